@@ -1,1 +1,64 @@
-//! Placeholder.
+//! The runtime of `dl`: layers, weights, deferred computations, the executor, the reverse pass. It knows no tensors.
+//!
+//! Users add the `monadic-dl` package (`use dl::prelude::*`), which re-exports all of this.
+//!
+//! ```
+//! use dl_core::{Differentiable, Layer, Sgd, Weight};
+//!
+//! fn guess_next_number(question: &[f64], weights: &[Weight<f64>], bias: &Weight<f64>) -> Layer<f64> {
+//!     question.iter().zip(weights).map(|(&x, w)| x * w).sum::<Layer<f64>>() + bias
+//! }
+//!
+//! let weights = [1.0, 0.0, 0.5].map(Weight::new);
+//! let bias = Weight::new(0.0);
+//! let robot = guess_next_number(&[3.0, 6.0, 9.0], &weights, &bias);
+//! assert_eq!(robot.predict().wait()?, 7.5);
+//!
+//! let difference = &robot - 12.0;
+//! let loss = &difference * &difference;
+//! for _ in 0..50 {
+//!     loss.train(&Sgd::new(0.005)).wait()?;
+//! }
+//! assert!((robot.predict().wait()? - 12.0).abs() < 1e-6);
+//! # dl_core::Result::Ok(())
+//! ```
+
+#![deny(unsafe_code)]
+
+mod commit;
+mod data;
+mod deferred;
+mod differentiable;
+mod error;
+mod extract;
+mod layer;
+mod node;
+mod operators;
+mod optimizer;
+mod pass;
+mod primitive;
+mod reverse;
+mod rules;
+mod scalar;
+mod sgd;
+mod side_effects;
+mod tape;
+mod value;
+mod weight;
+
+pub use data::{Data, Trainable};
+pub use deferred::{Do, Run};
+pub use differentiable::Differentiable;
+pub use error::{Error, Result};
+pub use extract::Extract;
+pub use layer::Layer;
+pub use operators::{LeftOperand, Operand, SumOfNone, max, min, pow};
+pub use optimizer::{Chunk, Memory, Optimizer, RefuseNonFinite};
+pub use primitive::{At, Operands, Primitive};
+pub use rules::{Algebra, Binary, Number, Pointwise, Term, Unary};
+pub use sgd::Sgd;
+pub use side_effects::SideEffects;
+pub use tape::Tape;
+#[doc(hidden)]
+pub use value::Value;
+pub use weight::Weight;

@@ -1,0 +1,314 @@
+//! `Do`: deferred, asynchronous computations. A monad ([`flat_map`](Do::flat_map)) and a parallel applicative
+//! ([`zip`](Do::zip), [`join`](Do::join)).
+//!
+//! ```
+//! use dl_core::Do;
+//! let six = Do::now(2).zip(Do::now(3)).map(|(a, b)| a * b);
+//! assert_eq!(six.wait()?, 6);
+//! assert_eq!(six.flat_map(|six| Do::now(six + 1)).wait()?, 7);
+//! # dl_core::Result::Ok(())
+//! ```
+
+use crate::error::{Error, Result};
+use crate::pass::{self, Pass};
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A deferred computation that ends with a `T` or an [`Error`].
+///
+/// It is a recipe: nothing happens until it is run, by [`wait`](Do::wait) or by `.await`, and every run is a fresh one.
+/// Whatever layers a run evaluates belong to the pass that it runs in, or else to a pass of its own.
+#[must_use = "nothing is computed until it is run: write `.wait()?`, or `.await?` inside async code"]
+pub struct Do<T> {
+    recipe: Arc<dyn Fn() -> Run<T> + Send + Sync>,
+}
+
+impl<T> Clone for Do<T> {
+    fn clone(&self) -> Self {
+        Do { recipe: self.recipe.clone() }
+    }
+}
+
+impl<T> fmt::Debug for Do<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Do(..)")
+    }
+}
+
+impl<T: Send + 'static> Do<T> {
+    pub(crate) fn starting<F, Fut>(mode: Mode, start: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T>> + Send + 'static,
+    {
+        Do { recipe: Arc::new(move || Run::new(mode.clone(), Box::pin(start()))) }
+    }
+
+    /// A computation that calls `start` anew for every run.
+    ///
+    /// ```
+    /// let two = dl_core::Do::from_fn(|| async { Ok(2) });
+    /// assert_eq!(two.wait()? + two.wait()?, 4);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn from_fn<F, Fut>(start: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T>> + Send + 'static,
+    {
+        let start = Arc::new(start);
+        Do::starting(Mode::Inherit, move || {
+            let start = start.clone();
+            async move { start().await }
+        })
+    }
+
+    /// A computation made from a future, which can run only once: a second run fails, and says so.
+    ///
+    /// ```
+    /// let once = dl_core::Do::from_future(async { Ok(1) });
+    /// assert_eq!(once.wait()?, 1);
+    /// assert!(once.wait().unwrap_err().is_ran_twice());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn from_future(future: impl Future<Output = Result<T>> + Send + 'static) -> Self {
+        let future = Mutex::new(Some(future));
+        Do::from_fn(move || {
+            let future = future.lock().unwrap_or_else(PoisonError::into_inner).take();
+            async move {
+                match future {
+                    Some(future) => future.await,
+                    None => Err(Error::ran_twice()),
+                }
+            }
+        })
+    }
+
+    /// A computation that has its value already.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::Do::now(5).wait()?, 5);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn now(value: T) -> Self
+    where
+        T: Clone + Sync,
+    {
+        Do::from_fn(move || std::future::ready(Ok(value.clone())))
+    }
+
+    /// A computation that fails.
+    ///
+    /// ```
+    /// use dl_core::{Do, Error};
+    /// assert!(Do::<f64>::fail(Error::invalid("no")).wait().is_err());
+    /// ```
+    pub fn fail(error: Error) -> Self {
+        Do::from_fn(move || std::future::ready(Err(error.clone())))
+    }
+
+    /// Applies a function to the value.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::Do::now(5).map(|x| x + 1).wait()?, 6);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn map<U: Send + 'static>(&self, f: impl Fn(T) -> U + Send + Sync + 'static) -> Do<U> {
+        let (this, f) = (self.clone(), Arc::new(f));
+        Do::from_fn(move || {
+            let (run, f) = (this.run(), f.clone());
+            async move { run.await.map(|value| f(value)) }
+        })
+    }
+
+    /// Runs this computation, then the one that `f` makes of its value.
+    ///
+    /// ```
+    /// use dl_core::Do;
+    /// assert_eq!(Do::now(5).flat_map(|x| Do::now(x * 2)).wait()?, 10);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn flat_map<U: Send + 'static>(&self, f: impl Fn(T) -> Do<U> + Send + Sync + 'static) -> Do<U> {
+        let (this, f) = (self.clone(), Arc::new(f));
+        Do::from_fn(move || {
+            let (run, f) = (this.run(), f.clone());
+            async move { f(run.await?).run().await }
+        })
+    }
+
+    /// Runs two computations in parallel. If both fail, the error is that of the left one.
+    ///
+    /// ```
+    /// use dl_core::Do;
+    /// assert_eq!(Do::now(1).zip(Do::now('a')).wait()?, (1, 'a'));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn zip<U: Send + 'static>(&self, other: Do<U>) -> Do<(T, U)> {
+        let this = self.clone();
+        Do::from_fn(move || {
+            let (left, right) = (this.run(), other.run());
+            async move {
+                let (left, right) = futures::join!(left, right);
+                Ok((left?, right?))
+            }
+        })
+    }
+
+    /// Runs many computations in parallel. If several fail, the error is that of the leftmost one.
+    ///
+    /// ```
+    /// use dl_core::Do;
+    /// assert_eq!(Do::join([Do::now(1), Do::now(2)]).wait()?, vec![1, 2]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn join(all: impl IntoIterator<Item = Do<T>>) -> Do<Vec<T>> {
+        let all: Vec<Do<T>> = all.into_iter().collect();
+        Do::from_fn(move || {
+            let runs = futures::future::join_all(all.iter().map(Do::run));
+            async move { runs.await.into_iter().collect() }
+        })
+    }
+
+    /// Starts a fresh run. Like `.await`, but as a named future.
+    pub fn run(&self) -> Run<T> {
+        (self.recipe)()
+    }
+
+    /// Runs the computation and blocks until it ends.
+    ///
+    /// The thread helps with the work of its own pass meanwhile, and with no other, so it is safe on any thread: inside a
+    /// rayon worker, and inside another pass, too. The run never joins a pass around it: use `.await` for that.
+    ///
+    /// # Errors
+    /// Those of the computation; a panic in it is one of them.
+    pub fn wait(&self) -> Result<T> {
+        pass::outside(|| block_on(self.run()))
+    }
+}
+
+impl<T: Send + 'static> IntoFuture for Do<T> {
+    type Output = Result<T>;
+    type IntoFuture = Run<T>;
+
+    fn into_future(self) -> Run<T> {
+        self.run()
+    }
+}
+
+/// Which pass a run belongs to.
+#[derive(Clone)]
+pub(crate) enum Mode {
+    /// To the pass in which it is first polled; outside any, to one of its own.
+    Inherit,
+    /// To a new pass of its own.
+    Own(pass::Mode),
+    /// To this pass, which it drives.
+    On(Arc<Pass>),
+}
+
+/// One run of a [`Do`], as a future. Dropping it cancels the work.
+#[must_use = "futures do nothing unless polled: write `.await?`"]
+pub struct Run<T> {
+    scope: Scope,
+    future: Option<BoxFuture<Result<T>>>,
+}
+
+enum Scope {
+    Unstarted(Mode),
+    /// Part of somebody else's pass.
+    Within,
+    /// The driver of this pass.
+    Driving(Arc<Pass>),
+}
+
+impl<T> Run<T> {
+    pub(crate) fn new(mode: Mode, future: BoxFuture<Result<T>>) -> Self {
+        Run { scope: Scope::Unstarted(mode), future: Some(future) }
+    }
+}
+
+impl<T> fmt::Debug for Run<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Run(..)")
+    }
+}
+
+impl<T> Future for Run<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        let this = &mut *self;
+        if let Scope::Unstarted(mode) = &this.scope {
+            this.scope = match (mode, pass::in_pass()) {
+                (Mode::Inherit, true) => Scope::Within,
+                (Mode::Inherit, false) => Scope::Driving(Pass::new(pass::Mode::Train)),
+                (Mode::Own(mode), _) => Scope::Driving(Pass::new(*mode)),
+                (Mode::On(pass), _) => Scope::Driving(pass.clone()),
+            };
+        }
+        let future = this.future.as_mut().expect("a run is not polled after it has ended");
+        let ended = match &this.scope {
+            Scope::Driving(pass) => loop {
+                pass.drive();
+                let step = pass::enter(pass, || catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))));
+                match step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload)))) {
+                    Poll::Ready(result) => break result,
+                    Poll::Pending => {
+                        if !pass.advance(cx.waker()) {
+                            return Poll::Pending;
+                        }
+                    }
+                }
+            },
+            _ => match future.as_mut().poll(cx) {
+                Poll::Ready(result) => result,
+                Poll::Pending => return Poll::Pending,
+            },
+        };
+        this.future = None;
+        if let Scope::Driving(pass) = &this.scope {
+            pass.end();
+        }
+        Poll::Ready(ended)
+    }
+}
+
+/// A driver that is dropped before its end stops its pass and frees what the pass holds.
+impl<T> Drop for Run<T> {
+    fn drop(&mut self) {
+        if self.future.is_some()
+            && let Scope::Driving(pass) = &self.scope
+        {
+            pass.cancel();
+        }
+    }
+}
+
+/// Polls a future to its end on this thread, which parks while nothing can be done.
+fn block_on<T>(mut run: Run<T>) -> Result<T> {
+    struct Unpark(std::thread::Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    thread_local! {
+        static UNPARK: Waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    }
+    let waker = UNPARK.with(Waker::clone);
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        match Pin::new(&mut run).poll(&mut cx) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The type class of everything that can be differentiated.
+
+use crate::data::{Data, Trainable};
+use crate::deferred::{Do, Mode};
+use crate::extract::ExtractAll;
+use crate::layer::Layer;
+use crate::optimizer::Optimizer;
+use crate::pass;
+use crate::reverse;
+use crate::tape::Tape;
+use crate::weight::Weight;
+
+/// Anything with data, a delta and a forward: plain values, weights, layers, and types of your own.
+///
+/// The paper calls this type class `DeepLearning`. To make a type of your own differentiable, say what its data is and how to
+/// run it forward; usually that is the forward of some layer made from its parts:
+///
+/// ```
+/// use dl_core::{Differentiable, Do, Sgd, Tape, Weight};
+///
+/// /// A weight that is never negative.
+/// struct Positive(Weight<f64>);
+///
+/// impl Differentiable for Positive {
+///     type Data = f64;
+///     type Delta = f64;
+///     fn forward(&self) -> Do<Tape<f64, f64>> {
+///         self.0.exp().forward()
+///     }
+/// }
+///
+/// let p = Positive(Weight::new(0.0));
+/// assert_eq!((p.layer() + 1.0).predict().wait()?, 2.0);
+/// # dl_core::Result::Ok(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not differentiable",
+    note = "layers, weights, `f32`, `f64` and tensors are; implement `Differentiable` for a type of your own"
+)]
+pub trait Differentiable {
+    /// The type of the forward value.
+    type Data: Data<Delta = Self::Delta>;
+    /// The type of the derivative.
+    type Delta: Data<Delta = Self::Delta>;
+
+    /// The forward pass: a computation of the value together with its backward.
+    ///
+    /// Nothing is computed before it is awaited. In a running pass it is part of that pass, otherwise it is a pass of its own.
+    fn forward(&self) -> Do<Tape<Self::Data, Self::Delta>>;
+
+    /// This, as a layer.
+    #[track_caller]
+    fn layer(&self) -> Layer<Self::Data> {
+        Layer::from(self.forward())
+    }
+
+    /// Computes the value, in a new pass.
+    ///
+    /// # Errors
+    /// Whatever goes wrong on the way: shapes that do not fit, an error or a panic of user code.
+    #[track_caller]
+    fn predict(&self) -> Do<Self::Data> {
+        let layer = self.layer();
+        Do::starting(Mode::Own(pass::Mode::Predict), move || layer.extract())
+    }
+
+    /// One training step, in a new pass: computes the value, the deltas of all weights that it depends on, and lets the
+    /// optimizer step them. Ends with the value, as it was before the step.
+    ///
+    /// A value that is not a single number is trained as the sum of its elements.
+    ///
+    /// # Errors
+    /// As [`predict`](Differentiable::predict), and those of the optimizer. Then no weight has changed.
+    #[track_caller]
+    fn train<O: Optimizer + Clone + 'static>(&self, optimizer: &O) -> Do<Self::Data> {
+        let layer = self.layer();
+        let optimizer = optimizer.clone();
+        Do::starting(Mode::Own(pass::Mode::Train), move || {
+            let (layer, optimizer) = (layer.clone(), optimizer.clone());
+            async move {
+                let root = layer.any().clone();
+                let value = ExtractAll::new(vec![root.clone()]).await?.remove(0);
+                let pass = pass::current().expect("a training step runs in its pass");
+                let one = (root.kind_of_data.one)(&value);
+                reverse::side_effects(&pass, &root, reverse::Delta::Ready(one))?.evaluate(&pass, &optimizer).await?;
+                Ok(value.into())
+            }
+        })
+    }
+}
+
+impl<T: Data> Differentiable for Layer<T> {
+    type Data = T;
+    type Delta = T::Delta;
+
+    fn forward(&self) -> Do<Tape<T, T::Delta>> {
+        let layer = self.clone();
+        Do::from_fn(move || {
+            let layer = layer.clone();
+            async move {
+                let value = ExtractAll::new(vec![layer.any().clone()]).await?.remove(0);
+                Ok(Tape::of_layer(value, layer.into_any()))
+            }
+        })
+    }
+
+    fn layer(&self) -> Layer<T> {
+        self.clone()
+    }
+}
+
+impl<T: Trainable> Differentiable for Weight<T> {
+    type Data = T;
+    type Delta = T::Delta;
+
+    fn forward(&self) -> Do<Tape<T, T::Delta>> {
+        self.as_layer().forward()
+    }
+
+    fn layer(&self) -> Layer<T> {
+        self.as_layer().clone()
+    }
+}
+
+impl<X: Differentiable + ?Sized> Differentiable for &X {
+    type Data = X::Data;
+    type Delta = X::Delta;
+
+    fn forward(&self) -> Do<Tape<Self::Data, Self::Delta>> {
+        (**self).forward()
+    }
+
+    #[track_caller]
+    fn layer(&self) -> Layer<Self::Data> {
+        (**self).layer()
+    }
+}

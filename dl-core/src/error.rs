@@ -1,0 +1,207 @@
+//! The one error type: what was wrong, in which operation, and where the user wrote it.
+//!
+//! ```
+//! use dl_core::{Differentiable, Error, Layer};
+//!
+//! let error = Error::invalid("the label 12 is not below the number of classes, 10");
+//! assert!(error.is_invalid());
+//! assert!(error.to_string().contains("label 12"));
+//! ```
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// A result whose error is [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+type Boxed = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a pass failed.
+///
+/// An error is made where the fault is seen (inside `predict`, `train`, …), but it points at the place where the user wrote
+/// the operation: its [`op`](Error::op) and [`place`](Error::place). It is cheap to clone, because one failure may reach
+/// several waiters. Ask it with the `is_*` predicates rather than by its text.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: Arc<Kind>,
+    op: Option<&'static str>,
+    place: Option<&'static Location<'static>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Kind {
+    #[error("{0}")]
+    Shape(String),
+    #[error("panicked: {0}")]
+    Panic(String),
+    #[error("{0}")]
+    NotFinite(String),
+    #[error("{0}")]
+    Invalid(String),
+    #[error(
+        "this computation was made from a future, which can run only once; make it with `Do::from_fn` to run it again"
+    )]
+    RanTwice,
+    #[error("the pass was cancelled: its future was dropped before it ended")]
+    Cancelled,
+    #[error(transparent)]
+    Other(Boxed),
+}
+
+impl Error {
+    fn new(kind: Kind) -> Self {
+        Error(Arc::new(Inner { kind: Arc::new(kind), op: None, place: None }))
+    }
+
+    /// Shapes that do not fit; `message` names them, the runtime adds the operation and its place.
+    ///
+    /// ```
+    /// assert!(dl_core::Error::shape("[2, 3] and [4, 5] do not fit").is_shape());
+    /// ```
+    pub fn shape(message: impl Into<String>) -> Self {
+        Self::new(Kind::Shape(message.into()))
+    }
+
+    /// An argument that is no good: a label out of range, an axis that is not there, a bad setting.
+    ///
+    /// ```
+    /// assert!(dl_core::Error::invalid("axis 3 of a matrix").is_invalid());
+    /// ```
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Kind::Invalid(message.into()))
+    }
+
+    /// A number that is not finite where only finite ones are welcome.
+    ///
+    /// ```
+    /// assert!(dl_core::Error::not_finite("the delta of a weight is NaN").is_not_finite());
+    /// ```
+    pub fn not_finite(message: impl Into<String>) -> Self {
+        Self::new(Kind::NotFinite(message.into()))
+    }
+
+    /// Any other error, for instance one that user code met inside a `#[differentiable]` function.
+    ///
+    /// An [`Error`] that was boxed on its way comes back as itself.
+    ///
+    /// ```
+    /// use dl_core::Error;
+    /// let parse = "x".parse::<f64>().unwrap_err();
+    /// assert_eq!(Error::other(parse).to_string(), "invalid float literal");
+    /// assert!(Error::other(Error::shape("…")).is_shape());
+    /// ```
+    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        match error.into().downcast::<Error>() {
+            Ok(own) => *own,
+            Err(foreign) => Self::new(Kind::Other(foreign)),
+        }
+    }
+
+    pub(crate) fn ran_twice() -> Self {
+        Self::new(Kind::RanTwice)
+    }
+
+    pub(crate) fn cancelled() -> Self {
+        Self::new(Kind::Cancelled)
+    }
+
+    /// The message of a caught panic.
+    pub(crate) fn panic(payload: Box<dyn std::any::Any + Send>) -> Self {
+        let message = match payload.downcast::<String>() {
+            Ok(text) => *text,
+            Err(payload) => match payload.downcast::<&'static str>() {
+                Ok(text) => (*text).to_owned(),
+                Err(_) => "(a payload that is not text)".to_owned(),
+            },
+        };
+        Self::new(Kind::Panic(message))
+    }
+
+    /// Adds the operation and the place, unless a deeper one is known already.
+    pub(crate) fn at(self, op: &'static str, place: &'static Location<'static>) -> Self {
+        if self.0.place.is_some() {
+            return self;
+        }
+        Error(Arc::new(Inner { kind: self.0.kind.clone(), op: Some(op), place: Some(place) }))
+    }
+
+    /// The name of the operation that failed, when the fault lies in one.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::Error::shape("…").op(), None);
+    /// ```
+    pub fn op(&self) -> Option<&'static str> {
+        self.0.op
+    }
+
+    /// Where the user wrote the operation that failed.
+    ///
+    /// ```
+    /// assert!(dl_core::Error::shape("…").place().is_none());
+    /// ```
+    pub fn place(&self) -> Option<&'static Location<'static>> {
+        self.0.place
+    }
+
+    /// Shapes did not fit.
+    pub fn is_shape(&self) -> bool {
+        matches!(*self.0.kind, Kind::Shape(_))
+    }
+
+    /// User code, or an operation, panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(*self.0.kind, Kind::Panic(_))
+    }
+
+    /// A number was refused because it is not finite.
+    pub fn is_not_finite(&self) -> bool {
+        matches!(*self.0.kind, Kind::NotFinite(_))
+    }
+
+    /// An argument was no good.
+    pub fn is_invalid(&self) -> bool {
+        matches!(*self.0.kind, Kind::Invalid(_))
+    }
+
+    /// A computation that can run only once was asked to run again.
+    pub fn is_ran_twice(&self) -> bool {
+        matches!(*self.0.kind, Kind::RanTwice)
+    }
+
+    /// The pass was cancelled while this value was awaited.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(*self.0.kind, Kind::Cancelled)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(op) = self.0.op {
+            write!(f, "{op}: ")?;
+        }
+        write!(f, "{}", self.0.kind)?;
+        match self.0.place {
+            Some(place) => write!(f, " (at {place})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({self})")
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.0.kind {
+            Kind::Other(error) => error.source(),
+            _ => None,
+        }
+    }
+}

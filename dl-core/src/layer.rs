@@ -1,0 +1,175 @@
+//! Layers: immutable, lazy, typed differentiable expressions.
+//!
+//! ```
+//! use dl_core::{Differentiable, Layer, Weight};
+//! let w = Weight::new(3.0_f64);
+//! let y: Layer<f64> = &w * &w + 1.0; // nothing is computed yet
+//! assert_eq!(y.predict().wait()?, 10.0);
+//! # dl_core::Result::Ok(())
+//! ```
+
+use crate::data::Data;
+use crate::deferred::{BoxFuture, Do};
+use crate::error::Result;
+use crate::extract::Extract;
+use crate::node::{AnyLayer, Expression, Outcome, Recipe};
+use crate::primitive::{Erased, Primitive};
+use crate::tape::Tape;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+/// A differentiable expression whose forward value is a `T`.
+///
+/// A layer is built by operators and functions on other layers, [weights](crate::Weight) and plain values. Building computes
+/// nothing: [`predict`](crate::Differentiable::predict) and [`train`](crate::Differentiable::train) do, each time anew. A layer
+/// is cheap to clone, and all clones are the same expression: in one pass it is evaluated at most once.
+#[must_use = "a layer is lazy: nothing is computed until it is predicted or trained"]
+pub struct Layer<T> {
+    any: AnyLayer,
+    data: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Layer<T> {
+    fn clone(&self) -> Self {
+        Layer { any: self.any.clone(), data: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for Layer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Layer({} at {})", self.any.name(), self.any.place)
+    }
+}
+
+impl<T> Layer<T> {
+    pub(crate) fn from_any(any: AnyLayer) -> Self {
+        Layer { any, data: PhantomData }
+    }
+
+    pub(crate) fn into_any(self) -> AnyLayer {
+        self.any
+    }
+
+    pub(crate) fn any(&self) -> &AnyLayer {
+        &self.any
+    }
+}
+
+impl<T: Data> Layer<T> {
+    #[track_caller]
+    pub(crate) fn from_expression(expression: Expression) -> Self {
+        Self::from_any(AnyLayer::new::<T>(expression, Location::caller()))
+    }
+
+    /// A plain value as a layer. No gradient flows to it.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer};
+    /// assert_eq!(Layer::constant(2.0_f32).predict().wait()?, 2.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn constant(value: T) -> Self {
+        Self::from_expression(Expression::Constant(value.into_value()))
+    }
+
+    /// The layer of an operation of your own. See [`Primitive`].
+    #[track_caller]
+    pub fn apply<P: Primitive<Output = T>>(op: P, operands: P::Operands) -> Self {
+        let operands = crate::primitive::sealed::Operands::into_any(operands);
+        Self::from_expression(Expression::Primitive(Box::new(Erased(op)), operands))
+    }
+
+    /// A layer that decides, in each pass anew, which layer it is.
+    ///
+    /// This is what `#[differentiable]` makes of a function with bangs. `body` is called once in every pass that needs the
+    /// value; the gradient flows into the layer that the future ends with.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// let w = Weight::new(-3.0_f64);
+    /// let w2 = w.clone();
+    /// let magnitude = Layer::dynamic(move || {
+    ///     let w = w2.clone();
+    ///     async move { Ok(if w.layer().extract().await? > 0.0 { w.layer() } else { -&w }) }
+    /// });
+    /// assert_eq!(magnitude.predict().wait()?, 3.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn dynamic<F, Fut>(body: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
+    {
+        struct Body<F>(F);
+
+        impl<F, Fut, T> Recipe for Body<F>
+        where
+            F: Fn() -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
+        {
+            fn run(&self) -> BoxFuture<Result<Outcome>> {
+                let run = (self.0)();
+                Box::pin(async move { run.await.map(|layer| Outcome::Layer(layer.into_any())) })
+            }
+
+            fn name(&self) -> &'static str {
+                "differentiable function"
+            }
+        }
+
+        Self::from_expression(Expression::Dynamic(Box::new(Body(body))))
+    }
+
+    /// The forward value as a future, detached: no gradient flows through it. This is the bang of `#[differentiable]`.
+    ///
+    /// The future belongs to the pass in which it is first polled.
+    pub fn extract(&self) -> Extract<T> {
+        Extract::new(self.any.clone())
+    }
+}
+
+/// A layer whose value, and whose backward, are those of the tape that the computation ends with.
+impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
+    #[track_caller]
+    fn from(forward: Do<Tape<T, T::Delta>>) -> Self {
+        struct Forward<T: Data>(Do<Tape<T, T::Delta>>);
+
+        impl<T: Data> Recipe for Forward<T> {
+            fn run(&self) -> BoxFuture<Result<Outcome>> {
+                let run = self.0.run();
+                Box::pin(async move { run.await.map(Tape::into_outcome) })
+            }
+
+            fn name(&self) -> &'static str {
+                "layer from a computation"
+            }
+        }
+
+        Self::from_expression(Expression::Dynamic(Box::new(Forward(forward))))
+    }
+}
+
+/// A layer whose value is computed by any deferred computation; no gradient flows into it.
+impl<T: Data> From<Do<T>> for Layer<T> {
+    #[track_caller]
+    fn from(value: Do<T>) -> Self {
+        struct Plain<T>(Do<T>);
+
+        impl<T: Data> Recipe for Plain<T> {
+            fn run(&self) -> BoxFuture<Result<Outcome>> {
+                let run = self.0.run();
+                Box::pin(async move { run.await.map(|data| Outcome::Tape(data.into_value(), None)) })
+            }
+
+            fn name(&self) -> &'static str {
+                "computation"
+            }
+        }
+
+        Self::from_expression(Expression::Dynamic(Box::new(Plain(value))))
+    }
+}

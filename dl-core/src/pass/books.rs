@@ -1,0 +1,524 @@
+//! The books of a pass: an entry for each node, its value, who waits for it, and what is ready to run.
+//!
+//! Entries are made by a depth-first walk that never recurses. Nodes whose operands are there already and which cost next to
+//! nothing (constants, weights, scalar arithmetic) are evaluated during that walk, so a graph of scalars never sees the queue.
+//! The others wait until their last operand is done; then they are queued.
+//!
+//! A failed operand counts as done: its consumer fails when *all* its operands have ended, with the error of the leftmost one
+//! that failed. So the error that is reported does not depend on time.
+
+use super::claim::Seat;
+use super::{Mode, work::Task};
+use crate::error::{Error, Result};
+use crate::node::{AnyLayer, Expression};
+use crate::rules::{Binary, Unary};
+use crate::tape::AnyBackward;
+use crate::value::{Repr, Value};
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::Waker;
+
+/// No entry.
+pub(crate) const NONE: u32 = u32::MAX;
+
+pub(crate) struct Books {
+    pub(crate) mode: Mode,
+    pub(crate) cancelled: bool,
+    seat: Seat,
+    entries: Vec<Entry>,
+    /// Entries whose nodes are gone, for reuse.
+    vacant: Vec<u32>,
+    /// Nodes that another live pass has claimed, by address.
+    side: HashMap<usize, u32>,
+    /// Who waits for whom: a list for each entry, threaded through one table.
+    waiting: Vec<Waiting>,
+    unused_waiting: u32,
+    /// Who is to be woken as soon as the lock is released.
+    pub(super) woken: Vec<Waker>,
+    wakers: HashMap<u32, Vec<Waker>>,
+    pub(super) tasks: HashMap<u32, Task>,
+    backwards: HashMap<u32, Arc<dyn AnyBackward>>,
+    /// What is ready to run.
+    queue: VecDeque<Job>,
+    queued_nanoseconds: f64,
+    /// Tickets that have been handed out and not come back.
+    pub(super) tickets: usize,
+    /// The driver, when it has nothing to do.
+    pub(super) idle_driver: Option<Waker>,
+    /// Whether the driver works through the queue itself.
+    pub(super) driver_works: bool,
+    /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
+    in_order: bool,
+    walk: Vec<(AnyLayer, usize)>,
+    finished: Vec<(u32, Result<Value>)>,
+    sweep_at: usize,
+}
+
+struct Entry {
+    node: AnyLayer,
+    status: Status,
+    /// Operands that are not done.
+    pending: u32,
+    /// The first of those who wait for this one.
+    waiting: u32,
+    /// Operand edges that lead here, and those among them whose consumer is not done.
+    consumers: u32,
+    unfinished: u32,
+    /// For a dynamic node: the entry of the layer that it turned out to be.
+    source: u32,
+    /// How many dynamic nodes turned out to be this one.
+    followers: u32,
+    /// Whether a gradient could flow through it to some weight.
+    trained: bool,
+}
+
+pub(crate) enum Status {
+    Pending,
+    Done(Value),
+    /// It was done; nobody needs the value any more.
+    Freed,
+    Failed(Error),
+}
+
+struct Waiting {
+    consumer: u32,
+    next: u32,
+}
+
+/// A ready entry with the values of its operands, and a guess of what it costs.
+pub(super) struct Job {
+    pub(super) index: u32,
+    pub(super) operands: Vec<Value>,
+    pub(super) nanoseconds: f64,
+}
+
+/// What a task costs is not known; it is worth offering when there are a few.
+const TASK_NANOSECONDS: f64 = 5_000.0;
+
+impl Books {
+    pub(crate) fn new(mode: Mode) -> Self {
+        Books {
+            mode,
+            cancelled: false,
+            seat: Seat::take(),
+            entries: Vec::new(),
+            vacant: Vec::new(),
+            side: HashMap::new(),
+            waiting: Vec::new(),
+            unused_waiting: NONE,
+            woken: Vec::new(),
+            wakers: HashMap::new(),
+            tasks: HashMap::new(),
+            backwards: HashMap::new(),
+            queue: VecDeque::new(),
+            queued_nanoseconds: 0.0,
+            tickets: 0,
+            idle_driver: None,
+            driver_works: false,
+            in_order: true,
+            walk: Vec::new(),
+            finished: Vec::new(),
+            sweep_at: 4096,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether operands have smaller numbers than their consumers.
+    pub(crate) fn in_order(&self) -> bool {
+        self.in_order
+    }
+
+    pub(crate) fn status(&self, index: u32) -> &Status {
+        &self.entries[index as usize].status
+    }
+
+    pub(crate) fn node(&self, index: u32) -> &AnyLayer {
+        &self.entries[index as usize].node
+    }
+
+    pub(crate) fn source(&self, index: u32) -> u32 {
+        self.entries[index as usize].source
+    }
+
+    pub(crate) fn trained(&self, index: u32) -> bool {
+        self.entries[index as usize].trained
+    }
+
+    pub(crate) fn backward(&self, index: u32) -> Option<Arc<dyn AnyBackward>> {
+        self.backwards.get(&index).cloned()
+    }
+
+    pub(crate) fn value(&self, index: u32) -> &Value {
+        match self.status(index) {
+            Status::Done(value) => value,
+            _ => unreachable!("an entry is asked for its value when it is done, and not after it was freed"),
+        }
+    }
+
+    pub(crate) fn value_of(&self, node: &AnyLayer) -> &Value {
+        self.value(self.entry_of(node))
+    }
+
+    fn result(&self, index: u32) -> Result<Value> {
+        match self.status(index) {
+            Status::Done(value) => Ok(value.clone()),
+            Status::Failed(error) => Err(error.clone()),
+            _ => unreachable!("an entry is asked for its result when it has ended"),
+        }
+    }
+
+    fn ended(&self, index: u32) -> bool {
+        !matches!(self.status(index), Status::Pending)
+    }
+
+    /// The entry of a node, if this pass has met it.
+    #[inline]
+    pub(crate) fn find(&self, node: &AnyLayer) -> Option<u32> {
+        let index = node.claim.entry(&self.seat);
+        if index.is_none() && !self.side.is_empty() { self.side.get(&node.address()).copied() } else { index }
+    }
+
+    fn entry_of(&self, node: &AnyLayer) -> u32 {
+        self.find(node).expect("operands are entered before their consumer")
+    }
+
+    /// The entry of a node; it and everything it needs are entered if they are not yet.
+    pub(crate) fn discover(&mut self, root: &AnyLayer) -> u32 {
+        if let Some(index) = self.find(root) {
+            return index;
+        }
+        let mut walk = std::mem::take(&mut self.walk);
+        let base = walk.len();
+        let mut last = NONE;
+        walk.push((root.clone(), 0));
+        while walk.len() > base {
+            let (node, next) = walk.last_mut().expect("the walk is not empty");
+            match node.operands().get(*next) {
+                Some(operand) => {
+                    *next += 1;
+                    if self.find(operand).is_none() {
+                        let operand = operand.clone();
+                        walk.push((operand, 0));
+                    }
+                }
+                None => {
+                    let (node, _) = walk.pop().expect("the walk is not empty");
+                    last = self.enter(node);
+                }
+            }
+        }
+        self.walk = walk;
+        last
+    }
+
+    /// Makes the entry of a node whose operands are all entered.
+    fn enter(&mut self, node: AnyLayer) -> u32 {
+        if !self.in_order && self.entries.len() - self.vacant.len() >= self.sweep_at {
+            self.sweep();
+        }
+        let entry = Entry {
+            node: node.clone(),
+            status: Status::Pending,
+            pending: 0,
+            waiting: NONE,
+            consumers: 0,
+            unfinished: 0,
+            source: NONE,
+            followers: 0,
+            trained: false,
+        };
+        let index = match self.vacant.pop() {
+            Some(index) => {
+                self.entries[index as usize] = entry;
+                index
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        if !node.claim.claim(&self.seat, index) {
+            self.side.insert(node.address(), index);
+        }
+
+        match &node.expression {
+            Expression::Constant(value) => self.entries[index as usize].status = Status::Done(value.clone()),
+            Expression::Weight(weight) => {
+                let entry = &mut self.entries[index as usize];
+                entry.status = Status::Done(weight.variable().read());
+                entry.trained = !weight.variable().frozen();
+            }
+            Expression::Dynamic(_) => {
+                self.in_order = false;
+                self.queue_task(index);
+            }
+            _ => {
+                for operand in node.operands() {
+                    let operand = self.entry_of(operand);
+                    let awaited = !self.ended(operand);
+                    let entry = &mut self.entries[operand as usize];
+                    entry.consumers += 1;
+                    entry.unfinished += 1;
+                    if awaited {
+                        self.wait_for(operand, index);
+                    }
+                }
+                if self.entries[index as usize].pending == 0 {
+                    self.ready(index);
+                    self.settle();
+                }
+            }
+        }
+        index
+    }
+
+    /// All operands of this entry have ended: evaluate it now, or queue it.
+    fn ready(&mut self, index: u32) {
+        let node = self.entries[index as usize].node.clone();
+        if let Expression::Dynamic(_) = &node.expression {
+            let source = self.source(index);
+            self.entries[index as usize].trained = self.trained(source);
+            let result = self.result(source);
+            self.finished.push((index, result));
+            self.entries[source as usize].unfinished -= 1;
+            self.free(source);
+            return;
+        }
+        let mut trained = false;
+        for operand in node.operands() {
+            let operand = self.entry_of(operand);
+            trained |= self.trained(operand);
+            if let Status::Failed(error) = self.status(operand) {
+                let error = error.clone();
+                self.finished.push((index, Err(error)));
+                return;
+            }
+        }
+        self.entries[index as usize].trained = trained;
+        match &node.expression {
+            Expression::Unary(op, [x]) => {
+                let value = unary(*op, self.value(self.entry_of(x)));
+                self.finished.push((index, Ok(value)));
+            }
+            Expression::Binary(op, [a, b]) => {
+                let value = binary(*op, self.value(self.entry_of(a)), self.value(self.entry_of(b)));
+                self.finished.push((index, Ok(value)));
+            }
+            Expression::Primitive(op, operands) => {
+                let operands: Vec<Value> = operands.iter().map(|x| self.value(self.entry_of(x)).clone()).collect();
+                let cost = catch_unwind(AssertUnwindSafe(|| op.cost(&operands)));
+                self.push(Job { index, operands, nanoseconds: cost.unwrap_or(0.0) });
+            }
+            _ => unreachable!("the other kinds have no operands"),
+        }
+    }
+
+    pub(super) fn queue_task(&mut self, index: u32) {
+        self.push(Job { index, operands: Vec::new(), nanoseconds: TASK_NANOSECONDS });
+    }
+
+    fn push(&mut self, job: Job) {
+        if !self.cancelled {
+            self.queued_nanoseconds += job.nanoseconds;
+            self.queue.push_back(job);
+        }
+    }
+
+    pub(super) fn next_job(&mut self) -> Option<Job> {
+        let job = self.queue.pop_front();
+        self.queued_nanoseconds = match &job {
+            Some(job) if !self.queue.is_empty() => self.queued_nanoseconds - job.nanoseconds,
+            _ => 0.0,
+        };
+        job
+    }
+
+    pub(super) fn jobs(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// A guess of how long the queue would keep one thread busy.
+    pub(super) fn queued_nanoseconds(&self) -> f64 {
+        self.queued_nanoseconds
+    }
+
+    /// Stops: what is queued is forgotten, and nothing is queued any more.
+    pub(super) fn cancel(&mut self) -> VecDeque<Job> {
+        self.cancelled = true;
+        self.queued_nanoseconds = 0.0;
+        std::mem::take(&mut self.queue)
+    }
+
+    /// A dynamic node turned out to be this layer.
+    pub(super) fn follow(&mut self, index: u32, layer: &AnyLayer) {
+        let source = self.discover(layer);
+        let awaited = !self.ended(source);
+        let entry = &mut self.entries[source as usize];
+        entry.unfinished += 1;
+        entry.followers += 1;
+        self.entries[index as usize].source = source;
+        if awaited {
+            self.wait_for(source, index);
+        } else {
+            self.ready(index);
+            self.settle();
+        }
+    }
+
+    /// A dynamic node ended with a value, and perhaps with a backward of its own.
+    pub(super) fn finish_tape(&mut self, index: u32, value: Value, backward: Option<Arc<dyn AnyBackward>>) {
+        if let Some(backward) = backward {
+            self.entries[index as usize].trained = true;
+            self.backwards.insert(index, backward);
+        }
+        self.finish(index, Ok(value));
+    }
+
+    fn wait_for(&mut self, operand: u32, consumer: u32) {
+        let entry = &mut self.entries[operand as usize];
+        let waiting = Waiting { consumer, next: entry.waiting };
+        entry.waiting = match self.unused_waiting {
+            NONE => {
+                self.waiting.push(waiting);
+                (self.waiting.len() - 1) as u32
+            }
+            reused => {
+                let place = &mut self.waiting[reused as usize];
+                self.unused_waiting = place.next;
+                *place = waiting;
+                reused
+            }
+        };
+        self.entries[consumer as usize].pending += 1;
+    }
+
+    pub(crate) fn wake_when_done(&mut self, index: u32, waker: &Waker) {
+        let wakers = self.wakers.entry(index).or_default();
+        if !wakers.iter().any(|other| other.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+
+    /// Takes all tasks away; whoever still asks for their values hears that the pass was cancelled.
+    pub(super) fn abandon_tasks(&mut self) -> Vec<Task> {
+        let mut indices: Vec<u32> = self.tasks.keys().copied().collect();
+        indices.sort_unstable();
+        let tasks = indices.iter().filter_map(|index| self.tasks.remove(index)).collect();
+        for index in indices {
+            self.finish(index, Err(Error::cancelled()));
+        }
+        tasks
+    }
+
+    /// Writes down how an entry ended, and what follows from that.
+    pub(super) fn finish(&mut self, index: u32, result: Result<Value>) {
+        self.finished.push((index, result));
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while let Some((index, result)) = self.finished.pop() {
+            let entry = &mut self.entries[index as usize];
+            entry.status = match result {
+                Ok(value) => Status::Done(value),
+                Err(error) => Status::Failed(error),
+            };
+            let mut next = std::mem::replace(&mut entry.waiting, NONE);
+            if self.mode == Mode::Predict && !entry.node.operands().is_empty() {
+                let node = entry.node.clone();
+                for operand in node.operands() {
+                    let operand = self.entry_of(operand);
+                    self.entries[operand as usize].unfinished -= 1;
+                    self.free(operand);
+                }
+            }
+            if !self.wakers.is_empty() {
+                for waker in self.wakers.remove(&index).into_iter().flatten() {
+                    self.woken.push(waker);
+                }
+            }
+            while next != NONE {
+                let slot = &mut self.waiting[next as usize];
+                let consumer = slot.consumer;
+                let after = std::mem::replace(&mut slot.next, self.unused_waiting);
+                self.unused_waiting = next;
+                next = after;
+                let entry = &mut self.entries[consumer as usize];
+                entry.pending -= 1;
+                if entry.pending == 0 {
+                    self.ready(consumer);
+                }
+            }
+        }
+    }
+
+    /// Lets go of the value of an entry when nobody can ask for it any more: all consumers that were met are done, and all
+    /// handles to the node are ours or theirs.
+    fn free(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        if self.mode == Mode::Predict
+            && entry.unfinished == 0
+            && matches!(entry.status, Status::Done(Value(Repr::Any(_))))
+            && entry.node.handles() <= 1 + entry.consumers as usize
+            && !matches!(entry.node.expression, Expression::Constant(_) | Expression::Weight(_))
+        {
+            entry.status = Status::Freed;
+        }
+    }
+
+    /// Drops the entries whose nodes nobody can reach any more, so that a loop of a million bangs runs in constant memory.
+    ///
+    /// A node is out of reach when the only handle is ours and no dynamic node turned out to be it. Called each time the number
+    /// of entries has doubled, so it costs a constant per entry.
+    fn sweep(&mut self) {
+        let mut suspects: Vec<u32> = (0..self.entries.len() as u32).collect();
+        while let Some(index) = suspects.pop() {
+            let entry = &mut self.entries[index as usize];
+            let reachable = entry.node.handles() > 1
+                || entry.followers > 0
+                || entry.waiting != NONE
+                || matches!(entry.status, Status::Pending)
+                || matches!(entry.node.expression, Expression::Dropped);
+            if reachable || self.wakers.contains_key(&index) {
+                continue;
+            }
+            entry.status = Status::Freed;
+            let node = std::mem::replace(&mut entry.node, AnyLayer::vacant());
+            let source = std::mem::replace(&mut entry.source, NONE);
+            self.side.remove(&node.address());
+            self.backwards.remove(&index);
+            if source != NONE {
+                self.entries[source as usize].followers -= 1;
+                suspects.push(source);
+            }
+            for operand in node.operands() {
+                if let Some(operand) = self.find(operand) {
+                    self.entries[operand as usize].consumers -= 1;
+                    suspects.push(operand);
+                }
+            }
+            self.vacant.push(index);
+        }
+        self.sweep_at = (2 * (self.entries.len() - self.vacant.len())).max(4096);
+    }
+}
+
+fn unary(op: Unary, x: &Value) -> Value {
+    match &x.0 {
+        Repr::F32(x) => Value(Repr::F32(op.value(*x))),
+        Repr::F64(x) => Value(Repr::F64(op.value(*x))),
+        Repr::Any(_) => unreachable!("scalar arithmetic works on scalars"),
+    }
+}
+
+fn binary(op: Binary, a: &Value, b: &Value) -> Value {
+    match (&a.0, &b.0) {
+        (Repr::F32(a), Repr::F32(b)) => Value(Repr::F32(op.value(*a, *b))),
+        (Repr::F64(a), Repr::F64(b)) => Value(Repr::F64(op.value(*a, *b))),
+        _ => unreachable!("scalar arithmetic works on scalars of one type"),
+    }
+}

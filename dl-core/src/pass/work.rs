@@ -1,0 +1,229 @@
+//! Working through the queue of a pass: kernels, and the futures of dynamic nodes.
+
+use super::books::{Books, Job};
+use super::{Pass, may_work, within};
+use crate::deferred::BoxFuture;
+use crate::error::{Error, Result};
+use crate::node::{AnyLayer, Expression, Outcome};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, MutexGuard, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// The future of a dynamic node.
+pub(crate) struct Task {
+    /// Absent while somebody polls it.
+    future: Option<BoxFuture<Result<Outcome>>>,
+    state: State,
+    waker: Waker,
+}
+
+enum State {
+    /// Waits to be woken.
+    Parked,
+    /// In the queue.
+    Queued,
+    /// Somebody polls it.
+    Running,
+    /// It was woken while somebody polled it.
+    RunningAndWoken,
+}
+
+/// Waking another thread costs a few microseconds: less work than this is not worth it.
+const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
+
+impl Pass {
+    /// Called by the driver before it polls its future: says whether it can work itself.
+    pub(crate) fn drive(&self) {
+        self.books().driver_works = may_work();
+    }
+
+    /// Called by the driver when its own future cannot go on. Says whether that is worth another try now; if not, the driver's
+    /// waker will be called.
+    pub(crate) fn advance(self: &Arc<Self>, waker: &Waker) -> bool {
+        let mut books = self.books();
+        if books.driver_works {
+            if books.jobs() > 0 {
+                let books = self.work(books);
+                self.release(books);
+                return true;
+            }
+            books.idle_driver = Some(waker.clone());
+        }
+        self.offer(books);
+        false
+    }
+
+    /// Works until the queue is empty.
+    fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+        loop {
+            self.share(&mut books, true);
+            let Some(Job { index, operands, .. }) = books.next_job() else { return books };
+            let node = books.node(index).clone();
+            match &node.expression {
+                Expression::Primitive(op, _) => {
+                    self.release(books);
+                    let result = catch_unwind(AssertUnwindSafe(|| op.value(&operands)))
+                        .unwrap_or_else(|payload| Err(Error::panic(payload)))
+                        .map_err(|error| error.at(op.name(), node.place));
+                    drop(operands);
+                    books = self.books();
+                    books.finish(index, result);
+                }
+                Expression::Dynamic(_) => books = self.poll_task(index, &node, books),
+                _ => unreachable!("only operations and dynamic nodes are queued"),
+            }
+        }
+    }
+
+    fn poll_task<'a>(
+        self: &'a Arc<Self>,
+        index: u32,
+        node: &AnyLayer,
+        mut books: MutexGuard<'a, Books>,
+    ) -> MutexGuard<'a, Books> {
+        let Expression::Dynamic(recipe) = &node.expression else { unreachable!("tasks belong to dynamic nodes") };
+        let task = books.tasks.entry(index).or_insert_with(|| {
+            let waker = Waker::from(Arc::new(TaskWaker { pass: self.me.clone(), index }));
+            Task { future: None, state: State::Running, waker }
+        });
+        let (started, waker) = (task.future.take(), task.waker.clone());
+        task.state = State::Running;
+        self.release(books);
+
+        let mut future = None;
+        let step = within(Some(self.clone()), true, true, || {
+            catch_unwind(AssertUnwindSafe(|| {
+                let future = future.insert(started.unwrap_or_else(|| recipe.run()));
+                future.as_mut().poll(&mut Context::from_waker(&waker))
+            }))
+        });
+        let step = step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload))));
+        let step = match step {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(result) => {
+                // user values in the future are dropped outside the lock; a panic there is reported like any other
+                let dropped = catch_unwind(AssertUnwindSafe(|| drop(future.take())));
+                Poll::Ready(
+                    dropped.map_err(Error::panic).and(result).map_err(|error| error.at(recipe.name(), node.place)),
+                )
+            }
+        };
+
+        let mut books = self.books();
+        match step {
+            Poll::Pending if books.tasks.contains_key(&index) => {
+                let task = books.tasks.get_mut(&index).expect("the task is there");
+                task.future = future;
+                if matches!(task.state, State::RunningAndWoken) {
+                    task.state = State::Queued;
+                    books.queue_task(index);
+                } else {
+                    task.state = State::Parked;
+                }
+            }
+            Poll::Pending => {
+                // the pass was cancelled meanwhile
+                drop(books);
+                drop(future);
+                books = self.books();
+            }
+            Poll::Ready(result) => {
+                let expected = books.tasks.remove(&index).is_some();
+                match result {
+                    _ if !expected => {}
+                    Ok(Outcome::Layer(layer)) => books.follow(index, &layer),
+                    Ok(Outcome::Tape(value, backward)) => books.finish_tape(index, value, backward),
+                    Err(error) => books.finish(index, Err(error)),
+                }
+            }
+        }
+        books
+    }
+
+    /// A task was woken, by whomever.
+    fn wake_task(&self, index: u32) {
+        let mut books = self.books();
+        if let Some(task) = books.tasks.get_mut(&index) {
+            match task.state {
+                State::Parked => {
+                    task.state = State::Queued;
+                    books.queue_task(index);
+                }
+                State::Running => task.state = State::RunningAndWoken,
+                State::Queued | State::RunningAndWoken => {}
+            }
+        }
+        self.offer(books);
+    }
+
+    /// Releases the lock; whoever can help with what is in the queue is told.
+    pub(super) fn offer(&self, mut books: MutexGuard<'_, Books>) {
+        let working = may_work() && super::is_current(self);
+        self.share(&mut books, working);
+        self.release(books);
+    }
+
+    /// Releases the lock, then wakes those who wait for what was done under it.
+    pub(super) fn release(&self, mut books: MutexGuard<'_, Books>) {
+        if books.woken.is_empty() {
+            return;
+        }
+        let woken = std::mem::take(&mut books.woken);
+        drop(books);
+        for waker in woken {
+            waker.wake();
+        }
+    }
+
+    /// Offers a share of the queue to the driver, if it is idle, and to the rayon pool, as far as it is worth their while.
+    /// `working` says that this thread is going to work through the queue itself.
+    ///
+    /// The number of threads counts all that work on the pass: a driver that works is one of them.
+    fn share(&self, books: &mut Books, working: bool) {
+        let mut spare = books.jobs().saturating_sub(usize::from(working));
+        let worth_while = books.queued_nanoseconds() >= WORTH_OFFERING_NANOSECONDS;
+        if spare > 0
+            && (worth_while || !working)
+            && let Some(driver) = books.idle_driver.take()
+        {
+            books.woken.push(driver);
+            spare -= 1;
+        }
+        let limit = if books.driver_works { rayon::current_num_threads() - 1 } else { rayon::current_num_threads() };
+        while books.tickets < limit && spare > books.tickets {
+            if !worth_while && (books.driver_works || books.tickets > 0) {
+                return;
+            }
+            books.tickets += 1;
+            let pass = self.me.clone();
+            rayon::spawn(move || {
+                if let Some(pass) = pass.upgrade() {
+                    pass.use_ticket();
+                }
+            });
+        }
+    }
+
+    fn use_ticket(self: &Arc<Self>) {
+        let mut books = self.work(self.books());
+        books.tickets -= 1;
+        self.release(books);
+    }
+}
+
+struct TaskWaker {
+    pass: Weak<Pass>,
+    index: u32,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(pass) = self.pass.upgrade() {
+            pass.wake_task(self.index);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `f32` and `f64` as data: values, weights and layers of plain numbers.
+
+use crate::data::{Data, Trainable};
+use crate::deferred::Do;
+use crate::differentiable::Differentiable;
+use crate::error::Result;
+use crate::layer::Layer;
+use crate::node::Expression;
+use crate::optimizer::Chunk;
+use crate::primitive::{At, Primitive};
+use crate::rules::{Binary, Number, Pointwise, Unary};
+use crate::side_effects::SideEffects;
+use crate::tape::Tape;
+use crate::value::{Repr, Value};
+
+macro_rules! scalar {
+    ($T:ident, $Repr:ident) => {
+        impl Data for $T {
+            type Delta = $T;
+
+            fn one(&self) -> $T {
+                1.0
+            }
+
+            #[track_caller]
+            fn sum(mut terms: Vec<Layer<$T>>) -> Layer<$T> {
+                match terms.len() {
+                    1 => terms.remove(0),
+                    2 => Self::binary(Binary::Add, &terms[0], &terms[1]),
+                    _ => Layer::apply(Sum(std::marker::PhantomData), terms),
+                }
+            }
+
+            #[track_caller]
+            fn scale(layer: &Layer<$T>, factor: f64) -> Layer<$T> {
+                Self::with_number(Binary::Mul, layer, factor, false)
+            }
+
+            fn into_value(self) -> Value {
+                Value(Repr::$Repr(self))
+            }
+
+            fn from_value(value: &Value) -> &$T {
+                match &value.0 {
+                    Repr::$Repr(number) => number,
+                    _ => unreachable!("a layer holds the type that it was built with"),
+                }
+            }
+        }
+
+        impl Trainable for $T {
+            fn zeros_like(&self) -> $T {
+                0.0
+            }
+
+            fn update(
+                &mut self,
+                delta: &$T,
+                slots: &mut [$T],
+                rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+            ) -> Result<()> {
+                let mut slots: Vec<&mut [$T]> = slots.iter_mut().map(std::slice::from_mut).collect();
+                rule(Chunk::$Repr {
+                    values: std::slice::from_mut(self),
+                    deltas: std::slice::from_ref(delta),
+                    slots: &mut slots,
+                })
+            }
+        }
+
+        impl Pointwise for $T {
+            #[track_caller]
+            fn unary(op: Unary, x: &Layer<$T>) -> Layer<$T> {
+                Layer::from_expression(Expression::Unary(op, [x.any().clone()]))
+            }
+
+            #[track_caller]
+            fn binary(op: Binary, a: &Layer<$T>, b: &Layer<$T>) -> Layer<$T> {
+                Layer::from_expression(Expression::Binary(op, [a.any().clone(), b.any().clone()]))
+            }
+
+            #[track_caller]
+            fn with_number(op: Binary, x: &Layer<$T>, number: f64, left: bool) -> Layer<$T> {
+                let number = Layer::constant(number as $T);
+                if left { Self::binary(op, &number, x) } else { Self::binary(op, x, &number) }
+            }
+        }
+
+        impl Differentiable for $T {
+            type Data = $T;
+            type Delta = $T;
+
+            fn forward(&self) -> Do<Tape<$T, $T>> {
+                let value = *self;
+                Do::from_fn(move || async move { Ok(Tape::new(value, |_| SideEffects::none())) })
+            }
+
+            #[track_caller]
+            fn layer(&self) -> Layer<$T> {
+                Layer::constant(*self)
+            }
+        }
+    };
+}
+
+scalar!(f32, F32);
+scalar!(f64, F64);
+
+/// The sum of many numbers, from the left.
+struct Sum<A>(std::marker::PhantomData<A>);
+
+impl<A: Number + Data<Delta = A>> Primitive for Sum<A> {
+    type Operands = Vec<Layer<A>>;
+    type Output = A;
+
+    fn name(&self) -> &'static str {
+        "sum"
+    }
+
+    fn value(&self, terms: Vec<&A>) -> Result<A> {
+        Ok(terms.into_iter().fold(A::zero(), |sum, &term| sum + term))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<A>>> {
+        vec![Some(at.delta.clone()); at.operands.len()]
+    }
+
+    fn cost(&self, terms: Vec<&A>) -> f64 {
+        terms.len() as f64
+    }
+}

@@ -1,0 +1,46 @@
+//! A forward value with its type forgotten, as the executor stores it: scalars inline, everything else behind one pointer.
+
+use crate::data::Data;
+use std::any::Any;
+use std::sync::Arc;
+
+/// A value of some [`Data`] type. The type is known to whoever made it: every layer is built typed and erased afterwards.
+#[derive(Clone)]
+pub struct Value(pub(crate) Repr);
+
+#[derive(Clone)]
+pub(crate) enum Repr {
+    F32(f32),
+    F64(f64),
+    Any(Arc<dyn Any + Send + Sync>),
+}
+
+impl Value {
+    /// Stores a value that is no scalar.
+    pub fn boxed<T: Data>(data: T) -> Self {
+        Value(Repr::Any(Arc::new(data)))
+    }
+
+    /// Reads a value that was stored by [`Value::boxed`].
+    pub fn unboxed<T: Data>(&self) -> &T {
+        match &self.0 {
+            Repr::Any(any) => any.downcast_ref().expect("a layer holds the type that it was built with"),
+            _ => unreachable!("a layer holds the type that it was built with"),
+        }
+    }
+
+    pub(crate) fn get<T: Data>(&self) -> &T {
+        T::from_value(self)
+    }
+
+    /// Takes the data out, without a copy when nobody else holds it.
+    pub(crate) fn into<T: Data>(self) -> T {
+        match self.0 {
+            Repr::Any(any) => match any.downcast::<T>() {
+                Ok(data) => Arc::try_unwrap(data).unwrap_or_else(|shared| (*shared).clone()),
+                Err(_) => unreachable!("a layer holds the type that it was built with"),
+            },
+            _ => T::from_value(&self).clone(),
+        }
+    }
+}
