@@ -1,1 +1,49 @@
-//! Placeholder.
+//! `dl`: monadic deep learning. Networks whose shape depends on their own values, as ordinary Rust.
+//!
+//! You write functions over *layers*: immutable, lazy, typed differentiable expressions. In a function marked
+//! [`#[differentiable]`](differentiable), `!layer` gets at the forward value, to be used in plain `if`, `match`, `while`. Independent
+//! parts run in parallel, forward and backward; what is not taken costs nothing; results are bit-identical for any number of
+//! threads; a training step happens whole or not at all.
+//!
+//! ```
+//! use dl::prelude::*;
+//!
+//! /// |w|, decided by the value of w.
+//! #[differentiable]
+//! fn magnitude(w: &Weight<f64>) -> Layer<f64> {
+//!     if !w > 0.0 { w.layer() } else { -w }
+//! }
+//!
+//! let w = Weight::new(-2.0);
+//! assert_eq!(magnitude(&w).predict().wait()?, 2.0);
+//! magnitude(&w).train(&Sgd::new(0.5)).wait()?;
+//! assert_eq!(w.value(), -1.5);
+//! # dl::Result::Ok(())
+//! ```
+//!
+//! # Words
+//!
+//! | word | meaning |
+//! |---|---|
+//! | [`Layer<T>`](Layer) | a differentiable expression whose forward value is a `T`: immutable, lazy, cheap to clone |
+//! | [`Weight<T>`](Weight) | a trainable variable |
+//! | [`Differentiable`] | the type class: anything with data, a delta and a forward |
+//! | [`Do<T>`](Do) | a deferred, asynchronous computation: a recipe that can be run again and again |
+//! | [`Tape`] | a forward value together with its backward |
+//! | `!x` | the bang: run `x` forward and hand back its data, detached |
+//! | pass | one `predict`, `train` or `forward` and everything it evaluates |
+//! | [`Primitive`] | an operation with a kernel and a derivative rule of its own |
+
+#![forbid(unsafe_code)]
+
+pub use dl_core::*;
+pub use dl_macros::differentiable;
+pub use dl_nd as nd;
+
+/// What most programs need: `use dl::prelude::*`.
+pub mod prelude {
+    pub use crate::differentiable;
+    pub use dl_core::{
+        Differentiable, Do, Error, Layer, Optimizer, Sgd, SideEffects, Tape, Weight, max, min, pow,
+    };
+}
