@@ -1,1 +1,84 @@
-//! Placeholder.
+//! `#[differentiable]`: bang notation for `monadic-dl`.
+//!
+//! Use it through the root crate, as `dl::differentiable`. This crate knows the runtime by path only: what it generates names
+//! nothing but `::dl::bang`.
+//!
+//! The macro works in three steps, and a module is named after each thing they deal with.
+//!
+//! 1. **Parse.** [`function`] reads a function and decides whether it is *lazy* (its return type is a layer, a `Do`, or a tuple
+//!    or array of those), [`options`] the arguments of the attribute, [`arguments`] opens macros of the standard library
+//!    (`println!("{}", !x)`), so that their arguments are expressions like all others.
+//! 2. **Plan.** [`plan`] finds the bangs and says which of them are joined and where each group starts; [`flow`] and
+//!    [`liveness`] say which operands of operators must be duplicated because they are used later. A plan is data: it refers to
+//!    expressions by their place in the tree ([`node`]) and changes nothing.
+//! 3. **Expand.** [`operands`], [`bangs`] and [`body`] rewrite the function as the plan says. Each rule shows its input and output.
+//!
+//! Errors are collected in [`diagnostics`], all of a function at once; after an error the item still exists.
+
+mod arguments;
+mod bangs;
+mod body;
+mod diagnostics;
+mod flow;
+mod function;
+mod known;
+mod liveness;
+mod node;
+mod operands;
+mod options;
+mod plan;
+mod receiver;
+#[cfg(test)]
+mod snapshots;
+
+use proc_macro::TokenStream;
+
+/// Lets a function get at the forward values of layers with `!`, and use layers in operators without `clone()` or `&`.
+///
+/// ```text
+/// #[differentiable]
+/// fn gated_net(input: &NdLayer, net: &Net) -> NdLayer {
+///     let scores = net.gate(input);
+///     let (left, right) = !scores;              // both forwards, in parallel; plain f32s
+///     if left > right {
+///         scores.0 * net.left.of(input)         // only this side is ever computed
+///     } else {
+///         scores.1 * net.right.of(input)
+///     }
+/// }
+/// ```
+///
+/// # Lazy functions
+///
+/// A function is *lazy* if its return type says so: the last segment of the type ends in `Layer` or `Do`, or it is a tuple or an
+/// array of those, or `impl …Expression`. `#[differentiable(lazy)]` says it for any other name, such as an alias.
+///
+/// In a lazy function
+///
+/// - `!x` runs `x` forward and is its data: of a layer, a weight, a `Do`, or a tuple, an array, a `Vec` of those, whose members run
+///   in parallel. Bangs of one statement that do not depend on each other run in parallel, too. No gradient flows through a bang;
+/// - `!flag` on a `bool`, an integer, or anything else that implements `Not` is still "not";
+/// - a failure met by `?` becomes the error of the layer;
+/// - if there is a bang or a `?`, the body becomes a recipe that runs anew in every pass. Its parameters are kept: references
+///   by [`ToOwned`], values by [`Clone`]; both must be `Send + Sync + 'static`;
+/// - parameters of type `impl …Expression`, or of a type parameter with such a bound, are layers.
+///
+/// Every other function is *plain*: `!` and `?` have their usual meaning.
+///
+/// # Operators
+///
+/// In every annotated function, the operands of `+ - * / %` and of the unary `-` are not moved when they are used later: they are
+/// duplicated (a layer is cheap to clone). An operand that is not used later is moved, as always.
+///
+/// # Options
+///
+/// - `crate = path`: where the crate `dl` is found, if not at `::dl`.
+/// - `lazy`: the return type is a layer under another name.
+///
+/// # What it does not do
+///
+/// Closures, `async` blocks and items nested in the function keep Rust's `!` and `?`.
+#[proc_macro_attribute]
+pub fn differentiable(options: TokenStream, item: TokenStream) -> TokenStream {
+    body::differentiable(options.into(), item.into()).into()
+}

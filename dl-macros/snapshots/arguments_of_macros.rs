@@ -1,0 +1,51 @@
+// fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
+//     println!("{} {n}", ! x, n = ! y);
+//     assert!(! x > 0.0, "{}", ! y);
+//     let v = vec![! x; 3];
+//     g(v)
+// }
+fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((::dl::bang::keep_value(x), ::dl::bang::keep_value(y)));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
+            let y: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
+            let tail: Layer<f32> = {
+                let extracted_0_1;
+                println!(
+                    "{} {n}", { let (first, result_1) = { let starts =
+                    (::dl::bang::place(& x).start(), ::dl::bang::place(& y).start());
+                    ::dl::bang::join(starts) } . await ?; extracted_0_1 = result_1; first
+                    }, n = extracted_0_1
+                );
+                assert!(
+                    { let start = ::dl::bang::place(& x).start(); start } . await ? >
+                    0.0, "{}", { let start = ::dl::bang::place(& y).start(); start } .
+                    await ?
+                );
+                let v = vec![
+                    { let start = ::dl::bang::place(& x).start(); start } . await ?; 3
+                ];
+                g(v)
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+
+// fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
+//     let z = x * 2.0;
+//     println!("{x:?}");
+//     z * y
+// }
+fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
+    let z = ::dl::bang::operand(&x).duplicate() * 2.0;
+    println!("{x:?}");
+    z * y
+}
+

@@ -1,0 +1,27 @@
+// fn f(x: Layer<f32>) -> Layer<f32> {
+//     !x;
+//     x
+// }
+fn f(x: Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((::dl::bang::keep_value(x),));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
+            let tail: Layer<f32> = {
+                {
+                    let start = ::dl::bang::place(&x).start();
+                    start
+                }
+                    .await?;
+                x
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

@@ -1,0 +1,41 @@
+// fn f(x: Layer<f32>, net: Net) -> Layer<f32> {
+//     let v = !net.of(!x);
+//     x * v
+// }
+fn f(x: Layer<f32>, net: Net) -> Layer<f32> {
+    let kept = ::dl::bang::keep((
+        ::dl::bang::keep_value(x),
+        ::dl::bang::keep_value(net),
+    ));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
+            let net: Net = ::core::clone::Clone::clone(&kept.1);
+            let tail: Layer<f32> = {
+                let v = {
+                    let start = ::dl::bang::value(
+                            net
+                                .of(
+                                    {
+                                        let start = ::dl::bang::place(&x).start();
+                                        start
+                                    }
+                                        .await?,
+                                ),
+                        )
+                        .start();
+                    start
+                }
+                    .await?;
+                x * v
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

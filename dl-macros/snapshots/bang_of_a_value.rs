@@ -1,0 +1,27 @@
+// fn f(net: &Net) -> NdLayer {
+//     let v = !net.gate();
+//     net.of(v)
+// }
+fn f(net: &Net) -> NdLayer {
+    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Net>(net),));
+    ::dl::bang::lazy::<
+        NdLayer,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let net: &Net = ::dl::bang::lend::<Net>(&kept.0);
+            let tail: NdLayer = {
+                let v = {
+                    let start = ::dl::bang::value(net.gate()).start();
+                    start
+                }
+                    .await?;
+                net.of(v)
+            };
+            ::core::result::Result::Ok::<NdLayer, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

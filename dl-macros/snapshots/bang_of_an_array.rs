@@ -1,0 +1,43 @@
+// fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
+//     let [a, b] = ![x, y];
+//     let [c, d] = ![x, x + y];
+//     x * a * b * c * d
+// }
+fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((::dl::bang::keep_value(x), ::dl::bang::keep_value(y)));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
+            let y: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
+            let tail: Layer<f32> = {
+                let extracted_0_1;
+                let [a, b] = {
+                    let (first, result_1) = {
+                        let starts = (
+                            ::dl::bang::value([&x, &y]).start(),
+                            ::dl::bang::value([
+                                    ::dl::bang::operand(&x).duplicate(),
+                                    ::dl::bang::operand(&x).duplicate()
+                                        + ::dl::bang::operand(&y).duplicate(),
+                                ])
+                                .start(),
+                        );
+                        ::dl::bang::join(starts)
+                    }
+                        .await?;
+                    extracted_0_1 = result_1;
+                    first
+                };
+                let [c, d] = extracted_0_1;
+                x * a * b * c * d
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

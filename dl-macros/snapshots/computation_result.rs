@@ -1,0 +1,27 @@
+// fn f(x: &Layer<f32>) -> Do<f32> {
+//     let v = !x;
+//     Do::now(v * 2.0)
+// }
+fn f(x: &Layer<f32>) -> Do<f32> {
+    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Layer<f32>>(x),));
+    ::dl::bang::lazy::<
+        Do<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: &Layer<f32> = ::dl::bang::lend::<Layer<f32>>(&kept.0);
+            let tail: Do<f32> = {
+                let v = {
+                    let start = ::dl::bang::place(&x).start();
+                    start
+                }
+                    .await?;
+                Do::now(v * 2.0)
+            };
+            ::core::result::Result::Ok::<Do<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

@@ -1,0 +1,35 @@
+// fn f(x: &Layer<f32>) -> Layer<f32> {
+//     if !x < 0.0 {
+//         return -x;
+//     }
+//     x * 2.0
+// }
+fn f(x: &Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Layer<f32>>(x),));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: &Layer<f32> = ::dl::bang::lend::<Layer<f32>>(&kept.0);
+            let tail: Layer<f32> = {
+                if {
+                    let start = ::dl::bang::place(&x).start();
+                    start
+                }
+                    .await? < 0.0
+                {
+                    {
+                        let returned: Layer<f32> = -x;
+                        return ::core::result::Result::Ok(returned);
+                    };
+                }
+                x * 2.0
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

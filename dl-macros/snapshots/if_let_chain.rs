@@ -1,0 +1,37 @@
+// fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> {
+//     if let Some(a) = !x && a > !y { y * a } else { y }
+// }
+fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((::dl::bang::keep_value(x), ::dl::bang::keep_value(y)));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: Do<Option<f32>> = ::core::clone::Clone::clone(&kept.0);
+            let y: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
+            let tail: Layer<f32> = {
+                if let Some(a) = {
+                    let start = ::dl::bang::place(&x).start();
+                    start
+                }
+                    .await?
+                    && a
+                        > {
+                            let start = ::dl::bang::place(&y).start();
+                            start
+                        }
+                            .await?
+                {
+                    y * a
+                } else {
+                    y
+                }
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

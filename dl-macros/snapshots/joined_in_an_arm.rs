@@ -1,0 +1,63 @@
+// fn f(x: Layer<f32>, y: Layer<f32>, n: u8) -> Layer<f32> {
+//     match n {
+//         0 if !x < !y => g(!x + !y),
+//         _ => y,
+//     }
+// }
+fn f(x: Layer<f32>, y: Layer<f32>, n: u8) -> Layer<f32> {
+    let kept = ::dl::bang::keep((
+        ::dl::bang::keep_value(x),
+        ::dl::bang::keep_value(y),
+        ::dl::bang::keep_value(n),
+    ));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
+            let y: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
+            let n: u8 = ::core::clone::Clone::clone(&kept.2);
+            let tail: Layer<f32> = {
+                match n {
+                    0 if {
+                        let extracted_0_1;
+                        ({
+                            let (first, result_1) = {
+                                let starts = (
+                                    ::dl::bang::place(&x).start(),
+                                    ::dl::bang::place(&y).start(),
+                                );
+                                ::dl::bang::join(starts)
+                            }
+                                .await?;
+                            extracted_0_1 = result_1;
+                            first
+                        }) < extracted_0_1
+                    } => {
+                        let extracted_1_1;
+                        g(
+                            {
+                                let (first, result_1) = {
+                                    let starts = (
+                                        ::dl::bang::place(&x).start(),
+                                        ::dl::bang::place(&y).start(),
+                                    );
+                                    ::dl::bang::join(starts)
+                                }
+                                    .await?;
+                                extracted_1_1 = result_1;
+                                first
+                            } + extracted_1_1,
+                        )
+                    }
+                    _ => y,
+                }
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

@@ -1,0 +1,38 @@
+// fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
+//     let a = !x;
+//     let b = !(y * a);
+//     x * b
+// }
+fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((::dl::bang::keep_value(x), ::dl::bang::keep_value(y)));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
+            let y: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
+            let tail: Layer<f32> = {
+                let a = {
+                    let start = ::dl::bang::place(&x).start();
+                    start
+                }
+                    .await?;
+                let b = {
+                    let start = ::dl::bang::value(
+                            ::dl::bang::operand(&y).duplicate()
+                                * ::dl::bang::operand(&a).duplicate(),
+                        )
+                        .start();
+                    start
+                }
+                    .await?;
+                x * b
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

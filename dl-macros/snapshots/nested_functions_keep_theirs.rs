@@ -1,0 +1,39 @@
+// fn f(x: Layer<f32>) -> Layer<f32> {
+//     let no = |b: bool| !b;
+//     fn not(b: bool) -> bool {
+//         !b
+//     }
+//     if no(!x > 0.0) { x } else { x * 2.0 }
+// }
+fn f(x: Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((::dl::bang::keep_value(x),));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
+            let tail: Layer<f32> = {
+                let no = |b: bool| !b;
+                fn not(b: bool) -> bool {
+                    !b
+                }
+                if no(
+                    {
+                        let start = ::dl::bang::place(&x).start();
+                        start
+                    }
+                        .await? > 0.0,
+                ) {
+                    x
+                } else {
+                    x * 2.0
+                }
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

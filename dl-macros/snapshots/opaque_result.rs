@@ -1,0 +1,32 @@
+// fn f(a: impl Expression) -> impl Expression {
+//     if !a > 0.0 {
+//         return a;
+//     }
+//     a * 2.0
+// }
+fn f(a: impl Expression) -> impl Expression {
+    let kept = ::dl::bang::keep((::dl::bang::layer(&a),));
+    ::dl::bang::lazy::<
+        ::dl::bang::Layer<_>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let a = ::core::clone::Clone::clone(&kept.0);
+            let tail = {
+                if {
+                    let start = ::dl::bang::place(&a).start();
+                    start
+                }
+                    .await? > 0.0
+                {
+                    return ::core::result::Result::Ok(::dl::bang::layer(&a));
+                }
+                a * 2.0
+            };
+            ::core::result::Result::Ok::<_, ::dl::bang::Error>(::dl::bang::layer(&tail))
+        }
+    })
+}
+

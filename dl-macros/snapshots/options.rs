@@ -1,0 +1,27 @@
+// fn f(x: &Score) -> Score {
+//     let v = !x;
+//     x * v
+// }
+fn f(x: &Score) -> Score {
+    let kept = my::dl::bang::keep((my::dl::bang::keep_reference::<Score>(x),));
+    my::dl::bang::lazy::<
+        Score,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: &Score = my::dl::bang::lend::<Score>(&kept.0);
+            let tail: Score = {
+                let v = {
+                    let start = my::dl::bang::place(&x).start();
+                    start
+                }
+                    .await?;
+                x * v
+            };
+            ::core::result::Result::Ok::<Score, my::dl::bang::Error>(tail)
+        }
+    })
+}
+

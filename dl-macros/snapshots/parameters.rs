@@ -1,0 +1,34 @@
+// fn f((a, b): (Layer<f32>, f32), mut n: usize, names: &[String], _: u8) -> Layer<f32> {
+//     n += 1;
+//     a * (!a + b) * n as f32 * names.len() as f32
+// }
+fn f(argument_0: (Layer<f32>, f32), n: usize, names: &[String], _: u8) -> Layer<f32> {
+    let kept = ::dl::bang::keep((
+        ::dl::bang::keep_value(argument_0),
+        ::dl::bang::keep_value(n),
+        ::dl::bang::keep_reference::<[String]>(names),
+    ));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let (a, b): (Layer<f32>, f32) = ::core::clone::Clone::clone(&kept.0);
+            let mut n: usize = ::core::clone::Clone::clone(&kept.1);
+            let names: &[String] = ::dl::bang::lend::<[String]>(&kept.2);
+            let tail: Layer<f32> = {
+                n += 1;
+                ::dl::bang::operand(&a).duplicate()
+                    * ({
+                        let start = ::dl::bang::place(&a).start();
+                        start
+                    }
+                        .await? + b) * n as f32 * names.len() as f32
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

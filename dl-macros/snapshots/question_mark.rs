@@ -1,0 +1,27 @@
+// fn f(text: &str, x: Layer<f32>) -> Layer<f32> {
+//     let n: f32 = text.parse()?;
+//     x * n
+// }
+fn f(text: &str, x: Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((
+        ::dl::bang::keep_reference::<str>(text),
+        ::dl::bang::keep_value(x),
+    ));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let text: &str = ::dl::bang::lend::<str>(&kept.0);
+            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
+            let tail: Layer<f32> = {
+                let n: f32 = ::dl::bang::attempt(text.parse())?;
+                x * n
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

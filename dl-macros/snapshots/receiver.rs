@@ -1,0 +1,70 @@
+// fn of(&self, x: &Layer<f32>) -> Layer<f32> {
+//     if !x > self.limit { self.weight * x } else { x * 2.0 }
+// }
+fn of(&self, x: &Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((
+        ::dl::bang::keep_reference(self),
+        ::dl::bang::keep_reference::<Layer<f32>>(x),
+    ));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let this: &Self = ::dl::bang::lend::<Self>(&kept.0);
+            let x: &Layer<f32> = ::dl::bang::lend::<Layer<f32>>(&kept.1);
+            let tail: Layer<f32> = {
+                if {
+                    let start = ::dl::bang::place(&x).start();
+                    start
+                }
+                    .await? > this.limit
+                {
+                    ::dl::bang::operand(&this.weight).duplicate() * x
+                } else {
+                    x * 2.0
+                }
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+
+// fn of(self, x: &Layer<f32>) -> Layer<f32> {
+//     println!("{}", self.limit);
+//     if !x > self.limit { self.weight * x } else { x * 2.0 }
+// }
+fn of(self, x: &Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((
+        ::dl::bang::keep_value(self),
+        ::dl::bang::keep_reference::<Layer<f32>>(x),
+    ));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let this: Self = ::core::clone::Clone::clone(&kept.0);
+            let x: &Layer<f32> = ::dl::bang::lend::<Layer<f32>>(&kept.1);
+            let tail: Layer<f32> = {
+                println!("{}", this.limit);
+                if {
+                    let start = ::dl::bang::place(&x).start();
+                    start
+                }
+                    .await? > this.limit
+                {
+                    ::dl::bang::operand(&this.weight).duplicate() * x
+                } else {
+                    x * 2.0
+                }
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

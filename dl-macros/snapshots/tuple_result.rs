@@ -1,0 +1,42 @@
+// fn cell(h: &NdLayer, c: &NdLayer) -> (NdLayer, NdLayer) {
+//     if !h > !c { (h * c, c.clone()) } else { (h.clone(), c * h) }
+// }
+fn cell(h: &NdLayer, c: &NdLayer) -> (NdLayer, NdLayer) {
+    let kept = ::dl::bang::keep((
+        ::dl::bang::keep_reference::<NdLayer>(h),
+        ::dl::bang::keep_reference::<NdLayer>(c),
+    ));
+    ::dl::bang::lazy::<
+        (NdLayer, NdLayer),
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let h: &NdLayer = ::dl::bang::lend::<NdLayer>(&kept.0);
+            let c: &NdLayer = ::dl::bang::lend::<NdLayer>(&kept.1);
+            let tail: (NdLayer, NdLayer) = {
+                let extracted_0_1;
+                if {
+                    let (first, result_1) = {
+                        let starts = (
+                            ::dl::bang::place(&h).start(),
+                            ::dl::bang::place(&c).start(),
+                        );
+                        ::dl::bang::join(starts)
+                    }
+                        .await?;
+                    extracted_0_1 = result_1;
+                    first
+                } > extracted_0_1
+                {
+                    (h * ::dl::bang::operand(&c).duplicate(), c.clone())
+                } else {
+                    (h.clone(), c * h)
+                }
+            };
+            ::core::result::Result::Ok::<(NdLayer, NdLayer), ::dl::bang::Error>(tail)
+        }
+    })
+}
+

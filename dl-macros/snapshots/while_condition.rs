@@ -1,0 +1,44 @@
+// fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
+//     let mut z = x;
+//     while !z < !y {
+//         z = z * 2.0;
+//     }
+//     z
+// }
+fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((::dl::bang::keep_value(x), ::dl::bang::keep_value(y)));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
+            let y: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
+            let tail: Layer<f32> = {
+                let mut z = x;
+                while {
+                    let extracted_0_1;
+                    ({
+                        let (first, result_1) = {
+                            let starts = (
+                                ::dl::bang::place(&z).start(),
+                                ::dl::bang::place(&y).start(),
+                            );
+                            ::dl::bang::join(starts)
+                        }
+                            .await?;
+                        extracted_0_1 = result_1;
+                        first
+                    }) < extracted_0_1
+                } {
+                    z = z * 2.0;
+                }
+                z
+            };
+            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+        }
+    })
+}
+

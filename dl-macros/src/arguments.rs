@@ -1,0 +1,173 @@
+//! The arguments of macros of the standard library are expressions like all others.
+//!
+//! The tree holds a macro as tokens. A macro whose arguments are a list of expressions is *opened*, a call whose function is the
+//! macro, and *closed* again at the end:
+//!
+//! ```text
+//! // Input:  println!("{} {n}", !a, n = b + c)
+//! // Opened: println!("{} {n}", $, n = $)(!a, b + c)
+//! ```
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::visit_mut::{self, VisitMut};
+use syn::{Attribute, Expr, ExprCall, ExprMacro, Ident, LitStr, Macro, MacroDelimiter, Stmt, Token, parse_quote};
+
+/// Opens all macros that can be opened.
+pub(crate) fn open(block: &mut syn::Block) {
+    Opener.visit_block_mut(block);
+}
+
+/// Closes what was opened.
+pub(crate) fn close(block: &mut syn::Block) {
+    Closer.visit_block_mut(block);
+}
+
+/// The macro of an opened call.
+pub(crate) fn opened(call: &ExprCall) -> Option<&Macro> {
+    match &*call.func {
+        Expr::Macro(e) if call.attrs.iter().any(is_mark) => Some(&e.mac),
+        _ => None,
+    }
+}
+
+/// How many of the arguments are always evaluated: all, but of an assertion only the condition.
+pub(crate) fn always_evaluated(mac: &Macro) -> usize {
+    match name(mac).as_str() {
+        "assert" | "debug_assert" | "matches" => 1,
+        "assert_eq" | "assert_ne" | "debug_assert_eq" | "debug_assert_ne" => 2,
+        _ => usize::MAX,
+    }
+}
+
+fn mark() -> Attribute {
+    parse_quote!(#[opened])
+}
+
+fn is_mark(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("opened")
+}
+
+fn name(mac: &Macro) -> String {
+    mac.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default()
+}
+
+fn is_list(mac: &Macro) -> bool {
+    const LISTS: [&str; 20] = [
+        "print", "println", "eprint", "eprintln", "format", "format_args", "write", "writeln", "panic", "todo", "unimplemented",
+        "unreachable", "assert", "assert_eq", "assert_ne", "debug_assert", "debug_assert_eq", "debug_assert_ne", "dbg", "vec",
+    ];
+    let root = mac.path.segments.first().map(|segment| segment.ident.to_string()).unwrap_or_default();
+    let of_std = mac.path.segments.len() == 1 || matches!(root.as_str(), "std" | "core" | "alloc");
+    of_std && LISTS.contains(&name(mac).as_str())
+}
+
+/// The arguments, and the tokens of the macro with a `$` for each.
+fn arguments(mac: &Macro) -> Option<(Vec<Expr>, TokenStream)> {
+    let mut exprs = Vec::new();
+    let list = |input: ParseStream<'_>| {
+        let mut rest = TokenStream::new();
+        while !input.is_empty() {
+            if input.peek(LitStr) && (input.peek2(Token![,]) || input.peek2(syn::parse::End)) {
+                input.parse::<LitStr>()?.to_tokens(&mut rest);
+            } else {
+                if input.peek(Ident) && input.peek2(Token![=]) && !input.peek2(Token![==]) {
+                    input.parse::<Ident>()?.to_tokens(&mut rest);
+                    input.parse::<Token![=]>()?.to_tokens(&mut rest);
+                }
+                exprs.push(input.parse::<Expr>()?);
+                rest.extend(quote!($));
+            }
+            if input.peek(Token![;]) {
+                input.parse::<Token![;]>()?.to_tokens(&mut rest);
+            } else if !input.is_empty() {
+                input.parse::<Token![,]>()?.to_tokens(&mut rest);
+            }
+        }
+        Ok(rest)
+    };
+    let scrutinee = |input: ParseStream<'_>| {
+        let first = Expr::parse(input)?;
+        let pattern: TokenStream = input.parse()?;
+        Ok((vec![first], quote!($ #pattern)))
+    };
+    if name(mac) == "matches" {
+        return Parser::parse2(scrutinee, mac.tokens.clone()).ok();
+    }
+    if !is_list(mac) {
+        return None;
+    }
+    let rest = Parser::parse2(list, mac.tokens.clone()).ok()?;
+    Some((exprs, rest))
+}
+
+struct Opener;
+
+impl Opener {
+    fn open(mac: &Macro, attrs: &[Attribute]) -> Option<Expr> {
+        let (args, tokens) = arguments(mac)?;
+        let mac = Macro { tokens, ..mac.clone() };
+        let mut attrs = attrs.to_vec();
+        attrs.push(mark());
+        Some(Expr::Call(ExprCall {
+            attrs,
+            func: Box::new(Expr::Macro(ExprMacro { attrs: Vec::new(), mac })),
+            paren_token: syn::token::Paren::default(),
+            args: args.into_iter().collect(),
+        }))
+    }
+}
+
+impl VisitMut for Opener {
+    fn visit_stmt_mut(&mut self, stmt: &mut Stmt) {
+        if let Stmt::Macro(e) = stmt
+            && (e.semi_token.is_some() || !matches!(e.mac.delimiter, MacroDelimiter::Brace(_)))
+            && let Some(opened) = Self::open(&e.mac, &e.attrs)
+        {
+            *stmt = Stmt::Expr(opened, e.semi_token);
+        }
+        visit_mut::visit_stmt_mut(self, stmt);
+    }
+
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        if let Expr::Macro(e) = expr
+            && let Some(opened) = Self::open(&e.mac, &e.attrs)
+        {
+            *expr = opened;
+        }
+        match expr {
+            // Only the arguments: the macro that an opened call calls must stay as it is.
+            Expr::Call(call) if opened(call).is_some() => call.args.iter_mut().for_each(|arg| self.visit_expr_mut(arg)),
+            expr => visit_mut::visit_expr_mut(self, expr),
+        }
+    }
+
+    fn visit_item_mut(&mut self, _: &mut syn::Item) {}
+    fn visit_type_mut(&mut self, _: &mut syn::Type) {}
+}
+
+struct Closer;
+
+impl VisitMut for Closer {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        visit_mut::visit_expr_mut(self, expr);
+        if let Expr::Call(call) = expr
+            && let Some(mac) = opened(call)
+        {
+            let mut args = call.args.iter();
+            let mut tokens = TokenStream::new();
+            for token in mac.tokens.clone() {
+                match token {
+                    TokenTree::Punct(punct) if punct.as_char() == '$' => args.next().to_tokens(&mut tokens),
+                    token => token.to_tokens(&mut tokens),
+                }
+            }
+            let mac = Macro { tokens, ..mac.clone() };
+            let attrs = call.attrs.iter().filter(|attribute| !is_mark(attribute)).cloned().collect();
+            *expr = Expr::Macro(ExprMacro { attrs, mac });
+        }
+    }
+
+    fn visit_item_mut(&mut self, _: &mut syn::Item) {}
+}

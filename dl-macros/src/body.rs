@@ -1,0 +1,272 @@
+//! The whole: an annotated function in, an ordinary one out.
+
+use crate::diagnostics::Problems;
+use crate::function::{self, Form, Function, Parameter, Returned};
+use crate::operands::module;
+use crate::options::Options;
+use crate::{arguments, bangs, flow, liveness, operands, plan, receiver};
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{FnArg, Ident, Index, Pat, Path, Type, parse_quote};
+
+/// Lints that are about how code is written, and that would speak of code which nobody wrote.
+fn silenced() -> TokenStream {
+    quote!(#[allow(
+        unused_parens,
+        clippy::blocks_in_conditions,
+        clippy::needless_borrow,
+        clippy::needless_late_init,
+        clippy::needless_return,
+        clippy::let_and_return,
+        clippy::question_mark,
+        clippy::redundant_clone,
+        clippy::unit_arg
+    )])
+}
+
+/// The attribute.
+pub(crate) fn differentiable(options: TokenStream, item: TokenStream) -> TokenStream {
+    let mut problems = Problems::default();
+    let options = Options::parse(options, &mut problems);
+    let function = match syn::parse2::<Function>(item.clone()) {
+        Ok(function) => function,
+        Err(error) => {
+            let is_function = syn::parse2::<syn::Item>(item.clone()).is_err();
+            problems.add(if is_function {
+                error
+            } else {
+                syn::Error::new(Span::call_site(), "`#[differentiable]` goes on a function or a method with a body")
+            });
+            let errors = problems.into_tokens();
+            return quote!(#errors #item);
+        }
+    };
+    function::check(&function.sig, &mut problems);
+    let stub = function::stub(&function);
+    let expanded = expand(function, &options, &mut problems);
+    if problems.any() {
+        let errors = problems.into_tokens();
+        return quote!(#errors #stub);
+    }
+    expanded
+}
+
+fn expand(mut function: Function, options: &Options, problems: &mut Problems) -> TokenStream {
+    let krate = &options.krate;
+    let parameters = function::parameters(&function.sig);
+    let returned = function::returned(&function.sig, options);
+
+    arguments::open(&mut function.block);
+    let control = flow::control(parameters.iter().map(|p| (&p.pat, &p.ty)), &function.block, returned.is_some());
+    let plan = match &returned {
+        Some(_) => plan::plan(&function.block, &control.plain, problems),
+        None => plan::Plan::default(),
+    };
+    operands::duplicate(&mut function.block, &liveness::used_later(&control), krate);
+
+    match returned {
+        Some(returned) if !plan.is_empty() => {
+            function::check_kept(&function.sig, &parameters, problems);
+            bangs::expand(&mut function.block, &plan, &returned, krate);
+            arguments::close(&mut function.block);
+            receiver::rename(&mut function.block);
+            lazy(function, parameters, &returned, krate)
+        }
+        Some(_) => {
+            arguments::close(&mut function.block);
+            let layers: Vec<_> = parameters.iter().filter_map(|parameter| as_layer(parameter, krate)).collect();
+            for (i, (name, layer)) in layers.into_iter().enumerate() {
+                function.block.stmts.insert(i, parse_quote!(let #name = #layer;));
+            }
+            ordinary(function)
+        }
+        None => {
+            arguments::close(&mut function.block);
+            ordinary(function)
+        }
+    }
+}
+
+/// A function that builds layers at once, or that has nothing to do with layers.
+fn ordinary(function: Function) -> TokenStream {
+    let Function { attrs, vis, defaultness, sig, block } = function;
+    let silenced = silenced();
+    quote!(#(#attrs)* #silenced #vis #defaultness #sig #block)
+}
+
+/// A polymorphic parameter is used as a layer.
+///
+/// ```text
+/// // Input:  a: impl Expression
+/// // Output: let a = ::dl::bang::layer(&a);
+/// ```
+fn as_layer(parameter: &Parameter, krate: &Path) -> Option<(Ident, TokenStream)> {
+    match (&parameter.form, &parameter.pat) {
+        (Form::Expression, Pat::Ident(pat)) => {
+            let (name, span) = (&pat.ident, pat.ident.span());
+            let bang = module(krate, span);
+            Some((name.clone(), quote_spanned!(span=> #bang::layer(&#name))))
+        }
+        _ => None,
+    }
+}
+
+/// A body that runs anew in each pass.
+///
+/// ```text
+/// // Input:  fn f(x: &Layer<f32>, n: usize) -> Layer<f32> { body }
+/// // Output: fn f(x: &Layer<f32>, n: usize) -> Layer<f32> {
+/// //             let kept = keep((keep_reference(x), keep_value(n)));
+/// //             lazy(move || {
+/// //                 let kept = kept.clone();
+/// //                 async move {
+/// //                     let x: &Layer<f32> = lend(&kept.0);
+/// //                     let n: usize = kept.1.clone();
+/// //                     let tail: Layer<f32> = { body };
+/// //                     Ok(tail)
+/// //                 }
+/// //             })
+/// //         }
+/// ```
+fn lazy(function: Function, parameters: Vec<Parameter>, returned: &Returned, krate: &Path) -> TokenStream {
+    let Function { attrs, vis, defaultness, mut sig, block } = function;
+    let site = Span::mixed_site();
+    let (kept, tail) = (Ident::new("kept", site), Ident::new("tail", site));
+    let mut keep = Vec::new();
+    let mut lend = Vec::new();
+    for (i, parameter) in parameters.iter().enumerate() {
+        let argument = argument(&mut sig.inputs[i], i);
+        if matches!(parameter.pat, Pat::Wild(_)) {
+            continue;
+        }
+        let index = Index { index: u32::try_from(keep.len()).unwrap_or(u32::MAX), span: site };
+        let (kept, lent) = kept_and_lent(parameter, &argument, &quote_spanned!(site=> #kept.#index), krate);
+        keep.push(kept);
+        lend.push(lent);
+    }
+    let bang = module(krate, site);
+    let named = module(krate, sig.ident.span());
+    let name = sig.ident.span();
+    let start = match returned {
+        Returned::Named(ty) => {
+            let call = quote_spanned!(name=> #named::lazy::<#ty, _, _>);
+            let stmts = &block;
+            let body = quote_spanned!(site=>
+                let #tail: #ty = #stmts;
+                ::core::result::Result::Ok::<#ty, #bang::Error>(#tail)
+            );
+            (call, body)
+        }
+        Returned::Expression => {
+            let stmts = &block;
+            let body = quote_spanned!(site=>
+                let #tail = #stmts;
+                ::core::result::Result::Ok::<_, #bang::Error>(#bang::layer(&#tail))
+            );
+            (quote_spanned!(name=> #named::lazy::<#named::Layer<_>, _, _>), body)
+        }
+    };
+    let (call, body) = start;
+    let silenced = silenced();
+    let work = quote_spanned!(site=>
+        move || {
+            let #kept = ::core::clone::Clone::clone(&#kept);
+            async move {
+                #(#lend)*
+                #body
+            }
+        }
+    );
+    let run = quote_spanned!(name=> #call(#work));
+    let shared = quote_spanned!(site=> let #kept = #bang::keep((#(#keep,)*)););
+    quote!(#(#attrs)* #silenced #vis #defaultness #sig { #shared #run })
+}
+
+/// The name by which the outer function knows a parameter. Patterns and `mut` belong to the body.
+fn argument(input: &mut FnArg, i: usize) -> TokenStream {
+    match input {
+        FnArg::Receiver(receiver) => {
+            if receiver.reference.is_none() {
+                receiver.mutability = None;
+            }
+            let token = receiver.self_token;
+            quote!(#token)
+        }
+        FnArg::Typed(input) => {
+            let name = match &*input.pat {
+                Pat::Ident(pat) if pat.subpat.is_none() => pat.ident.clone(),
+                Pat::Wild(_) => return TokenStream::new(),
+                _ => Ident::new(&format!("argument_{i}"), Span::mixed_site()),
+            };
+            *input.pat = Pat::Ident(syn::PatIdent {
+                attrs: Vec::new(),
+                by_ref: None,
+                mutability: None,
+                ident: name.clone(),
+                subpat: None,
+            });
+            quote!(#name)
+        }
+    }
+}
+
+/// How a parameter is kept, and how each run gets it.
+fn kept_and_lent(parameter: &Parameter, argument: &TokenStream, place: &TokenStream, krate: &Path) -> (TokenStream, TokenStream) {
+    let Parameter { pat, ty, form } = parameter;
+    let span = ty.span();
+    let bang = module(krate, span);
+    let opaque = mentions_impl(ty);
+    match form {
+        Form::Receiver { reference } => {
+            let this = receiver::this(pat.span());
+            let span = pat.span();
+            let bang = module(krate, span);
+            if *reference {
+                (
+                    quote_spanned!(span=> #bang::keep_reference(#argument)),
+                    quote_spanned!(span=> let #this: &Self = #bang::lend::<Self>(&#place);),
+                )
+            } else {
+                let mutability = if let Pat::Ident(pat) = pat { pat.mutability } else { None };
+                (
+                    quote_spanned!(span=> #bang::keep_value(#argument)),
+                    quote_spanned!(span=> let #mutability #this: #ty = ::core::clone::Clone::clone(&#place);),
+                )
+            }
+        }
+        Form::Expression => {
+            let span = argument.span();
+            let bang = module(krate, span);
+            (quote_spanned!(span=> #bang::layer(&#argument)), quote_spanned!(span=> let #pat = ::core::clone::Clone::clone(&#place);))
+        }
+        Form::Reference(_) if opaque => (
+            quote_spanned!(span=> #bang::keep_value(::core::clone::Clone::clone(#argument))),
+            quote_spanned!(span=> let #pat = &#place;),
+        ),
+        Form::Reference(elem) => (
+            quote_spanned!(span=> #bang::keep_reference::<#elem>(#argument)),
+            quote_spanned!(span=> let #pat: #ty = #bang::lend::<#elem>(&#place);),
+        ),
+        Form::Value => {
+            let annotation = (!opaque).then(|| quote_spanned!(span=> : #ty));
+            (
+                quote_spanned!(span=> #bang::keep_value(#argument)),
+                quote_spanned!(span=> let #pat #annotation = ::core::clone::Clone::clone(&#place);),
+            )
+        }
+    }
+}
+
+/// `impl Trait` cannot be written in a body.
+fn mentions_impl(ty: &Type) -> bool {
+    struct Finder(bool);
+    impl<'a> syn::visit::Visit<'a> for Finder {
+        fn visit_type_impl_trait(&mut self, _: &'a syn::TypeImplTrait) {
+            self.0 = true;
+        }
+    }
+    let mut finder = Finder(false);
+    syn::visit::Visit::visit_type(&mut finder, ty);
+    finder.0
+}

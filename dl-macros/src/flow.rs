@@ -1,0 +1,476 @@
+//! The control flow of a function, as far as its variables are concerned.
+//!
+//! ```text
+//! // Input:  let y = x * x; if c { y } else { y + x }
+//! // Output: Operand(x) Operand(x) Write(y) Read(c) Either { Read(y) | Operand(y) Operand(x) }
+//! ```
+
+use crate::arguments;
+use crate::known::{is_arithmetic, is_compound, is_plain, is_primitive};
+use crate::node::{NodeId, bare, is_place, variable};
+use proc_macro2::{TokenStream, TokenTree};
+use std::collections::HashSet;
+use syn::visit::{self, Visit};
+use syn::{BinOp, Block, Expr, Ident, Label, Lifetime, Pat, Stmt, Type, UnOp};
+
+/// A variable: one binding, not one name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Var(pub(crate) usize);
+
+/// A loop or a labelled block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Target(usize);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Jump {
+    Break(Target),
+    Continue(Target),
+}
+
+#[derive(Debug)]
+pub(crate) enum Flow {
+    Read(Var),
+    /// Read as an operand of an operator, which takes it.
+    Operand(Var, NodeId),
+    Write(Var),
+    Either(Vec<Vec<Flow>>),
+    Block(Target, Vec<Flow>),
+    Loop(Target, Vec<Flow>),
+    Jump(Jump),
+    /// `return`.
+    Leave,
+}
+
+pub(crate) struct Variable {
+    name: String,
+    /// Known to be a number or a `bool`.
+    plain: bool,
+    /// Something that may outlive the statement refers to it: it cannot be moved, although its name may not come up again.
+    pub(crate) borrowed: bool,
+    /// How many closures it is inside of.
+    depth: usize,
+}
+
+/// What there is to know about the variables of a function.
+pub(crate) struct Control {
+    pub(crate) variables: Vec<Variable>,
+    /// The function, and each closure and `async` block in it.
+    pub(crate) roots: Vec<Vec<Flow>>,
+    /// Operands that must be duplicated whatever is used later.
+    pub(crate) always: HashSet<NodeId>,
+    /// Operands of `!` that are plain: no bang.
+    pub(crate) plain: HashSet<NodeId>,
+}
+
+/// Reads the control flow of a function. In a `lazy` one, `!` is a bang.
+pub(crate) fn control<'a>(parameters: impl Iterator<Item = (&'a Pat, &'a Type)>, body: &Block, lazy: bool) -> Control {
+    let control = Control { variables: Vec::new(), roots: Vec::new(), always: HashSet::new(), plain: HashSet::new() };
+    let mut reader =
+        Reader { control, flow: Vec::new(), scope: Vec::new(), targets: Vec::new(), next: 0, depth: 0, lazy, bangs: 0, binding: false };
+    for (pat, ty) in parameters {
+        reader.bind(pat, is_primitive(ty));
+    }
+    reader.visit_block(body);
+    let flow = std::mem::take(&mut reader.flow);
+    reader.control.roots.push(flow);
+    reader.control
+}
+
+struct Reader {
+    control: Control,
+    flow: Vec<Flow>,
+    scope: Vec<Var>,
+    targets: Vec<(Option<Lifetime>, Target, bool)>,
+    next: usize,
+    /// How many closures we are inside of.
+    depth: usize,
+    lazy: bool,
+    /// How many bangs we are inside of.
+    bangs: usize,
+    /// Whether a borrow made here may last beyond the statement.
+    binding: bool,
+}
+
+impl Reader {
+    fn lookup(&self, name: &Ident) -> Option<Var> {
+        self.scope.iter().rev().find(|var| name == &self.control.variables[var.0].name).copied()
+    }
+
+    fn is_plain(&self, e: &Expr) -> bool {
+        is_plain(e, &|name| self.lookup(name).is_some_and(|var| self.control.variables[var.0].plain))
+    }
+
+    /// The variables that a pattern binds.
+    fn bind(&mut self, pat: &Pat, plain: bool) {
+        struct Names<'a>(Vec<&'a Ident>);
+        impl<'a> Visit<'a> for Names<'a> {
+            fn visit_pat_ident(&mut self, pat: &'a syn::PatIdent) {
+                self.0.push(&pat.ident);
+                visit::visit_pat_ident(self, pat);
+            }
+            fn visit_expr(&mut self, _: &'a Expr) {}
+        }
+        let plain = match pat {
+            Pat::Type(pat) => plain || is_primitive(&pat.ty),
+            Pat::Ident(_) => plain,
+            _ => false,
+        };
+        let mut names = Names(Vec::new());
+        names.visit_pat(pat);
+        for name in names.0 {
+            let var = Var(self.control.variables.len());
+            self.control.variables.push(Variable { name: name.to_string(), plain, borrowed: false, depth: self.depth });
+            self.scope.push(var);
+            self.flow.push(Flow::Write(var));
+        }
+    }
+
+    /// The flow of a part that is read with `read`.
+    fn part(&mut self, read: impl FnOnce(&mut Self)) -> Vec<Flow> {
+        let outer = std::mem::take(&mut self.flow);
+        let scope = self.scope.len();
+        read(self);
+        self.scope.truncate(scope);
+        std::mem::replace(&mut self.flow, outer)
+    }
+
+    fn jump_target(&mut self, label: Option<&Label>, is_loop: bool, read: impl FnOnce(&mut Self, Target)) -> (Target, Vec<Flow>) {
+        let target = Target(self.next);
+        self.next += 1;
+        self.targets.push((label.map(|label| label.name.clone()), target, is_loop));
+        let body = self.part(|reader| read(reader, target));
+        self.targets.pop();
+        (target, body)
+    }
+
+    fn target(&self, label: Option<&Lifetime>) -> Option<Target> {
+        let mut targets = self.targets.iter().rev();
+        match label {
+            Some(label) => targets.find(|(name, ..)| name.as_ref() == Some(label)),
+            None => targets.find(|(_, _, is_loop)| *is_loop),
+        }
+        .map(|(_, target, _)| *target)
+    }
+
+    /// Reads a part whose borrows may last.
+    fn binding(&mut self, binding: bool, read: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.binding, binding);
+        read(self);
+        self.binding = outer;
+    }
+
+    /// Marks the variable that a place belongs to.
+    fn borrow(&mut self, place: &Expr) {
+        let mut e = bare(place);
+        loop {
+            e = match e {
+                Expr::Field(e) => bare(&e.base),
+                Expr::Index(e) => bare(&e.expr),
+                _ => break,
+            };
+        }
+        if let Some(var) = variable(e).and_then(|name| self.lookup(name)) {
+            self.control.variables[var.0].borrowed = true;
+        }
+    }
+
+    /// An operand of an operator.
+    fn operand(&mut self, operand: &Expr) {
+        let id = NodeId::of(operand);
+        let var = match variable(operand) {
+            Some(name) => self.lookup(name),
+            None => {
+                if is_place(operand) && !matches!(bare(operand), Expr::Path(_)) {
+                    self.control.always.insert(id);
+                }
+                return self.visit_expr(operand);
+            }
+        };
+        let Some(var) = var else { return };
+        let variable = &self.control.variables[var.0];
+        if variable.plain {
+            self.flow.push(Flow::Read(var));
+        } else if variable.depth < self.depth || self.bangs > 0 {
+            // A closure may run again; what is built for a bang may be built earlier than it is written.
+            self.control.always.insert(id);
+            self.flow.push(Flow::Read(var));
+        } else {
+            self.flow.push(Flow::Operand(var, id));
+        }
+    }
+
+    /// A closure or an `async` block: a flow of its own, and a read of everything it captures.
+    fn capture(&mut self, moves: bool, read: impl FnOnce(&mut Self)) {
+        let (targets, bangs) = (std::mem::take(&mut self.targets), std::mem::take(&mut self.bangs));
+        self.depth += 1;
+        let (lazy, binding) = (std::mem::replace(&mut self.lazy, false), std::mem::replace(&mut self.binding, false));
+        let body = self.part(read);
+        (self.lazy, self.binding) = (lazy, binding);
+        self.depth -= 1;
+        (self.targets, self.bangs) = (targets, bangs);
+        let mut captured = Vec::new();
+        collect(&body, &mut captured);
+        captured.retain(|var| self.control.variables[var.0].depth <= self.depth);
+        for var in captured {
+            self.control.variables[var.0].borrowed |= self.binding && !moves;
+            self.flow.push(Flow::Read(var));
+        }
+        self.control.roots.push(body);
+    }
+
+    fn assign(&mut self, left: &Expr) {
+        match bare(left) {
+            Expr::Tuple(left) => left.elems.iter().for_each(|e| self.assign(e)),
+            Expr::Array(left) => left.elems.iter().for_each(|e| self.assign(e)),
+            Expr::Path(_) => {
+                if let Some(var) = variable(left).and_then(|name| self.lookup(name)) {
+                    self.flow.push(Flow::Write(var));
+                }
+            }
+            left => self.visit_expr(left),
+        }
+    }
+
+    /// Names in the tokens of a macro, and in its format strings.
+    fn tokens(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            match token {
+                TokenTree::Ident(name) => self.read(&name),
+                TokenTree::Group(group) => self.tokens(group.stream()),
+                TokenTree::Literal(literal) => {
+                    let text = literal.to_string();
+                    for part in text.split('{').skip(1) {
+                        let name: String = part.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                        if let Ok(name) = syn::parse_str::<Ident>(&name) {
+                            self.read(&name);
+                        }
+                    }
+                }
+                TokenTree::Punct(_) => {}
+            }
+        }
+    }
+
+    fn read(&mut self, name: &Ident) {
+        if let Some(var) = self.lookup(name) {
+            self.flow.push(Flow::Read(var));
+        }
+    }
+}
+
+/// The variables that a flow reads.
+fn collect(flow: &[Flow], into: &mut Vec<Var>) {
+    for step in flow {
+        match step {
+            Flow::Read(var) | Flow::Operand(var, _) | Flow::Write(var) => into.push(*var),
+            Flow::Either(ways) => ways.iter().for_each(|way| collect(way, into)),
+            Flow::Block(_, body) | Flow::Loop(_, body) => collect(body, into),
+            Flow::Jump(_) | Flow::Leave => {}
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Reader {
+    fn visit_item(&mut self, _: &'a syn::Item) {}
+    fn visit_type(&mut self, _: &'a Type) {}
+    fn visit_expr_const(&mut self, _: &'a syn::ExprConst) {}
+
+    fn visit_expr_repeat(&mut self, e: &'a syn::ExprRepeat) {
+        self.visit_expr(&e.expr);
+    }
+
+    fn visit_expr_path(&mut self, e: &'a syn::ExprPath) {
+        if let Some(name) = e.path.get_ident() {
+            self.read(name);
+        }
+    }
+
+    fn visit_macro(&mut self, mac: &'a syn::Macro) {
+        self.tokens(mac.tokens.clone());
+    }
+
+    fn visit_block(&mut self, block: &'a Block) {
+        let scope = self.scope.len();
+        let last = block.stmts.len().saturating_sub(1);
+        for (i, stmt) in block.stmts.iter().enumerate() {
+            let tail = i == last && matches!(stmt, Stmt::Expr(_, None));
+            self.binding(self.binding && tail, |reader| reader.visit_stmt(stmt));
+        }
+        self.scope.truncate(scope);
+    }
+
+    fn visit_local(&mut self, local: &'a syn::Local) {
+        let mut plain = false;
+        if let Some(init) = &local.init {
+            self.binding(true, |reader| reader.visit_expr(&init.expr));
+            plain = !matches!(local.pat, Pat::Type(_)) && self.is_plain(&init.expr);
+            if let Some((_, otherwise)) = &init.diverge {
+                let otherwise = self.part(|reader| reader.visit_expr(otherwise));
+                self.flow.push(Flow::Either(vec![otherwise, Vec::new()]));
+            }
+        }
+        self.bind(&local.pat, plain);
+    }
+
+    fn visit_expr_let(&mut self, e: &'a syn::ExprLet) {
+        if is_place(&e.expr) {
+            self.borrow(&e.expr);
+        }
+        self.binding(true, |reader| reader.visit_expr(&e.expr));
+        self.bind(&e.pat, false);
+    }
+
+    fn visit_expr_binary(&mut self, e: &'a syn::ExprBinary) {
+        if is_arithmetic(&e.op) {
+            self.operand(&e.left);
+            self.operand(&e.right);
+        } else if is_compound(&e.op) {
+            self.operand(&e.right);
+            self.visit_expr(&e.left);
+        } else if matches!(e.op, BinOp::And(_) | BinOp::Or(_)) {
+            self.visit_expr(&e.left);
+            // What a `let` binds on the right is still in scope after it.
+            let outer = std::mem::take(&mut self.flow);
+            self.visit_expr(&e.right);
+            let right = std::mem::replace(&mut self.flow, outer);
+            self.flow.push(Flow::Either(vec![right, Vec::new()]));
+        } else {
+            visit::visit_expr_binary(self, e);
+        }
+    }
+
+    fn visit_expr_unary(&mut self, e: &'a syn::ExprUnary) {
+        match e.op {
+            UnOp::Neg(_) => self.operand(&e.expr),
+            UnOp::Not(_) if self.is_plain(&e.expr) => {
+                self.control.plain.insert(NodeId::of(&*e.expr));
+                self.visit_expr(&e.expr);
+            }
+            UnOp::Not(_) if self.lazy => {
+                self.bangs += 1;
+                self.visit_expr(&e.expr);
+                self.bangs -= 1;
+            }
+            _ => self.visit_expr(&e.expr),
+        }
+    }
+
+    fn visit_expr_assign(&mut self, e: &'a syn::ExprAssign) {
+        self.binding(true, |reader| reader.visit_expr(&e.right));
+        self.assign(&e.left);
+    }
+
+    fn visit_expr_reference(&mut self, e: &'a syn::ExprReference) {
+        if self.binding {
+            self.borrow(&e.expr);
+        }
+        self.visit_expr(&e.expr);
+    }
+
+    fn visit_expr_method_call(&mut self, e: &'a syn::ExprMethodCall) {
+        if self.binding && is_place(&e.receiver) {
+            self.borrow(&e.receiver);
+        }
+        self.visit_expr(&e.receiver);
+        // `v.push(&x)` keeps the reference.
+        self.binding(true, |reader| e.args.iter().for_each(|arg| reader.visit_expr(arg)));
+    }
+
+    fn visit_expr_call(&mut self, e: &'a syn::ExprCall) {
+        if arguments::opened(e).is_some() {
+            self.binding(false, |reader| visit::visit_expr_call(reader, e));
+        } else {
+            visit::visit_expr_call(self, e);
+        }
+    }
+
+    fn visit_expr_closure(&mut self, e: &'a syn::ExprClosure) {
+        self.capture(e.capture.is_some(), |reader| {
+            for pat in &e.inputs {
+                reader.bind(pat, false);
+            }
+            reader.visit_expr(&e.body);
+        });
+    }
+
+    fn visit_expr_async(&mut self, e: &'a syn::ExprAsync) {
+        self.capture(e.capture.is_some(), |reader| reader.visit_block(&e.block));
+    }
+
+    fn visit_expr_if(&mut self, e: &'a syn::ExprIf) {
+        let scope = self.scope.len();
+        self.visit_expr(&e.cond);
+        let then = self.part(|reader| reader.visit_block(&e.then_branch));
+        self.scope.truncate(scope);
+        let otherwise = self.part(|reader| {
+            if let Some((_, otherwise)) = &e.else_branch {
+                reader.visit_expr(otherwise);
+            }
+        });
+        self.flow.push(Flow::Either(vec![then, otherwise]));
+    }
+
+    fn visit_expr_match(&mut self, e: &'a syn::ExprMatch) {
+        if is_place(&e.expr) {
+            self.borrow(&e.expr);
+        }
+        self.binding(true, |reader| reader.visit_expr(&e.expr));
+        // When a guard says no, any other arm may follow: so all guards come before all bodies.
+        let mut bodies = Vec::new();
+        for arm in &e.arms {
+            let scope = self.scope.len();
+            self.bind(&arm.pat, false);
+            if let Some((_, guard)) = &arm.guard {
+                self.visit_expr(guard);
+            }
+            bodies.push(self.part(|reader| reader.visit_expr(&arm.body)));
+            self.scope.truncate(scope);
+        }
+        self.flow.push(Flow::Either(bodies));
+    }
+
+    fn visit_expr_block(&mut self, e: &'a syn::ExprBlock) {
+        let (target, body) = self.jump_target(e.label.as_ref(), false, |reader, _| reader.visit_block(&e.block));
+        self.flow.push(Flow::Block(target, body));
+    }
+
+    fn visit_expr_loop(&mut self, e: &'a syn::ExprLoop) {
+        let (target, body) = self.jump_target(e.label.as_ref(), true, |reader, _| reader.visit_block(&e.body));
+        self.flow.push(Flow::Loop(target, body));
+    }
+
+    fn visit_expr_while(&mut self, e: &'a syn::ExprWhile) {
+        let (target, body) = self.jump_target(e.label.as_ref(), true, |reader, target| {
+            reader.visit_expr(&e.cond);
+            reader.flow.push(Flow::Either(vec![vec![Flow::Jump(Jump::Break(target))], Vec::new()]));
+            reader.visit_block(&e.body);
+        });
+        self.flow.push(Flow::Loop(target, body));
+    }
+
+    fn visit_expr_for_loop(&mut self, e: &'a syn::ExprForLoop) {
+        self.binding(true, |reader| reader.visit_expr(&e.expr));
+        let plain = matches!(bare(&e.expr), Expr::Range(range)
+            if range.start.iter().chain(&range.end).all(|end| self.is_plain(end)));
+        let (target, body) = self.jump_target(e.label.as_ref(), true, |reader, target| {
+            reader.flow.push(Flow::Either(vec![vec![Flow::Jump(Jump::Break(target))], Vec::new()]));
+            reader.bind(&e.pat, plain);
+            reader.visit_block(&e.body);
+        });
+        self.flow.push(Flow::Loop(target, body));
+    }
+
+    fn visit_expr_break(&mut self, e: &'a syn::ExprBreak) {
+        visit::visit_expr_break(self, e);
+        self.flow.push(self.target(e.label.as_ref()).map_or(Flow::Leave, |target| Flow::Jump(Jump::Break(target))));
+    }
+
+    fn visit_expr_continue(&mut self, e: &'a syn::ExprContinue) {
+        self.flow.push(self.target(e.label.as_ref()).map_or(Flow::Leave, |target| Flow::Jump(Jump::Continue(target))));
+    }
+
+    fn visit_expr_return(&mut self, e: &'a syn::ExprReturn) {
+        visit::visit_expr_return(self, e);
+        self.flow.push(Flow::Leave);
+    }
+}

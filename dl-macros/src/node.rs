@@ -1,0 +1,45 @@
+//! How a plan refers to an expression of the function.
+
+use syn::Expr;
+
+/// The place of a boxed expression in the tree.
+///
+/// A box does not move while the expressions around it are rewritten or moved, so a plan made before rewriting is still good
+/// while it goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct NodeId(usize);
+
+impl NodeId {
+    pub(crate) fn of<T>(node: &T) -> Self {
+        NodeId(std::ptr::from_ref(node) as usize)
+    }
+}
+
+/// Looks through parentheses.
+pub(crate) fn bare(mut e: &Expr) -> &Expr {
+    loop {
+        e = match e {
+            Expr::Paren(e) => &e.expr,
+            Expr::Group(e) => &e.expr,
+            e => return e,
+        }
+    }
+}
+
+/// The variable that an expression is, if it is nothing but a name.
+pub(crate) fn variable(e: &Expr) -> Option<&syn::Ident> {
+    match bare(e) {
+        Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
+        _ => None,
+    }
+}
+
+/// Whether an expression names a place rather than making a value: `x`, `x.field`, `x[i]`, `*x`.
+pub(crate) fn is_place(e: &Expr) -> bool {
+    match bare(e) {
+        Expr::Path(_) | Expr::Index(_) => true,
+        Expr::Unary(e) => matches!(e.op, syn::UnOp::Deref(_)),
+        Expr::Field(e) => is_place(&e.base),
+        _ => false,
+    }
+}

@@ -1,0 +1,76 @@
+//! Operators take their operands by value; what is used later is duplicated first.
+//!
+//! ```text
+//! // Input:  difference * difference
+//! // Output: ::dl::bang::operand(&difference).duplicate() * difference
+//! ```
+
+use crate::known::{is_arithmetic, is_compound};
+use crate::node::{NodeId, bare};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
+use std::collections::HashSet;
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Block, Expr, Path, UnOp, parse_quote_spanned};
+
+/// Duplicates these operands.
+pub(crate) fn duplicate(block: &mut Block, operands: &HashSet<NodeId>, krate: &Path) {
+    Duplicator { operands, krate }.visit_block_mut(block);
+}
+
+/// The duplicate of one operand.
+pub(crate) fn duplicated(operand: &Expr, krate: &Path) -> Expr {
+    let span = operand.span();
+    let (bang, operand) = (module(krate, span), bare(operand));
+    parse_quote_spanned!(span=> #bang::operand(&#operand).duplicate())
+}
+
+/// The module of the runtime that expansions name, with the span of what the user wrote: this is where operators say they are.
+pub(crate) fn module(krate: &Path, span: Span) -> TokenStream {
+    let krate: TokenStream = krate
+        .to_token_stream()
+        .into_iter()
+        .map(|mut token: TokenTree| {
+            token.set_span(span);
+            token
+        })
+        .collect();
+    quote_spanned!(span=> #krate::bang)
+}
+
+struct Duplicator<'a> {
+    operands: &'a HashSet<NodeId>,
+    krate: &'a Path,
+}
+
+impl Duplicator<'_> {
+    fn operand(&self, operand: &mut Expr) {
+        if self.operands.contains(&NodeId::of(operand)) {
+            *operand = duplicated(operand, self.krate);
+        }
+    }
+}
+
+impl VisitMut for Duplicator<'_> {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        visit_mut::visit_expr_mut(self, expr);
+        match expr {
+            Expr::Binary(e) if is_arithmetic(&e.op) => {
+                self.operand(&mut e.left);
+                self.operand(&mut e.right);
+            }
+            Expr::Binary(e) if is_compound(&e.op) => self.operand(&mut e.right),
+            Expr::Unary(e) if matches!(e.op, UnOp::Neg(_)) => self.operand(&mut e.expr),
+            _ => {}
+        }
+    }
+
+    fn visit_item_mut(&mut self, _: &mut syn::Item) {}
+    fn visit_type_mut(&mut self, _: &mut syn::Type) {}
+    fn visit_expr_const_mut(&mut self, _: &mut syn::ExprConst) {}
+
+    fn visit_expr_repeat_mut(&mut self, e: &mut syn::ExprRepeat) {
+        self.visit_expr_mut(&mut e.expr);
+    }
+}

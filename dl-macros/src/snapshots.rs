@@ -1,0 +1,98 @@
+//! What each rule makes of its example: one file in `snapshots/` for each rule, named after it.
+//!
+//! `UPDATE_EXPECT=1 cargo test -p monadic-dl-macros` writes them anew.
+
+use expect_test::expect_file;
+use proc_macro2::TokenStream;
+use std::fmt::Write;
+
+/// Expands examples and compares them with the file.
+fn check(rule: &str, examples: &[&str]) {
+    let mut text = String::new();
+    for example in examples {
+        let (options, item) = match example.split_once('|') {
+            Some((options, item)) if options.len() < 40 && !options.contains("fn ") => (options, item),
+            _ => ("", *example),
+        };
+        let item: TokenStream = item.parse().expect("the example is Rust");
+        let options: TokenStream = options.parse().expect("the options are Rust");
+        let expanded = crate::body::differentiable(options, item.clone());
+        let output = match syn::parse2::<syn::File>(expanded.clone()) {
+            Ok(file) => prettyplease::unparse(&file),
+            Err(error) => panic!("the expansion is no Rust: {error}\n{expanded}"),
+        };
+        let input = match syn::parse2::<syn::File>(item.clone()) {
+            Ok(file) => prettyplease::unparse(&file),
+            Err(_) => item.to_string(),
+        };
+        // The same lints are silenced in every function; they are shown nowhere.
+        let output = without_lints(&output);
+        for line in input.lines() {
+            writeln!(text, "// {line}").unwrap();
+        }
+        writeln!(text, "{output}").unwrap();
+    }
+    expect_file![format!("../snapshots/{rule}.rs")].assert_eq(&text);
+}
+
+fn without_lints(text: &str) -> String {
+    let mut lines = Vec::new();
+    let mut skipping = false;
+    for line in text.lines() {
+        skipping |= line.trim() == "#[allow(";
+        if !skipping {
+            lines.push(line);
+        }
+        skipping &= line.trim() != ")]";
+    }
+    lines.join("\n") + "\n"
+}
+
+macro_rules! rules {
+    ($($name:ident: $($example:literal),+;)*) => {
+        $(#[test] fn $name() { check(stringify!($name), &[$($example),+]); })*
+    };
+}
+
+rules! {
+    bang_of_a_place: "fn f(x: &Layer<f32>) -> Layer<f32> { let v = !x; x * v }";
+    bang_of_a_value: "fn f(net: &Net) -> NdLayer { let v = !net.gate(); net.of(v) }";
+    bang_of_a_tuple: "fn f(x: Layer<f32>, w: &Weight<f32>) -> Layer<f32> { let (a, b, c) = !(x + w, 2.0, w); a + b + c + w }";
+    bang_of_an_array: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let [a, b] = ![x, y]; let [c, d] = ![x, x + y]; x * a * b * c * d }";
+    bang_as_a_statement: "fn f(x: Layer<f32>) -> Layer<f32> { !x; x }";
+    bang_of_what_is_plain: "fn f(x: Layer<f32>, flag: bool, n: u8) -> Layer<f32> { if !flag && !(n > 3) { x } else { x * 2.0 } }";
+    bang_in_a_bang: "fn f(x: Layer<f32>, net: Net) -> Layer<f32> { let v = !net.of(!x); x * v }";
+    joined_in_an_expression: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { if !x > !y { x } else { y } }";
+    joined_arguments: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { g(!x, 3, !(x + y)) }";
+    joined_lets: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let a = !x; let b = !y; x * a * b }";
+    joined_not_across_a_call: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let a = !x; let k = g(); let b = !y; x * a * b * k }";
+    joined_not_when_it_depends: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let a = !x; let b = !(y * a); x * b }";
+    joined_in_a_right_side: "fn f(x: Layer<f32>, y: Layer<f32>, c: bool) -> Layer<f32> { if c && !x > !y { x } else { y } }";
+    joined_in_an_arm: "fn f(x: Layer<f32>, y: Layer<f32>, n: u8) -> Layer<f32> { match n { 0 if !x < !y => g(!x + !y), _ => y } }";
+    while_condition: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let mut z = x; while !z < !y { z = z * 2.0; } z }";
+    while_let: "fn f(x: &Chain) -> Layer<f32> { let mut z = x.clone(); while let Some(next) = !z.next() { z = next; } z.value() }";
+    if_let_chain: "fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> { if let Some(a) = !x && a > !y { y * a } else { y } }";
+    question_mark: "fn f(text: &str, x: Layer<f32>) -> Layer<f32> { let n: f32 = text.parse()?; x * n }";
+    early_return: "fn f(x: &Layer<f32>) -> Layer<f32> { if !x < 0.0 { return -x; } x * 2.0 }";
+    receiver: "fn of(&self, x: &Layer<f32>) -> Layer<f32> { if !x > self.limit { self.weight * x } else { x * 2.0 } }",
+        "fn of(self, x: &Layer<f32>) -> Layer<f32> { println!(\"{}\", self.limit); if !x > self.limit { self.weight * x } else { x * 2.0 } }";
+    parameters: "fn f((a, b): (Layer<f32>, f32), mut n: usize, names: &[String], _: u8) -> Layer<f32> { n += 1; a * (!a + b) * n as f32 * names.len() as f32 }";
+    polymorphic: "fn f(a: impl NdExpression, b: &impl NdExpression) -> NdLayer { a * b }",
+        "fn f<A: NdExpression, B>(a: A, b: &B) -> NdLayer where B: Expression { if !a > 0.0 { a * b } else { a } }";
+    opaque_result: "fn f(a: impl Expression) -> impl Expression { if !a > 0.0 { return a; } a * 2.0 }";
+    tuple_result: "fn cell(h: &NdLayer, c: &NdLayer) -> (NdLayer, NdLayer) { if !h > !c { (h * c, c.clone()) } else { (h.clone(), c * h) } }";
+    computation_result: "fn f(x: &Layer<f32>) -> Do<f32> { let v = !x; Do::now(v * 2.0) }";
+    operands_used_later: "fn square(x: &Layer<f32>, y: f64) -> Layer<f32> { let difference = x - y; difference * difference }";
+    operands_in_branches: "fn f(x: Layer<f32>, y: Layer<f32>, c: bool) -> Layer<f32> { if c { x * y } else { x + x } }";
+    operands_in_loops: "fn f(x: Layer<f32>, n: usize) -> Layer<f32> { let mut y = x; for _ in 0..n { y = y * y + y; } y }",
+        "fn f(x: Layer<f32>, n: usize) -> Layer<f32> { let mut y = x + 1.0; loop { y = y * x; if n > 3 { break; } } y }";
+    operands_that_are_fields: "fn f(s: (Layer<f32>, Layer<f32>)) -> Layer<f32> { s.0 * s.1 + s.0 }";
+    operands_that_are_borrowed: "fn f(x: Layer<f32>) -> Layer<f32> { let r = &x; let y = x * 2.0; y + r }";
+    operands_in_closures: "fn f(xs: &[f32], w: Weight<f32>) -> Layer<f32> { xs.iter().map(|x| x * w).sum() }";
+    operands_that_are_plain: "fn f(x: f32, n: usize) -> f32 { let y = x * 2.0; let z = y * y + x; z + n as f32 * z - -y }";
+    arguments_of_macros: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { println!(\"{} {n}\", !x, n = !y); assert!(!x > 0.0, \"{}\", !y); let v = vec![!x; 3]; g(v) }",
+        "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let z = x * 2.0; println!(\"{x:?}\"); z * y }";
+    nested_functions_keep_theirs: "fn f(x: Layer<f32>) -> Layer<f32> { let no = |b: bool| !b; fn not(b: bool) -> bool { !b } if no(!x > 0.0) { x } else { x * 2.0 } }";
+    options: "crate = my::dl, lazy|fn f(x: &Score) -> Score { let v = !x; x * v }";
+    plain_functions: "fn f(flag: bool, text: &str) -> Result<u8, Error> { if !flag { return Ok(1); } let n: u8 = text.parse()?; Ok(n + !n) }";
+}
