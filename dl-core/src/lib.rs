@@ -31,6 +31,7 @@ mod deferred;
 mod differentiable;
 mod error;
 mod extract;
+mod gradient;
 mod layer;
 mod node;
 mod operators;

@@ -66,6 +66,15 @@ impl SideEffects {
         self.terms.push(Term { weight, delta, pass });
     }
 
+    /// The delta of one weight, as a layer; nothing when it is not touched.
+    pub(crate) fn delta_of(self, weight: &AnyLayer) -> Result<Option<AnyLayer>> {
+        if let Some(error) = self.fault {
+            return Err(error);
+        }
+        let delta = self.by_weight().into_iter().find(|(other, _)| other.address() == weight.address());
+        Ok(delta.map(|(weight, delta)| delta.into_layer(&weight)))
+    }
+
     /// Computes all deltas and lets the optimizer step the weights, all or none.
     ///
     /// # Errors

@@ -37,6 +37,10 @@ impl Pass {
         Arc::new_cyclic(|me| Pass { books: Mutex::new(Books::new(mode)), me: me.clone() })
     }
 
+    pub(crate) fn mode(&self) -> Mode {
+        self.books().mode
+    }
+
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
