@@ -8,7 +8,7 @@
 //! that failed. So the error that is reported does not depend on time.
 
 use super::claim::Seat;
-use super::{Mode, work::Task};
+use super::{Mode, Pass, work::Task};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Expression};
 use crate::rules::{Binary, Unary};
@@ -86,11 +86,17 @@ struct Waiting {
     next: u32,
 }
 
-/// A ready entry with the values of its operands, and a guess of what it costs.
+/// Something to do, with a guess of how long it takes.
 pub(super) struct Job {
-    pub(super) index: u32,
-    pub(super) operands: Vec<Value>,
-    pub(super) nanoseconds: f64,
+    pub(super) what: Work,
+    nanoseconds: f64,
+}
+
+pub(super) enum Work {
+    /// Evaluate this entry, whose operands have these values.
+    Entry(u32, Vec<Value>),
+    /// Work through the queue of a pass that was started inside this one.
+    Help(Arc<Pass>),
 }
 
 /// What a task costs is not known; it is worth offering when there are a few.
@@ -311,20 +317,24 @@ impl Books {
             Expression::Primitive(op, operands) => {
                 let operands: Vec<Value> = operands.iter().map(|x| self.value(self.entry_of(x)).clone()).collect();
                 let cost = catch_unwind(AssertUnwindSafe(|| op.cost(&operands)));
-                self.push(Job { index, operands, nanoseconds: cost.unwrap_or(0.0) });
+                self.push(Work::Entry(index, operands), cost.unwrap_or(0.0));
             }
             _ => unreachable!("the other kinds have no operands"),
         }
     }
 
     pub(super) fn queue_task(&mut self, index: u32) {
-        self.push(Job { index, operands: Vec::new(), nanoseconds: TASK_NANOSECONDS });
+        self.push(Work::Entry(index, Vec::new()), TASK_NANOSECONDS);
     }
 
-    fn push(&mut self, job: Job) {
+    pub(super) fn queue_help(&mut self, with: Arc<Pass>, nanoseconds: f64) {
+        self.push(Work::Help(with), nanoseconds);
+    }
+
+    fn push(&mut self, what: Work, nanoseconds: f64) {
         if !self.cancelled {
-            self.queued_nanoseconds += job.nanoseconds;
-            self.queue.push_back(job);
+            self.queued_nanoseconds += nanoseconds;
+            self.queue.push_back(Job { what, nanoseconds });
         }
     }
 

@@ -1,6 +1,6 @@
 //! Working through the queue of a pass: kernels, and the futures of dynamic nodes.
 
-use super::books::{Books, Job};
+use super::books::{Books, Job, Work};
 use super::{Pass, may_work, within};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
@@ -39,25 +39,54 @@ impl Pass {
 
     /// Called by the driver when its own future cannot go on. Says whether that is worth another try now; if not, the driver's
     /// waker will be called.
+    ///
+    /// A driver that runs inside another pass does not work itself: it asks the workers of that pass to help, so that several
+    /// such drivers, joined there, advance in parallel.
     pub(crate) fn advance(self: &Arc<Self>, waker: &Waker) -> bool {
         let mut books = self.books();
         if books.driver_works {
-            if books.jobs() > 0 {
-                let books = self.work(books);
-                self.release(books);
-                return true;
+            match (books.jobs(), super::current()) {
+                (0, _) => books.idle_driver = Some(waker.clone()),
+                (_, None) => {
+                    let books = self.work(books);
+                    self.release(books);
+                    return true;
+                }
+                (_, Some(around)) => {
+                    let nanoseconds = books.queued_nanoseconds();
+                    books.idle_driver = Some(waker.clone());
+                    self.release(books);
+                    around.ask_for_help(self.clone(), nanoseconds);
+                    return false;
+                }
             }
-            books.idle_driver = Some(waker.clone());
         }
         self.offer(books);
         false
+    }
+
+    fn ask_for_help(&self, with: Arc<Pass>, nanoseconds: f64) {
+        let mut books = self.books();
+        books.queue_help(with, nanoseconds);
+        self.offer(books);
     }
 
     /// Works until the queue is empty.
     fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
         loop {
             self.share(&mut books, true);
-            let Some(Job { index, operands, .. }) = books.next_job() else { return books };
+            let (index, operands) = match books.next_job() {
+                Some(Job { what: Work::Entry(index, operands), .. }) => (index, operands),
+                Some(Job { what: Work::Help(pass), .. }) => {
+                    self.release(books);
+                    let theirs = pass.work(pass.books());
+                    pass.release(theirs);
+                    drop(pass);
+                    books = self.books();
+                    continue;
+                }
+                None => return books,
+            };
             let node = books.node(index).clone();
             match &node.expression {
                 Expression::Primitive(op, _) => {

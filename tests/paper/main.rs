@@ -1,0 +1,11 @@
+//! The listings of *Monadic Deep Learning*, as a user of `dl` writes them, under their labels in the paper.
+
+mod diamond;
+mod first_steps;
+mod gated_net;
+mod iq_robot;
+mod parallel_by_default;
+mod polymorphic;
+mod side_effects;
+mod training_iteration;
+mod type_safe_transform;

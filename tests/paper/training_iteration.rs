@@ -1,0 +1,56 @@
+//! *The Overview of a Training Iteration*: steps 1 and 2 have no side effect; 3 to 5 happen only when awaited.
+
+use dl::{At, Differentiable, Do, Layer, Primitive, Result, Sgd, Weight};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+struct Counted(Arc<AtomicUsize>);
+
+impl Primitive for Counted {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+    fn name(&self) -> &'static str {
+        "counted"
+    }
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        self.0.fetch_add(1, SeqCst);
+        Ok(*x)
+    }
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(Layer::apply(Counted(self.0.clone()), (at.delta.clone(),))),)
+    }
+}
+
+#[test]
+fn the_five_steps() {
+    let ran = Arc::<AtomicUsize>::default();
+    let w = Weight::new(3.0);
+
+    // 1. executing the differentiable function gives an expression
+    let y = Layer::apply(Counted(ran.clone()), (w.layer(),)) * 2.0;
+    // 2. forward gives a computation
+    let forward: Do<_> = y.forward();
+    assert_eq!(ran.load(SeqCst), 0, "nothing has run");
+
+    // 3. performing it gives a tape
+    let tape = forward.wait().unwrap();
+    assert_eq!((*tape.data(), ran.load(SeqCst)), (6.0, 1));
+
+    // 4. its backward collects side effects, and performs none
+    let effects = tape.backward(Do::now(1.0));
+    let step = effects.step(&Sgd::new(0.5));
+    assert_eq!((w.value(), ran.load(SeqCst)), (3.0, 1));
+
+    // 5. which happen when they are awaited
+    step.wait().unwrap();
+    assert_eq!((w.value(), ran.load(SeqCst)), (2.0, 2));
+}
+
+#[test]
+fn a_recipe_can_be_followed_again_and_again() {
+    let w = Weight::new(1.0);
+    let y = &w * 2.0;
+    let (predict, train) = (y.predict(), y.train(&Sgd::new(0.25)));
+    assert_eq!((predict.wait().unwrap(), train.wait().unwrap(), predict.wait().unwrap()), (2.0, 2.0, 1.0));
+    assert_eq!((train.wait().unwrap(), predict.wait().unwrap()), (1.0, 0.0));
+}

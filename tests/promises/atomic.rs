@@ -1,0 +1,160 @@
+//! Promise 4: a training step happens whole, or not at all; and nothing is swallowed.
+
+use super::support::Custom;
+use dl::{Chunk, Differentiable, Error, Layer, Memory, Optimizer, Result, Sgd, Weight};
+use futures::FutureExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+fn weights() -> Vec<Weight<f64>> {
+    (1..=5).map(|i| Weight::new(i as f64 / 3.0)).collect()
+}
+
+fn bits(weights: &[Weight<f64>]) -> Vec<u64> {
+    weights.iter().map(|w| w.value().to_bits()).collect()
+}
+
+fn product(weights: &[Weight<f64>]) -> Layer<f64> {
+    weights.iter().fold(Layer::constant(1.0), |product, w| product * w)
+}
+
+/// Trains once with the fault, sees that nothing changed, and that the next step succeeds.
+fn refused(weights: &[Weight<f64>], loss: Layer<f64>) -> Error {
+    let before = bits(weights);
+    let sgd = Sgd::new(0.1).momentum(0.9);
+    let error = loss.train(&sgd).wait().expect_err("this step must fail");
+    assert_eq!(bits(weights), before);
+    product(weights).train(&sgd).wait().unwrap();
+    assert_ne!(bits(weights), before);
+    error
+}
+
+#[test]
+fn an_error_in_forward() {
+    let weights = weights();
+    let loss = Custom(|_| Err(Error::shape("[2] and [3] do not fit"))).of(&product(&weights));
+    assert!(refused(&weights, loss + product(&weights)).is_shape());
+}
+
+#[test]
+fn a_panic_in_forward() {
+    let weights = weights();
+    let error = refused(&weights, Custom(|x| panic!("user code gives up at {x}")).of(&product(&weights)));
+    assert!(error.is_panic() && error.to_string().contains("user code gives up"), "{error}");
+    assert!(error.to_string().contains("atomic.rs"), "{error}");
+}
+
+#[test]
+fn a_panic_in_the_body_of_a_dynamic_layer() {
+    let weights = weights();
+    let loss = Layer::<f64>::dynamic(|| async { panic!("no way out") });
+    let error = refused(&weights, loss * product(&weights));
+    assert!(error.is_panic() && error.to_string().contains("no way out"), "{error}");
+}
+
+/// x ↦ x, whose delta fails, or whose rule panics.
+struct Backward(fn(f64) -> Result<f64>, bool);
+
+impl dl::Primitive for Backward {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+    fn name(&self) -> &'static str {
+        "backward"
+    }
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        Ok(*x)
+    }
+    fn pullback(&self, at: &dl::At<'_, Self>) -> (Option<Layer<f64>>,) {
+        assert!(!self.1, "this rule panics");
+        (Some(Custom(self.0).of(at.delta)),)
+    }
+}
+
+#[test]
+fn a_fault_in_backward() {
+    let weights = weights();
+    let faulty = |op| Layer::apply(op, (product(&weights[1..]),)) * &weights[0];
+    assert!(refused(&weights, faulty(Backward(|_| Err(Error::invalid("no delta")), false))).is_invalid());
+    assert!(refused(&weights, faulty(Backward(|_| panic!("in the delta"), false))).is_panic());
+    assert!(refused(&weights, faulty(Backward(Ok, true))).is_panic());
+}
+
+/// Fails, in some way, at the k-th weight.
+#[derive(Clone)]
+struct FailsAt {
+    k: usize,
+    seen: Arc<AtomicUsize>,
+    panics: bool,
+    memory: Memory,
+}
+
+impl Optimizer for FailsAt {
+    fn slots(&self) -> usize {
+        1
+    }
+    fn memory(&self) -> Option<&Memory> {
+        Some(&self.memory)
+    }
+    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+        let Chunk::F64 { values, deltas, slots } = chunk else { unreachable!() };
+        slots[0][0] += 1.0;
+        values[0] -= deltas[0] * slots[0][0];
+        if self.seen.fetch_add(1, SeqCst) == self.k {
+            assert!(!self.panics, "the optimizer panics");
+            return Err(Error::invalid("the optimizer gives up"));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_fault_of_the_optimizer_at_every_weight() {
+    for panics in [false, true] {
+        for k in 0..5 {
+            let (tried, never) = (weights(), weights());
+            let optimizer = FailsAt { k, seen: Arc::default(), panics, memory: Memory::new() };
+            let before = bits(&tried);
+            let error = product(&tried).train(&optimizer).wait().unwrap_err();
+            assert_eq!(error.is_panic(), panics);
+            assert_eq!(bits(&tried), before);
+            assert!(optimizer.memory.is_empty(), "no state of the optimizer has changed");
+            // the next step is as if the failed one had never been
+            product(&tried).train(&FailsAt { k: 99, ..optimizer }).wait().unwrap();
+            let fresh = FailsAt { k: 99, seen: Arc::default(), panics, memory: Memory::new() };
+            product(&never).train(&fresh).wait().unwrap();
+            assert_eq!(bits(&tried), bits(&never));
+        }
+    }
+}
+
+#[test]
+fn a_guard_that_refuses_nan() {
+    let weights = weights();
+    let before = bits(&weights);
+    let zero = Weight::new(0.0);
+    let loss = product(&weights) * (&zero / &zero);
+    let error = loss.train(&Sgd::new(0.1).refuse_non_finite()).wait().unwrap_err();
+    assert!(error.is_not_finite(), "{error}");
+    assert_eq!(bits(&weights), before);
+}
+
+#[test]
+fn a_dropped_future() {
+    let weights = weights();
+    let before = bits(&weights);
+    let never = Layer::<f64>::dynamic(std::future::pending);
+    let mut step = (product(&weights) * never).train(&Sgd::new(0.1)).run();
+    assert!((&mut step).now_or_never().is_none(), "it waits for ever");
+    drop(step);
+    assert_eq!(bits(&weights), before);
+    product(&weights).train(&Sgd::new(0.1)).wait().unwrap();
+    assert_ne!(bits(&weights), before);
+}
+
+#[test]
+fn one_step_for_a_weight_used_many_times() {
+    let w = Weight::new(3.0);
+    let y = &w + &w + &w * 2.0;
+    y.train(&Sgd::new(1.0)).wait().unwrap();
+    assert_eq!(w.value(), -1.0);
+}

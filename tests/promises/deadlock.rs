@@ -1,0 +1,127 @@
+//! Promise 8: `wait()` works from any thread, `.await` under any executor.
+
+use super::support::{Counted, Custom, on_threads, watched};
+use dl::{Differentiable, Layer, Sgd, Weight};
+use rayon::prelude::*;
+
+fn dear_net(w: &Weight<f64>) -> Layer<f64> {
+    let dear = Counted { nanoseconds: 1e5, ..Counted::new(0.5) };
+    (0..20).map(|_| dear.of(&dear.of(&w.layer()))).sum()
+}
+
+#[test]
+fn inside_every_worker_of_a_pool() {
+    for threads in [1, 2, 4] {
+        let sum = watched(move || {
+            let w = Weight::new(1.0);
+            on_threads(threads, || {
+                (0..64).into_par_iter().map(|_| dear_net(&w).predict().wait().unwrap()).sum::<f64>()
+            })
+        });
+        assert_eq!(sum, 64.0 * 5.0);
+    }
+}
+
+#[test]
+fn inside_an_operation_of_another_pass() {
+    for threads in [1, 2] {
+        let value = watched(move || {
+            on_threads(threads, || {
+                let inner = dear_net(&Weight::new(1.0));
+                let outer: Layer<f64> = (0..8)
+                    .map(|_| {
+                        let inner = inner.clone();
+                        Custom(move |x| Ok(x + inner.predict().wait()?)).of(&Layer::constant(1.0))
+                    })
+                    .sum();
+                outer.predict().wait()
+            })
+        });
+        assert_eq!(value.unwrap(), 48.0);
+    }
+}
+
+#[test]
+fn inside_a_dynamic_layer_by_wait_and_by_await() {
+    for threads in [1, 2] {
+        let value = watched(move || {
+            on_threads(threads, || {
+                let inner = dear_net(&Weight::new(1.0));
+                let outer = Layer::dynamic(move || {
+                    let inner = inner.clone();
+                    async move {
+                        let (waited, awaited) = (inner.predict().wait()?, inner.predict().await?);
+                        Ok(inner * (waited + awaited))
+                    }
+                });
+                outer.train(&Sgd::new(0.1)).wait()
+            })
+        });
+        assert_eq!(value.unwrap(), 50.0);
+    }
+}
+
+#[test]
+fn under_other_executors() {
+    let w = Weight::new(1.0);
+    let net = dear_net(&w);
+    let by_futures = watched({
+        let net = net.clone();
+        move || futures::executor::block_on(async { net.predict().await })
+    });
+    assert_eq!(by_futures.unwrap(), 5.0);
+
+    let by_pool = watched({
+        let net = net.clone();
+        move || {
+            let pool = futures::executor::ThreadPool::builder().pool_size(2).create().unwrap();
+            let (done, result) = std::sync::mpsc::channel();
+            for _ in 0..8 {
+                let (net, done) = (net.clone(), done.clone());
+                pool.spawn_ok(async move { done.send(net.train(&Sgd::new(0.0)).await).unwrap() });
+            }
+            result.into_iter().take(8).collect::<dl::Result<Vec<_>>>()
+        }
+    });
+    assert_eq!(by_pool.unwrap(), [5.0; 8]);
+}
+
+#[test]
+fn waiting_for_the_outside_holds_no_worker() {
+    let value = watched(|| {
+        on_threads(1, || {
+            let (send, receive) = futures::channel::oneshot::channel();
+            let answer = Layer::from(dl::Do::from_future(async move {
+                receive.await.map_err(|_| dl::Error::invalid("nobody answered"))
+            }));
+            // the only worker evaluates this meanwhile, and it is this that answers
+            let send = std::sync::Mutex::new(Some(send));
+            let question = Custom(move |x| {
+                if let Some(send) = send.lock().unwrap().take() {
+                    let _ = send.send(42.0);
+                }
+                Ok(x)
+            })
+            .of(&Layer::constant(1.0));
+            (answer + question).predict().wait()
+        })
+    });
+    assert_eq!(value.unwrap(), 43.0);
+}
+
+#[test]
+fn many_passes_over_the_same_layers_and_weights() {
+    let w = Weight::new(1.0);
+    let net = dear_net(&w);
+    watched({
+        let net = net.clone();
+        move || {
+            on_threads(2, || {
+                (0..200).into_par_iter().for_each(|_| {
+                    net.train(&Sgd::new(0.0)).wait().unwrap();
+                });
+            })
+        }
+    });
+    assert_eq!(w.value(), 1.0);
+}

@@ -1,0 +1,44 @@
+//! Promise 3: bit-identical values, gradients and weights for any number of threads and any scheduling.
+
+use super::support::{Counted, on_threads};
+use dl::{Differentiable, Layer, Sgd, Weight};
+
+/// A net with parallel branches, decisions and shared weights, whose sums depend on their order in the last bits.
+fn trace(threads: usize) -> Vec<u64> {
+    let weights: Vec<Weight<f64>> = (0..8).map(|i| Weight::new((i as f64 * 0.7).sin())).collect();
+    let sgd = Sgd::new(0.01).momentum(0.9);
+    on_threads(threads, || {
+        let mut bits = Vec::new();
+        for step in 0..20 {
+            let branches = (0..24).map(|branch| {
+                let (a, b) = (weights[(branch * 5) % 8].clone(), weights[(branch * 3 + 1) % 8].clone());
+                let dear = Counted { nanoseconds: 20_000.0, ..Counted::new(1.0 / (branch as f64 + 3.0)) };
+                Layer::dynamic(move || {
+                    let (a, b, dear) = (a.clone(), b.clone(), dear.clone());
+                    async move {
+                        let score = dear.of(&(&a * (0.1 * step as f64)));
+                        if score.extract().await? > 0.02 {
+                            Ok((dear.of(&(&a * &b)) + &score).tanh())
+                        } else {
+                            Ok(dear.of(&(&b * &score)).sin() + &a)
+                        }
+                    }
+                })
+            });
+            let loss = branches.sum::<Layer<f64>>().square();
+            bits.push(loss.train(&sgd).wait().unwrap().to_bits());
+        }
+        bits.extend(weights.iter().map(|w| w.value().to_bits()));
+        bits
+    })
+}
+
+#[test]
+fn the_number_of_threads_does_not_matter() {
+    let one = trace(1);
+    for threads in [1, 2, 3, 4, 8] {
+        for _ in 0..3 {
+            assert_eq!(trace(threads), one, "{threads} threads");
+        }
+    }
+}

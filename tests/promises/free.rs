@@ -1,0 +1,180 @@
+//! Promise 5: no global tape, no leak; values go as soon as nobody needs them; dropping a future cancels its work.
+
+use super::support::on_threads;
+use dl::{At, Data, Differentiable, Layer, Primitive, Result, Value};
+use futures::FutureExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+/// Counts how many there are, and the most there ever were.
+#[derive(Default)]
+struct Ledger {
+    alive: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// A number that is entered in a ledger while it lives.
+struct Big(f64, Arc<Ledger>);
+
+impl Big {
+    fn new(number: f64, ledger: &Arc<Ledger>) -> Self {
+        let alive = ledger.alive.fetch_add(1, SeqCst) + 1;
+        ledger.most.fetch_max(alive, SeqCst);
+        Big(number, ledger.clone())
+    }
+}
+
+impl Clone for Big {
+    fn clone(&self) -> Self {
+        Big::new(self.0, &self.1)
+    }
+}
+
+impl Drop for Big {
+    fn drop(&mut self) {
+        self.1.alive.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Data for Big {
+    type Delta = Big;
+    fn one(&self) -> Big {
+        Big::new(1.0, &self.1)
+    }
+    fn sum(mut terms: Vec<Layer<Big>>) -> Layer<Big> {
+        terms.remove(0)
+    }
+    fn scale(layer: &Layer<Big>, _: f64) -> Layer<Big> {
+        layer.clone()
+    }
+    fn into_value(self) -> Value {
+        Value::boxed(self)
+    }
+}
+
+struct Next;
+
+impl Primitive for Next {
+    type Operands = (Layer<Big>,);
+    type Output = Big;
+    fn name(&self) -> &'static str {
+        "next"
+    }
+    fn value(&self, (x,): (&Big,)) -> Result<Big> {
+        Ok(Big::new(x.0 + 1.0, &x.1))
+    }
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Big>>,) {
+        (Some(at.delta.clone()),)
+    }
+}
+
+fn chain(length: usize, ledger: &Arc<Ledger>) -> Layer<Big> {
+    let mut y = Layer::constant(Big::new(0.0, ledger));
+    for _ in 0..length {
+        y = Layer::apply(Next, (y,));
+    }
+    y
+}
+
+#[test]
+fn predict_on_a_deep_net_holds_its_width_not_its_depth() {
+    let ledger = Arc::<Ledger>::default();
+    for threads in [1, 2] {
+        let y = chain(1000, &ledger);
+        let value = on_threads(threads, || y.predict().wait()).unwrap();
+        assert_eq!(value.0, 1000.0);
+    }
+    assert!(ledger.most.load(SeqCst) < 10, "{} at once", ledger.most.load(SeqCst));
+    assert_eq!(ledger.alive.load(SeqCst), 0);
+}
+
+#[test]
+fn a_value_that_can_still_be_asked_for_is_kept() {
+    let ledger = Arc::<Ledger>::default();
+    let x = chain(3, &ledger);
+    let kept = x.clone();
+    let y = Layer::dynamic(move || {
+        let x = kept.clone();
+        async move {
+            let next = Layer::apply(Next, (x.clone(),));
+            next.extract().await?; // x has no consumers left that the pass knows of
+            Ok(Layer::apply(Next, (x.clone(),)))
+        }
+    });
+    assert_eq!(y.predict().wait().unwrap().0, 4.0);
+    drop((x, y));
+    assert_eq!(ledger.alive.load(SeqCst), 0);
+}
+
+#[test]
+fn a_forward_without_a_backward_leaves_nothing() {
+    let ledger = Arc::<Ledger>::default();
+    let tape = chain(100, &ledger).forward().wait().unwrap();
+    assert!(ledger.alive.load(SeqCst) >= 100, "a tape keeps the values for its backward");
+    drop(tape);
+    assert_eq!(ledger.alive.load(SeqCst), 0);
+}
+
+#[test]
+fn a_dropped_future_frees_everything() {
+    let ledger = Arc::<Ledger>::default();
+    let held = chain(100, &ledger);
+    let y = Layer::dynamic(move || {
+        let held = held.clone();
+        async move {
+            let _guard = held.extract().await?;
+            let tape = held.forward().await?;
+            std::future::pending::<()>().await;
+            drop(tape);
+            Ok(held)
+        }
+    });
+    let mut run = y.train(&dl::Sgd::new(0.1)).run();
+    on_threads(2, || {
+        for _ in 0..20 {
+            assert!((&mut run).now_or_never().is_none());
+            std::thread::yield_now();
+        }
+    });
+    assert!(ledger.alive.load(SeqCst) > 0);
+    drop((run, y));
+    assert_eq!(ledger.alive.load(SeqCst), 0);
+}
+
+#[test]
+fn the_work_of_a_dropped_future_stops() {
+    let ran = Arc::<AtomicUsize>::default();
+    let count = ran.clone();
+    let (started, wait) = std::sync::mpsc::channel();
+    let slow = super::support::Custom(move |x| {
+        count.fetch_add(1, SeqCst);
+        let _ = started.send(());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        Ok(x)
+    });
+    let mut y = slow.of(&Layer::constant(1.0));
+    for _ in 0..100 {
+        let count = ran.clone();
+        y = super::support::Custom(move |x| {
+            count.fetch_add(1, SeqCst);
+            Ok(x)
+        })
+        .of(&y);
+    }
+    let mut run = y.predict().run();
+    assert!((&mut run).now_or_never().is_none());
+    wait.recv_timeout(std::time::Duration::from_secs(10)).expect("the first operation starts on the pool");
+    drop(run);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(ran.load(SeqCst), 1, "what had started ends, nothing else starts");
+}
+
+#[test]
+fn optimizer_state_goes_with_its_weight() {
+    let sgd = dl::Sgd::new(0.1).momentum(0.9);
+    for _ in 0..100 {
+        let w = dl::Weight::new(1.0);
+        w.layer().train(&sgd).wait().unwrap();
+    }
+    assert!(format!("{sgd:?}").contains("weights: 1"), "{sgd:?}");
+}

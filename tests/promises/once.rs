@@ -1,0 +1,79 @@
+//! Promise 1: in one pass each layer is evaluated at most once, however it is reached.
+
+use super::support::Counted;
+use dl::{Differentiable, Layer, Sgd, Weight};
+
+#[test]
+fn a_diamond_a_thousand_deep_costs_a_thousand() {
+    let w = Weight::new(1e-9);
+    let step = Counted::new(0.5);
+    let mut y = w.layer();
+    for _ in 0..1000 {
+        let x = step.of(&y);
+        y = &x + &x;
+    }
+    y.train(&Sgd::new(1e-9)).wait().unwrap();
+    assert_eq!(step.counts(), (1000, 1000));
+}
+
+#[test]
+fn scalar_diamonds_are_linear_too() {
+    // 2^1000 visits would never end
+    let w = Weight::new(0.001_f32);
+    let mut y = w.layer();
+    for _ in 0..1000 {
+        y = &y * &y + &y;
+    }
+    y.train(&Sgd::new(0.0)).wait().unwrap();
+}
+
+#[test]
+fn however_it_is_reached() {
+    let w = Weight::new(2.0);
+    let shared = Counted::new(3.0);
+    let x = shared.of(&w.layer());
+    let inner = x.clone();
+    let decided = Layer::dynamic(move || {
+        let x = inner.clone();
+        async move {
+            let bang = x.extract().await?; // by a bang
+            let tape = x.forward().await?; // by forward
+            assert_eq!((bang, *tape.data()), (6.0, 6.0));
+            Ok(&x * bang) // by an operator
+        }
+    });
+    let y = &decided + &x; // and from outside
+    assert_eq!(y.predict().wait().unwrap(), 42.0);
+    assert_eq!(shared.counts(), (1, 0));
+    y.train(&Sgd::new(0.0)).wait().unwrap();
+    assert_eq!(shared.counts(), (2, 1));
+}
+
+#[test]
+fn each_pass_anew() {
+    let counted = Counted::new(1.0);
+    let y = counted.of(&Weight::new(1.0).layer());
+    for passes in 1..=3 {
+        y.predict().wait().unwrap();
+        assert_eq!(counted.counts(), (passes, 0));
+    }
+}
+
+#[test]
+fn two_passes_over_the_same_layers_at_once() {
+    let counted = Counted::new(1.0);
+    let mut y = Weight::new(1.0).layer();
+    for _ in 0..100 {
+        y = counted.of(&y) + 1.0;
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    assert_eq!(y.predict().wait().unwrap(), 101.0);
+                }
+            });
+        }
+    });
+    assert_eq!(counted.counts(), (4 * 50 * 100, 0));
+}

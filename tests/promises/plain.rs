@@ -1,0 +1,1 @@
+//! Promise 10: plain Rust stays plain Rust.

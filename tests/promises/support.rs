@@ -1,0 +1,168 @@
+//! Operations that write down what happens to them.
+
+use dl::{At, Error, Layer, Primitive, Result};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// x ↦ factor · x, which counts its evaluations, forward and backward.
+#[derive(Clone)]
+pub(crate) struct Counted {
+    pub(crate) factor: f64,
+    pub(crate) forward: Arc<AtomicUsize>,
+    pub(crate) backward: Arc<AtomicUsize>,
+    /// What the executor is told of its cost.
+    pub(crate) nanoseconds: f64,
+}
+
+impl Counted {
+    pub(crate) fn new(factor: f64) -> Self {
+        Counted { factor, forward: Arc::default(), backward: Arc::default(), nanoseconds: 100.0 }
+    }
+
+    #[track_caller]
+    pub(crate) fn of(&self, x: &Layer<f64>) -> Layer<f64> {
+        Layer::apply(self.clone(), (x.clone(),))
+    }
+
+    /// Evaluations forward, and of the delta.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.forward.load(SeqCst), self.backward.load(SeqCst))
+    }
+}
+
+impl Primitive for Counted {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "counted"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        self.forward.fetch_add(1, SeqCst);
+        Ok(self.factor * x)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        let delta = Counted { forward: self.backward.clone(), ..self.clone() };
+        (Some(delta.of(at.delta)),)
+    }
+
+    fn cost(&self, _: (&f64,)) -> f64 {
+        self.nanoseconds
+    }
+}
+
+/// A place where several threads have to meet; whoever waits alone for too long gives up.
+pub(crate) struct Meeting {
+    arrived: Mutex<usize>,
+    all_here: Condvar,
+    size: usize,
+}
+
+impl Meeting {
+    pub(crate) fn of(size: usize) -> Arc<Self> {
+        Arc::new(Meeting { arrived: Mutex::new(0), all_here: Condvar::new(), size })
+    }
+
+    pub(crate) fn join(&self) -> Result<()> {
+        let mut arrived = self.arrived.lock().unwrap();
+        *arrived += 1;
+        let round = (*arrived - 1) / self.size;
+        self.all_here.notify_all();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while *arrived < (round + 1) * self.size {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::invalid("nobody else came: this ran alone"));
+            }
+            arrived = self.all_here.wait_timeout(arrived, left).unwrap().0;
+        }
+        Ok(())
+    }
+}
+
+/// x ↦ x, which can be evaluated only while another one is, forward and backward.
+#[derive(Clone)]
+pub(crate) struct Together {
+    pub(crate) forward: Arc<Meeting>,
+    pub(crate) backward: Arc<Meeting>,
+}
+
+impl Together {
+    #[track_caller]
+    pub(crate) fn of(&self, x: &Layer<f64>) -> Layer<f64> {
+        Layer::apply(self.clone(), (x.clone(),))
+    }
+}
+
+impl Primitive for Together {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "together"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        self.forward.join()?;
+        Ok(*x)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        let delta = Together { forward: self.backward.clone(), backward: self.backward.clone() };
+        (Some(delta.of(at.delta)),)
+    }
+
+    fn cost(&self, _: (&f64,)) -> f64 {
+        1e6
+    }
+}
+
+/// x ↦ whatever the function makes of it.
+pub(crate) struct Custom<F>(pub(crate) F);
+
+impl<F: Fn(f64) -> Result<f64> + Send + Sync + 'static> Custom<F> {
+    #[track_caller]
+    pub(crate) fn of(self, x: &Layer<f64>) -> Layer<f64> {
+        Layer::apply(self, (x.clone(),))
+    }
+}
+
+impl<F: Fn(f64) -> Result<f64> + Send + Sync + 'static> Primitive for Custom<F> {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "custom"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        (self.0)(*x)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(at.delta.clone()),)
+    }
+
+    fn cost(&self, _: (&f64,)) -> f64 {
+        1e6
+    }
+}
+
+/// Runs `f` on a rayon pool of this many threads.
+pub(crate) fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
+}
+
+/// Fails, rather than hangs, when `f` does not end.
+pub(crate) fn watched<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
+    let (done, result) = std::sync::mpsc::channel();
+    let worker = std::thread::spawn(move || done.send(f()));
+    match result.recv_timeout(Duration::from_secs(60)) {
+        Ok(result) => result,
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("this hangs"),
+        Err(_) => std::panic::resume_unwind(worker.join().expect_err("the thread ended without a result")),
+    }
+}
