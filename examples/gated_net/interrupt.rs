@@ -1,0 +1,32 @@
+//! Ctrl-C: the first asks the training to stop after the step, the second ends the process.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// The exit code of a process ended by SIGINT, as shells report it.
+const EXIT_SIGINT: i32 = 130;
+
+/// A flag that Ctrl-C raises.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Starts to listen for Ctrl-C. At most once per process.
+    pub fn listen() -> Result<Self, ctrlc::Error> {
+        let interrupt = Self::default();
+        let flag = interrupt.clone();
+        ctrlc::set_handler(move || {
+            if flag.0.swap(true, Ordering::Relaxed) {
+                std::process::exit(EXIT_SIGINT);
+            }
+        })?;
+        Ok(interrupt)
+    }
+
+    /// Whether training should stop.
+    pub fn requested(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,86 @@
+//! What the run says: progress on stderr, results on stdout.
+//!
+//! Standard output depends on the seed alone, but for the one line that starts with `wall time`.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::Args;
+
+/// How an epoch went.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Epoch {
+    /// Mean training loss.
+    pub loss: f32,
+    /// Share of training images classified rightly.
+    pub train_accuracy: f32,
+    /// Share of held-out images classified rightly.
+    pub test_accuracy: f32,
+}
+
+/// How the run went.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Share of held-out images classified rightly.
+    pub test_accuracy: f32,
+    /// How many held-out images each expert took.
+    pub expert_images: [usize; 2],
+    /// Expert evaluations that gating saved, over the whole run.
+    pub skipped_subnets: usize,
+    /// Whether Ctrl-C ended the training.
+    pub interrupted: bool,
+}
+
+/// The voice of the run.
+#[derive(Debug)]
+pub struct Report {
+    bar: ProgressBar,
+    started: Instant,
+    epochs: Vec<Epoch>,
+}
+
+impl Report {
+    /// Starts the clock, and the progress bar if stderr is a terminal (indicatif hides it otherwise).
+    pub fn new(args: &Args) -> Self {
+        let bar = ProgressBar::new(u64::from(args.epochs));
+        let style = ProgressStyle::with_template("[{elapsed}] {bar:30} {pos}/{len} epochs  {msg}");
+        bar.set_style(style.expect("the template is well-formed"));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, started: Instant::now(), epochs: Vec::new() }
+    }
+
+    /// Reports the end of epoch `number` (from 1).
+    pub fn epoch(&mut self, number: u32, epoch: &Epoch) {
+        let Epoch { loss, train_accuracy, test_accuracy } = *epoch;
+        self.bar.set_message(format!("loss {loss:.4}  accuracy {test_accuracy:.4}"));
+        self.bar.inc(1);
+        self.bar.suspend(|| {
+            println!("epoch {number:>3}  loss {loss:.6}  train accuracy {train_accuracy:.4}  test accuracy {test_accuracy:.4}");
+        });
+        self.epochs.push(*epoch);
+    }
+
+    /// The epochs so far, for the curve.
+    pub fn epochs(&self) -> &[Epoch] {
+        &self.epochs
+    }
+
+    /// Takes the bar away and prints the results, for people and then for programs.
+    pub fn finish(self, summary: &Summary) {
+        self.bar.finish_and_clear();
+        let images: usize = summary.expert_images.iter().sum();
+        let share = summary.expert_images.map(|count| count as f32 / images.max(1) as f32);
+        println!();
+        if summary.interrupted {
+            println!("interrupted: stopped after {} whole epochs", self.epochs.len());
+        }
+        println!("test accuracy {:.2} % of {images} images", 100.0 * summary.test_accuracy);
+        println!("expert 0 took {:.1} % of them, expert 1 took {:.1} %", 100.0 * share[0], 100.0 * share[1]);
+        println!("{} evaluations of an expert were never built, thanks to the gate", summary.skipped_subnets);
+        println!("wall time {:.2} s", self.started.elapsed().as_secs_f64());
+        println!("test_accuracy={:.4}", summary.test_accuracy);
+        println!("expert_share={:.2},{:.2}", share[0], share[1]);
+        println!("skipped_subnets={}", summary.skipped_subnets);
+    }
+}
