@@ -54,6 +54,15 @@ pub trait Differentiable {
         Layer::from(self.forward())
     }
 
+    /// This, as a layer, without a clone where none is needed.
+    #[track_caller]
+    fn into_layer(self) -> Layer<Self::Data>
+    where
+        Self: Sized,
+    {
+        self.layer()
+    }
+
     /// Computes the value, in a new pass.
     ///
     /// # Errors
@@ -106,6 +115,10 @@ impl<T: Data> Differentiable for Layer<T> {
 
     fn layer(&self) -> Layer<T> {
         self.clone()
+    }
+
+    fn into_layer(self) -> Layer<T> {
+        self
     }
 }
 

@@ -56,7 +56,7 @@ pub use layer::Layer;
 pub use operators::{LeftOperand, Operand, SumOfNone, max, min, pow};
 pub use optimizer::{Chunk, Memory, Optimizer, RefuseNonFinite};
 pub use primitive::{At, Operands, Primitive};
-pub use rules::{Algebra, Binary, Number, Pointwise, Term, Unary};
+pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
 pub use sgd::Sgd;
 pub use side_effects::SideEffects;
 pub use tape::Tape;

@@ -15,6 +15,7 @@
 use crate::data::{Data, Trainable};
 use crate::differentiable::Differentiable;
 use crate::layer::Layer;
+use crate::node::Expression;
 use crate::rules::{Binary, Pointwise, Unary};
 use crate::weight::Weight;
 
@@ -47,7 +48,7 @@ macro_rules! scalar_pairs {
             type Output = $T;
             #[track_caller]
             fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
-                <$T as Pointwise>::binary(op, &left, &right.layer())
+                Layer::from_expression(Expression::Binary(op, [left.into_any(), right.into_layer().into_any()]))
             }
         }
     )*};
@@ -81,7 +82,7 @@ macro_rules! left_operands {
 
             #[track_caller]
             fn combine(op: Binary, left: Self, right: R) -> Layer<Self::Output> {
-                <$T as Operand<R, D>>::combine(op, left.layer(), right)
+                <$T as Operand<R, D>>::combine(op, left.into_layer(), right)
             }
         }
     )*};
@@ -103,7 +104,7 @@ macro_rules! layer_on_the_left {
 
             #[track_caller]
             fn $method(self, right: R) -> Self::Output {
-                <$T as Operand<R, R::Data>>::combine(Binary::$Trait, self.layer(), right)
+                <$T as Operand<R, R::Data>>::combine(Binary::$Trait, self.into_layer(), right)
             }
         }
     )*};
@@ -125,7 +126,7 @@ macro_rules! number_on_the_left {
 
             #[track_caller]
             fn $method(self, right: $Right) -> Self::Output {
-                <$N as Operand<$Right, T>>::combine(Binary::$Trait, self.layer(), right)
+                <$N as Operand<$Right, T>>::combine(Binary::$Trait, self.into_layer(), right)
             }
         }
     };

@@ -43,38 +43,49 @@ impl Delta {
 }
 
 /// What has arrived at a node so far.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 enum Arrived {
-    #[default]
     Nothing,
-    Number(Value),
-    Many(Vec<Delta>),
+    F32(f32),
+    F64(f64),
+    /// Not boxed unless there is more than a number: most nodes of a scalar net never see it.
+    #[allow(clippy::box_collection, reason = "keeps the common case at two words")]
+    Many(Box<Vec<Delta>>),
 }
 
 impl Arrived {
+    #[inline]
     fn add(&mut self, delta: Delta) {
-        *self = match (std::mem::take(self), delta) {
-            (Arrived::Nothing, Delta::Ready(value)) if !matches!(value.0, Repr::Any(_)) => Arrived::Number(value),
-            (Arrived::Number(Value(Repr::F32(a))), Delta::Ready(Value(Repr::F32(b)))) => {
-                Arrived::Number(Value(Repr::F32(a + b)))
-            }
-            (Arrived::Number(Value(Repr::F64(a))), Delta::Ready(Value(Repr::F64(b)))) => {
-                Arrived::Number(Value(Repr::F64(a + b)))
-            }
-            (Arrived::Nothing, delta) => Arrived::Many(vec![delta]),
-            (Arrived::Number(number), delta) => Arrived::Many(vec![Delta::Ready(number), delta]),
-            (Arrived::Many(mut deltas), delta) => {
+        match (&mut *self, &delta) {
+            (Arrived::F32(sum), Delta::Ready(Value(Repr::F32(number)))) => *sum += number,
+            (Arrived::F64(sum), Delta::Ready(Value(Repr::F64(number)))) => *sum += number,
+            (Arrived::Nothing, Delta::Ready(Value(Repr::F32(number)))) => *self = Arrived::F32(*number),
+            (Arrived::Nothing, Delta::Ready(Value(Repr::F64(number)))) => *self = Arrived::F64(*number),
+            (Arrived::Many(deltas), _) => deltas.push(delta),
+            _ => {
+                let mut deltas: Vec<Delta> = self.take_number().into_iter().collect();
                 deltas.push(delta);
-                Arrived::Many(deltas)
+                *self = Arrived::Many(Box::new(deltas));
             }
-        };
+        }
     }
 
+    fn take_number(&mut self) -> Option<Delta> {
+        match std::mem::replace(self, Arrived::Nothing) {
+            Arrived::F32(number) => Some(Delta::Ready(Value(Repr::F32(number)))),
+            Arrived::F64(number) => Some(Delta::Ready(Value(Repr::F64(number)))),
+            _ => None,
+        }
+    }
+
+    /// The sum of all that has arrived at `node`.
+    #[inline]
     fn take(&mut self, node: &AnyLayer) -> Option<Delta> {
-        match std::mem::take(self) {
+        match std::mem::replace(self, Arrived::Nothing) {
             Arrived::Nothing => None,
-            Arrived::Number(value) => Some(Delta::Ready(value)),
-            Arrived::Many(deltas) => Some(Delta::sum(node, deltas)),
+            Arrived::F32(number) => Some(Delta::Ready(Value(Repr::F32(number)))),
+            Arrived::F64(number) => Some(Delta::Ready(Value(Repr::F64(number)))),
+            Arrived::Many(deltas) => Some(Delta::sum(node, *deltas)),
         }
     }
 }
@@ -99,58 +110,52 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
     for step in (0..steps).rev() {
         let index = order.as_ref().map_or(step as u32, |order| order[step]);
-        if matches!(arrived[index as usize], Arrived::Nothing) {
-            continue;
-        }
-        let node = books.node(index).clone();
-        let Some(delta) = arrived[index as usize].take(&node) else { continue };
-        let mut send = |books: &Books, operand: &AnyLayer, delta: Delta| {
-            let index = books.find(operand).expect("operands are entered before their consumer");
-            arrived[index as usize].add(delta);
-        };
-        let wanted = |books: &Books, operand: &AnyLayer| books.find(operand).is_some_and(|index| books.trained(index));
+        let node = books.node(index);
+        let Some(delta) = arrived[index as usize].take(node) else { continue };
         match &node.expression {
-            Expression::Weight(_) => effects.push(node.clone(), delta, pass.clone()),
             Expression::Unary(op, [x]) => {
-                if let Some(delta) = unary(*op, (x, books.value_of(x)), (&node, books.value(index)), delta) {
-                    send(&books, x, delta);
+                let at = books.entry_of(x);
+                if let Some(delta) = unary(*op, [x, node], [books.value(at), books.value(index)], delta) {
+                    arrived[at as usize].add(delta);
                 }
             }
             Expression::Binary(op, [a, b]) => {
-                let values = (books.value_of(a), books.value_of(b), books.value(index));
-                let wanted = (wanted(&books, a), wanted(&books, b));
-                let (da, db) = binary(*op, [a, b, &node], values, delta, wanted);
+                let (at, bt) = (books.entry_of(a), books.entry_of(b));
+                let values = [books.value(at), books.value(bt), books.value(index)];
+                let (da, db) = binary(*op, [a, b, node], values, delta, (books.trained(at), books.trained(bt)));
                 if let Some(delta) = da {
-                    send(&books, a, delta);
+                    arrived[at as usize].add(delta);
                 }
                 if let Some(delta) = db {
-                    send(&books, b, delta);
+                    arrived[bt as usize].add(delta);
                 }
             }
+            Expression::Weight(_) => effects.push(node.clone(), delta, pass.clone()),
             Expression::Primitive(op, operands) => {
-                let values: Vec<Value> = operands.iter().map(|x| books.value_of(x).clone()).collect();
+                let places: Vec<u32> = operands.iter().map(|x| books.entry_of(x)).collect();
+                let values: Vec<Value> = places.iter().map(|&x| books.value(x).clone()).collect();
                 let at = AnyAt {
                     operands,
                     values: &values,
-                    output: &node,
+                    output: node,
                     value: books.value(index),
-                    delta: delta.into_layer(&node),
+                    delta: delta.into_layer(node),
                 };
                 let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
                     .map_err(|payload| Error::panic(payload).at(op.name(), node.place))?;
-                for (operand, delta) in operands.iter().zip(deltas) {
-                    if let Some(delta) = delta.filter(|_| wanted(&books, operand)) {
-                        send(&books, operand, Delta::Lazy(delta));
+                for (place, delta) in places.into_iter().zip(deltas) {
+                    if let Some(delta) = delta.filter(|_| books.trained(place)) {
+                        arrived[place as usize].add(Delta::Lazy(delta));
                     }
                 }
             }
             Expression::Dynamic(recipe) => match (books.source(index), books.backward(index)) {
                 (NONE, Some(backward)) => {
                     // code of the user's, which may want to use this pass
+                    let (delta, name, place) = (delta.into_layer(node), recipe.name(), node.place);
                     drop(books);
-                    let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta.into_layer(&node))));
-                    effects =
-                        effects + theirs.map_err(|payload| Error::panic(payload).at(recipe.name(), node.place))?;
+                    let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
+                    effects = effects + theirs.map_err(|payload| Error::panic(payload).at(name, place))?;
                     books = pass.books();
                 }
                 (NONE, None) => {}
@@ -194,16 +199,17 @@ fn order(books: &Books, root: u32) -> Vec<u32> {
     order
 }
 
-fn unary(op: Unary, x: (&AnyLayer, &Value), y: (&AnyLayer, &Value), delta: Delta) -> Option<Delta> {
-    match (&x.1.0, &y.1.0, delta) {
+#[inline]
+fn unary(op: Unary, [x, y]: [&AnyLayer; 2], values: [&Value; 2], delta: Delta) -> Option<Delta> {
+    match (&values[0].0, &values[1].0, delta) {
         (Repr::F32(x), Repr::F32(y), Delta::Ready(Value(Repr::F32(d)))) => {
             op.pullback(&Term(*x), &Term(*y), &Term(d)).map(|d| Delta::Ready(Value(Repr::F32(d.0))))
         }
         (Repr::F64(x), Repr::F64(y), Delta::Ready(Value(Repr::F64(d)))) => {
             op.pullback(&Term(*x), &Term(*y), &Term(d)).map(|d| Delta::Ready(Value(Repr::F64(d.0))))
         }
-        (Repr::F32(_), _, delta) => unary_layers::<f32>(op, x.0, y.0, delta.into_layer(y.0)),
-        (_, _, delta) => unary_layers::<f64>(op, x.0, y.0, delta.into_layer(y.0)),
+        (Repr::F32(_), _, delta) => unary_layers::<f32>(op, x, y, delta.into_layer(y)),
+        (_, _, delta) => unary_layers::<f64>(op, x, y, delta.into_layer(y)),
     }
 }
 
@@ -217,14 +223,9 @@ where
 
 type Pair = (Option<Delta>, Option<Delta>);
 
-fn binary(
-    op: Binary,
-    [a, b, y]: [&AnyLayer; 3],
-    values: (&Value, &Value, &Value),
-    delta: Delta,
-    wanted: (bool, bool),
-) -> Pair {
-    match (&values.0.0, &values.1.0, &values.2.0, delta) {
+#[inline]
+fn binary(op: Binary, [a, b, y]: [&AnyLayer; 3], values: [&Value; 3], delta: Delta, wanted: (bool, bool)) -> Pair {
+    match (&values[0].0, &values[1].0, &values[2].0, delta) {
         (Repr::F32(a), Repr::F32(b), Repr::F32(y), Delta::Ready(Value(Repr::F32(d)))) => {
             sides(op, [*a, *b, *y, d], wanted, |d| Delta::Ready(Value(Repr::F32(d))))
         }

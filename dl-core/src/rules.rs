@@ -172,6 +172,22 @@ impl<A> IntoDelta<A> for Flat {
     }
 }
 
+/// A loop over numbers that [`Unary::each`] compiles anew for every operation, so that the choice stands outside of it.
+pub trait UnaryLoop<A> {
+    /// What the loop ends with.
+    type Output;
+    /// The loop; `value` is the operation.
+    fn run(self, value: impl Fn(A) -> A) -> Self::Output;
+}
+
+/// A loop over pairs of numbers that [`Binary::each`] compiles anew for every operation.
+pub trait BinaryLoop<A> {
+    /// What the loop ends with.
+    type Output;
+    /// The loop; `value` is the operation.
+    fn run(self, value: impl Fn(A, A) -> A) -> Self::Output;
+}
+
 macro_rules! unary {
     ($($(#[doc = $doc:literal])+ $Op:ident $name:ident: |$x:ident| $value:expr, |$y:ident, $d:ident| $delta:expr;)*) => {
         /// A pointwise operation of one operand.
@@ -192,6 +208,11 @@ macro_rules! unary {
             #[inline(always)]
             pub fn value<A: Number>(self, x: A) -> A {
                 match self { $(Unary::$Op => { let $x = x; $value })* }
+            }
+
+            /// Runs a loop over the value of the operation, compiled for this operation alone.
+            pub fn each<A: Number, L: UnaryLoop<A>>(self, over: L) -> L::Output {
+                match self { $(Unary::$Op => over.run(|x| Unary::$Op.value(x)),)* }
             }
 
             /// The delta of the operand, from operand, value and the delta of the value.
@@ -238,6 +259,11 @@ macro_rules! binary {
             #[inline(always)]
             pub fn value<A: Number>(self, a: A, b: A) -> A {
                 match self { $(Binary::$Op => { let ($a, $b) = (a, b); $value })* }
+            }
+
+            /// Runs a loop over the value of the operation, compiled for this operation alone.
+            pub fn each<A: Number, L: BinaryLoop<A>>(self, over: L) -> L::Output {
+                match self { $(Binary::$Op => over.run(|a, b| Binary::$Op.value(a, b)),)* }
             }
 
             /// The delta of the left operand, from operands, value and the delta of the value.

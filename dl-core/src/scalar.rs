@@ -7,8 +7,7 @@ use crate::error::Result;
 use crate::layer::Layer;
 use crate::node::Expression;
 use crate::optimizer::Chunk;
-use crate::primitive::{At, Primitive};
-use crate::rules::{Binary, Number, Pointwise, Unary};
+use crate::rules::{Binary, Pointwise, Unary};
 use crate::side_effects::SideEffects;
 use crate::tape::Tape;
 use crate::value::{Repr, Value};
@@ -22,13 +21,15 @@ macro_rules! scalar {
                 1.0
             }
 
+            /// From the left.
+            ///
+            /// # Panics
+            /// If there are no terms.
             #[track_caller]
-            fn sum(mut terms: Vec<Layer<$T>>) -> Layer<$T> {
-                match terms.len() {
-                    1 => terms.remove(0),
-                    2 => Self::binary(Binary::Add, &terms[0], &terms[1]),
-                    _ => Layer::apply(Sum(std::marker::PhantomData), terms),
-                }
+            fn sum(terms: Vec<Layer<$T>>) -> Layer<$T> {
+                let mut terms = terms.into_iter();
+                let first = terms.next().expect("a sum of at least one layer");
+                terms.fold(first, |sum, term| sum + term)
             }
 
             #[track_caller]
@@ -105,27 +106,3 @@ macro_rules! scalar {
 
 scalar!(f32, F32);
 scalar!(f64, F64);
-
-/// The sum of many numbers, from the left.
-struct Sum<A>(std::marker::PhantomData<A>);
-
-impl<A: Number + Data<Delta = A>> Primitive for Sum<A> {
-    type Operands = Vec<Layer<A>>;
-    type Output = A;
-
-    fn name(&self) -> &'static str {
-        "sum"
-    }
-
-    fn value(&self, terms: Vec<&A>) -> Result<A> {
-        Ok(terms.into_iter().fold(A::zero(), |sum, &term| sum + term))
-    }
-
-    fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<A>>> {
-        vec![Some(at.delta.clone()); at.operands.len()]
-    }
-
-    fn cost(&self, terms: Vec<&A>) -> f64 {
-        terms.len() as f64
-    }
-}

@@ -98,7 +98,7 @@ fn the_square_root_of_four_has_gradient_a_quarter() {
 /// Reference values: scipy.special.expit, and limits.
 #[test]
 fn extremes_stay_finite() {
-    assert_eq!(Unary::Sigmoid.value(-745.0_f64), 4.9406564584124654e-324);
+    assert_eq!(Unary::Sigmoid.value(-745.0_f64), 5e-324);
     assert_eq!(Unary::Sigmoid.value(800.0_f64), 1.0);
     assert_eq!(Unary::Softplus.value(1000.0_f64), 1000.0);
     assert_eq!(Unary::Softplus.value(-1000.0_f64), 0.0);

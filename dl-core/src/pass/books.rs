@@ -62,7 +62,8 @@ struct Entry {
     pending: u32,
     /// The first of those who wait for this one.
     waiting: u32,
-    /// Operand edges that lead here, and those among them whose consumer is not done.
+    /// Operand edges that lead here, and those among them whose consumer is not done. Only those of consumers that could not
+    /// be evaluated at once are counted, which is enough: the others are scalars, whose values are never freed.
     consumers: u32,
     unfinished: u32,
     /// For a dynamic node: the entry of the layer that it turned out to be.
@@ -165,10 +166,6 @@ impl Books {
         }
     }
 
-    pub(crate) fn value_of(&self, node: &AnyLayer) -> &Value {
-        self.value(self.entry_of(node))
-    }
-
     fn result(&self, index: u32) -> Result<Value> {
         match self.status(index) {
             Status::Done(value) => Ok(value.clone()),
@@ -188,7 +185,8 @@ impl Books {
         if index.is_none() && !self.side.is_empty() { self.side.get(&node.address()).copied() } else { index }
     }
 
-    fn entry_of(&self, node: &AnyLayer) -> u32 {
+    #[inline]
+    pub(crate) fn entry_of(&self, node: &AnyLayer) -> u32 {
         self.find(node).expect("operands are entered before their consumer")
     }
 
@@ -226,16 +224,36 @@ impl Books {
         if !self.in_order && self.entries.len() - self.vacant.len() >= self.sweep_at {
             self.sweep();
         }
+        let (status, trained) = match &node.expression {
+            Expression::Constant(value) => (Status::Done(value.clone()), false),
+            Expression::Weight(weight) => (Status::Done(weight.variable().read()), !weight.variable().frozen()),
+            Expression::Unary(op, [x]) => {
+                let x = &self.entries[self.entry_of(x) as usize];
+                match &x.status {
+                    Status::Done(value) => (Status::Done(unary(*op, value)), x.trained),
+                    _ => (Status::Pending, false),
+                }
+            }
+            Expression::Binary(op, [a, b]) => {
+                let (a, b) = (&self.entries[self.entry_of(a) as usize], &self.entries[self.entry_of(b) as usize]);
+                match (&a.status, &b.status) {
+                    (Status::Done(x), Status::Done(y)) => (Status::Done(binary(*op, x, y)), a.trained || b.trained),
+                    _ => (Status::Pending, false),
+                }
+            }
+            _ => (Status::Pending, false),
+        };
+        let pending = matches!(status, Status::Pending);
         let entry = Entry {
-            node: node.clone(),
-            status: Status::Pending,
+            node,
+            status,
             pending: 0,
             waiting: NONE,
             consumers: 0,
             unfinished: 0,
             source: NONE,
             followers: 0,
-            trained: false,
+            trained,
         };
         let index = match self.vacant.pop() {
             Some(index) => {
@@ -247,39 +265,38 @@ impl Books {
                 (self.entries.len() - 1) as u32
             }
         };
+        let node = &self.entries[index as usize].node;
         if !node.claim.claim(&self.seat, index) {
             self.side.insert(node.address(), index);
         }
-
-        match &node.expression {
-            Expression::Constant(value) => self.entries[index as usize].status = Status::Done(value.clone()),
-            Expression::Weight(weight) => {
-                let entry = &mut self.entries[index as usize];
-                entry.status = Status::Done(weight.variable().read());
-                entry.trained = !weight.variable().frozen();
-            }
-            Expression::Dynamic(_) => {
-                self.in_order = false;
-                self.queue_task(index);
-            }
-            _ => {
-                for operand in node.operands() {
-                    let operand = self.entry_of(operand);
-                    let awaited = !self.ended(operand);
-                    let entry = &mut self.entries[operand as usize];
-                    entry.consumers += 1;
-                    entry.unfinished += 1;
-                    if awaited {
-                        self.wait_for(operand, index);
-                    }
-                }
-                if self.entries[index as usize].pending == 0 {
-                    self.ready(index);
-                    self.settle();
-                }
-            }
+        if pending {
+            self.schedule(index);
         }
         index
+    }
+
+    /// Finds out when a new entry, which could not be evaluated at once, can be.
+    fn schedule(&mut self, index: u32) {
+        let node = self.entries[index as usize].node.clone();
+        if let Expression::Dynamic(_) = &node.expression {
+            self.in_order = false;
+            self.queue_task(index);
+            return;
+        }
+        for operand in node.operands() {
+            let operand = self.entry_of(operand);
+            let awaited = !self.ended(operand);
+            let entry = &mut self.entries[operand as usize];
+            entry.consumers += 1;
+            entry.unfinished += 1;
+            if awaited {
+                self.wait_for(operand, index);
+            }
+        }
+        if self.entries[index as usize].pending == 0 {
+            self.ready(index);
+            self.settle();
+        }
     }
 
     /// All operands of this entry have ended: evaluate it now, or queue it.
@@ -507,7 +524,8 @@ impl Books {
             }
             for operand in node.operands() {
                 if let Some(operand) = self.find(operand) {
-                    self.entries[operand as usize].consumers -= 1;
+                    let consumers = &mut self.entries[operand as usize].consumers;
+                    *consumers = consumers.saturating_sub(1);
                     suspects.push(operand);
                 }
             }
