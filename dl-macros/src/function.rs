@@ -121,7 +121,9 @@ pub(crate) fn parameters(sig: &Signature) -> Vec<Parameter> {
                     Form::Expression
                 } else {
                     match &**ty {
-                        Type::Reference(ty) => Form::Reference((*ty.elem).clone()),
+                        Type::Reference(ty) if ty.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") => {
+                            Form::Reference((*ty.elem).clone())
+                        }
                         _ => Form::Value,
                     }
                 };

@@ -1,0 +1,320 @@
+//! Every construct of Rust, with bangs in it.
+
+use dl::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn value(layer: &Layer<f64>) -> f64 {
+    layer.predict().wait().unwrap()
+}
+
+fn constant(value: f64) -> Layer<f64> {
+    Layer::constant(value)
+}
+
+#[differentiable]
+fn gated(scores: (Layer<f64>, Layer<f64>), inputs: &[Layer<f64>], built: &Arc<AtomicUsize>) -> Layer<f64> {
+    let (left, right) = !scores;
+    if left > right {
+        built.fetch_add(1, Ordering::Relaxed);
+        scores.0 * inputs[0]
+    } else {
+        built.fetch_add(100, Ordering::Relaxed);
+        scores.1 * inputs[1]
+    }
+}
+
+#[test]
+fn only_the_branch_taken_is_built_and_the_body_runs_in_each_pass() {
+    let built = Arc::new(AtomicUsize::new(0));
+    let layer = gated((constant(2.0), constant(1.0)), &[constant(10.0), constant(20.0)], &built);
+    assert_eq!(built.load(Ordering::Relaxed), 0);
+    assert_eq!(value(&layer), 20.0);
+    assert_eq!(value(&layer), 20.0);
+    assert_eq!(built.load(Ordering::Relaxed), 2);
+}
+
+#[differentiable]
+fn doubled_until(x: &Layer<f64>, limit: f64) -> Layer<f64> {
+    let mut y = x.clone();
+    while !y < limit {
+        y = y + y;
+    }
+    y
+}
+
+#[differentiable]
+fn looped(x: Layer<f64>) -> Layer<f64> {
+    let mut y = x;
+    let mut rounds = 0.0;
+    let found = loop {
+        rounds += 1.0;
+        if rounds > 100.0 {
+            continue;
+        }
+        if !y > 50.0 && !(y * 2.0) > 100.0 {
+            break y * rounds;
+        }
+        y = y * y;
+    };
+    found + 1.0
+}
+
+#[differentiable]
+fn summed(xs: Vec<Layer<f64>>, skip: f64) -> Layer<f64> {
+    let mut sum = Layer::constant(0.0);
+    for x in &xs {
+        if !x == skip {
+            continue;
+        }
+        sum = sum + x * !x;
+    }
+    sum
+}
+
+#[test]
+fn loops() {
+    assert_eq!(value(&doubled_until(&constant(3.0), 40.0)), 48.0);
+    assert_eq!(value(&looped(constant(3.0))), 81.0 * 3.0 + 1.0);
+    assert_eq!(value(&summed([1.0, 2.0, 3.0].map(constant).to_vec(), 2.0)), 10.0);
+}
+
+#[differentiable]
+fn factorial(n: &Layer<f64>) -> Layer<f64> {
+    if !n <= 1.0 { Layer::constant(1.0) } else { n * factorial(&(n - 1.0)) }
+}
+
+#[differentiable]
+fn even(n: Layer<f64>) -> Layer<f64> {
+    if !n == 0.0 { Layer::constant(1.0) } else { odd(n - 1.0) }
+}
+
+#[differentiable]
+fn odd(n: Layer<f64>) -> Layer<f64> {
+    if !n == 0.0 { Layer::constant(0.0) } else { even(n - 1.0) }
+}
+
+#[test]
+fn recursion() {
+    assert_eq!(value(&factorial(&constant(6.0))), 720.0);
+    assert_eq!(value(&even(constant(7.0))), 0.0);
+}
+
+#[differentiable]
+fn matched(x: &Layer<f64>, sign: &str) -> Layer<f64> {
+    match (!x, sign) {
+        (v, "-") if v > 0.0 => -x,
+        (v, _) if v > !(x * 0.0 + 10.0) => x * !x,
+        (v, "return") => return x + v,
+        _ => x * 1.0,
+    }
+}
+
+#[test]
+fn matching() {
+    assert_eq!(value(&matched(&constant(3.0), "-")), -3.0);
+    assert_eq!(value(&matched(&constant(11.0), "+")), 121.0);
+    assert_eq!(value(&matched(&constant(3.0), "return")), 6.0);
+    assert_eq!(value(&matched(&constant(3.0), "+")), 3.0);
+}
+
+#[differentiable]
+fn parsed(text: &str, x: &Layer<f64>) -> Layer<f64> {
+    let n: f64 = text.trim().parse()?;
+    x * n
+}
+
+#[differentiable]
+fn checked(x: &Layer<f64>) -> Layer<f64> {
+    if !x < 0.0 {
+        Err("negative")?;
+    }
+    x.clone()
+}
+
+#[test]
+fn a_failure_becomes_the_error_of_the_layer() {
+    assert_eq!(value(&parsed(" 4 ", &constant(2.0))), 8.0);
+    let error = parsed("four", &constant(2.0)).predict().wait().unwrap_err();
+    assert!(error.to_string().contains("invalid float literal"), "{error}");
+    let error = (checked(&constant(-1.0)) + 1.0).predict().wait().unwrap_err();
+    assert!(error.to_string().contains("negative"), "{error}");
+}
+
+#[differentiable]
+fn leftmost(x: &Layer<f64>) -> Layer<f64> {
+    let (a, b) = !(parsed("left", x), parsed("right", x));
+    let c = !checked(x) + !checked(x);
+    x * (a + b + c)
+}
+
+#[test]
+fn the_leftmost_error_wins() {
+    #[differentiable]
+    fn named(name: &'static str) -> Layer<f64> {
+        Err(name)?;
+        Layer::constant(1.0)
+    }
+    #[differentiable]
+    fn both(n: usize) -> Layer<f64> {
+        let x = !named("first") + !named("second");
+        Layer::constant(x + n as f64)
+    }
+    for n in 0..20 {
+        let error = both(n).predict().wait().unwrap_err();
+        assert!(error.to_string().contains("first"), "{error}");
+    }
+    assert!(leftmost(&constant(1.0)).predict().wait().is_err());
+}
+
+#[differentiable]
+fn not(x: &Layer<f64>, flags: (bool, u8), named: bool) -> Layer<f64> {
+    let opposite = !flags.0;
+    let bits = !flags.1;
+    let empty = String::new();
+    if opposite && !named && !empty.is_empty() == false && bits == 0xF0 { x * !x } else { x + 0.0 }
+}
+
+#[test]
+fn not_is_still_not() {
+    assert_eq!(value(&not(&constant(3.0), (false, 0x0F), false)), 9.0);
+    assert_eq!(value(&not(&constant(3.0), (true, 0x0F), false)), 3.0);
+}
+
+struct Net {
+    weight: Weight<f64>,
+    limit: f64,
+}
+
+impl Clone for Net {
+    fn clone(&self) -> Self {
+        Net { weight: self.weight.clone(), limit: self.limit }
+    }
+}
+
+trait Module {
+    fn of(&self, x: &Layer<f64>) -> Layer<f64>;
+}
+
+impl Module for Net {
+    #[differentiable]
+    fn of(&self, x: &Layer<f64>) -> Layer<f64> {
+        let described = format!("{} {}", self.limit, !x);
+        assert!(!x < 100.0, "{described} {}", !x);
+        if !x > self.limit { self.weight * x } else { x * self.limit }
+    }
+}
+
+impl Net {
+    #[differentiable]
+    fn consumed(self, x: Layer<f64>) -> Layer<f64> {
+        let v = !self.of(&x);
+        self.weight * v
+    }
+}
+
+#[test]
+fn methods() {
+    let net = Net { weight: Weight::new(5.0), limit: 2.0 };
+    assert_eq!(value(&net.of(&constant(3.0))), 15.0);
+    assert_eq!(value(&net.of(&constant(1.0))), 2.0);
+    assert_eq!(value(&net.clone().consumed(constant(3.0))), 75.0);
+    assert!(net.of(&constant(200.0)).predict().wait().unwrap_err().is_panic());
+}
+
+#[differentiable]
+fn cell(h: &Layer<f64>, c: Layer<f64>, runs: &Arc<AtomicUsize>) -> (Layer<f64>, [Layer<f64>; 2], Do<f64>) {
+    runs.fetch_add(1, Ordering::Relaxed);
+    let (a, b) = !(h, c);
+    if a > b { (h * c, [h.clone(), c], Do::now(a)) } else { (c, [h * 2.0, h * 3.0], Do::now(b)) }
+}
+
+#[test]
+fn several_layers_from_one_body() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (x, [y, z], n) = cell(&constant(1.0), constant(5.0), &runs);
+    assert_eq!(value(&(&x + &y * &z)), 11.0);
+    assert_eq!(runs.load(Ordering::Relaxed), 1, "the body runs once in a pass");
+    assert_eq!(n.wait().unwrap(), 5.0);
+    let w = Weight::new(4.0);
+    let (x, [y, _], _) = cell(&w.layer(), constant(2.0), &runs);
+    (x * y).train(&Sgd::new(0.01)).wait().unwrap();
+    // w² · 2 has the derivative 16 at 4
+    assert!((w.value() - (4.0 - 0.16)).abs() < 1e-12);
+}
+
+#[differentiable]
+fn computation(x: &Layer<f64>) -> Do<String> {
+    let text = (!x).to_string();
+    Do::now(text)
+}
+
+#[test]
+fn a_computation_from_a_body() {
+    let text = computation(&constant(1.5));
+    assert_eq!(text.wait().unwrap(), "1.5");
+    assert_eq!(text.wait().unwrap(), "1.5");
+}
+
+#[differentiable]
+fn larger(a: impl Differentiable<Data = f64, Delta = f64>, b: &impl Differentiable<Data = f64, Delta = f64>) -> Layer<f64> {
+    let (x, y) = !(a, b);
+    if x > y { a * b } else { a + b }
+}
+
+#[test]
+fn polymorphic_parameters() {
+    let (w, x) = (Weight::new(3.0), constant(2.0));
+    assert_eq!(value(&larger(3.0, &x)), 6.0);
+    assert_eq!(value(&larger(&w, &2.0)), 6.0);
+    assert_eq!(value(&larger(x, &w)), 5.0);
+}
+
+#[differentiable]
+fn joined(x: &Layer<f64>, y: &Layer<f64>) -> Layer<f64> {
+    let a = !x;
+    let b = !(y * 2.0);
+    let k = 3.0;
+    let mut c = !(x + y) * k - !y;
+    c += !x;
+    if !x < !y && a < b { x * a * b * c } else { y - !x }
+}
+
+#[test]
+fn joined_bangs() {
+    // a = 2, b = 10, c = 7 · 3 − 5 + 2
+    assert_eq!(value(&joined(&constant(2.0), &constant(5.0))), 2.0 * 2.0 * 10.0 * 18.0);
+}
+
+#[differentiable]
+fn bound(x: &Do<Option<f64>>, y: Layer<f64>) -> Layer<f64> {
+    let Some(first) = !x else { return y };
+    if let Some(v) = !x
+        && v > !y
+    {
+        y * v * first
+    } else {
+        y + 1.0
+    }
+}
+
+#[test]
+fn let_else_and_chains() {
+    assert_eq!(value(&bound(&Do::now(Some(4.0)), constant(2.0))), 32.0);
+    assert_eq!(value(&bound(&Do::now(Some(1.0)), constant(2.0))), 3.0);
+    assert_eq!(value(&bound(&Do::now(None), constant(2.0))), 2.0);
+}
+
+#[differentiable]
+fn guarded(x: &Layer<f64>, shared: &Arc<std::sync::Mutex<Vec<Layer<f64>>>>) -> Layer<f64> {
+    // The guard is dropped before anything is awaited.
+    let last = !shared.lock().unwrap().last().unwrap();
+    println!("{} {}", !x, !shared.lock().unwrap()[0]);
+    x * last
+}
+
+#[test]
+fn temporaries_are_dropped_before_the_value_is_awaited() {
+    let shared = Arc::new(std::sync::Mutex::new(vec![constant(3.0)]));
+    assert_eq!(value(&guarded(&constant(2.0), &shared)), 6.0);
+}
