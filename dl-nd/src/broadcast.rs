@@ -1,0 +1,113 @@
+//! Broadcasting: which shape two operands have together, and how a delta finds back to the shape of its operand.
+
+use crate::element::{Element, Rank};
+use crate::nd::Nd;
+use dl_core::{At, Error, Layer, Primitive, Result};
+use ndarray::{ArrayD, ArrayViewD, Axis};
+use std::marker::PhantomData;
+
+/// The common shape of two operands, by NumPy's rule.
+pub(crate) fn broadcast_shape<D: Rank>(a: &[usize], b: &[usize]) -> Result<D> {
+    let rank = a.len().max(b.len());
+    let mut shape = D::zeros(rank);
+    let along = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis]);
+    for (axis, length) in shape.slice_mut().iter_mut().enumerate() {
+        *length = match (along(a, axis), along(b, axis)) {
+            (a, b) if a == b => a,
+            (1, other) | (other, 1) => other,
+            (left, right) => {
+                let axis = axis as isize - rank as isize;
+                return Err(Error::shape(format!(
+                    "shapes {a:?} and {b:?} do not broadcast: axis {axis} (counted from the end) has length {left} in the \
+                     left one and {right} in the right one",
+                )));
+            }
+        };
+    }
+    Ok(shape)
+}
+
+/// A delta that has the shape of the result, summed to the shape of the operand.
+pub(crate) fn sum_to<A: Element, D: Rank>(delta: Layer<Nd<A, D>>, from: &[usize], to: D) -> Layer<Nd<A, D>> {
+    if from == to.slice() { delta } else { Layer::apply(SumTo { shape: to, element: PhantomData }, (delta,)) }
+}
+
+/// A tensor repeated to a larger shape.
+#[track_caller]
+pub(crate) fn broadcast_to<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
+    Layer::apply(BroadcastTo { shape, element: PhantomData }, (x.clone(),))
+}
+
+/// The sum over an axis, which stays, with length 1.
+pub(crate) fn sum_keeping<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD<A> {
+    x.sum_axis(Axis(axis)).insert_axis(Axis(axis))
+}
+
+/// Sums over the axes that broadcasting has added or repeated.
+struct SumTo<A, D> {
+    shape: D,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        "sum_to"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let mut sum = x.0.clone().into_dyn();
+        while sum.ndim() > self.shape.ndim() {
+            sum = sum.sum_axis(Axis(0)).into_shared();
+        }
+        for (axis, &length) in self.shape.slice().iter().enumerate() {
+            if length == 1 && sum.shape()[axis] != 1 {
+                sum = sum_keeping(sum.view(), axis).into_shared();
+            }
+        }
+        Ok(Nd(sum.into_dimensionality().expect("the rank of the operand")))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (Some(broadcast_to(at.delta, at.values.0.dim())),)
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.len() as f64
+    }
+}
+
+struct BroadcastTo<A, D> {
+    shape: D,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        "broadcast_to"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        match x.0.broadcast(self.shape.clone()) {
+            Some(repeated) => Ok(repeated.to_owned().into()),
+            None => Err(Error::shape(format!(
+                "a tensor of shape {:?} does not broadcast to {:?}",
+                x.shape(),
+                self.shape.slice()
+            ))),
+        }
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (Some(sum_to(at.delta.clone(), self.shape.slice(), at.values.0.dim())),)
+    }
+
+    fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
+        200.0 + 0.5 * self.shape.size() as f64
+    }
+}

@@ -1,0 +1,45 @@
+//! Short names for tensor layers and weights.
+
+use crate::element::{Element, Rank};
+use crate::nd::Nd;
+use dl_core::{Differentiable, Layer, Weight};
+use ndarray::Ix2;
+
+/// A layer whose value is a tensor; without parameters, a matrix of `f32`.
+///
+/// ```
+/// use dl_nd::{NdLayer, NdOps};
+/// use ndarray::Ix1;
+/// fn totals(matrix: &NdLayer) -> NdLayer<Ix1> {
+///     matrix.sum_axis(1)
+/// }
+/// ```
+pub type NdLayer<D = Ix2, A = f32> = Layer<Nd<A, D>>;
+
+/// A trainable tensor; without parameters, a matrix of `f32`.
+///
+/// ```
+/// use dl_core::Weight;
+/// let w: dl_nd::NdWeight = Weight::new([[1.0, 2.0], [3.0, 4.0]].into());
+/// assert_eq!(w.value().shape(), [2, 2]);
+/// ```
+pub type NdWeight<D = Ix2, A = f32> = Weight<Nd<A, D>>;
+
+/// Anything whose value is a tensor: a plain [`Nd`], an [`NdWeight`], an [`NdLayer`], or a type of your own.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, NdExpression, NdLayer};
+/// fn twice(x: impl NdExpression) -> NdLayer {
+///     x.layer() * 2.0
+/// }
+/// assert_eq!(twice(Nd::from([[1.0]])).predict().wait()?, Nd::from([[2.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tensor expression with elements of type `{A}` and rank `{D}`",
+    note = "tensors (`Nd`), their weights (`NdWeight`) and layers (`NdLayer`) are, with the right element type and rank"
+)]
+pub trait NdExpression<D: Rank = Ix2, A: Element = f32>: Differentiable<Data = Nd<A, D>, Delta = Nd<A, D>> {}
+
+impl<X, D: Rank, A: Element> NdExpression<D, A> for X where X: Differentiable<Data = Nd<A, D>, Delta = Nd<A, D>> {}

@@ -1,0 +1,306 @@
+//! The tensor: a shared, copy-on-write array as data of layers.
+
+use crate::element::{Element, Rank};
+use dl_core::{
+    At, Binary, Chunk, Data, Differentiable, Do, Error, Layer, Pointwise, Primitive, Result, SideEffects, Tape,
+    Trainable,
+};
+use ndarray::{ArcArray, Array, ArrayView, Dimension, Ix1, Ix2, Ix3, NdIndex};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Index;
+
+/// A tensor: an array of `f32` or `f64` with its rank in the type.
+///
+/// It is shared and copy-on-write: a clone, a transposed or a reshaped one costs no copy of the elements. As a plain value it
+/// takes part in expressions like a number does; no gradient flows to it.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, NdOps};
+/// let a = Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]);
+/// assert_eq!((&a * 10.0).predict().wait()?, Nd::from([[10.0, 20.0], [30.0, 40.0]]));
+/// assert_eq!(a[[1, 0]], 3.0);
+/// assert_eq!(a.shape(), [2, 2]);
+/// # dl_core::Result::Ok(())
+/// ```
+pub struct Nd<A = f32, D = Ix2>(pub(crate) ArcArray<A, D>);
+
+impl<A: Clone, D: Dimension> Nd<A, D> {
+    /// A tensor of this shape, from its elements in row-major order.
+    ///
+    /// ```
+    /// let m = dl_nd::Nd::from_vec([2, 2], vec![1.0, 2.0, 3.0, 4.0])?;
+    /// assert_eq!(m[[1, 0]], 3.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there are more or fewer elements than the shape asks for.
+    pub fn from_vec<S: ndarray::IntoDimension<Dim = D>>(shape: S, elements: Vec<A>) -> Result<Self> {
+        let (shape, found) = (shape.into_dimension(), elements.len());
+        match Array::from_shape_vec(shape.clone(), elements) {
+            Ok(array) => Ok(array.into()),
+            Err(_) => Err(Error::shape(format!("{found} elements do not make a tensor of shape {:?}", shape.slice()))),
+        }
+    }
+
+    /// The lengths of its axes.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0, 3.0]]).shape(), [1, 3]);
+    /// ```
+    pub fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+
+    /// The number of its elements.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0, 3.0]]).len(), 3);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has no elements.
+    ///
+    /// ```
+    /// assert!(!dl_nd::Nd::from([1.0_f32]).is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A view of the elements, for everything that `ndarray` can do.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([1.0_f32, 2.0]).view().sum(), 3.0);
+    /// ```
+    pub fn view(&self) -> ArrayView<'_, A, D> {
+        self.0.view()
+    }
+
+    /// The array itself, without a copy when nobody else holds it.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([1.0_f32, 2.0]).into_array(), ndarray::arr1(&[1.0, 2.0]));
+    /// ```
+    pub fn into_array(self) -> Array<A, D> {
+        self.0.into_owned()
+    }
+}
+
+impl<A: Element, D: Rank> Nd<A, D> {
+    /// A tensor of this shape whose elements are all the same.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::full([2], 0.5), dl_nd::Nd::from([0.5, 0.5]));
+    /// ```
+    pub fn full<S: ndarray::IntoDimension<Dim = D>>(shape: S, element: A) -> Self {
+        Array::from_elem(shape.into_dimension(), element).into()
+    }
+
+    pub(crate) fn dim(&self) -> D {
+        self.0.raw_dim()
+    }
+
+    /// A tensor with the one element `number`, which broadcasts to every shape.
+    pub(crate) fn single(number: A) -> Self {
+        Self::full(single::<D>(), number)
+    }
+}
+
+/// The shape of a tensor with one element.
+pub(crate) fn single<D: Dimension>() -> D {
+    let mut shape = D::zeros(D::NDIM.unwrap_or(0));
+    shape.slice_mut().fill(1);
+    shape
+}
+
+impl<A, D: Clone> Clone for Nd<A, D> {
+    fn clone(&self) -> Self {
+        Nd(self.0.clone())
+    }
+}
+
+impl<A: fmt::Debug, D: Dimension> fmt::Debug for Nd<A, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<A: PartialEq, D: Dimension> PartialEq for Nd<A, D> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<A, D: Dimension, I: NdIndex<D>> Index<I> for Nd<A, D> {
+    type Output = A;
+
+    fn index(&self, index: I) -> &A {
+        &self.0[index]
+    }
+}
+
+impl<A: Clone, D: Dimension> From<Array<A, D>> for Nd<A, D> {
+    fn from(array: Array<A, D>) -> Self {
+        Nd(array.into_shared())
+    }
+}
+
+impl<A, D> From<ArcArray<A, D>> for Nd<A, D> {
+    fn from(array: ArcArray<A, D>) -> Self {
+        Nd(array)
+    }
+}
+
+impl<A: Clone, D: Dimension> From<ArrayView<'_, A, D>> for Nd<A, D> {
+    fn from(view: ArrayView<'_, A, D>) -> Self {
+        view.to_owned().into()
+    }
+}
+
+impl<A: Clone> From<Vec<A>> for Nd<A, Ix1> {
+    fn from(elements: Vec<A>) -> Self {
+        Array::from_vec(elements).into()
+    }
+}
+
+impl<A: Element, const N: usize> From<[A; N]> for Nd<A, Ix1> {
+    fn from(elements: [A; N]) -> Self {
+        Vec::from(elements).into()
+    }
+}
+
+impl<A: Element, const M: usize, const N: usize> From<[[A; N]; M]> for Nd<A, Ix2> {
+    fn from(rows: [[A; N]; M]) -> Self {
+        ndarray::arr2(&rows).into()
+    }
+}
+
+impl<A: Element, const L: usize, const M: usize, const N: usize> From<[[[A; N]; M]; L]> for Nd<A, Ix3> {
+    fn from(planes: [[[A; N]; M]; L]) -> Self {
+        ndarray::arr3(&planes).into()
+    }
+}
+
+impl<A: Element, D: Rank> Differentiable for Nd<A, D> {
+    type Data = Nd<A, D>;
+    type Delta = Nd<A, D>;
+
+    fn forward(&self) -> Do<Tape<Self, Self>> {
+        let value = self.clone();
+        Do::from_fn(move || {
+            let value = value.clone();
+            async move { Ok(Tape::new(value, |_| SideEffects::none())) }
+        })
+    }
+
+    #[track_caller]
+    fn layer(&self) -> Layer<Self> {
+        Layer::constant(self.clone())
+    }
+}
+
+impl<A: Element, D: Rank> Data for Nd<A, D> {
+    type Delta = Self;
+
+    fn one(&self) -> Self {
+        Self::full(self.dim(), A::of(1.0))
+    }
+
+    #[track_caller]
+    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
+        if terms.len() == 1 { terms.remove(0) } else { Layer::apply(Sum(PhantomData), terms) }
+    }
+
+    #[track_caller]
+    fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self> {
+        Self::with_number(Binary::Mul, layer, factor, false)
+    }
+}
+
+impl<A: Element, D: Rank> Trainable for Nd<A, D> {
+    fn zeros_like(&self) -> Self {
+        Self::full(self.dim(), A::of(0.0))
+    }
+
+    fn update(
+        &mut self,
+        delta: &Self,
+        slots: &mut [Self],
+        rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if delta.shape() != self.shape() {
+            let (weight, delta) = (self.shape(), delta.shape());
+            return Err(Error::shape(format!("a weight of shape {weight:?} has a delta of shape {delta:?}")));
+        }
+        let delta = delta.0.as_standard_layout();
+        let deltas = delta.as_slice().expect("in standard layout");
+        let mut slots: Vec<&mut [A]> = slots.iter_mut().map(Self::elements_mut).collect();
+        rule(A::chunk(self.elements_mut(), deltas, &mut slots))
+    }
+}
+
+impl<A: Element, D: Rank> Nd<A, D> {
+    /// The elements in row-major order, in a buffer of its own.
+    fn elements_mut(&mut self) -> &mut [A] {
+        if !self.0.is_standard_layout() {
+            self.0 = self.0.as_standard_layout().into_owned().into_shared();
+        }
+        self.0.as_slice_mut().expect("in standard layout")
+    }
+}
+
+/// The sum of many tensors of the same shape, element by element from the first to the last.
+struct Sum<A, D>(PhantomData<(A, D)>);
+
+impl<A: Element, D: Rank> Primitive for Sum<A, D> {
+    type Operands = Vec<Layer<Nd<A, D>>>;
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        "sum"
+    }
+
+    fn value(&self, terms: Vec<&Nd<A, D>>) -> Result<Nd<A, D>> {
+        let Some((first, rest)) = terms.split_first() else {
+            return Err(Error::invalid("the sum of no tensors has no shape"));
+        };
+        if let Some(other) = rest.iter().find(|term| term.shape() != first.shape()) {
+            let (first, other) = (first.shape(), other.shape());
+            return Err(Error::shape(format!("tensors of shapes {first:?} and {other:?} cannot be summed")));
+        }
+        let slices: Option<Vec<&[A]>> = rest.iter().map(|term| term.0.as_slice()).collect();
+        let mut sum = first.0.to_owned();
+        match (sum.as_slice_mut(), slices) {
+            (Some(sum), Some(slices)) => {
+                // block by block, so that each element is written to memory once
+                for (block, sum) in sum.chunks_mut(1024).enumerate() {
+                    for slice in &slices {
+                        let from = block * 1024;
+                        for (sum, &term) in sum.iter_mut().zip(&slice[from..]) {
+                            *sum = *sum + term;
+                        }
+                    }
+                }
+            }
+            _ => {
+                for term in rest {
+                    sum.zip_mut_with(&term.0, |sum, &term| *sum = *sum + term);
+                }
+            }
+        }
+        Ok(sum.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, D>>>> {
+        vec![Some(at.delta.clone()); at.operands.len()]
+    }
+
+    fn cost(&self, terms: Vec<&Nd<A, D>>) -> f64 {
+        200.0 + 0.5 * terms.iter().map(|term| term.len()).sum::<usize>() as f64
+    }
+}

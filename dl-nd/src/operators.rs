@@ -1,0 +1,153 @@
+//! The operators `+ - * /`, `min`, `max` and `pow` with tensors, which broadcast: tensors of any two ranks, and tensors with
+//! numbers, on either side.
+//!
+//! The operators of layers and weights stand in `dl-core`; here is said which operands go together, and what a plain tensor on
+//! the left does.
+
+use crate::element::{Element, Rank};
+use crate::movement::lift;
+use crate::nd::Nd;
+use crate::reduce::spread;
+use dl_core::{Binary, Differentiable, Layer, LeftOperand, Operand, Pointwise, Unary, Weight};
+use ndarray::DimMax;
+
+type Max<D, E> = <D as DimMax<E>>::Output;
+
+#[track_caller]
+fn tensors<A, D, E>(op: Binary, left: &Layer<Nd<A, D>>, right: &Layer<Nd<A, E>>) -> Layer<Nd<A, Max<D, E>>>
+where
+    A: Element,
+    D: Rank + DimMax<E>,
+    E: Rank,
+{
+    Nd::binary(op, &lift(left), &lift(right))
+}
+
+macro_rules! tensor_and_tensor {
+    ($A:ty: $($R:ty),*) => {$(
+        impl<D: Rank + DimMax<E>, E: Rank> Operand<$R, Nd<$A, E>> for Nd<$A, D> {
+            type Output = Nd<$A, Max<D, E>>;
+
+            #[track_caller]
+            fn combine(op: Binary, left: Layer<Self>, right: $R) -> Layer<Self::Output> {
+                tensors(op, &left, &right.layer())
+            }
+        }
+
+        impl<E: Rank> Operand<$R, Nd<$A, E>> for $A {
+            type Output = Nd<$A, E>;
+
+            #[track_caller]
+            fn combine(op: Binary, left: Layer<$A>, right: $R) -> Layer<Nd<$A, E>> {
+                Nd::binary(op, &spread(&left), &right.layer())
+            }
+        }
+    )*};
+}
+
+macro_rules! tensor_and_number {
+    ($A:ty: $($R:ty),*) => {$(
+        impl<D: Rank> Operand<$R, $A> for Nd<$A, D> {
+            type Output = Nd<$A, D>;
+
+            #[track_caller]
+            fn combine(op: Binary, left: Layer<Self>, right: $R) -> Layer<Self> {
+                Nd::binary(op, &left, &spread(&right.layer()))
+            }
+        }
+    )*};
+    ($A:ty, plain: $($R:ty),*) => {$(
+        impl<D: Rank> Operand<$R, $A> for Nd<$A, D> {
+            type Output = Nd<$A, D>;
+
+            #[track_caller]
+            fn combine(op: Binary, left: Layer<Self>, right: $R) -> Layer<Self> {
+                Nd::with_number(op, &left, f64::from(right.to_owned()), false)
+            }
+        }
+    )*};
+}
+
+macro_rules! pairs {
+    ($($A:ty),*) => {$(
+        tensor_and_tensor!($A: Nd<$A, E>, &Nd<$A, E>, Layer<Nd<$A, E>>, &Layer<Nd<$A, E>>, Weight<Nd<$A, E>>, &Weight<Nd<$A, E>>);
+        tensor_and_number!($A: Layer<$A>, &Layer<$A>, Weight<$A>, &Weight<$A>);
+        tensor_and_number!($A, plain: $A, &$A);
+    )*};
+}
+
+pairs!(f32, f64);
+
+macro_rules! tensor_on_the_left {
+    ($([$($l:lifetime)?] $Left:ty),*) => {$(
+        impl<$($l,)? A: Element, D: Rank, R, T> LeftOperand<R, T> for $Left
+        where
+            Nd<A, D>: Operand<R, T>,
+        {
+            type Output = <Nd<A, D> as Operand<R, T>>::Output;
+
+            #[track_caller]
+            fn combine(op: Binary, left: Self, right: R) -> Layer<Self::Output> {
+                <Nd<A, D> as Operand<R, T>>::combine(op, left.layer(), right)
+            }
+        }
+
+        impl<$($l,)? A: Element, D: Rank> std::ops::Neg for $Left {
+            type Output = Layer<Nd<A, D>>;
+
+            #[track_caller]
+            fn neg(self) -> Self::Output {
+                Nd::unary(Unary::Neg, &self.layer())
+            }
+        }
+
+        tensor_on_the_left!(all [$($l)?] $Left: Add add, Sub sub, Mul mul, Div div);
+    )*};
+    (all $l:tt $Left:ty: $($Trait:ident $method:ident),*) => {$(
+        tensor_on_the_left!(each $l $Left: $Trait $method);
+    )*};
+    (each [$($l:lifetime)?] $Left:ty: $Trait:ident $method:ident) => {
+        impl<$($l,)? A: Element, D: Rank, R: Differentiable> std::ops::$Trait<R> for $Left
+        where
+            Nd<A, D>: Operand<R, R::Data>,
+        {
+            type Output = Layer<<Nd<A, D> as Operand<R, R::Data>>::Output>;
+
+            #[track_caller]
+            fn $method(self, right: R) -> Self::Output {
+                <Nd<A, D> as Operand<R, R::Data>>::combine(Binary::$Trait, self.layer(), right)
+            }
+        }
+    };
+}
+
+tensor_on_the_left!([] Nd<A, D>, ['l] &'l Nd<A, D>);
+
+macro_rules! number_and_plain_tensor {
+    ($($N:ty, $A:ty: $($Trait:ident $method:ident),*;)*) => {$($(
+        impl<D: Rank> std::ops::$Trait<Nd<$A, D>> for $N {
+            type Output = Layer<Nd<$A, D>>;
+
+            #[track_caller]
+            fn $method(self, right: Nd<$A, D>) -> Self::Output {
+                Nd::with_number(Binary::$Trait, &right.layer(), f64::from(self.to_owned()), true)
+            }
+        }
+
+        impl<D: Rank> std::ops::$Trait<&Nd<$A, D>> for $N {
+            type Output = Layer<Nd<$A, D>>;
+
+            #[track_caller]
+            fn $method(self, right: &Nd<$A, D>) -> Self::Output {
+                Nd::with_number(Binary::$Trait, &right.layer(), f64::from(self.to_owned()), true)
+            }
+        }
+    )*)*};
+}
+
+number_and_plain_tensor! {
+    f32, f32: Add add, Sub sub, Mul mul, Div div;
+    &f32, f32: Add add, Sub sub, Mul mul, Div div;
+    f64, f64: Add add, Sub sub, Mul mul, Div div;
+    &f64, f64: Add add, Sub sub, Mul mul, Div div;
+}
