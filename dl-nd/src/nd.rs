@@ -202,6 +202,11 @@ impl<A: Element, D: Rank> Differentiable for Nd<A, D> {
     fn layer(&self) -> Layer<Self> {
         Layer::constant(self.clone())
     }
+
+    #[track_caller]
+    fn into_layer(self) -> Layer<Self> {
+        Layer::constant(self)
+    }
 }
 
 impl<A: Element, D: Rank> Data for Nd<A, D> {

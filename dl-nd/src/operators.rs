@@ -30,7 +30,7 @@ macro_rules! tensor_and_tensor {
 
             #[track_caller]
             fn combine(op: Binary, left: Layer<Self>, right: $R) -> Layer<Self::Output> {
-                tensors(op, &left, &right.layer())
+                tensors(op, &left, &right.into_layer())
             }
         }
 
@@ -39,7 +39,7 @@ macro_rules! tensor_and_tensor {
 
             #[track_caller]
             fn combine(op: Binary, left: Layer<$A>, right: $R) -> Layer<Nd<$A, E>> {
-                Nd::binary(op, &spread(&left), &right.layer())
+                Nd::binary(op, &spread(&left), &right.into_layer())
             }
         }
     )*};
@@ -52,7 +52,7 @@ macro_rules! tensor_and_number {
 
             #[track_caller]
             fn combine(op: Binary, left: Layer<Self>, right: $R) -> Layer<Self> {
-                Nd::binary(op, &left, &spread(&right.layer()))
+                Nd::binary(op, &left, &spread(&right.into_layer()))
             }
         }
     )*};
@@ -88,7 +88,7 @@ macro_rules! tensor_on_the_left {
 
             #[track_caller]
             fn combine(op: Binary, left: Self, right: R) -> Layer<Self::Output> {
-                <Nd<A, D> as Operand<R, T>>::combine(op, left.layer(), right)
+                <Nd<A, D> as Operand<R, T>>::combine(op, left.into_layer(), right)
             }
         }
 
@@ -115,7 +115,7 @@ macro_rules! tensor_on_the_left {
 
             #[track_caller]
             fn $method(self, right: R) -> Self::Output {
-                <Nd<A, D> as Operand<R, R::Data>>::combine(Binary::$Trait, self.layer(), right)
+                <Nd<A, D> as Operand<R, R::Data>>::combine(Binary::$Trait, self.into_layer(), right)
             }
         }
     };
@@ -130,7 +130,7 @@ macro_rules! number_and_plain_tensor {
 
             #[track_caller]
             fn $method(self, right: Nd<$A, D>) -> Self::Output {
-                Nd::with_number(Binary::$Trait, &right.layer(), f64::from(self.to_owned()), true)
+                Nd::with_number(Binary::$Trait, &right.into_layer(), f64::from(self.to_owned()), true)
             }
         }
 
@@ -139,7 +139,7 @@ macro_rules! number_and_plain_tensor {
 
             #[track_caller]
             fn $method(self, right: &Nd<$A, D>) -> Self::Output {
-                Nd::with_number(Binary::$Trait, &right.layer(), f64::from(self.to_owned()), true)
+                Nd::with_number(Binary::$Trait, &right.into_layer(), f64::from(self.to_owned()), true)
             }
         }
     )*)*};

@@ -48,7 +48,7 @@ pub trait NdOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         E: Rank,
         D: MatMul<E>,
     {
-        matmul::matmul(self.layer(), right.layer())
+        matmul::matmul(self.layer(), right.into_layer())
     }
 
     /// The sum of all elements, a number.
