@@ -25,6 +25,8 @@
 
 #![deny(unsafe_code)]
 
+#[doc(hidden)]
+pub mod bang;
 mod commit;
 mod data;
 mod deferred;

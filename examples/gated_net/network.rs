@@ -1,0 +1,128 @@
+//! The network: a gate scores two experts for each image, and only the better one is ever built.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use dl::nd::{NdOps, init};
+use dl::prelude::*;
+use rand_chacha::ChaCha8Rng;
+
+use crate::digits::PIXELS;
+
+const HIDDEN: usize = 64;
+const CLASSES: usize = 10;
+
+/// How much the gate is urged to use both experts alike.
+const BALANCE: f32 = 0.5;
+
+/// A fully connected layer: `x · weight + bias`.
+#[derive(Clone)]
+struct Dense {
+    /// `[in, out]`
+    weight: NdWeight,
+    /// `[out]`
+    bias: NdWeight<Ix1>,
+}
+
+impl Dense {
+    fn new(weight: Nd) -> Self {
+        let outputs = weight.shape()[1];
+        Dense { weight: Weight::new(weight), bias: Weight::new(init::zeros([outputs])) }
+    }
+
+    fn of(&self, x: &NdLayer) -> NdLayer {
+        x.matmul(&self.weight) + &self.bias
+    }
+}
+
+/// A sub-network that classifies digits.
+#[derive(Clone)]
+pub struct Expert {
+    hidden: Dense,
+    output: Dense,
+    built: Arc<AtomicUsize>,
+}
+
+impl Expert {
+    fn new(random: &mut ChaCha8Rng) -> Self {
+        Expert {
+            hidden: Dense::new(init::he_normal([PIXELS, HIDDEN], random)),
+            output: Dense::new(init::xavier_uniform([HIDDEN, CLASSES], random)),
+            built: Arc::default(),
+        }
+    }
+
+    /// Logits `[1, classes]` of an image `[1, pixels]`.
+    fn of(&self, image: &NdLayer) -> NdLayer {
+        self.built.fetch_add(1, Ordering::Relaxed);
+        self.output.of(&self.hidden.of(image).relu())
+    }
+
+    /// How often it has been built so far: the other one was not, each time.
+    pub fn times_built(&self) -> usize {
+        self.built.load(Ordering::Relaxed)
+    }
+}
+
+/// A gate and two experts.
+#[derive(Clone)]
+pub struct Net {
+    gate: Dense,
+    /// Taken when the left score is higher.
+    pub left: Expert,
+    /// Taken otherwise.
+    pub right: Expert,
+}
+
+impl Net {
+    /// A net with random weights.
+    pub fn new(random: &mut ChaCha8Rng) -> Self {
+        Net {
+            gate: Dense::new(init::xavier_uniform([PIXELS, 2], random)),
+            left: Expert::new(random),
+            right: Expert::new(random),
+        }
+    }
+
+    /// How good the gate thinks the two experts are for this image: two numbers whose sum is 1.
+    fn gate(&self, image: &NdLayer) -> (Layer<f32>, Layer<f32>) {
+        let scores = self.gate.of(image).softmax(1);
+        (scores.at([0, 0]), scores.at([0, 1]))
+    }
+}
+
+/// Logits `[1, classes]` of an image `[1, pixels]`.
+pub fn gated_net(input: &NdLayer, net: &Net) -> NdLayer {
+    better(input, net.gate(input), net)
+}
+
+/// The expert with the better score, and only that one. Its score is a factor, so that the gate learns, too.
+#[differentiable]
+fn better(input: &NdLayer, scores: (Layer<f32>, Layer<f32>), net: &Net) -> NdLayer {
+    let (left, right) = !scores; // both forwards, in parallel; plain numbers
+    if left > right {
+        scores.0 * net.left.of(input) // only this side is ever computed
+    } else {
+        scores.1 * net.right.of(input)
+    }
+}
+
+/// The loss of a mini-batch: the mean cross-entropy of its images, each with a graph of its own, and the load-balancing term.
+///
+/// That term is the squared coefficient of variation of the experts' importance, which is the sum of their gate scores over the
+/// batch (Shazeer et al. 2017, *Outrageously Large Neural Networks*, section 4). For two experts it is
+/// `((left − right) / (left + right))²`, and scores that sum to 1 make the denominator the batch size.
+pub fn batch_loss(images: &[NdLayer], labels: &[usize], net: &Net) -> Layer<f32> {
+    let size = images.len() as f32;
+    let scores: Vec<_> = images.iter().map(|image| net.gate(image)).collect();
+    let preference: Layer<f32> = scores.iter().map(|(left, right)| left - right).sum();
+    let errors: Layer<f32> = images
+        .iter()
+        .zip(scores)
+        .zip(labels)
+        .map(|((image, scores), &label)| better(image, scores, net).cross_entropy([label]))
+        .sum();
+    errors / size + BALANCE * (preference / size).square()
+}
