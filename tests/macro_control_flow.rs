@@ -257,7 +257,10 @@ fn a_computation_from_a_body() {
 }
 
 #[differentiable]
-fn larger(a: impl Differentiable<Data = f64, Delta = f64>, b: &impl Differentiable<Data = f64, Delta = f64>) -> Layer<f64> {
+fn larger(
+    a: impl Differentiable<Data = f64, Delta = f64>,
+    b: &impl Differentiable<Data = f64, Delta = f64>,
+) -> Layer<f64> {
     let (x, y) = !(a, b);
     if x > y { a * b } else { a + b }
 }

@@ -10,12 +10,12 @@ macro_rules! twice {
         mod plain {
             #[allow(unused_imports, reason = "not every function needs them")]
             use super::*;
-            $($(#[$attribute])* pub fn $name $parameters $(-> $output)? $body)*
+            $($(#[$attribute])* pub(super) fn $name $parameters $(-> $output)? $body)*
         }
         mod annotated {
             #[allow(unused_imports, reason = "not every function needs them")]
             use super::*;
-            $($(#[$attribute])* #[differentiable] pub fn $name $parameters $(-> $output)? $body)*
+            $($(#[$attribute])* #[differentiable] pub(super) fn $name $parameters $(-> $output)? $body)*
         }
     };
 }

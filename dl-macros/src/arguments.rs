@@ -55,8 +55,26 @@ fn name(mac: &Macro) -> String {
 
 fn is_list(mac: &Macro) -> bool {
     const LISTS: [&str; 20] = [
-        "print", "println", "eprint", "eprintln", "format", "format_args", "write", "writeln", "panic", "todo", "unimplemented",
-        "unreachable", "assert", "assert_eq", "assert_ne", "debug_assert", "debug_assert_eq", "debug_assert_ne", "dbg", "vec",
+        "print",
+        "println",
+        "eprint",
+        "eprintln",
+        "format",
+        "format_args",
+        "write",
+        "writeln",
+        "panic",
+        "todo",
+        "unimplemented",
+        "unreachable",
+        "assert",
+        "assert_eq",
+        "assert_ne",
+        "debug_assert",
+        "debug_assert_eq",
+        "debug_assert_ne",
+        "dbg",
+        "vec",
     ];
     let root = mac.path.segments.first().map(|segment| segment.ident.to_string()).unwrap_or_default();
     let of_std = mac.path.segments.len() == 1 || matches!(root.as_str(), "std" | "core" | "alloc");

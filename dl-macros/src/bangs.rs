@@ -115,20 +115,26 @@ impl Expander<'_> {
     /// ```text
     /// // Input:  !x + !y
     /// // Output: let later;
-    /// //         { let (first, second) = { let starts = (start(x), start(y)); join(starts) }.await?; later = second; first } + later
+    /// //         {
+    /// //             let (first, second) = { let start_0 = start(x); let start_1 = start(y); join((start_0, start_1)) }.await?;
+    /// //             later = second;
+    /// //             first
+    /// //         } + later
     /// ```
     fn first(&self, span: Span, operand: &Expr, group: usize) -> Expr {
         let bang = module(self.krate, span);
         let members = &self.plan.groups[group].members;
         let mut starts = vec![self.start(operand)];
         starts.extend(members[1..].iter().map(|member| self.start(&self.operands[member])));
-        let name = Ident::new("starts", Span::mixed_site());
+        // One statement each: what one operand needs on the way is dropped before the next is built.
+        let names: Vec<Ident> =
+            (0..members.len()).map(|position| Ident::new(&format!("start_{position}"), Span::mixed_site())).collect();
         let first = Ident::new("first", Span::mixed_site());
         let results: Vec<Ident> =
             (1..members.len()).map(|position| Ident::new(&format!("result_{position}"), Span::mixed_site())).collect();
         let variables = (1..members.len()).map(|position| later(group, position));
         parse_quote_spanned!(span=> {
-            let (#first, #(#results),*) = { let #name = (#(#starts),*); #bang::join(#name) }.await?;
+            let (#first, #(#results),*) = { #(let #names = #starts;)* #bang::join((#(#names),*)) }.await?;
             #(#variables = #results;)*
             #first
         })

@@ -212,7 +212,12 @@ fn argument(input: &mut FnArg, i: usize) -> TokenStream {
 }
 
 /// How a parameter is kept, and how each run gets it.
-fn kept_and_lent(parameter: &Parameter, argument: &TokenStream, place: &TokenStream, krate: &Path) -> (TokenStream, TokenStream) {
+fn kept_and_lent(
+    parameter: &Parameter,
+    argument: &TokenStream,
+    place: &TokenStream,
+    krate: &Path,
+) -> (TokenStream, TokenStream) {
     let Parameter { pat, ty, form } = parameter;
     let span = ty.span();
     let bang = module(krate, span);
@@ -238,7 +243,10 @@ fn kept_and_lent(parameter: &Parameter, argument: &TokenStream, place: &TokenStr
         Form::Expression => {
             let span = argument.span();
             let bang = module(krate, span);
-            (quote_spanned!(span=> #bang::layer(&#argument)), quote_spanned!(span=> let #pat = ::core::clone::Clone::clone(&#place);))
+            (
+                quote_spanned!(span=> #bang::layer(&#argument)),
+                quote_spanned!(span=> let #pat = ::core::clone::Clone::clone(&#place);),
+            )
         }
         Form::Reference(_) if opaque => (
             quote_spanned!(span=> #bang::keep_value(::core::clone::Clone::clone(#argument))),

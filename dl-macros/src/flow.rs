@@ -65,8 +65,17 @@ pub(crate) struct Control {
 /// Reads the control flow of a function. In a `lazy` one, `!` is a bang.
 pub(crate) fn control<'a>(parameters: impl Iterator<Item = (&'a Pat, &'a Type)>, body: &Block, lazy: bool) -> Control {
     let control = Control { variables: Vec::new(), roots: Vec::new(), always: HashSet::new(), plain: HashSet::new() };
-    let mut reader =
-        Reader { control, flow: Vec::new(), scope: Vec::new(), targets: Vec::new(), next: 0, depth: 0, lazy, bangs: 0, binding: false };
+    let mut reader = Reader {
+        control,
+        flow: Vec::new(),
+        scope: Vec::new(),
+        targets: Vec::new(),
+        next: 0,
+        depth: 0,
+        lazy,
+        bangs: 0,
+        binding: false,
+    };
     for (pat, ty) in parameters {
         reader.bind(pat, is_primitive(ty));
     }
@@ -134,7 +143,12 @@ impl Reader {
         std::mem::replace(&mut self.flow, outer)
     }
 
-    fn jump_target(&mut self, label: Option<&Label>, is_loop: bool, read: impl FnOnce(&mut Self, Target)) -> (Target, Vec<Flow>) {
+    fn jump_target(
+        &mut self,
+        label: Option<&Label>,
+        is_loop: bool,
+        read: impl FnOnce(&mut Self, Target),
+    ) -> (Target, Vec<Flow>) {
         let target = Target(self.next);
         self.next += 1;
         self.targets.push((label.map(|label| label.name.clone()), target, is_loop));

@@ -7,8 +7,8 @@ use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};
 use syn::visit::{self, Visit};
 use syn::{
-    Attribute, Block, FnArg, GenericParam, Ident, Pat, PatType, ReturnType, Signature, Token, Type, TypeParamBound, Visibility,
-    WherePredicate, braced, token,
+    Attribute, Block, FnArg, GenericParam, Ident, Pat, PatType, ReturnType, Signature, Token, Type, TypeParamBound,
+    Visibility, WherePredicate, braced, token,
 };
 
 /// A function or a method with a body.
@@ -121,7 +121,9 @@ pub(crate) fn parameters(sig: &Signature) -> Vec<Parameter> {
                     Form::Expression
                 } else {
                     match &**ty {
-                        Type::Reference(ty) if ty.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") => {
+                        Type::Reference(ty)
+                            if ty.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") =>
+                        {
                             Form::Reference((*ty.elem).clone())
                         }
                         _ => Form::Value,
@@ -167,10 +169,16 @@ pub(crate) fn check(sig: &Signature, problems: &mut Problems) {
         );
     }
     if let Some(token) = &sig.constness {
-        problems.at(token, "a `#[differentiable]` function cannot be `const`: layers are built at run time\nhelp: remove `const`");
+        problems.at(
+            token,
+            "a `#[differentiable]` function cannot be `const`: layers are built at run time\nhelp: remove `const`",
+        );
     }
     if let Some(abi) = &sig.abi {
-        problems.at(abi, "a `#[differentiable]` function cannot be `extern`: other languages know no layers\nhelp: remove `extern`");
+        problems.at(
+            abi,
+            "a `#[differentiable]` function cannot be `extern`: other languages know no layers\nhelp: remove `extern`",
+        );
     }
 }
 

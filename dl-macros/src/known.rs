@@ -9,7 +9,8 @@ use syn::{BinOp, Expr, Lit, Type, UnOp};
 /// `f32`, `u8`, `bool`, `char`, …
 pub(crate) fn is_primitive(ty: &Type) -> bool {
     const PRIMITIVE: [&str; 16] = [
-        "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize", "bool", "char",
+        "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize", "bool",
+        "char",
     ];
     match ty {
         Type::Path(ty) if ty.qself.is_none() => {
@@ -47,10 +48,21 @@ pub(crate) fn is_arithmetic(op: &BinOp) -> bool {
 
 /// `x += …` and its like.
 pub(crate) fn is_compound(op: &BinOp) -> bool {
-    use BinOp::{AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, DivAssign, MulAssign, RemAssign, ShlAssign, ShrAssign, SubAssign};
+    use BinOp::{
+        AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, DivAssign, MulAssign, RemAssign, ShlAssign, ShrAssign,
+        SubAssign,
+    };
     matches!(
         op,
-        AddAssign(_) | SubAssign(_) | MulAssign(_) | DivAssign(_) | RemAssign(_) | BitXorAssign(_) | BitAndAssign(_)
-            | BitOrAssign(_) | ShlAssign(_) | ShrAssign(_)
+        AddAssign(_)
+            | SubAssign(_)
+            | MulAssign(_)
+            | DivAssign(_)
+            | RemAssign(_)
+            | BitXorAssign(_)
+            | BitAndAssign(_)
+            | BitOrAssign(_)
+            | ShlAssign(_)
+            | ShrAssign(_)
     )
 }
