@@ -68,3 +68,26 @@ fn square(x: &Layer<f64>, y: f64) -> Layer<f64> {
 fn operators_do_not_move() {
     assert_eq!(square(&Layer::constant(5.0), 2.0).predict().wait().unwrap(), 9.0);
 }
+
+#[differentiable]
+fn doubled(x: &Layer<f64>) -> Layer<f64> {
+    let sum = x + !x;
+    sum * sum
+}
+
+#[test]
+fn layers_know_where_the_user_wrote_them() {
+    let x = Layer::constant(5.0);
+    // The operator, not the attribute: `difference * difference`.
+    let place = format!("{:?}", square(&x, 2.0));
+    assert!(place.contains(&format!("{}:{}:5", file!(), place_of("difference * difference"))), "{place}");
+    // The function.
+    let place = format!("{:?}", doubled(&x));
+    assert!(place.contains(&format!("{}:{}:4", file!(), place_of("fn doubled"))), "{place}");
+    assert_eq!(doubled(&x).predict().wait().unwrap(), 100.0);
+}
+
+/// The line of this file that has a text, the first time.
+fn place_of(text: &str) -> usize {
+    1 + include_str!("macro_scalars.rs").lines().position(|line| line.contains(text)).unwrap()
+}

@@ -18,18 +18,19 @@ fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
             let tail: Layer<f32> = {
                 let extracted_0_1;
                 println!(
-                    "{} {n}", { let (first, result_1) = { let starts =
-                    (::dl::bang::place(& x).start(), ::dl::bang::place(& y).start());
-                    ::dl::bang::join(starts) } . await ?; extracted_0_1 = result_1; first
-                    }, n = extracted_0_1
+                    "{} {n}", { let start_0 = ::dl::bang::place(& x).start(); let start_1
+                    = ::dl::bang::place(& y).start(); let (first, result_1) =
+                    ::dl::bang::join((start_0, start_1)). await ?; extracted_0_1 =
+                    result_1; first }, n = extracted_0_1
                 );
                 assert!(
-                    { let start = ::dl::bang::place(& x).start(); start } . await ? >
-                    0.0, "{}", { let start = ::dl::bang::place(& y).start(); start } .
-                    await ?
+                    { let start = ::dl::bang::place(& x).start(); let value = start.
+                    await ?; value } > 0.0, "{}", { let start = ::dl::bang::place(& y)
+                    .start(); let value = start. await ?; value }
                 );
                 let v = vec![
-                    { let start = ::dl::bang::place(& x).start(); start } . await ?; 3
+                    { let start = ::dl::bang::place(& x).start(); let value = start.
+                    await ?; value }; 3
                 ];
                 g(v)
             };

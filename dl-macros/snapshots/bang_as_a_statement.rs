@@ -15,9 +15,9 @@ fn f(x: Layer<f32>) -> Layer<f32> {
             let tail: Layer<f32> = {
                 {
                     let start = ::dl::bang::place(&x).start();
-                    start
-                }
-                    .await?;
+                    let value = start.await?;
+                    value
+                };
                 x
             };
             ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)

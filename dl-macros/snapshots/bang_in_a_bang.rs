@@ -20,18 +20,16 @@ fn f(x: Layer<f32>, net: Net) -> Layer<f32> {
                 let v = {
                     let start = ::dl::bang::value(
                             net
-                                .of(
-                                    {
-                                        let start = ::dl::bang::place(&x).start();
-                                        start
-                                    }
-                                        .await?,
-                                ),
+                                .of({
+                                    let start = ::dl::bang::place(&x).start();
+                                    let value = start.await?;
+                                    value
+                                }),
                         )
                         .start();
-                    start
-                }
-                    .await?;
+                    let value = start.await?;
+                    value
+                };
                 x * v
             };
             ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)

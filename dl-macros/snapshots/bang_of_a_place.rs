@@ -3,7 +3,7 @@
 //     x * v
 // }
 fn f(x: &Layer<f32>) -> Layer<f32> {
-    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Layer<f32>>(x),));
+    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Layer<f32>, _>(x),));
     ::dl::bang::lazy::<
         Layer<f32>,
         _,
@@ -11,13 +11,13 @@ fn f(x: &Layer<f32>) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: &Layer<f32> = ::dl::bang::lend::<Layer<f32>>(&kept.0);
+            let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.0);
             let tail: Layer<f32> = {
                 let v = {
                     let start = ::dl::bang::place(&x).start();
-                    start
-                }
-                    .await?;
+                    let value = start.await?;
+                    value
+                };
                 x * v
             };
             ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)

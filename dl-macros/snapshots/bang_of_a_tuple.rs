@@ -5,7 +5,7 @@
 fn f(x: Layer<f32>, w: &Weight<f32>) -> Layer<f32> {
     let kept = ::dl::bang::keep((
         ::dl::bang::keep_value(x),
-        ::dl::bang::keep_reference::<Weight<f32>>(w),
+        ::dl::bang::keep_reference::<Weight<f32>, _>(w),
     ));
     ::dl::bang::lazy::<
         Layer<f32>,
@@ -15,7 +15,7 @@ fn f(x: Layer<f32>, w: &Weight<f32>) -> Layer<f32> {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
             let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
-            let w: &Weight<f32> = ::dl::bang::lend::<Weight<f32>>(&kept.1);
+            let w: &Weight<f32> = ::dl::bang::lend::<_, Weight<f32>>(&kept.1);
             let tail: Layer<f32> = {
                 let (a, b, c) = {
                     let start = ::dl::bang::value((
@@ -25,9 +25,9 @@ fn f(x: Layer<f32>, w: &Weight<f32>) -> Layer<f32> {
                             &w,
                         ))
                         .start();
-                    start
-                }
-                    .await?;
+                    let value = start.await?;
+                    value
+                };
                 a + b + c + w
             };
             ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)

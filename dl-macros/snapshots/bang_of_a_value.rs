@@ -3,7 +3,7 @@
 //     net.of(v)
 // }
 fn f(net: &Net) -> NdLayer {
-    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Net>(net),));
+    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Net, _>(net),));
     ::dl::bang::lazy::<
         NdLayer,
         _,
@@ -11,13 +11,13 @@ fn f(net: &Net) -> NdLayer {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let net: &Net = ::dl::bang::lend::<Net>(&kept.0);
+            let net: &Net = ::dl::bang::lend::<_, Net>(&kept.0);
             let tail: NdLayer = {
                 let v = {
                     let start = ::dl::bang::value(net.gate()).start();
-                    start
-                }
-                    .await?;
+                    let value = start.await?;
+                    value
+                };
                 net.of(v)
             };
             ::core::result::Result::Ok::<NdLayer, ::dl::bang::Error>(tail)

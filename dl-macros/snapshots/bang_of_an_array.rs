@@ -17,19 +17,14 @@ fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
             let tail: Layer<f32> = {
                 let extracted_0_1;
                 let [a, b] = {
-                    let (first, result_1) = {
-                        let starts = (
-                            ::dl::bang::value([&x, &y]).start(),
-                            ::dl::bang::value([
-                                    ::dl::bang::operand(&x).duplicate(),
-                                    ::dl::bang::operand(&x).duplicate()
-                                        + ::dl::bang::operand(&y).duplicate(),
-                                ])
-                                .start(),
-                        );
-                        ::dl::bang::join(starts)
-                    }
-                        .await?;
+                    let start_0 = ::dl::bang::value([&x, &y]).start();
+                    let start_1 = ::dl::bang::value([
+                            ::dl::bang::operand(&x).duplicate(),
+                            ::dl::bang::operand(&x).duplicate()
+                                + ::dl::bang::operand(&y).duplicate(),
+                        ])
+                        .start();
+                    let (first, result_1) = ::dl::bang::join((start_0, start_1)).await?;
                     extracted_0_1 = result_1;
                     first
                 };

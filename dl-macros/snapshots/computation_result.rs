@@ -3,7 +3,7 @@
 //     Do::now(v * 2.0)
 // }
 fn f(x: &Layer<f32>) -> Do<f32> {
-    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Layer<f32>>(x),));
+    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Layer<f32>, _>(x),));
     ::dl::bang::lazy::<
         Do<f32>,
         _,
@@ -11,13 +11,13 @@ fn f(x: &Layer<f32>) -> Do<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: &Layer<f32> = ::dl::bang::lend::<Layer<f32>>(&kept.0);
+            let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.0);
             let tail: Do<f32> = {
                 let v = {
                     let start = ::dl::bang::place(&x).start();
-                    start
-                }
-                    .await?;
+                    let value = start.await?;
+                    value
+                };
                 Do::now(v * 2.0)
             };
             ::core::result::Result::Ok::<Do<f32>, ::dl::bang::Error>(tail)

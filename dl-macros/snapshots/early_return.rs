@@ -5,7 +5,7 @@
 //     x * 2.0
 // }
 fn f(x: &Layer<f32>) -> Layer<f32> {
-    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Layer<f32>>(x),));
+    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Layer<f32>, _>(x),));
     ::dl::bang::lazy::<
         Layer<f32>,
         _,
@@ -13,13 +13,13 @@ fn f(x: &Layer<f32>) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: &Layer<f32> = ::dl::bang::lend::<Layer<f32>>(&kept.0);
+            let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.0);
             let tail: Layer<f32> = {
                 if {
                     let start = ::dl::bang::place(&x).start();
-                    start
-                }
-                    .await? < 0.0
+                    let value = start.await?;
+                    value
+                } < 0.0
                 {
                     {
                         let returned: Layer<f32> = -x;

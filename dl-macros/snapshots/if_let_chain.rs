@@ -15,15 +15,15 @@ fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> {
             let tail: Layer<f32> = {
                 if let Some(a) = {
                     let start = ::dl::bang::place(&x).start();
-                    start
+                    let value = start.await?;
+                    value
                 }
-                    .await?
                     && a
                         > {
                             let start = ::dl::bang::place(&y).start();
-                            start
+                            let value = start.await?;
+                            value
                         }
-                            .await?
                 {
                     y * a
                 } else {

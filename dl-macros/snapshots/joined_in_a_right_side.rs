@@ -22,13 +22,9 @@ fn f(x: Layer<f32>, y: Layer<f32>, c: bool) -> Layer<f32> {
                     && {
                         let extracted_0_1;
                         ({
-                            let (first, result_1) = {
-                                let starts = (
-                                    ::dl::bang::place(&x).start(),
-                                    ::dl::bang::place(&y).start(),
-                                );
-                                ::dl::bang::join(starts)
-                            }
+                            let start_0 = ::dl::bang::place(&x).start();
+                            let start_1 = ::dl::bang::place(&y).start();
+                            let (first, result_1) = ::dl::bang::join((start_0, start_1))
                                 .await?;
                             extracted_0_1 = result_1;
                             first

@@ -18,15 +18,15 @@ fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
             let tail: Layer<f32> = {
                 let a = {
                     let start = ::dl::bang::place(&x).start();
-                    start
-                }
-                    .await?;
+                    let value = start.await?;
+                    value
+                };
                 let k = g();
                 let b = {
                     let start = ::dl::bang::place(&y).start();
-                    start
-                }
-                    .await?;
+                    let value = start.await?;
+                    value
+                };
                 x * a * b * k
             };
             ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)

@@ -17,18 +17,18 @@ fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
             let tail: Layer<f32> = {
                 let a = {
                     let start = ::dl::bang::place(&x).start();
-                    start
-                }
-                    .await?;
+                    let value = start.await?;
+                    value
+                };
                 let b = {
                     let start = ::dl::bang::value(
                             ::dl::bang::operand(&y).duplicate()
                                 * ::dl::bang::operand(&a).duplicate(),
                         )
                         .start();
-                    start
-                }
-                    .await?;
+                    let value = start.await?;
+                    value
+                };
                 x * b
             };
             ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)

@@ -23,9 +23,9 @@ fn f(x: Layer<f32>) -> Layer<f32> {
                 if no(
                     {
                         let start = ::dl::bang::place(&x).start();
-                        start
-                    }
-                        .await? > 0.0,
+                        let value = start.await?;
+                        value
+                    } > 0.0,
                 ) {
                     x
                 } else {

@@ -17,9 +17,9 @@ fn f(a: impl Expression) -> impl Expression {
             let tail = {
                 if {
                     let start = ::dl::bang::place(&a).start();
-                    start
-                }
-                    .await? > 0.0
+                    let value = start.await?;
+                    value
+                } > 0.0
                 {
                     return ::core::result::Result::Ok(::dl::bang::layer(&a));
                 }

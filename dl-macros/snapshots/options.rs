@@ -3,7 +3,7 @@
 //     x * v
 // }
 fn f(x: &Score) -> Score {
-    let kept = my::dl::bang::keep((my::dl::bang::keep_reference::<Score>(x),));
+    let kept = my::dl::bang::keep((my::dl::bang::keep_reference::<Score, _>(x),));
     my::dl::bang::lazy::<
         Score,
         _,
@@ -11,13 +11,13 @@ fn f(x: &Score) -> Score {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: &Score = my::dl::bang::lend::<Score>(&kept.0);
+            let x: &Score = my::dl::bang::lend::<_, Score>(&kept.0);
             let tail: Score = {
                 let v = {
                     let start = my::dl::bang::place(&x).start();
-                    start
-                }
-                    .await?;
+                    let value = start.await?;
+                    value
+                };
                 x * v
             };
             ::core::result::Result::Ok::<Score, my::dl::bang::Error>(tail)

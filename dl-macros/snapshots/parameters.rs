@@ -6,7 +6,7 @@ fn f(argument_0: (Layer<f32>, f32), n: usize, names: &[String], _: u8) -> Layer<
     let kept = ::dl::bang::keep((
         ::dl::bang::keep_value(argument_0),
         ::dl::bang::keep_value(n),
-        ::dl::bang::keep_reference::<[String]>(names),
+        ::dl::bang::keep_reference::<[String], _>(names),
     ));
     ::dl::bang::lazy::<
         Layer<f32>,
@@ -17,15 +17,15 @@ fn f(argument_0: (Layer<f32>, f32), n: usize, names: &[String], _: u8) -> Layer<
         async move {
             let (a, b): (Layer<f32>, f32) = ::core::clone::Clone::clone(&kept.0);
             let mut n: usize = ::core::clone::Clone::clone(&kept.1);
-            let names: &[String] = ::dl::bang::lend::<[String]>(&kept.2);
+            let names: &[String] = ::dl::bang::lend::<_, [String]>(&kept.2);
             let tail: Layer<f32> = {
                 n += 1;
                 ::dl::bang::operand(&a).duplicate()
                     * ({
                         let start = ::dl::bang::place(&a).start();
-                        start
-                    }
-                        .await? + b) * n as f32 * names.len() as f32
+                        let value = start.await?;
+                        value
+                    } + b) * n as f32 * names.len() as f32
             };
             ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
         }

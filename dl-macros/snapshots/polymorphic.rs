@@ -30,9 +30,9 @@ where
             let tail: NdLayer = {
                 if {
                     let start = ::dl::bang::place(&a).start();
-                    start
-                }
-                    .await? > 0.0
+                    let value = start.await?;
+                    value
+                } > 0.0
                 {
                     a * b
                 } else {

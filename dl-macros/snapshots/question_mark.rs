@@ -4,7 +4,7 @@
 // }
 fn f(text: &str, x: Layer<f32>) -> Layer<f32> {
     let kept = ::dl::bang::keep((
-        ::dl::bang::keep_reference::<str>(text),
+        ::dl::bang::keep_reference::<str, _>(text),
         ::dl::bang::keep_value(x),
     ));
     ::dl::bang::lazy::<
@@ -14,7 +14,7 @@ fn f(text: &str, x: Layer<f32>) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let text: &str = ::dl::bang::lend::<str>(&kept.0);
+            let text: &str = ::dl::bang::lend::<_, str>(&kept.0);
             let x: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
             let tail: Layer<f32> = {
                 let n: f32 = ::dl::bang::attempt(text.parse())?;

@@ -4,7 +4,7 @@
 fn of(&self, x: &Layer<f32>) -> Layer<f32> {
     let kept = ::dl::bang::keep((
         ::dl::bang::keep_reference(self),
-        ::dl::bang::keep_reference::<Layer<f32>>(x),
+        ::dl::bang::keep_reference::<Layer<f32>, _>(x),
     ));
     ::dl::bang::lazy::<
         Layer<f32>,
@@ -13,14 +13,14 @@ fn of(&self, x: &Layer<f32>) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let this: &Self = ::dl::bang::lend::<Self>(&kept.0);
-            let x: &Layer<f32> = ::dl::bang::lend::<Layer<f32>>(&kept.1);
+            let this: &Self = ::dl::bang::lend::<_, Self>(&kept.0);
+            let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.1);
             let tail: Layer<f32> = {
                 if {
                     let start = ::dl::bang::place(&x).start();
-                    start
-                }
-                    .await? > this.limit
+                    let value = start.await?;
+                    value
+                } > this.limit
                 {
                     ::dl::bang::operand(&this.weight).duplicate() * x
                 } else {
@@ -39,7 +39,7 @@ fn of(&self, x: &Layer<f32>) -> Layer<f32> {
 fn of(self, x: &Layer<f32>) -> Layer<f32> {
     let kept = ::dl::bang::keep((
         ::dl::bang::keep_value(self),
-        ::dl::bang::keep_reference::<Layer<f32>>(x),
+        ::dl::bang::keep_reference::<Layer<f32>, _>(x),
     ));
     ::dl::bang::lazy::<
         Layer<f32>,
@@ -49,14 +49,14 @@ fn of(self, x: &Layer<f32>) -> Layer<f32> {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
             let this: Self = ::core::clone::Clone::clone(&kept.0);
-            let x: &Layer<f32> = ::dl::bang::lend::<Layer<f32>>(&kept.1);
+            let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.1);
             let tail: Layer<f32> = {
                 println!("{}", this.limit);
                 if {
                     let start = ::dl::bang::place(&x).start();
-                    start
-                }
-                    .await? > this.limit
+                    let value = start.await?;
+                    value
+                } > this.limit
                 {
                     ::dl::bang::operand(&this.weight).duplicate() * x
                 } else {

@@ -3,8 +3,8 @@
 // }
 fn cell(h: &NdLayer, c: &NdLayer) -> (NdLayer, NdLayer) {
     let kept = ::dl::bang::keep((
-        ::dl::bang::keep_reference::<NdLayer>(h),
-        ::dl::bang::keep_reference::<NdLayer>(c),
+        ::dl::bang::keep_reference::<NdLayer, _>(h),
+        ::dl::bang::keep_reference::<NdLayer, _>(c),
     ));
     ::dl::bang::lazy::<
         (NdLayer, NdLayer),
@@ -13,19 +13,14 @@ fn cell(h: &NdLayer, c: &NdLayer) -> (NdLayer, NdLayer) {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let h: &NdLayer = ::dl::bang::lend::<NdLayer>(&kept.0);
-            let c: &NdLayer = ::dl::bang::lend::<NdLayer>(&kept.1);
+            let h: &NdLayer = ::dl::bang::lend::<_, NdLayer>(&kept.0);
+            let c: &NdLayer = ::dl::bang::lend::<_, NdLayer>(&kept.1);
             let tail: (NdLayer, NdLayer) = {
                 let extracted_0_1;
                 if {
-                    let (first, result_1) = {
-                        let starts = (
-                            ::dl::bang::place(&h).start(),
-                            ::dl::bang::place(&c).start(),
-                        );
-                        ::dl::bang::join(starts)
-                    }
-                        .await?;
+                    let start_0 = ::dl::bang::place(&h).start();
+                    let start_1 = ::dl::bang::place(&c).start();
+                    let (first, result_1) = ::dl::bang::join((start_0, start_1)).await?;
                     extracted_0_1 = result_1;
                     first
                 } > extracted_0_1

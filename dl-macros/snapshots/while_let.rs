@@ -6,7 +6,7 @@
 //     z.value()
 // }
 fn f(x: &Chain) -> Layer<f32> {
-    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Chain>(x),));
+    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Chain, _>(x),));
     ::dl::bang::lazy::<
         Layer<f32>,
         _,
@@ -14,15 +14,14 @@ fn f(x: &Chain) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: &Chain = ::dl::bang::lend::<Chain>(&kept.0);
+            let x: &Chain = ::dl::bang::lend::<_, Chain>(&kept.0);
             let tail: Layer<f32> = {
                 let mut z = x.clone();
                 while let Some(next) = {
                     let start = ::dl::bang::value(z.next()).start();
-                    start
-                }
-                    .await?
-                {
+                    let value = start.await?;
+                    value
+                } {
                     z = next;
                 }
                 z.value()

@@ -102,12 +102,13 @@ impl Expander<'_> {
     ///
     /// ```text
     /// // Input:  !x
-    /// // Output: { let start = ::dl::bang::place(&x).start(); start }.await?
+    /// // Output: { let start = ::dl::bang::place(&x).start(); let value = start.await?; value }
     /// ```
     fn alone(&self, span: Span, operand: &Expr) -> Expr {
         let start = self.start(operand);
-        let name = Ident::new("start", Span::mixed_site());
-        parse_quote_spanned!(span=> { let #name = #start; #name }.await?)
+        let name = Ident::new("start", Span::mixed_site().located_at(span));
+        let value = Ident::new("value", Span::mixed_site().located_at(span));
+        parse_quote_spanned!(span=> { let #name = #start; let #value = #name.await?; #value })
     }
 
     /// The data of the first of a group. It runs the others as well, whose results are kept in variables.
@@ -116,7 +117,9 @@ impl Expander<'_> {
     /// // Input:  !x + !y
     /// // Output: let later;
     /// //         {
-    /// //             let (first, second) = { let start_0 = start(x); let start_1 = start(y); join((start_0, start_1)) }.await?;
+    /// //             let start_0 = start(x);
+    /// //             let start_1 = start(y);
+    /// //             let (first, second) = join((start_0, start_1)).await?;
     /// //             later = second;
     /// //             first
     /// //         } + later
@@ -129,12 +132,13 @@ impl Expander<'_> {
         // One statement each: what one operand needs on the way is dropped before the next is built.
         let names: Vec<Ident> =
             (0..members.len()).map(|position| Ident::new(&format!("start_{position}"), Span::mixed_site())).collect();
-        let first = Ident::new("first", Span::mixed_site());
+        let first = Ident::new("first", Span::mixed_site().located_at(span));
         let results: Vec<Ident> =
             (1..members.len()).map(|position| Ident::new(&format!("result_{position}"), Span::mixed_site())).collect();
         let variables = (1..members.len()).map(|position| later(group, position));
         parse_quote_spanned!(span=> {
-            let (#first, #(#results),*) = { #(let #names = #starts;)* #bang::join((#(#names),*)) }.await?;
+            #(let #names = #starts;)*
+            let (#first, #(#results),*) = #bang::join((#(#names),*)).await?;
             #(#variables = #results;)*
             #first
         })

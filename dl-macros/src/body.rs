@@ -5,7 +5,7 @@ use crate::function::{self, Form, Function, Parameter, Returned};
 use crate::operands::module;
 use crate::options::Options;
 use crate::{arguments, bangs, flow, liveness, operands, plan, receiver};
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{FnArg, Ident, Index, Pat, Path, Type, parse_quote};
@@ -32,11 +32,11 @@ pub(crate) fn differentiable(options: TokenStream, item: TokenStream) -> TokenSt
     let function = match syn::parse2::<Function>(item.clone()) {
         Ok(function) => function,
         Err(error) => {
-            let is_function = syn::parse2::<syn::Item>(item.clone()).is_err();
-            problems.add(if is_function {
-                error
-            } else {
-                syn::Error::new(Span::call_site(), "`#[differentiable]` goes on a function or a method with a body")
+            problems.add(match other_item(&item) {
+                Some(keyword) => {
+                    syn::Error::new_spanned(keyword, "`#[differentiable]` goes on a function or a method, not on this")
+                }
+                None => error,
             });
             let errors = problems.into_tokens();
             return quote!(#errors #item);
@@ -50,6 +50,19 @@ pub(crate) fn differentiable(options: TokenStream, item: TokenStream) -> TokenSt
         return quote!(#errors #stub);
     }
     expanded
+}
+
+/// What the item is, if it is no function.
+fn other_item(item: &TokenStream) -> Option<TokenTree> {
+    let mut keywords = item.clone().into_iter().filter(|token| match token {
+        TokenTree::Ident(word) => {
+            ["fn", "struct", "enum", "union", "trait", "impl", "mod", "static", "type", "use", "macro_rules"]
+                .iter()
+                .any(|k| word == k)
+        }
+        _ => false,
+    });
+    keywords.next().filter(|word| word.to_string() != "fn")
 }
 
 fn expand(mut function: Function, options: &Options, problems: &mut Problems) -> TokenStream {
@@ -230,7 +243,7 @@ fn kept_and_lent(
             if *reference {
                 (
                     quote_spanned!(span=> #bang::keep_reference(#argument)),
-                    quote_spanned!(span=> let #this: &Self = #bang::lend::<Self>(&#place);),
+                    quote_spanned!(span=> let #this: &Self = #bang::lend::<_, Self>(&#place);),
                 )
             } else {
                 let mutability = if let Pat::Ident(pat) = pat { pat.mutability } else { None };
@@ -253,8 +266,8 @@ fn kept_and_lent(
             quote_spanned!(span=> let #pat = &#place;),
         ),
         Form::Reference(elem) => (
-            quote_spanned!(span=> #bang::keep_reference::<#elem>(#argument)),
-            quote_spanned!(span=> let #pat: #ty = #bang::lend::<#elem>(&#place);),
+            quote_spanned!(span=> #bang::keep_reference::<#elem, _>(#argument)),
+            quote_spanned!(span=> let #pat: #ty = #bang::lend::<_, #elem>(&#place);),
         ),
         Form::Value => {
             let annotation = (!opaque).then(|| quote_spanned!(span=> : #ty));

@@ -10,10 +10,22 @@ use std::sync::Arc;
     note = "its body runs anew in every pass, on any thread: what it keeps must be `Clone + Send + Sync + 'static`",
     note = "layers, weights and `Arc`s are cheap to clone; an `Rc` or a `RefCell` is for one thread only"
 )]
-pub trait CanBeKept: Clone + Send + Sync + 'static {}
+pub trait CanBeKept {
+    /// The type itself. Where there is none, the compiler says so once, and not of everything that comes after.
+    type Kept: Send + Sync + 'static;
+
+    /// The value itself.
+    fn kept(self) -> Self::Kept;
+}
 
 #[diagnostic::do_not_recommend]
-impl<T: Clone + Send + Sync + 'static> CanBeKept for T {}
+impl<T: Clone + Send + Sync + 'static> CanBeKept for T {
+    type Kept = T;
+
+    fn kept(self) -> T {
+        self
+    }
+}
 
 /// Something behind a reference that a lazy body can keep a copy of.
 #[diagnostic::on_unimplemented(
@@ -21,27 +33,39 @@ impl<T: Clone + Send + Sync + 'static> CanBeKept for T {}
     label = "this parameter is needed again in every pass",
     note = "its body runs anew in every pass, on any thread: what is behind a reference must be `Clone + Send + Sync + 'static`"
 )]
-pub trait CanBeLent: ToOwned {}
+pub trait CanBeLent {
+    /// Its copy.
+    type Kept: Send + Sync + 'static;
+
+    /// Its copy.
+    fn kept(&self) -> Self::Kept;
+}
 
 #[diagnostic::do_not_recommend]
-impl<T: ToOwned<Owned: Send + Sync + 'static> + ?Sized> CanBeLent for T {}
+impl<T: ToOwned<Owned: Send + Sync + 'static> + ?Sized> CanBeLent for T {
+    type Kept = T::Owned;
+
+    fn kept(&self) -> T::Owned {
+        self.to_owned()
+    }
+}
 
 /// All parameters together.
-pub fn keep<T: Send + Sync + 'static>(parameters: T) -> Arc<T> {
+pub fn keep<T>(parameters: T) -> Arc<T> {
     Arc::new(parameters)
 }
 
 /// Keeps a parameter given by value.
-pub fn keep_value<T: CanBeKept>(parameter: T) -> T {
-    parameter
+pub fn keep_value<T: CanBeKept<Kept = K>, K>(parameter: T) -> K {
+    parameter.kept()
 }
 
 /// Keeps a copy of a parameter given by reference.
-pub fn keep_reference<T: CanBeLent + ?Sized>(parameter: &T) -> T::Owned {
-    parameter.to_owned()
+pub fn keep_reference<T: CanBeLent<Kept = K> + ?Sized, K>(parameter: &T) -> K {
+    parameter.kept()
 }
 
 /// Lends a kept parameter to a run.
-pub fn lend<T: ToOwned + ?Sized>(kept: &T::Owned) -> &T {
+pub fn lend<K: Borrow<T>, T: ?Sized>(kept: &K) -> &T {
     kept.borrow()
 }

@@ -21,10 +21,7 @@ use std::ops::{Deref, Not};
     note = "in a lazy `#[differentiable]` function, `!x` is the value of a layer, a weight or a `Do`, or of a tuple, an array or a \
             `Vec` of those; and \"not\" for a `bool` or an integer"
 )]
-pub trait Bang {
-    /// What it would give.
-    type Output;
-}
+pub trait Bang {}
 
 /// What can be an operand and be used again later. Nothing implements it: it is what a compile error speaks of.
 #[diagnostic::on_unimplemented(
@@ -86,7 +83,7 @@ impl<T: Not> ValueNot<T> {
 
 impl<T> ValueNeither<T> {
     /// Does not compile.
-    pub fn start(&self) -> Ready<Result<T::Output>>
+    pub fn start<Output>(&self) -> Ready<Result<Output>>
     where
         T: Bang,
     {
@@ -122,7 +119,7 @@ impl<T: Not + Clone> PlaceNot<&T> {
 
 impl<T> PlaceNeither<&T> {
     /// Does not compile.
-    pub fn start(&self) -> Ready<Result<T::Output>>
+    pub fn start<Output>(&self) -> Ready<Result<Output>>
     where
         T: Bang,
     {

@@ -167,6 +167,6 @@ impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> Attempt for std::resu
 }
 
 /// `?`: a failure becomes the error of the layer.
-pub fn attempt<A: Attempt>(result: A) -> Result<A::Value> {
+pub fn attempt<A: Attempt<Value = V>, V>(result: A) -> Result<V> {
     result.attempt()
 }
