@@ -36,6 +36,14 @@ pub type NdWeight<D = Ix2, A = f32> = Weight<Nd<A, D>>;
 /// assert_eq!(twice(Nd::from([[1.0]])).predict().wait()?, Nd::from([[2.0]]));
 /// # dl_core::Result::Ok(())
 /// ```
+///
+/// A number is none, nor is a tensor of another rank or element type:
+///
+/// ```compile_fail
+/// # use dl_nd::{Nd, NdExpression};
+/// fn twice(x: impl NdExpression) {}
+/// twice(Nd::from([1.0_f32]));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor expression with elements of type `{A}` and rank `{D}`",
     note = "tensors (`Nd`), their weights (`NdWeight`) and layers (`NdLayer`) are, with the right element type and rank"

@@ -34,7 +34,7 @@
 //!
 //! # Words
 //!
-//! - *rank*: the number of axes. It is part of the type ([`ndarray::Ix0`] to [`ndarray::Ix6`]); [`ndarray::IxDyn`] leaves it open.
+//! - *rank*: the number of axes. It is part of the type (`Ix0` to `Ix6`); `IxDyn` leaves it open. See [`Rank`].
 //! - *broadcasting*: NumPy's rule for operands of unequal shapes. They are aligned at their last axes; missing axes, and axes
 //!   of length 1, are repeated. The gradient of a repeated operand is summed back to its shape.
 //!

@@ -17,7 +17,12 @@ use std::marker::PhantomData;
 /// | `[k]` | `[k, n]` | `[n]` |
 /// | `[k]` | `[k]` | `[]` |
 ///
-/// With `IxDyn` on both sides the same table is read when it runs.
+/// With `IxDyn` on both sides the same table is read when it runs. There is no other pair of ranks:
+///
+/// ```compile_fail,E0277
+/// use dl_nd::{Nd, NdOps};
+/// let product = Nd::from([[[1.0_f32]]]).matmul(Nd::from([1.0_f32]));
+/// ```
 ///
 /// ```
 /// use dl_core::Layer;

@@ -2,7 +2,18 @@
 //! numbers, on either side.
 //!
 //! The operators of layers and weights stand in `dl-core`; here is said which operands go together, and what a plain tensor on
-//! the left does.
+//! the left does. `f32` and `f64` do not mix, and a result has the larger rank of the two:
+//!
+//! ```compile_fail,E0277
+//! use dl_nd::Nd;
+//! let sum = Nd::from([1.0_f32]) + Nd::from([1.0_f64]);
+//! ```
+//!
+//! ```compile_fail,E0308
+//! use dl_nd::{Nd, NdLayer};
+//! use ndarray::Ix1;
+//! let sum: NdLayer<Ix1> = Nd::from([1.0_f32]) + Nd::from([[1.0_f32]]);
+//! ```
 
 use crate::element::{Element, Rank};
 use crate::movement::lift;

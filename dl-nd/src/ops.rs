@@ -5,7 +5,7 @@ use crate::loss::{self, Labels};
 use crate::matmul::{self, MatMul};
 use crate::movement::{self, Target};
 use crate::nd::Nd;
-use crate::reduce;
+use crate::reduce::{self, Along};
 use crate::select::{self, Picked};
 use crate::softmax;
 use dl_core::{Differentiable, Layer};
@@ -94,7 +94,7 @@ pub trait NdOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         D: RemoveAxis,
         D::Smaller: Rank,
     {
-        self.sum_keepdim(axis).remove_axis(axis)
+        reduce::along(self.layer(), axis, Along::Sum, false).remove_axis(axis)
     }
 
     /// The sums over one axis, which stays, with length 1.
@@ -109,7 +109,7 @@ pub trait NdOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When there is no such axis.
     #[track_caller]
     fn sum_keepdim(&self, axis: usize) -> Layer<Nd<A, D>> {
-        reduce::along(self.layer(), axis, false)
+        reduce::along(self.layer(), axis, Along::Sum, true)
     }
 
     /// The means over one axis, which disappears.
@@ -128,7 +128,7 @@ pub trait NdOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         D: RemoveAxis,
         D::Smaller: Rank,
     {
-        self.mean_keepdim(axis).remove_axis(axis)
+        reduce::along(self.layer(), axis, Along::Mean, false).remove_axis(axis)
     }
 
     /// The means over one axis, which stays, with length 1.
@@ -143,7 +143,7 @@ pub trait NdOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When there is no such axis, or its length is 0.
     #[track_caller]
     fn mean_keepdim(&self, axis: usize) -> Layer<Nd<A, D>> {
-        reduce::along(self.layer(), axis, true)
+        reduce::along(self.layer(), axis, Along::Mean, true)
     }
 
     /// The maxima over one axis, which disappears. Equal ones share the gradient.
@@ -162,7 +162,7 @@ pub trait NdOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         D: RemoveAxis,
         D::Smaller: Rank,
     {
-        self.max_keepdim(axis).remove_axis(axis)
+        reduce::along(self.layer(), axis, Along::Max, false).remove_axis(axis)
     }
 
     /// The maxima over one axis, which stays, with length 1. Equal ones share the gradient.
@@ -177,7 +177,7 @@ pub trait NdOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When there is no such axis, or its length is 0.
     #[track_caller]
     fn max_keepdim(&self, axis: usize) -> Layer<Nd<A, D>> {
-        reduce::max_along(self.layer(), axis)
+        reduce::along(self.layer(), axis, Along::Max, true)
     }
 
     /// The same elements, in row-major order, in another shape.
@@ -308,7 +308,7 @@ pub trait NdOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         D: RemoveAxis,
         D::Smaller: Rank,
     {
-        self.slice_axis(0, i..i.saturating_add(1)).remove_axis(0)
+        select::select(self.layer(), 0, Picked::Range { range: i..i.saturating_add(1), row: true }).remove_axis(0)
     }
 
     /// The parts in a range along an axis.
@@ -323,7 +323,7 @@ pub trait NdOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When there is no such axis, or the range does not lie in it.
     #[track_caller]
     fn slice_axis(&self, axis: usize, range: Range<usize>) -> Layer<Nd<A, D>> {
-        select::select(self.layer(), axis, Picked::Range(range))
+        select::select(self.layer(), axis, Picked::Range { range, row: false })
     }
 
     /// The parts at these indices along an axis, in their order; an index may come more than once.

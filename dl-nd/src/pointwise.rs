@@ -26,7 +26,7 @@ impl<A: Element, D: Rank> Pointwise for Nd<A, D> {
 
 /// A rough estimate of the time that an operation on so many elements takes, in nanoseconds.
 fn cost(len: usize, transcendental: bool) -> f64 {
-    200.0 + len as f64 * if transcendental { 5.0 } else { 0.5 }
+    200.0 + len as f64 * if transcendental { 10.0 } else { 0.5 }
 }
 
 fn is_dear(op: Binary) -> bool {

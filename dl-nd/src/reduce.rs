@@ -4,7 +4,7 @@ use crate::broadcast::{broadcast_to, sum_keeping};
 use crate::element::{Element, Rank};
 use crate::movement::check_axis;
 use crate::nd::{Nd, single};
-use dl_core::{At, Binary, BinaryLoop, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{At, Binary, BinaryLoop, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{Array, Axis};
 use std::marker::PhantomData;
 
@@ -14,16 +14,23 @@ pub(crate) fn total<A: Element, D: Rank>(x: Layer<Nd<A, D>>, mean: bool) -> Laye
     Layer::apply(Total { mean, types: PhantomData }, (x,))
 }
 
-/// The sum or the mean over an axis, which stays, with length 1.
-#[track_caller]
-pub(crate) fn along<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: usize, mean: bool) -> Layer<Nd<A, D>> {
-    Layer::apply(Along { axis, mean, types: PhantomData }, (x,))
+/// What is made of the elements along an axis.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Along {
+    Sum,
+    Mean,
+    Max,
 }
 
-/// The maximum over an axis, which stays, with length 1.
+/// Reduces along an axis, which stays, with length 1. `keepdim` says which method of the user's it is, for errors.
 #[track_caller]
-pub(crate) fn max_along<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: usize) -> Layer<Nd<A, D>> {
-    Layer::apply(MaxAlong { axis, types: PhantomData }, (x,))
+pub(crate) fn along<A: Element, D: Rank>(
+    x: Layer<Nd<A, D>>,
+    axis: usize,
+    what: Along,
+    keepdim: bool,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Reduction { what, axis, keepdim, types: PhantomData }, (x,))
 }
 
 /// A tensor of this shape whose elements are all the number.
@@ -36,13 +43,6 @@ pub(crate) fn fill<A: Element, D: Rank>(number: &Layer<A>, shape: D) -> Layer<Nd
 #[track_caller]
 pub(crate) fn spread<A: Element, D: Rank>(number: &Layer<A>) -> Layer<Nd<A, D>> {
     fill(number, single())
-}
-
-fn check_mean(mean: bool, count: usize, shape: &[usize]) -> Result<()> {
-    if mean && count == 0 {
-        return Err(Error::shape(format!("the mean of no elements, in a tensor of shape {shape:?}")));
-    }
-    Ok(())
 }
 
 struct Total<A, D> {
@@ -59,7 +59,9 @@ impl<A: Element, D: Rank> Primitive for Total<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<A> {
-        check_mean(self.mean, x.len(), x.shape())?;
+        if self.mean && x.is_empty() {
+            return Err(Error::shape(format!("a tensor of shape {:?} has no elements, and no mean", x.shape())));
+        }
         let sum = x.0.sum();
         Ok(if self.mean { sum / A::of(x.len() as f64) } else { sum })
     }
@@ -101,26 +103,40 @@ impl<A: Element, D: Rank> Primitive for Fill<A, D> {
     }
 }
 
-struct Along<A, D> {
+struct Reduction<A, D> {
+    what: Along,
     axis: usize,
-    mean: bool,
+    keepdim: bool,
     types: PhantomData<(A, D)>,
 }
 
-impl<A: Element, D: Rank> Primitive for Along<A, D> {
+impl<A: Element, D: Rank> Primitive for Reduction<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
 
     fn name(&self) -> &'static str {
-        if self.mean { "mean_axis" } else { "sum_axis" }
+        match (self.what, self.keepdim) {
+            (Along::Sum, false) => "sum_axis",
+            (Along::Sum, true) => "sum_keepdim",
+            (Along::Mean, false) => "mean_axis",
+            (Along::Mean, true) => "mean_keepdim",
+            (Along::Max, false) => "max_axis",
+            (Along::Max, true) => "max_keepdim",
+        }
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        check_axis(self.axis, x.shape())?;
-        let count = x.shape()[self.axis];
-        check_mean(self.mean, count, x.shape())?;
-        let mut sum = sum_keeping(x.0.view().into_dyn(), self.axis);
-        if self.mean {
+        let (axis, shape) = (self.axis, x.shape());
+        check_axis(axis, shape)?;
+        let count = shape[axis];
+        if count == 0 && self.what != Along::Sum {
+            return Err(Error::shape(format!("axis {axis} of {shape:?} has no elements")));
+        }
+        if self.what == Along::Max {
+            return Ok(Binary::Max.each(Fold(x, Axis(axis))));
+        }
+        let mut sum = sum_keeping(x.0.view().into_dyn(), axis);
+        if self.what == Along::Mean {
             sum.mapv_inplace(|sum| sum / A::of(count as f64));
         }
         Ok(sum.into_dimensionality().expect("the rank stays").into())
@@ -128,12 +144,20 @@ impl<A: Element, D: Rank> Primitive for Along<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let (x,) = at.values;
-        let each = if self.mean {
-            &Nd::with_number(Binary::Div, at.delta, x.shape()[self.axis] as f64, false)
-        } else {
-            at.delta
+        let delta = match self.what {
+            Along::Sum => broadcast_to(at.delta, x.dim()),
+            Along::Mean => {
+                let each = Nd::with_number(Binary::Div, at.delta, x.shape()[self.axis] as f64, false);
+                broadcast_to(&each, x.dim())
+            }
+            Along::Max => {
+                // those that reach the maximum share the delta; `above` is ½ for them and 0 for the others
+                let reached = Nd::binary(Binary::Above, &at.operands.0, at.output);
+                let all = along(reached.clone(), self.axis, Along::Sum, true);
+                Nd::binary(Binary::Mul, at.delta, &Nd::binary(Binary::Div, &reached, &all))
+            }
         };
-        (Some(broadcast_to(each, x.dim())),)
+        (Some(delta),)
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
@@ -141,54 +165,24 @@ impl<A: Element, D: Rank> Primitive for Along<A, D> {
     }
 }
 
-struct MaxAlong<A, D> {
-    axis: usize,
-    types: PhantomData<(A, D)>,
-}
+/// The loop that takes the elements along an axis, which is not empty, together.
+struct Fold<'a, A, D>(&'a Nd<A, D>, Axis);
 
-impl<A: Element, D: Rank> Primitive for MaxAlong<A, D> {
-    type Operands = (Layer<Nd<A, D>>,);
+impl<A: Element, D: Rank> BinaryLoop<A> for Fold<'_, A, D> {
     type Output = Nd<A, D>;
 
-    fn name(&self) -> &'static str {
-        "max_axis"
-    }
-
-    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        struct Fold<'a, A, D>(&'a Nd<A, D>, Axis);
-
-        impl<A: Element, D: Rank> BinaryLoop<A> for Fold<'_, A, D> {
-            type Output = Nd<A, D>;
-
-            fn run(self, value: impl Fn(A, A) -> A) -> Nd<A, D> {
-                let Fold(x, axis) = self;
-                let mut max = x.0.slice_axis(axis, (0..1).into()).to_owned();
-                for next in x.0.axis_chunks_iter(axis, 1).skip(1) {
-                    max.zip_mut_with(&next, |max, &next| *max = value(*max, next));
-                }
-                max.into()
+    fn run(self, value: impl Fn(A, A) -> A) -> Nd<A, D> {
+        let Fold(x, axis) = self;
+        let mut all = x.0.slice_axis(axis, (0..1).into()).to_owned();
+        if x.0.strides()[axis.index()] == 1 {
+            for (all, lane) in all.iter_mut().zip(x.0.lanes(axis)) {
+                *all = lane.iter().skip(1).fold(*all, |all, &next| value(all, next));
+            }
+        } else {
+            for next in x.0.axis_chunks_iter(axis, 1).skip(1) {
+                all.zip_mut_with(&next, |all, &next| *all = value(*all, next));
             }
         }
-
-        check_axis(self.axis, x.shape())?;
-        if x.shape()[self.axis] == 0 {
-            return Err(Error::shape(format!(
-                "the maximum of no elements, along axis {} of {:?}",
-                self.axis,
-                x.shape()
-            )));
-        }
-        Ok(Binary::Max.each(Fold(x, Axis(self.axis))))
-    }
-
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        // those that reach the maximum share the delta; `above` is ½ for them and 0 for the others
-        let reached = Nd::binary(Binary::Above, &at.operands.0, at.output);
-        let share = Nd::binary(Binary::Div, &reached, &along(reached.layer(), self.axis, false));
-        (Some(Nd::binary(Binary::Mul, at.delta, &share)),)
-    }
-
-    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        200.0 + 2.0 * x.len() as f64
+        all.into()
     }
 }

@@ -12,8 +12,27 @@ use std::sync::Arc;
 /// The positions along an axis that a part consists of.
 #[derive(Clone)]
 pub(crate) enum Picked {
-    Range(Range<usize>),
+    /// Those of a range; `row` says that the user asked for a single one.
+    Range {
+        range: Range<usize>,
+        row: bool,
+    },
     Indices(Arc<[usize]>),
+}
+
+impl Picked {
+    /// What is wrong with them on an axis of this length.
+    fn fault(&self, length: usize) -> Option<String> {
+        match self {
+            Picked::Range { range, .. } if range.start <= range.end && range.end <= length => None,
+            Picked::Range { range, row: true } => Some(format!("row {}", range.start)),
+            Picked::Range { range, row: false } => Some(format!("{range:?}")),
+            Picked::Indices(indices) => {
+                let at = indices.iter().position(|&index| index >= length)?;
+                Some(format!("index {} (number {at} of the list)", indices[at]))
+            }
+        }
+    }
 }
 
 #[track_caller]
@@ -38,7 +57,8 @@ impl<A: Element, D: Rank> Primitive for Select<A, D> {
 
     fn name(&self) -> &'static str {
         match self.picked {
-            Picked::Range(_) => "slice_axis",
+            Picked::Range { row: true, .. } => "row",
+            Picked::Range { row: false, .. } => "slice_axis",
             Picked::Indices(_) => "select",
         }
     }
@@ -47,25 +67,22 @@ impl<A: Element, D: Rank> Primitive for Select<A, D> {
         let (axis, shape) = (self.axis, x.shape());
         check_axis(axis, shape)?;
         let length = shape[axis];
+        if let Some(fault) = self.picked.fault(length) {
+            return Err(Error::invalid(format!(
+                "{fault} does not lie in axis {axis} of {shape:?}, whose length is {length}"
+            )));
+        }
+        let axis = Axis(axis);
         match &self.picked {
-            Picked::Range(range) if range.start <= range.end && range.end <= length => {
+            Picked::Range { range, .. } => {
                 let mut part = x.0.clone();
-                part.slice_axis_inplace(Axis(axis), Slice::from(range.clone()));
+                part.slice_axis_inplace(axis, Slice::from(range.clone()));
                 Ok(Nd(part))
             }
-            Picked::Range(range) => Err(Error::invalid(format!(
-                "{range:?} does not lie in axis {axis} of {shape:?}, which has length {length}"
-            ))),
-            Picked::Indices(indices) => match indices.iter().position(|&index| index >= length) {
-                None => {
-                    let part = x.0.view().into_dyn().select(Axis(axis), indices);
-                    Ok(part.into_dimensionality().expect("the rank stays").into())
-                }
-                Some(at) => Err(Error::invalid(format!(
-                    "index {} (number {at} of the list) is not below {length}, the length of axis {axis} of {shape:?}",
-                    indices[at],
-                ))),
-            },
+            Picked::Indices(indices) => {
+                let part = x.0.view().into_dyn().select(axis, indices);
+                Ok(part.into_dimensionality().expect("the rank stays").into())
+            }
         }
     }
 
@@ -77,7 +94,7 @@ impl<A: Element, D: Rank> Primitive for Select<A, D> {
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         let rest = x.len() / x.shape().get(self.axis).copied().unwrap_or(1).max(1);
         match &self.picked {
-            Picked::Range(_) => 200.0,
+            Picked::Range { .. } => 200.0,
             Picked::Indices(indices) => 200.0 + (rest * indices.len()) as f64,
         }
     }
@@ -103,7 +120,7 @@ impl<A: Element, D: Rank> Primitive for PutBack<A, D> {
         let mut whole = Array::from_elem(self.shape.clone(), A::of(0.0));
         let axis = Axis(self.axis);
         match &self.picked {
-            Picked::Range(range) => whole.slice_axis_mut(axis, Slice::from(range.clone())).assign(&part.0),
+            Picked::Range { range, .. } => whole.slice_axis_mut(axis, Slice::from(range.clone())).assign(&part.0),
             Picked::Indices(indices) => {
                 for (part, &index) in part.0.axis_chunks_iter(axis, 1).zip(indices.iter()) {
                     let mut place = whole.slice_axis_mut(axis, Slice::from(index..index + 1));

@@ -3,9 +3,9 @@
 use crate::element::{Element, Rank};
 use crate::movement::check_axis;
 use crate::nd::Nd;
-use crate::reduce::along;
+use crate::reduce::{Along, along};
 use dl_core::{At, Binary, Layer, Pointwise, Primitive, Result, Unary};
-use ndarray::{ArrayView1, Axis};
+use ndarray::{Array, ArrayView1, ArrayViewMut1, Axis};
 use std::marker::PhantomData;
 
 #[track_caller]
@@ -18,19 +18,28 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: usize) 
     Layer::apply(LogSoftmax { axis, types: PhantomData }, (x,))
 }
 
-/// `m`, the largest element, and `Σ exp(x − m)`.
-pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>) -> (A, A) {
+/// The largest element `m`, and `Σ exp(x − m)`; tells `each` the terms, in their order.
+pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(usize, A)) -> (A, A) {
     let max = x.iter().fold(A::neg_infinity(), |max, &x| Binary::Max.value(max, x));
-    (max, x.iter().fold(A::of(0.0), |sum, &x| sum + (x - max).exp()))
+    let mut sum = A::of(0.0);
+    for (i, &x) in x.iter().enumerate() {
+        let term = (x - max).exp();
+        sum = sum + term;
+        each(i, term);
+    }
+    (max, sum)
 }
 
-/// Replaces each element of each lane along `axis`, knowing what [`exp_sum`] says of the lane.
-fn lanes<A: Element, D: Rank>(x: &Nd<A, D>, axis: usize, value: impl Fn(A, (A, A)) -> A) -> Result<Nd<A, D>> {
+/// Each lane along `axis` on its own: `value` reads a lane and writes that of the result.
+fn lanes<A, D>(x: &Nd<A, D>, axis: usize, value: impl Fn(ArrayView1<'_, A>, ArrayViewMut1<'_, A>)) -> Result<Nd<A, D>>
+where
+    A: Element,
+    D: Rank,
+{
     check_axis(axis, x.shape())?;
-    let mut array = x.0.to_owned();
-    for mut lane in array.lanes_mut(Axis(axis)) {
-        let sums = exp_sum(lane.view());
-        lane.mapv_inplace(|x| value(x, sums));
+    let mut array = Array::from_elem(x.dim(), A::of(0.0));
+    for (x, y) in x.0.lanes(Axis(axis)).into_iter().zip(array.lanes_mut(Axis(axis))) {
+        value(x, y);
     }
     Ok(array.into())
 }
@@ -53,13 +62,16 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        lanes(x, self.axis, |x, (max, sum)| (x - max).exp() / sum)
+        lanes(x, self.axis, |x, mut y| {
+            let (_, sum) = exp_sum(x, |i, term| y[i] = term);
+            y.mapv_inplace(|term| term / sum);
+        })
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         // d·y − y · Σ d·y
         let dy = Nd::binary(Binary::Mul, at.delta, at.output);
-        let all = Nd::binary(Binary::Mul, at.output, &along(dy.clone(), self.axis, false));
+        let all = Nd::binary(Binary::Mul, at.output, &along(dy.clone(), self.axis, Along::Sum, true));
         (Some(Nd::binary(Binary::Sub, &dy, &all)),)
     }
 
@@ -82,12 +94,15 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        lanes(x, self.axis, |x, (max, sum)| x - max - sum.ln())
+        lanes(x, self.axis, |x, mut y| {
+            let (max, sum) = exp_sum(x, |_, _| ());
+            y.zip_mut_with(&x, |y, &x| *y = x - max - sum.ln());
+        })
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         // d − eʸ · Σ d
-        let sum = along(at.delta.clone(), self.axis, false);
+        let sum = along(at.delta.clone(), self.axis, Along::Sum, true);
         let all = Nd::binary(Binary::Mul, &Nd::unary(Unary::Exp, at.output), &sum);
         (Some(Nd::binary(Binary::Sub, at.delta, &all)),)
     }

@@ -60,11 +60,11 @@ fn movement_that_does_not_fit() {
 fn axes_and_indices_that_are_not_there() {
     let a = matrix(2, 3);
     error_of(a.sum_axis(2), "sum_axis", &["axis 2", "[2, 3]", "2 axes"]);
-    error_of(a.mean_keepdim(5), "mean_axis", &["axis 5", "[2, 3]"]);
+    error_of(a.mean_keepdim(5), "mean_keepdim", &["axis 5", "[2, 3]"]);
     error_of(a.max_axis(2), "max_axis", &["axis 2", "[2, 3]"]);
     error_of(a.softmax(2), "softmax", &["axis 2", "[2, 3]"]);
     error_of(a.log_softmax(2), "log_softmax", &["axis 2", "[2, 3]"]);
-    error_of(a.row(2), "slice_axis", &["2..3", "axis 0", "[2, 3]", "length 2"]);
+    error_of(a.row(2), "row", &["row 2", "axis 0", "[2, 3]", "length is 2"]);
     error_of(a.slice_axis(1, 2..5), "slice_axis", &["2..5", "axis 1", "[2, 3]"]);
     error_of(a.select(1, [0, 7]), "select", &["index 7", "number 1", "axis 1", "[2, 3]"]);
     error_of(a.at([1, 3]), "at", &["[1, 3]", "[2, 3]"]);

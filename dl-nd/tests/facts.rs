@@ -68,7 +68,7 @@ fn operands_of_every_kind() {
     let plain = Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]);
     let weight: NdWeight = Weight::new(plain.clone());
     let layer: NdLayer = weight.layer();
-    let number = Weight::new(2.0_f32);
+    let (number, half) = (Weight::new(2.0_f32), &0.5);
     let twice = Nd::from([[2.0, 4.0], [6.0, 8.0]]);
     let all: Vec<NdLayer> = vec![
         &plain * 2.0,
@@ -80,7 +80,7 @@ fn operands_of_every_kind() {
         2.0 * weight.clone(),
         &layer * 2.0,
         2.0 * &layer,
-        layer.clone() * &2.0,
+        layer.clone() * half * 4.0,
         &number * &plain,
         &number * &weight,
         number.layer() * layer.clone(),
@@ -99,6 +99,8 @@ fn operands_of_every_kind() {
         -(&plain * -2.0),
         -(-(&plain + &plain)),
         max(&plain * 2.0, &plain),
+        max(0.5, &plain) * 2.0,
+        min(9.0, &weight) * 2.0,
         max(&plain, &weight * 2.0),
         min(&plain * 3.0, &weight * 2.0),
         plain.layer().max(&layer + &weight),
@@ -144,12 +146,28 @@ fn a_second_derivative() {
 }
 
 #[test]
+fn the_gradient_of_a_weight_that_is_not_there_is_zero() {
+    let (w, other) = (Weight::new(Nd::from([[1.0_f64, 2.0]])), Weight::new(Nd::from([1.0_f64, 2.0, 3.0])));
+    assert_eq!(w.sum().gradient(&other).predict().wait().unwrap(), Nd::from([0.0, 0.0, 0.0]));
+}
+
+#[test]
+fn a_nan_is_not_hidden_by_a_maximum() {
+    let x = Nd::from([[f32::NAN, 1.0], [1.0, f32::NAN]]);
+    assert!(x.max_axis(1).predict().wait().unwrap().view().iter().all(|x| x.is_nan()));
+    assert!(x.max_axis(0).predict().wait().unwrap().view().iter().all(|x| x.is_nan()));
+    assert!(x.layer().relu().sum().predict().wait().unwrap().is_nan());
+}
+
+#[test]
 fn initialisers_are_seeded_and_rounded_from_doubles() {
     let single = init::he_normal::<f32, _>([20, 30], &mut init::rng(3));
     let double = init::he_normal::<f64, _>([20, 30], &mut init::rng(3));
     assert_eq!(single, Nd::from(double.view().mapv(|x| x as f32)));
     assert_ne!(single, init::he_normal::<f32, _>([20, 30], &mut init::rng(4)));
     // the first draws of seed 3, so that no dependency changes them unnoticed
-    let first = init::uniform::<f64, _>([2], 0.0, 1.0, &mut init::rng(3));
-    println!("{first:?}");
+    let uniform = init::uniform::<f64, _>([2], 0.0, 1.0, &mut init::rng(3));
+    assert_eq!(uniform, Nd::from([0.6229674639432577, 0.08130169721295732]));
+    let normal = init::normal::<f64, _>([2], 0.0, 1.0, &mut init::rng(3));
+    assert_eq!(normal, Nd::from([0.43875618940787536, -1.128421964413239]));
 }
