@@ -90,15 +90,27 @@ struct Waiting {
 /// Something to do, with a guess of how long it takes.
 pub(super) struct Job {
     pub(super) what: Work,
-    nanoseconds: f64,
+    pub(super) nanoseconds: f64,
 }
 
 pub(super) enum Work {
-    /// Evaluate this entry, whose operands have these values.
-    Entry(u32, Vec<Value>),
+    /// Evaluate the operation of this entry, whose operands have these values.
+    Kernel(Kernel),
+    /// Poll the future of this dynamic node.
+    Task(u32),
     /// Work through the queue of a pass that was started inside this one.
     Help(Arc<Pass>),
 }
+
+pub(super) struct Kernel {
+    pub(super) index: u32,
+    pub(super) node: AnyLayer,
+    pub(super) operands: Vec<Value>,
+}
+
+/// Kernels are taken from the queue in batches that keep a thread busy for so long: each time the lock is taken anew, another
+/// thread may stand in the way.
+const BATCH_NANOSECONDS: f64 = 8_000.0;
 
 /// What a task costs is not known; it is worth offering when there are a few.
 const TASK_NANOSECONDS: f64 = 5_000.0;
@@ -334,14 +346,14 @@ impl Books {
             Expression::Primitive(op, operands) => {
                 let operands: Vec<Value> = operands.iter().map(|x| self.value(self.entry_of(x)).clone()).collect();
                 let cost = catch_unwind(AssertUnwindSafe(|| op.cost(&operands)));
-                self.push(Work::Entry(index, operands), cost.unwrap_or(0.0));
+                self.push(Work::Kernel(Kernel { index, node: node.clone(), operands }), cost.unwrap_or(0.0));
             }
             _ => unreachable!("the other kinds have no operands"),
         }
     }
 
     pub(super) fn queue_task(&mut self, index: u32) {
-        self.push(Work::Entry(index, Vec::new()), TASK_NANOSECONDS);
+        self.push(Work::Task(index), TASK_NANOSECONDS);
     }
 
     pub(super) fn queue_help(&mut self, with: Arc<Pass>, nanoseconds: f64) {
@@ -362,6 +374,21 @@ impl Books {
             _ => 0.0,
         };
         job
+    }
+
+    /// More kernels to go with the one at hand, which costs this much; others get their share.
+    pub(super) fn more_kernels(&mut self, nanoseconds: f64, batch: &mut Vec<Kernel>) {
+        let mut budget = BATCH_NANOSECONDS - nanoseconds;
+        let mut share = self.queue.len() / (1 + self.tickets);
+        while share > 0
+            && self.queue.front().is_some_and(|job| matches!(job.what, Work::Kernel(_)) && job.nanoseconds <= budget)
+        {
+            if let Some(Job { what: Work::Kernel(kernel), nanoseconds }) = self.next_job() {
+                budget -= nanoseconds;
+                share -= 1;
+                batch.push(kernel);
+            }
+        }
     }
 
     pub(super) fn jobs(&self) -> usize {

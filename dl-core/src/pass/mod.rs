@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::value::Value;
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::task::{Poll, Waker};
 
 /// What a pass is for.
@@ -32,6 +32,9 @@ pub(crate) struct Pass {
     me: Weak<Pass>,
 }
 
+/// A few microseconds.
+const SPINS: usize = 100;
+
 impl Pass {
     pub(crate) fn new(mode: Mode) -> Arc<Pass> {
         Arc::new_cyclic(|me| Pass { books: Mutex::new(Books::new(mode)), me: me.clone() })
@@ -42,6 +45,14 @@ impl Pass {
     }
 
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
+        // the books are never held for long, and parking a thread costs more than waiting for its turn
+        for _ in 0..SPINS {
+            match self.books.try_lock() {
+                Ok(books) => return books,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,10 +1,11 @@
 //! Working through the queue of a pass: kernels, and the futures of dynamic nodes.
 
-use super::books::{Books, Job, Work};
+use super::books::{Books, Job, Kernel, Work};
 use super::{Pass, may_work, within};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
-use crate::node::{AnyLayer, Expression, Outcome};
+use crate::node::{Expression, Outcome};
+use crate::value::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::task::{Context, Poll, Wake, Waker};
@@ -73,43 +74,35 @@ impl Pass {
 
     /// Works until the queue is empty.
     fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+        let mut batch = Vec::new();
         loop {
             self.share(&mut books, true);
-            let (index, operands) = match books.next_job() {
-                Some(Job { what: Work::Entry(index, operands), .. }) => (index, operands),
+            match books.next_job() {
+                Some(Job { what: Work::Kernel(kernel), nanoseconds }) => {
+                    batch.push(kernel);
+                    books.more_kernels(nanoseconds, &mut batch);
+                    self.release(books);
+                    let ended: Vec<_> = batch.drain(..).map(|kernel| (kernel.index, run(kernel))).collect();
+                    books = self.books();
+                    for (index, result) in ended {
+                        books.finish(index, result);
+                    }
+                }
+                Some(Job { what: Work::Task(index), .. }) => books = self.poll_task(index, books),
                 Some(Job { what: Work::Help(pass), .. }) => {
                     self.release(books);
                     let theirs = pass.work(pass.books());
                     pass.release(theirs);
                     drop(pass);
                     books = self.books();
-                    continue;
                 }
                 None => return books,
-            };
-            let node = books.node(index).clone();
-            match &node.expression {
-                Expression::Primitive(op, _) => {
-                    self.release(books);
-                    let result = catch_unwind(AssertUnwindSafe(|| op.value(&operands)))
-                        .unwrap_or_else(|payload| Err(Error::panic(payload)))
-                        .map_err(|error| error.at(op.name(), node.place));
-                    drop(operands);
-                    books = self.books();
-                    books.finish(index, result);
-                }
-                Expression::Dynamic(_) => books = self.poll_task(index, &node, books),
-                _ => unreachable!("only operations and dynamic nodes are queued"),
             }
         }
     }
 
-    fn poll_task<'a>(
-        self: &'a Arc<Self>,
-        index: u32,
-        node: &AnyLayer,
-        mut books: MutexGuard<'a, Books>,
-    ) -> MutexGuard<'a, Books> {
+    fn poll_task<'a>(self: &'a Arc<Self>, index: u32, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+        let node = books.node(index).clone();
         let Expression::Dynamic(recipe) = &node.expression else { unreachable!("tasks belong to dynamic nodes") };
         let task = books.tasks.entry(index).or_insert_with(|| {
             let waker = Waker::from(Arc::new(TaskWaker { pass: self.me.clone(), index }));
@@ -238,6 +231,14 @@ impl Pass {
         books.tickets -= 1;
         self.release(books);
     }
+}
+
+/// Runs a kernel: whatever goes wrong in it is an error that points to where the user wrote the operation.
+fn run(Kernel { node, operands, .. }: Kernel) -> Result<Value> {
+    let Expression::Primitive(op, _) = &node.expression else { unreachable!("kernels belong to operations") };
+    catch_unwind(AssertUnwindSafe(|| op.value(&operands)))
+        .unwrap_or_else(|payload| Err(Error::panic(payload)))
+        .map_err(|error| error.at(op.name(), node.place))
 }
 
 struct TaskWaker {
