@@ -41,7 +41,7 @@ impl Parse for Function {
 /// What a lazy function returns.
 pub(crate) enum Returned {
     /// A type that can be written down: a layer, a `Do`, a tuple or an array of them.
-    Named(Type),
+    Named(Box<Type>),
     /// `impl …Expression`.
     Expression,
 }
@@ -51,7 +51,7 @@ pub(crate) fn returned(sig: &Signature, options: &Options) -> Option<Returned> {
     let ReturnType::Type(_, ty) = &sig.output else { return None };
     match &**ty {
         Type::ImplTrait(ty) => ty.bounds.iter().any(is_expression).then_some(Returned::Expression),
-        ty if options.lazy || is_lazy(ty) => Some(Returned::Named(ty.clone())),
+        ty if options.lazy || is_lazy(ty) => Some(Returned::Named(Box::new(ty.clone()))),
         _ => None,
     }
 }
@@ -95,7 +95,7 @@ pub(crate) enum Form {
     /// Anything differentiable: used as a layer.
     Expression,
     /// `&T`: kept as `T::Owned`, lent to the body.
-    Reference(Type),
+    Reference(Box<Type>),
     /// Kept, and cloned for each run.
     Value,
 }
@@ -124,7 +124,7 @@ pub(crate) fn parameters(sig: &Signature) -> Vec<Parameter> {
                         Type::Reference(ty)
                             if ty.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") =>
                         {
-                            Form::Reference((*ty.elem).clone())
+                            Form::Reference(ty.elem.clone())
                         }
                         _ => Form::Value,
                     }
@@ -192,7 +192,7 @@ pub(crate) fn check_kept(sig: &Signature, parameters: &[Parameter], problems: &m
                  help: take the value and return what it becomes, or change it before the layer is built",
             ),
             (Form::Receiver { .. }, _) => {}
-            (Form::Reference(elem), _) => match elem {
+            (Form::Reference(elem), _) => match &**elem {
                 Type::TraitObject(_) => problems.at(
                     &parameter.ty,
                     "a lazy function keeps its parameters, and a `dyn` value behind a reference cannot be copied to be kept\n\

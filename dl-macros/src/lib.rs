@@ -5,15 +5,15 @@
 //!
 //! The macro works in three steps, and a module is named after each thing they deal with.
 //!
-//! 1. **Parse.** [`function`] reads a function and decides whether it is *lazy* (its return type is a layer, a `Do`, or a tuple
-//!    or array of those), [`options`] the arguments of the attribute, [`arguments`] opens macros of the standard library
+//! 1. **Parse.** `function` reads a function and decides whether it is *lazy* (its return type is a layer, a `Do`, or a tuple
+//!    or array of those), `options` the arguments of the attribute, `arguments` opens macros of the standard library
 //!    (`println!("{}", !x)`), so that their arguments are expressions like all others.
-//! 2. **Plan.** [`plan`] finds the bangs and says which of them are joined and where each group starts; [`flow`] and
-//!    [`liveness`] say which operands of operators must be duplicated because they are used later. A plan is data: it refers to
-//!    expressions by their place in the tree ([`node`]) and changes nothing.
-//! 3. **Expand.** [`operands`], [`bangs`] and [`body`] rewrite the function as the plan says. Each rule shows its input and output.
+//! 2. **Plan.** `plan` finds the bangs and says which of them are joined and where each group starts; `flow` and
+//!    `liveness` say which operands of operators must be duplicated because they are used later. A plan is data: it refers to
+//!    expressions by their place in the tree (`node`) and changes nothing.
+//! 3. **Expand.** `operands`, `bangs` and `body` rewrite the function as the plan says. Each rule shows its input and output.
 //!
-//! Errors are collected in [`diagnostics`], all of a function at once; after an error the item still exists.
+//! Errors are collected in `diagnostics`, all of a function at once; after an error the item still exists.
 
 mod arguments;
 mod bangs;

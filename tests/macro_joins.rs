@@ -1,0 +1,229 @@
+//! Which bangs run together, and which keep the written order: told from what happened, not from how long it took.
+
+use dl::prelude::*;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+/// A room in which two have to meet. Who is alone for too long fails.
+#[derive(Clone)]
+struct Room(Arc<AtomicUsize>);
+
+impl Room {
+    fn new() -> Self {
+        Room(Arc::new(AtomicUsize::new(0)))
+    }
+
+    fn visit(&self, value: f64) -> Do<f64> {
+        let room = self.clone();
+        Do::from_fn(move || {
+            let room = room.clone();
+            async move {
+                room.0.fetch_add(1, Ordering::SeqCst);
+                for _ in 0..1000 {
+                    if room.0.load(Ordering::SeqCst) >= 2 {
+                        return Ok(value);
+                    }
+                    pause().await;
+                }
+                Err(Error::invalid("nobody came"))
+            }
+        })
+    }
+}
+
+async fn pause() {
+    let mut paused = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
+}
+
+fn add(a: f64, b: f64) -> f64 {
+    a + b
+}
+
+macro_rules! together {
+    ($($name:ident |$room:ident| $body:block)*) => {$(
+        #[test]
+        fn $name() {
+            #[differentiable]
+            fn body($room: &Room) -> Do<f64> {
+                let sum: f64 = $body;
+                Do::now(sum)
+            }
+            assert_eq!(body(&Room::new()).wait().unwrap(), 3.0);
+        }
+    )*};
+}
+
+together! {
+    members_of_a_tuple |room| {
+        let (a, b) = !(room.visit(1.0), room.visit(2.0));
+        a + b
+    }
+
+    members_of_an_array |room| {
+        let [a, b] = ![room.visit(1.0), room.visit(2.0)];
+        a + b
+    }
+
+    members_of_a_vec |room| {
+        let both = !vec![room.visit(1.0), room.visit(2.0)];
+        both.iter().sum()
+    }
+
+    operands |room| {
+        !room.visit(1.0) + !room.visit(2.0)
+    }
+
+    operands_with_literals_between |room| {
+        (!room.visit(1.0) * 1.0, -1.0 + 0.5 * 2.0, !room.visit(2.0)).0 + 2.0
+    }
+
+    arguments |room| {
+        add(!room.visit(1.0), !room.visit(2.0))
+    }
+
+    a_condition |room| {
+        if !room.visit(1.0) < !room.visit(2.0) { 3.0 } else { 0.0 }
+    }
+
+    a_scrutinee |room| {
+        match (!room.visit(1.0), !room.visit(2.0)) {
+            (a, b) if a < b => a + b,
+            _ => 0.0,
+        }
+    }
+
+    consecutive_lets |room| {
+        let a = !room.visit(1.0);
+        let k = 1.0;
+        let b = !room.visit(2.0);
+        a * k + b
+    }
+
+    statements |room| {
+        !room.visit(1.0);
+        let b = !room.visit(3.0);
+        b
+    }
+
+    a_right_side |room| {
+        let yes = room.0.load(Ordering::SeqCst) == 0;
+        if yes && !room.visit(1.0) < !room.visit(2.0) { 3.0 } else { 0.0 }
+    }
+
+    an_arm |room| {
+        match room.0.load(Ordering::SeqCst) {
+            0 => !room.visit(1.0) + !room.visit(2.0),
+            _ => 0.0,
+        }
+    }
+
+    the_condition_of_a_loop |room| {
+        let mut n = 0.0;
+        while !room.visit(n) < !room.visit(3.0) {
+            n += 1.0;
+            room.0.store(0, Ordering::SeqCst);
+        }
+        n
+    }
+
+    arguments_of_a_macro |room| {
+        let text = format!("{} {}", !room.visit(1.0), !room.visit(2.0));
+        text.split(' ').map(|n| n.parse::<f64>().unwrap()).sum()
+    }
+}
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn note(&self, event: &str) -> f64 {
+        self.0.lock().unwrap().push(event.to_owned());
+        1.0
+    }
+
+    fn run(&self, name: &'static str) -> Do<f64> {
+        self.note(&format!("build {name}"));
+        let log = self.clone();
+        Do::from_fn(move || {
+            let log = log.clone();
+            async move { Ok(log.note(&format!("run {name}"))) }
+        })
+    }
+}
+
+macro_rules! in_order {
+    ($($name:ident |$log:ident| $body:block => $events:literal)*) => {$(
+        #[test]
+        fn $name() {
+            #[differentiable]
+            fn body($log: &Log) -> Do<f64> {
+                let sum: f64 = $body;
+                Do::now(sum)
+            }
+            let log = Log::default();
+            body(&log).wait().unwrap();
+            assert_eq!(log.0.lock().unwrap().join(", "), $events);
+        }
+    )*};
+}
+
+in_order! {
+    operands_are_built_in_the_written_order |log| {
+        !log.run("a") + !log.run("b")
+    } => "build a, build b, run a, run b"
+
+    never_across_a_call |log| {
+        let a = !log.run("a");
+        log.note("call");
+        a + !log.run("b")
+    } => "build a, run a, call, build b, run b"
+
+    never_across_an_assignment |log| {
+        let mut a = 0.0;
+        a = a + !log.run("a");
+        a + !log.run("b")
+    } => "build a, run a, build b, run b"
+
+    never_in_a_compound_assignment |log| {
+        let mut v = [0.0, 0.0];
+        v[!log.run("i") as usize] += !log.run("x");
+        v[1]
+    } => "build x, run x, build i, run i"
+
+    never_when_it_depends |log| {
+        let a = !log.run("a");
+        let b = !Do::now(a).flat_map({ let log = log.clone(); move |_| log.run("b") });
+        a + b
+    } => "build a, run a, build b, run b"
+
+    never_across_a_question_mark |log| {
+        let a = !log.run("a");
+        let n: f64 = "1".parse()?;
+        a + n + !log.run("b")
+    } => "build a, run a, build b, run b"
+
+    never_out_of_a_branch |log| {
+        let a = !log.run("a");
+        if a > 2.0 { !log.run("b") } else { !log.run("c") }
+    } => "build a, run a, build c, run c"
+
+    never_out_of_a_right_side |log| {
+        if !log.run("a") > 2.0 && !log.run("b") > 0.0 { 1.0 } else { 0.0 }
+    } => "build a, run a"
+
+    an_operand_with_a_bang_starts_a_group |log| {
+        let sum = !log.run("a") + !log.run(if !log.run("b") > 0.0 { "c" } else { "d" });
+        sum
+    } => "build a, run a, build b, run b, build c, run c"
+}
