@@ -309,7 +309,7 @@ unary! {
     /// The logistic function `1 / (1 + e⁻ˣ)`.
     Sigmoid sigmoid: |x| logistic(x), |y, d| d * (y * (1.0 - y));
     /// `max(x, 0)`; its derivative at 0 is 0.
-    Relu relu: |x| if x > A::zero() || x.is_nan() { x } else { A::zero() }, |y, d| d * y.sign();
+    Relu relu: |x| if x <= A::zero() { A::zero() } else { x }, |y, d| d * y.sign();
     /// `ln(1 + eˣ)`, without overflow.
     Softplus softplus: |x| x.max(A::zero()) + (-x.abs()).exp().ln_1p(), |y, d| d * x.sigmoid();
 }
