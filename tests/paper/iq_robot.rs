@@ -27,13 +27,13 @@ fn predict() -> dl::Result<()> {
 }
 
 /// Two equations leave four unknowns open, so nothing is asked of other questions here. The learning rate is half of what the
-/// listing would use: 0.001 is too much for the second question, whose error would be multiplied by
+/// listing uses, since 0.001 is too much for the second question, whose error would be multiplied by
 /// 1 − 2 · 0.001 · (13² + 19² + 25² + 1) = −1.3 in each step.
 #[test]
 fn train_on_the_two_questions_of_the_paper() -> dl::Result<()> {
     let (weights, bias) = random_robot();
     let sgd = Sgd::new(0.0005);
-    for _ in 0..500 {
+    for _ in 0..5000 {
         square_loss(&guess_next_number(&[3.0, 4.0, 5.0], &weights, &bias), 6.0).train(&sgd).wait()?;
         square_loss(&guess_next_number(&[13.0, 19.0, 25.0], &weights, &bias), 31.0).train(&sgd).wait()?;
     }

@@ -14,9 +14,7 @@ fn inside_every_worker_of_a_pool() {
     for threads in [1, 2, 4] {
         let sum = watched(move || {
             let w = Weight::new(1.0);
-            on_threads(threads, || {
-                (0..64).into_par_iter().map(|_| dear_net(&w).predict().wait().unwrap()).sum::<f64>()
-            })
+            on_threads(threads, || (0..64).into_par_iter().map(|_| dear_net(&w).predict().wait().unwrap()).sum::<f64>())
         });
         assert_eq!(sum, 64.0 * 5.0);
     }
