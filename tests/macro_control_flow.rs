@@ -171,8 +171,8 @@ fn the_leftmost_error_wins() {
 fn not(x: &Layer<f64>, flags: (bool, u8), named: bool) -> Layer<f64> {
     let opposite = !flags.0;
     let bits = !flags.1;
-    let empty = String::new();
-    if opposite && !named && !empty.is_empty() == false && bits == 0xF0 { x * !x } else { x + 0.0 }
+    let text = "text".to_owned();
+    if opposite && !named && !text.is_empty() && bits == 0xF0 { x * !x } else { x + 0.0 }
 }
 
 #[test]
@@ -320,4 +320,62 @@ fn guarded(x: &Layer<f64>, shared: &Arc<std::sync::Mutex<Vec<Layer<f64>>>>) -> L
 fn temporaries_are_dropped_before_the_value_is_awaited() {
     let shared = Arc::new(std::sync::Mutex::new(vec![constant(3.0)]));
     assert_eq!(value(&guarded(&constant(2.0), &shared)), 6.0);
+}
+
+#[differentiable]
+fn counted(w: &Weight<f64>, n: usize) -> Layer<f64> {
+    let mut left = n as f64;
+    while left > 0.0 {
+        left -= !w;
+    }
+    w * left
+}
+
+#[test]
+fn a_loop_of_many_bangs() {
+    assert_eq!(value(&counted(&Weight::new(1.0), 100_000)), 0.0);
+}
+
+mod renamed {
+    pub(super) use dl as deep;
+}
+
+#[differentiable(crate = renamed::deep)]
+fn elsewhere(x: &Layer<f64>) -> Layer<f64> {
+    let sum = x + !x;
+    sum * sum
+}
+
+type Score = Layer<f64>;
+
+#[differentiable(lazy)]
+fn alias(x: Score) -> Score {
+    x * !x
+}
+
+#[test]
+fn options() {
+    assert_eq!(value(&elsewhere(&constant(2.0))), 16.0);
+    assert_eq!(value(&alias(constant(3.0))), 9.0);
+}
+
+#[differentiable]
+fn generic<T, const N: usize>(xs: &[T; N], scale: impl Fn(f64) -> f64 + Clone + Send + Sync + 'static) -> Layer<f64>
+where
+    T: Differentiable<Data = f64, Delta = f64> + Clone + Send + Sync + 'static,
+{
+    let mut sum = Layer::constant(0.0);
+    for x in xs {
+        let v = !x;
+        if v > 0.0 {
+            sum = sum + x.layer() * scale(v);
+        }
+    }
+    sum
+}
+
+#[test]
+fn generic_parameters() {
+    assert_eq!(value(&generic(&[constant(2.0), constant(-1.0)], |v| v + 1.0)), 6.0);
+    assert_eq!(value(&generic(&[Weight::new(3.0)], |v| v)), 9.0);
 }

@@ -191,7 +191,7 @@ in_order! {
 
     never_across_an_assignment |log| {
         let mut a = 0.0;
-        a = a + !log.run("a");
+        a = 2.0 * a + !log.run("a");
         a + !log.run("b")
     } => "build a, run a, build b, run b"
 

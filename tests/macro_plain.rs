@@ -7,11 +7,13 @@ use std::num::ParseIntError;
 /// Each function twice, once annotated.
 macro_rules! twice {
     ($($(#[$attribute:meta])* fn $name:ident $parameters:tt $(-> $output:ty)? $body:block)*) => {
+        #[allow(clippy::nonminimal_bool, clippy::never_loop, reason = "they show constructs, not style")]
         mod plain {
             #[allow(unused_imports, reason = "not every function needs them")]
             use super::*;
             $($(#[$attribute])* pub(super) fn $name $parameters $(-> $output)? $body)*
         }
+        #[allow(clippy::nonminimal_bool, clippy::never_loop, reason = "they show constructs, not style")]
         mod annotated {
             #[allow(unused_imports, reason = "not every function needs them")]
             use super::*;
