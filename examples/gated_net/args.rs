@@ -7,31 +7,31 @@ use clap::Parser;
 /// Trains a gated network on handwritten digits: per image, only the better of two experts is ever built.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "gated_net")]
-pub struct Args {
+pub(crate) struct Args {
     /// How many times to go through the training images.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
-    pub epochs: u32,
+    pub(crate) epochs: u32,
 
     /// Seed of the split, the shuffles and the initial weights.
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 
     /// Number of threads that execute nodes, the main one included.
     #[arg(long, default_value_t = available_threads())]
-    pub threads: NonZeroUsize,
+    pub(crate) threads: NonZeroUsize,
 
     /// The digits: a line per image, 64 pixels (0..=16), then the label (0..=9).
     #[arg(long, default_value = "data/digits.csv")]
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
 
     /// Where the curve of loss and accuracy goes (SVG).
     #[arg(long, default_value = "target/gated_net.svg")]
-    pub out: PathBuf,
+    pub(crate) out: PathBuf,
 }
 
 impl Args {
     /// The data file: as given if it is there, else relative to the package, so that any working directory will do.
-    pub fn data_path(&self) -> PathBuf {
+    pub(crate) fn data_path(&self) -> PathBuf {
         let in_package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(&self.data);
         if !self.data.exists() && in_package.exists() { in_package } else { self.data.clone() }
     }

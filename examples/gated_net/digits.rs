@@ -10,7 +10,7 @@ use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 /// Pixels of an image: 8 rows of 8.
-pub const PIXELS: usize = 64;
+pub(crate) const PIXELS: usize = 64;
 /// The brightest pixel.
 const BRIGHTEST: u8 = 16;
 /// The largest label.
@@ -18,16 +18,16 @@ const LAST_LABEL: u8 = 9;
 
 /// Images and their labels, index by index.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Digits {
+pub(crate) struct Digits {
     /// Pixels row by row, each in `0.0..=1.0`.
-    pub images: Vec<[f32; PIXELS]>,
+    pub(crate) images: Vec<[f32; PIXELS]>,
     /// What each image shows, `0..=9`.
-    pub labels: Vec<usize>,
+    pub(crate) labels: Vec<usize>,
 }
 
 /// What is wrong with a data file, in one line.
 #[derive(Debug, thiserror::Error)]
-pub enum DigitsError {
+pub(crate) enum DigitsError {
     /// The file cannot be opened or read.
     #[error("{}: {cause}", file.display())]
     Unreadable {
@@ -58,7 +58,7 @@ pub enum DigitsError {
 
 impl Digits {
     /// Reads `file`, a line at a time.
-    pub fn read(file: &Path) -> Result<Self, DigitsError> {
+    pub(crate) fn read(file: &Path) -> Result<Self, DigitsError> {
         let unreadable = |cause: String| DigitsError::Unreadable { file: file.to_owned(), cause };
         let source = File::open(file).map_err(|error| unreadable(error.to_string()))?;
         // Lines end in `\n` alone (a `\r` is trimmed with the field), so that the reader's line numbers are the file's.
@@ -90,14 +90,14 @@ impl Digits {
     }
 
     /// How many images.
-    pub fn len(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.labels.len()
     }
 
     /// Shuffles with `seed` and holds out a fifth: `(train, test)`.
-    pub fn split(&self, seed: u64) -> (Self, Self) {
-        let order = shuffled(self.len(), &mut ChaCha8Rng::seed_from_u64(seed));
-        let (test, train) = order.split_at(self.len() / 5);
+    pub(crate) fn split(&self, seed: u64) -> (Self, Self) {
+        let order = shuffled(self.count(), &mut ChaCha8Rng::seed_from_u64(seed));
+        let (test, train) = order.split_at(self.count() / 5);
         (self.select(train), self.select(test))
     }
 
@@ -110,7 +110,7 @@ impl Digits {
 }
 
 /// The numbers `0..length` in random order; an epoch takes its mini-batches from it.
-pub fn shuffled(length: usize, random: &mut ChaCha8Rng) -> Vec<usize> {
+pub(crate) fn shuffled(length: usize, random: &mut ChaCha8Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..length).collect();
     order.shuffle(random);
     order
@@ -200,7 +200,7 @@ mod tests {
     fn a_split_is_fixed_by_its_seed() {
         let digits = Digits { images: vec![[0.0; PIXELS]; 100], labels: (0..100).collect() };
         let (train, test) = digits.split(1);
-        assert_eq!((train.len(), test.len()), (80, 20));
+        assert_eq!((train.count(), test.count()), (80, 20));
         assert_eq!(digits.split(1), (train.clone(), test.clone()));
         assert_ne!(digits.split(2).1, test);
         let mut all = [train.labels, test.labels].concat();

@@ -10,11 +10,11 @@ const EXIT_SIGINT: i32 = 130;
 
 /// A flag that Ctrl-C raises.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Starts to listen for Ctrl-C. At most once per process.
-    pub fn listen() -> Result<Self, ctrlc::Error> {
+    pub(crate) fn listen() -> Result<Self, ctrlc::Error> {
         let interrupt = Self::default();
         let flag = interrupt.clone();
         ctrlc::set_handler(move || {
@@ -26,7 +26,7 @@ impl Interrupt {
     }
 
     /// Whether training should stop.
-    pub fn requested(&self) -> bool {
+    pub(crate) fn requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

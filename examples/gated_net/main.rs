@@ -69,7 +69,7 @@ fn train(args: &Args) -> Result<(), Failure> {
     for epoch in 0..args.epochs {
         let sgd = sgd.at_learning_rate(learning_rate(epoch, args.epochs)).refuse_non_finite();
         let mut loss = 0.0;
-        for batch in digits::shuffled(training.len(), &mut random).chunks(BATCH) {
+        for batch in digits::shuffled(training.count(), &mut random).chunks(BATCH) {
             let images: Vec<_> = batch.iter().map(|&image| training_images[image].clone()).collect();
             let labels: Vec<_> = batch.iter().map(|&image| training.labels[image]).collect();
             loss += batch_loss(&images, &labels, &net).train(&sgd).wait()? * batch.len() as f32;
@@ -83,7 +83,7 @@ fn train(args: &Args) -> Result<(), Failure> {
         report.epoch(
             epoch + 1,
             &Epoch {
-                loss: loss / training.len() as f32,
+                loss: loss / training.count() as f32,
                 train_accuracy: accuracy(&training_images, &training.labels, &net)?,
                 test_accuracy: accuracy(&test_images, &test.labels, &net)?,
             },

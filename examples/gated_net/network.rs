@@ -39,7 +39,7 @@ impl Dense {
 
 /// A sub-network that classifies digits.
 #[derive(Clone)]
-pub struct Expert {
+pub(crate) struct Expert {
     hidden: Dense,
     output: Dense,
     built: Arc<AtomicUsize>,
@@ -61,24 +61,24 @@ impl Expert {
     }
 
     /// How often it has been built so far: the other one was not, each time.
-    pub fn times_built(&self) -> usize {
+    pub(crate) fn times_built(&self) -> usize {
         self.built.load(Ordering::Relaxed)
     }
 }
 
 /// A gate and two experts.
 #[derive(Clone)]
-pub struct Net {
+pub(crate) struct Net {
     gate: Dense,
     /// Taken when the left score is higher.
-    pub left: Expert,
+    pub(crate) left: Expert,
     /// Taken otherwise.
-    pub right: Expert,
+    pub(crate) right: Expert,
 }
 
 impl Net {
     /// A net with random weights.
-    pub fn new(random: &mut ChaCha8Rng) -> Self {
+    pub(crate) fn new(random: &mut ChaCha8Rng) -> Self {
         Net {
             gate: Dense::new(init::xavier_uniform([PIXELS, 2], random)),
             left: Expert::new(random),
@@ -94,7 +94,7 @@ impl Net {
 }
 
 /// Logits `[1, classes]` of an image `[1, pixels]`.
-pub fn gated_net(input: &NdLayer, net: &Net) -> NdLayer {
+pub(crate) fn gated_net(input: &NdLayer, net: &Net) -> NdLayer {
     better(input, net.gate(input), net)
 }
 
@@ -114,7 +114,7 @@ fn better(input: &NdLayer, scores: (Layer<f32>, Layer<f32>), net: &Net) -> NdLay
 /// That term is the squared coefficient of variation of the experts' importance, which is the sum of their gate scores over the
 /// batch (Shazeer et al. 2017, *Outrageously Large Neural Networks*, section 4). For two experts it is
 /// `((left − right) / (left + right))²`, and scores that sum to 1 make the denominator the batch size.
-pub fn batch_loss(images: &[NdLayer], labels: &[usize], net: &Net) -> Layer<f32> {
+pub(crate) fn batch_loss(images: &[NdLayer], labels: &[usize], net: &Net) -> Layer<f32> {
     let size = images.len() as f32;
     let scores: Vec<_> = images.iter().map(|image| net.gate(image)).collect();
     let preference: Layer<f32> = scores.iter().map(|(left, right)| left - right).sum();

@@ -10,31 +10,31 @@ use crate::args::Args;
 
 /// How an epoch went.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Epoch {
+pub(crate) struct Epoch {
     /// Mean training loss.
-    pub loss: f32,
+    pub(crate) loss: f32,
     /// Share of training images classified rightly.
-    pub train_accuracy: f32,
+    pub(crate) train_accuracy: f32,
     /// Share of held-out images classified rightly.
-    pub test_accuracy: f32,
+    pub(crate) test_accuracy: f32,
 }
 
 /// How the run went.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// Share of held-out images classified rightly.
-    pub test_accuracy: f32,
+    pub(crate) test_accuracy: f32,
     /// How many held-out images each expert took.
-    pub expert_images: [usize; 2],
+    pub(crate) expert_images: [usize; 2],
     /// Expert evaluations that gating saved, over the whole run.
-    pub skipped_subnets: usize,
+    pub(crate) skipped_subnets: usize,
     /// Whether Ctrl-C ended the training.
-    pub interrupted: bool,
+    pub(crate) interrupted: bool,
 }
 
 /// The voice of the run.
 #[derive(Debug)]
-pub struct Report {
+pub(crate) struct Report {
     bar: ProgressBar,
     started: Instant,
     epochs: Vec<Epoch>,
@@ -42,7 +42,7 @@ pub struct Report {
 
 impl Report {
     /// Starts the clock, and the progress bar if stderr is a terminal (indicatif hides it otherwise).
-    pub fn new(args: &Args) -> Self {
+    pub(crate) fn new(args: &Args) -> Self {
         let bar = ProgressBar::new(u64::from(args.epochs));
         let style = ProgressStyle::with_template("[{elapsed}] {bar:30} {pos}/{len} epochs  {msg}");
         bar.set_style(style.expect("the template is well-formed"));
@@ -51,7 +51,7 @@ impl Report {
     }
 
     /// Reports the end of epoch `number` (from 1).
-    pub fn epoch(&mut self, number: u32, epoch: &Epoch) {
+    pub(crate) fn epoch(&mut self, number: u32, epoch: &Epoch) {
         let Epoch { loss, train_accuracy, test_accuracy } = *epoch;
         self.bar.set_message(format!("loss {loss:.4}  accuracy {test_accuracy:.4}"));
         self.bar.inc(1);
@@ -62,12 +62,12 @@ impl Report {
     }
 
     /// The epochs so far, for the curve.
-    pub fn epochs(&self) -> &[Epoch] {
+    pub(crate) fn epochs(&self) -> &[Epoch] {
         &self.epochs
     }
 
     /// Takes the bar away and prints the results, for people and then for programs.
-    pub fn finish(self, summary: &Summary) {
+    pub(crate) fn finish(self, summary: &Summary) {
         self.bar.finish_and_clear();
         let images: usize = summary.expert_images.iter().sum();
         let share = summary.expert_images.map(|count| count as f32 / images.max(1) as f32);

@@ -35,3 +35,17 @@ fn errors_of_the_user_keep_their_words() {
     let error = y.predict().wait().unwrap_err();
     assert!(error.to_string().contains("invalid float literal"), "{error}");
 }
+
+#[test]
+fn a_shape_error_names_the_operation_both_shapes_and_the_line() {
+    use dl::nd::Nd;
+    use dl::prelude::NdOps;
+    let (x, w) = (Weight::new(Nd::from([[1.0_f32, 2.0, 3.0]])), Weight::new(Nd::from([[1.0_f32, 2.0]])));
+    let y = x.matmul(&w).relu(); // this line
+    let line = line!() - 1;
+    let error = y.train(&dl::Sgd::new(0.1)).wait().unwrap_err();
+    assert!(error.is_shape());
+    assert_eq!((error.op(), error.place().unwrap().line()), (Some("matmul"), line));
+    let text = error.to_string();
+    assert!(text.contains("[1, 3]") && text.contains("[1, 2]"), "{text}");
+}
