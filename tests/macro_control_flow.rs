@@ -1,5 +1,7 @@
 //! Every construct of Rust, with bangs in it.
 
+#![deny(warnings)]
+
 use dl::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -378,4 +380,47 @@ where
 fn generic_parameters() {
     assert_eq!(value(&generic(&[constant(2.0), constant(-1.0)], |v| v + 1.0)), 6.0);
     assert_eq!(value(&generic(&[Weight::new(3.0)], |v| v)), 9.0);
+}
+
+#[differentiable]
+fn ends_with_return<'a>(x: &'a Layer<f64>, mut n: usize, _unused: u8, _: &'a str) -> Layer<f64> {
+    n += 1;
+    if !x > 1.0 {
+        let y = x * n as f64;
+        return y;
+    }
+    loop {
+        n += 1;
+        if n > 3 {
+            return x * !x;
+        }
+    }
+}
+
+#[differentiable]
+fn without_parameters() -> Layer<f64> {
+    let v = !(Layer::constant(1.0) + 1.0);
+    #[allow(clippy::needless_return, reason = "it is the subject")]
+    return Layer::constant(v);
+}
+
+#[differentiable]
+fn shadowed(x: Layer<f64>, start: f64, value: f64) -> Layer<f64> {
+    let kept = !x + start;
+    let x = x + kept;
+    let tail = {
+        let x = &x * 2.0;
+        x * !x
+    };
+    let first = |v: f64| if !v.is_nan() && value > 0.0 { -v } else { v };
+    tail + x * first(!x)
+}
+
+#[test]
+fn returns_and_names() {
+    assert_eq!(value(&ends_with_return(&constant(2.0), 1, 0, "")), 4.0);
+    assert_eq!(value(&ends_with_return(&constant(0.5), 1, 0, "")), 0.25);
+    assert_eq!(value(&without_parameters()), 2.0);
+    // x = 1 + 3; tail = 8 · 8; first(4) = −4
+    assert_eq!(value(&shadowed(constant(1.0), 2.0, 3.0)), 48.0);
 }

@@ -32,7 +32,8 @@ fn f(x: Layer<f32>, net: Net) -> Layer<f32> {
                 };
                 x * v
             };
-            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
         }
     })
 }

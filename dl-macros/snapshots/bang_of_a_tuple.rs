@@ -30,7 +30,8 @@ fn f(x: Layer<f32>, w: &Weight<f32>) -> Layer<f32> {
                 };
                 a + b + c + w
             };
-            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
         }
     })
 }

@@ -20,7 +20,8 @@ fn f(net: &Net) -> NdLayer {
                 };
                 net.of(v)
             };
-            ::core::result::Result::Ok::<NdLayer, ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<NdLayer, ::dl::bang::Error>(tail);
         }
     })
 }

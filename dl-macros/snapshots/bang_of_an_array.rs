@@ -31,7 +31,8 @@ fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
                 let [c, d] = extracted_0_1;
                 x * a * b * c * d
             };
-            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
         }
     })
 }

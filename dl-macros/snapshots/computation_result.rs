@@ -20,7 +20,8 @@ fn f(x: &Layer<f32>) -> Do<f32> {
                 };
                 Do::now(v * 2.0)
             };
-            ::core::result::Result::Ok::<Do<f32>, ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Do<f32>, ::dl::bang::Error>(tail);
         }
     })
 }

@@ -30,7 +30,8 @@ fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> {
                     y
                 }
             };
-            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
         }
     })
 }

@@ -36,7 +36,8 @@ fn f(x: Layer<f32>, y: Layer<f32>, c: bool) -> Layer<f32> {
                     y
                 }
             };
-            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
         }
     })
 }

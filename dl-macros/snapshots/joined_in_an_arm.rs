@@ -48,7 +48,8 @@ fn f(x: Layer<f32>, y: Layer<f32>, n: u8) -> Layer<f32> {
                     _ => y,
                 }
             };
-            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
         }
     })
 }

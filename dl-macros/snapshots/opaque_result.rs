@@ -25,7 +25,11 @@ fn f(a: impl Expression) -> impl Expression {
                 }
                 a * 2.0
             };
-            ::core::result::Result::Ok::<_, ::dl::bang::Error>(::dl::bang::layer(&tail))
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<
+                _,
+                ::dl::bang::Error,
+            >(::dl::bang::layer(&tail));
         }
     })
 }

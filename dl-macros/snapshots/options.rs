@@ -20,7 +20,8 @@ fn f(x: &Score) -> Score {
                 };
                 x * v
             };
-            ::core::result::Result::Ok::<Score, my::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Score, my::dl::bang::Error>(tail);
         }
     })
 }

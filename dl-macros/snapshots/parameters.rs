@@ -27,7 +27,8 @@ fn f(argument_0: (Layer<f32>, f32), n: usize, names: &[String], _: u8) -> Layer<
                         value
                     } + b) * n as f32 * names.len() as f32
             };
-            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
         }
     })
 }

@@ -39,7 +39,8 @@ where
                     a
                 }
             };
-            ::core::result::Result::Ok::<NdLayer, ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<NdLayer, ::dl::bang::Error>(tail);
         }
     })
 }

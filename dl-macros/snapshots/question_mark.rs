@@ -20,7 +20,8 @@ fn f(text: &str, x: Layer<f32>) -> Layer<f32> {
                 let n: f32 = ::dl::bang::attempt(text.parse())?;
                 x * n
             };
-            ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
         }
     })
 }

@@ -30,7 +30,11 @@ fn cell(h: &NdLayer, c: &NdLayer) -> (NdLayer, NdLayer) {
                     (h.clone(), c * h)
                 }
             };
-            ::core::result::Result::Ok::<(NdLayer, NdLayer), ::dl::bang::Error>(tail)
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<
+                (NdLayer, NdLayer),
+                ::dl::bang::Error,
+            >(tail);
         }
     })
 }

@@ -137,7 +137,7 @@ fn as_layer(parameter: &Parameter, krate: &Path) -> Option<(Ident, TokenStream)>
 /// //                     let x: &Layer<f32> = lend(&kept.0);
 /// //                     let n: usize = kept.1.clone();
 /// //                     let tail: Layer<f32> = { body };
-/// //                     Ok(tail)
+/// //                     return Ok(tail); // with an attribute that allows it to be unreachable
 /// //                 }
 /// //             })
 /// //         }
@@ -167,7 +167,8 @@ fn lazy(function: Function, parameters: Vec<Parameter>, returned: &Returned, kra
             let stmts = &block;
             let body = quote_spanned!(site=>
                 let #tail: #ty = #stmts;
-                ::core::result::Result::Ok::<#ty, #bang::Error>(#tail)
+                #[allow(unreachable_code)]
+                return ::core::result::Result::Ok::<#ty, #bang::Error>(#tail);
             );
             (call, body)
         }
@@ -175,7 +176,8 @@ fn lazy(function: Function, parameters: Vec<Parameter>, returned: &Returned, kra
             let stmts = &block;
             let body = quote_spanned!(site=>
                 let #tail = #stmts;
-                ::core::result::Result::Ok::<_, #bang::Error>(#bang::layer(&#tail))
+                #[allow(unreachable_code)]
+                return ::core::result::Result::Ok::<_, #bang::Error>(#bang::layer(&#tail));
             );
             (quote_spanned!(name=> #named::lazy::<#named::Layer<_>, _, _>), body)
         }
@@ -267,7 +269,7 @@ fn kept_and_lent(
         ),
         Form::Reference(elem) => (
             quote_spanned!(span=> #bang::keep_reference::<#elem, _>(#argument)),
-            quote_spanned!(span=> let #pat: #ty = #bang::lend::<_, #elem>(&#place);),
+            quote_spanned!(span=> let #pat: &#elem = #bang::lend::<_, #elem>(&#place);),
         ),
         Form::Value => {
             let annotation = (!opaque).then(|| quote_spanned!(span=> : #ty));

@@ -94,5 +94,8 @@ rules! {
         "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let z = x * 2.0; println!(\"{x:?}\"); z * y }";
     nested_functions_keep_theirs: "fn f(x: Layer<f32>) -> Layer<f32> { let no = |b: bool| !b; fn not(b: bool) -> bool { !b } if no(!x > 0.0) { x } else { x * 2.0 } }";
     options: "crate = my::dl, lazy|fn f(x: &Score) -> Score { let v = !x; x * v }";
+    items_survive_errors: "async fn f(x: &mut Layer<f64>) -> Layer<f64> { x * !x }",
+        "eager|pub(crate) fn f(&self, x: &dyn Module) -> NdLayer { !x }",
+        "struct Net { weight: NdWeight }";
     plain_functions: "fn f(flag: bool, text: &str) -> Result<u8, Error> { if !flag { return Ok(1); } let n: u8 = text.parse()?; Ok(n + !n) }";
 }
