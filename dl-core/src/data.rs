@@ -1,6 +1,6 @@
 //! What can be the forward value of a layer, and what can be trained.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::optimizer::Chunk;
 use crate::value::Value;
@@ -30,6 +30,19 @@ pub trait Data: Clone + Send + Sync + 'static {
 
     /// The sum of one or more layers, in their order.
     fn sum(terms: Vec<Layer<Self>>) -> Layer<Self>;
+
+    /// The sum of no layers: zero for scalars. Where it has no shape, as for tensors, it is a layer that fails when it is evaluated.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer};
+    /// let nothing: Layer<f64> = std::iter::empty::<Layer<f64>>().sum();
+    /// assert_eq!(nothing.predict().wait()?, 0.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn none() -> Layer<Self> {
+        Layer::dynamic(|| async { Err(Error::invalid("the sum of no layers has no shape")) })
+    }
 
     /// `factor` times a layer.
     fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self>;

@@ -55,7 +55,7 @@ pub use differentiable::Differentiable;
 pub use error::{Error, Result};
 pub use extract::Extract;
 pub use layer::Layer;
-pub use operators::{LeftOperand, Operand, SumOfNone, max, min, pow};
+pub use operators::{LeftOperand, Operand, max, min, pow};
 pub use optimizer::{Chunk, Memory, Optimizer, RefuseNonFinite};
 pub use primitive::{At, Operands, Primitive};
 pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};

@@ -231,41 +231,18 @@ functions! {
     pow Pow;
 }
 
-impl<T: Data> std::iter::Sum for Layer<T>
-where
-    Layer<T>: SumOfNone,
-{
+/// In their order. The sum of no layers is that of [`Data::none`].
+impl<T: Data> std::iter::Sum for Layer<T> {
     #[track_caller]
     fn sum<I: Iterator<Item = Layer<T>>>(terms: I) -> Layer<T> {
         let terms: Vec<Layer<T>> = terms.collect();
-        if terms.is_empty() { Layer::none() } else { T::sum(terms) }
+        if terms.is_empty() { T::none() } else { T::sum(terms) }
     }
 }
 
-impl<'a, T: Data> std::iter::Sum<&'a Layer<T>> for Layer<T>
-where
-    Layer<T>: SumOfNone,
-{
+impl<'a, T: Data> std::iter::Sum<&'a Layer<T>> for Layer<T> {
     #[track_caller]
     fn sum<I: Iterator<Item = &'a Layer<T>>>(terms: I) -> Layer<T> {
         terms.cloned().sum()
-    }
-}
-
-/// Layers whose sum over an empty iterator is known: zero, for scalars.
-pub trait SumOfNone {
-    /// The empty sum.
-    fn none() -> Self;
-}
-
-impl SumOfNone for Layer<f32> {
-    fn none() -> Self {
-        Layer::constant(0.0)
-    }
-}
-
-impl SumOfNone for Layer<f64> {
-    fn none() -> Self {
-        Layer::constant(0.0)
     }
 }

@@ -33,6 +33,11 @@ macro_rules! scalar {
             }
 
             #[track_caller]
+            fn none() -> Layer<$T> {
+                Layer::constant(0.0)
+            }
+
+            #[track_caller]
             fn scale(layer: &Layer<$T>, factor: f64) -> Layer<$T> {
                 Self::with_number(Binary::Mul, layer, factor, false)
             }

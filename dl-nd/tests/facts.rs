@@ -171,3 +171,12 @@ fn initialisers_are_seeded_and_rounded_from_doubles() {
     let normal = init::normal::<f64, _>([2], 0.0, 1.0, &mut init::rng(3));
     assert_eq!(normal, Nd::from([0.43875618940787536, -1.128421964413239]));
 }
+
+#[test]
+fn tensor_layers_can_be_summed() {
+    let w: NdWeight = Weight::new(Nd::from([[1.0, 2.0]]));
+    let y: NdLayer = [w.layer(), &w * 2.0].iter().sum();
+    assert_eq!(y.predict().wait().unwrap(), Nd::from([[3.0, 6.0]]));
+    let nothing: NdLayer = std::iter::empty::<NdLayer>().sum();
+    assert!(nothing.predict().wait().unwrap_err().to_string().contains("the sum of no layers has no shape"));
+}
