@@ -3,10 +3,10 @@
 //! Nobody calls this by hand, and none of it is stable; but the compiler prints these names when something does not fit, so
 //! they say what they do.
 //!
-//! - [`value`], [`place`]: `!x` by the type of `x` (`kind`); [`join`]: several at once;
-//! - [`operand`]: an operand that is used again later;
-//! - [`keep_value`], [`keep_reference`], [`keep`], [`lend`]: the parameters of a body that runs anew in each pass (`kept`);
-//! - [`lazy`]: such a body, as what its function returns; [`attempt`]: its `?`.
+//! - `value`, `place`: `!x` by the type of `x` (`kind`); `join`: several at once;
+//! - `operand`: an operand that is used again later;
+//! - `keep_value`, `keep_reference`, `keep`, `lend`: the parameters of a body that runs anew in each pass (`kept`);
+//! - `lazy`: such a body, as what its function returns; `attempt`: its `?`.
 
 mod extractable;
 mod join;
