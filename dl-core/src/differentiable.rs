@@ -2,7 +2,7 @@
 
 use crate::data::{Data, Trainable};
 use crate::deferred::{Do, Mode};
-use crate::extract::ExtractAll;
+use crate::extract::ExtractValue;
 use crate::layer::Layer;
 use crate::optimizer::Optimizer;
 use crate::pass;
@@ -88,7 +88,7 @@ pub trait Differentiable {
             let (layer, optimizer) = (layer.clone(), optimizer.clone());
             async move {
                 let root = layer.any().clone();
-                let value = ExtractAll::new(vec![root.clone()]).await?.remove(0);
+                let value = ExtractValue::new(root.clone()).await?;
                 let pass = pass::current().expect("a training step runs in its pass");
                 let one = (root.kind_of_data.one)(&value);
                 reverse::side_effects(&pass, &root, reverse::Delta::Ready(one))?.evaluate(&pass, &optimizer).await?;
@@ -107,7 +107,7 @@ impl<T: Data> Differentiable for Layer<T> {
         Do::from_fn(move || {
             let layer = layer.clone();
             async move {
-                let value = ExtractAll::new(vec![layer.any().clone()]).await?.remove(0);
+                let value = ExtractValue::new(layer.any().clone()).await?;
                 Ok(Tape::of_layer(value, layer.into_any()))
             }
         })

@@ -17,13 +17,13 @@ use std::task::{Context, Poll};
 /// It belongs to the pass in which it is first polled, and may be polled anywhere afterwards.
 #[must_use = "futures do nothing unless polled: write `.await?`"]
 pub struct Extract<T> {
-    inner: ExtractAll,
+    value: ExtractValue,
     data: PhantomData<fn() -> T>,
 }
 
 impl<T> Extract<T> {
     pub(crate) fn new(layer: AnyLayer) -> Self {
-        Extract { inner: ExtractAll::new(vec![layer]), data: PhantomData }
+        Extract { value: ExtractValue::new(layer), data: PhantomData }
     }
 }
 
@@ -31,28 +31,72 @@ impl<T: Data> Future for Extract<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.inner).poll(cx).map(|values| values.map(|mut values| values.remove(0).into()))
+        Pin::new(&mut self.value).poll(cx).map(|value| value.map(Value::into))
     }
 }
 
-/// The forward values of many layers, evaluated in parallel. The leftmost error is the one reported.
-pub(crate) struct ExtractAll {
-    layers: Vec<AnyLayer>,
-    values: Vec<Value>,
+/// The same, with the type forgotten.
+pub(crate) struct ExtractValue {
+    layer: AnyLayer,
     bound: Bound,
 }
 
+/// The pass that an extract belongs to.
 enum Bound {
     Not,
     /// To a pass that somebody else drives.
     To(Weak<Pass>),
     /// To a pass of its own.
-    Own(Box<Run<Vec<Value>>>),
+    Own(Box<Run<Value>>),
+}
+
+impl ExtractValue {
+    pub(crate) fn new(layer: AnyLayer) -> Self {
+        ExtractValue { layer, bound: Bound::Not }
+    }
+}
+
+impl Future for ExtractValue {
+    type Output = Result<Value>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        match &mut this.bound {
+            Bound::Not => match pass::current() {
+                Some(pass) => {
+                    let polled = pass.poll_value(&this.layer, cx.waker());
+                    if polled.is_pending() {
+                        this.bound = Bound::To(Arc::downgrade(&pass));
+                    }
+                    polled
+                }
+                None => {
+                    let alone = Box::pin(ExtractValue::new(this.layer.clone()));
+                    let mut run = Box::new(Run::new(Mode::Own(pass::Mode::Predict), alone));
+                    let polled = Pin::new(&mut *run).poll(cx);
+                    this.bound = Bound::Own(run);
+                    polled
+                }
+            },
+            Bound::To(pass) => match pass.upgrade() {
+                Some(pass) => pass.poll_value(&this.layer, cx.waker()),
+                None => Poll::Ready(Err(Error::cancelled())),
+            },
+            Bound::Own(run) => Pin::new(&mut **run).poll(cx),
+        }
+    }
+}
+
+/// The forward values of many layers of the current pass, evaluated in parallel. The leftmost error is the one reported.
+pub(crate) struct ExtractAll {
+    layers: Vec<AnyLayer>,
+    values: Vec<Value>,
+    requested: bool,
 }
 
 impl ExtractAll {
     pub(crate) fn new(layers: Vec<AnyLayer>) -> Self {
-        ExtractAll { values: Vec::with_capacity(layers.len()), layers, bound: Bound::Not }
+        ExtractAll { values: Vec::with_capacity(layers.len()), layers, requested: false }
     }
 }
 
@@ -61,26 +105,10 @@ impl Future for ExtractAll {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let pass: Arc<Pass> = match &mut this.bound {
-            Bound::Not => match pass::current() {
-                Some(pass) => {
-                    this.bound = Bound::To(Arc::downgrade(&pass));
-                    pass.request(&this.layers);
-                    pass
-                }
-                None => {
-                    let layers = std::mem::take(&mut this.layers);
-                    let run = Run::new(Mode::Own(crate::pass::Mode::Predict), Box::pin(ExtractAll::new(layers)));
-                    this.bound = Bound::Own(Box::new(run));
-                    return self.poll(cx);
-                }
-            },
-            Bound::To(pass) => match pass.upgrade() {
-                Some(pass) => pass,
-                None => return Poll::Ready(Err(Error::cancelled())),
-            },
-            Bound::Own(run) => return Pin::new(&mut **run).poll(cx),
-        };
+        let pass = pass::current().expect("many layers are extracted by a run, in its pass");
+        if !std::mem::replace(&mut this.requested, true) {
+            pass.request(&this.layers);
+        }
         while let Some(layer) = this.layers.get(this.values.len()) {
             match pass.poll_value(layer, cx.waker()) {
                 Poll::Ready(Ok(value)) => this.values.push(value),

@@ -15,7 +15,7 @@ use crate::data::{Data, Trainable};
 use crate::deferred::{Do, Mode};
 use crate::differentiable::Differentiable;
 use crate::error::Result;
-use crate::extract::ExtractAll;
+use crate::extract::ExtractValue;
 use crate::layer::Layer;
 use crate::pass;
 use crate::reverse::{self, Delta};
@@ -52,7 +52,7 @@ impl<T: Data> Layer<T> {
 /// Evaluates the layer in the current pass and writes down the delta of the weight.
 async fn derive<T: Data, W: Trainable>(layer: Layer<T>, weight: Weight<W>) -> Result<Layer<W::Delta>> {
     let root = layer.into_any();
-    let value = ExtractAll::new(vec![root.clone()]).await?.remove(0);
+    let value = ExtractValue::new(root.clone()).await?;
     let pass = pass::current().expect("an extract ends in its pass");
     let one = Delta::Lazy(Delta::Ready((root.kind_of_data.one)(&value)).into_layer(&root));
     let effects = reverse::side_effects(&pass, &root, one)?;
