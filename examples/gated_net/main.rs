@@ -94,14 +94,14 @@ fn train(args: &Args) -> Result<(), Failure> {
     let before = built();
     let test_accuracy = accuracy(&test_images, &test.labels, &net)?;
     let after = built();
-    curve::draw(&args.out, report.epochs())?;
+    let drawn = curve::draw(&args.out, report.epochs());
     report.finish(&Summary {
         test_accuracy,
         expert_images: [after[0] - before[0], after[1] - before[1]],
         skipped_subnets: after.iter().sum(),
         interrupted: interrupt.requested(),
     });
-    Ok(())
+    drawn.map_err(|error| format!("the curve could not be written to {}: {error}", args.out.display()).into())
 }
 
 /// Each image as a layer `[1, pixels]`.
