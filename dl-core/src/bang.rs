@@ -6,21 +6,31 @@
 //! - `value`, `place`: `!x` by the type of `x` (`kind`); `join`: several at once;
 //! - `operand`: an operand that is used again later;
 //! - `keep_value`, `keep_reference`, `keep`, `lend`: the parameters of a body that runs anew in each pass (`kept`);
-//! - `lazy`: such a body, as what its function returns; `attempt`: its `?`.
+//! - `lazy`: such a body, as what its function returns; `attempt`: its `?`;
+//! - `decide`, `part`: a body that makes a struct of layers, and each of them (`#[derive(Layers)]`);
+//! - `capture`: what a `direct!` block keeps of the variables around it (`captured`);
+//! - `not_in_a_closure`, `not_in_a_plain_function`: a `!` that extracts nothing, and says so (`not`);
+//! - `ComparedWith`: what a comparison of layers says (`compared`).
 
+mod captured;
+mod compared;
 mod extractable;
 mod join;
 mod kept;
 mod kind;
 mod lazy;
+mod not;
 
 pub use crate::error::Error;
 pub use crate::layer::Layer;
+pub use captured::{Capture, CaptureValue, Given, Lent, capture};
+pub use compared::ComparedWith;
 pub use extractable::{Extractable, Literal, Member};
 pub use join::{Join, JoinAll, Together, join};
 pub use kept::{CanBeKept, CanBeLent, keep, keep_reference, keep_value, lend};
 pub use kind::{Bang, UsedAgain, operand, place, value};
-pub use lazy::{Attempt, Lazy, attempt, lazy};
+pub use lazy::{Attempt, Decided, Lazy, attempt, decide, lazy, part};
+pub use not::{ExtractedInAClosure, ExtractedInAPlainFunction, not_in_a_closure, not_in_a_plain_function};
 
 use crate::differentiable::Differentiable;
 

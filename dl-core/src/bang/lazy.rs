@@ -10,7 +10,7 @@ use std::future::Future;
 #[diagnostic::on_unimplemented(
     message = "a `#[differentiable]` function with bangs cannot return a `{Self}`",
     label = "not a layer",
-    note = "it returns a `Layer`, a `Do`, or a tuple or an array of those"
+    note = "it returns a `Layer`, a `Do`, a tuple or an array of those, or a struct of them with `#[derive(Layers)]`"
 )]
 pub trait Lazy: Clone + Send + Sync + 'static {
     /// What a body makes that runs anew in each pass.
@@ -58,7 +58,7 @@ impl<T: Send + 'static> Lazy for Do<T> {
 
 /// What a body has decided on, as the value of a layer: so that it runs once in a pass, whichever part is asked for first.
 #[derive(Clone)]
-struct Decided<T>(T);
+pub struct Decided<T>(T);
 
 impl<T: Clone + Send + Sync + 'static> Data for Decided<T> {
     // No delta ever gets here: the parts are layers of their own, and this layer is only extracted.
@@ -79,7 +79,7 @@ impl<T: Clone + Send + Sync + 'static> Data for Decided<T> {
 
 /// The body, as one layer that all parts share.
 #[track_caller]
-fn decide<T, F, Run>(body: F) -> Layer<Decided<T>>
+pub fn decide<T, F, Run>(body: F) -> Layer<Decided<T>>
 where
     T: Clone + Send + Sync + 'static,
     F: Fn() -> Run + Send + Sync + 'static,
@@ -93,7 +93,7 @@ where
 
 /// One part of it.
 #[track_caller]
-fn part<T: Clone + Send + Sync + 'static, P: Lazy>(
+pub fn part<T: Clone + Send + Sync + 'static, P: Lazy>(
     decided: &Layer<Decided<T>>,
     select: impl Fn(&T) -> P + Clone + Send + Sync + 'static,
 ) -> P {

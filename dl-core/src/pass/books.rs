@@ -14,6 +14,7 @@ use crate::node::{AnyLayer, Expression};
 use crate::rules::{Binary, Unary};
 use crate::tape::AnyBackward;
 use crate::value::{Repr, Value};
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -112,32 +113,89 @@ pub(super) struct Kernel {
 /// thread may stand in the way.
 const BATCH_NANOSECONDS: f64 = 8_000.0;
 
+/// The tables that every pass fills, for reuse by the next one on the same thread: growing them anew would cost more than a small
+/// pass does.
+#[derive(Default)]
+struct Tables {
+    entries: Vec<Entry>,
+    waiting: Vec<Waiting>,
+    queue: VecDeque<Job>,
+    walk: Vec<(AnyLayer, usize)>,
+    finished: Vec<(u32, Result<Value>)>,
+}
+
+/// Passes run inside passes, but not many deep.
+const TABLES_KEPT: usize = 4;
+/// A pass of more nodes than this does not notice the growth, and its tables are better given back.
+const ENTRIES_KEPT: usize = 1 << 16;
+
+thread_local! {
+    static TABLES: RefCell<Vec<Tables>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Tables {
+    fn reuse() -> Self {
+        TABLES.try_with(|kept| kept.borrow_mut().pop()).ok().flatten().unwrap_or_default()
+    }
+
+    fn keep(mut self) {
+        self.entries.clear();
+        self.waiting.clear();
+        self.queue.clear();
+        self.walk.clear();
+        self.finished.clear();
+        if self.entries.capacity() <= ENTRIES_KEPT {
+            // a thread that is ending keeps nothing
+            let _ = TABLES.try_with(|kept| {
+                let mut kept = kept.borrow_mut();
+                if kept.len() < TABLES_KEPT {
+                    kept.push(self);
+                }
+            });
+        }
+    }
+}
+
+impl Drop for Books {
+    fn drop(&mut self) {
+        let tables = Tables {
+            entries: std::mem::take(&mut self.entries),
+            waiting: std::mem::take(&mut self.waiting),
+            queue: std::mem::take(&mut self.queue),
+            walk: std::mem::take(&mut self.walk),
+            finished: std::mem::take(&mut self.finished),
+        };
+        tables.keep();
+    }
+}
+
 /// What a task costs is not known; it is worth offering when there are a few.
 const TASK_NANOSECONDS: f64 = 5_000.0;
 
 impl Books {
     pub(crate) fn new(mode: Mode) -> Self {
+        let tables = Tables::reuse();
         Books {
             mode,
             cancelled: false,
             seat: Seat::take(),
-            entries: Vec::new(),
+            entries: tables.entries,
             vacant: Vec::new(),
             side: HashMap::new(),
-            waiting: Vec::new(),
+            waiting: tables.waiting,
             unused_waiting: NONE,
             woken: Vec::new(),
             wakers: HashMap::new(),
             tasks: HashMap::new(),
             backwards: HashMap::new(),
-            queue: VecDeque::new(),
+            queue: tables.queue,
             queued_nanoseconds: 0.0,
             tickets: 0,
             idle_driver: None,
             driver_works: false,
             in_order: true,
-            walk: Vec::new(),
-            finished: Vec::new(),
+            walk: tables.walk,
+            finished: tables.finished,
             sweep_at: 4096,
         }
     }

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::value::Value;
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::task::{Poll, Waker};
 
@@ -29,6 +30,8 @@ pub(crate) enum Mode {
 
 pub(crate) struct Pass {
     books: Mutex<Books>,
+    /// Counts what a thread without work waits for: something queued, somebody woken.
+    news: Arc<AtomicUsize>,
     me: Weak<Pass>,
 }
 
@@ -37,7 +40,7 @@ const SPINS: usize = 100;
 
 impl Pass {
     pub(crate) fn new(mode: Mode) -> Arc<Pass> {
-        Arc::new_cyclic(|me| Pass { books: Mutex::new(Books::new(mode)), me: me.clone() })
+        Arc::new_cyclic(|me| Pass { books: Mutex::new(Books::new(mode)), news: Arc::default(), me: me.clone() })
     }
 
     pub(crate) fn mode(&self) -> Mode {

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::node::{Expression, Outcome};
 use crate::value::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -32,6 +33,9 @@ enum State {
 /// Waking another thread costs a few microseconds: less work than this is not worth it.
 const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
 
+/// How often a thread without work looks for news before it goes: about as long as it takes to wake one.
+const LINGER_SPINS: usize = 300;
+
 impl Pass {
     /// Called by the driver before it polls its future: says whether it can work itself.
     pub(crate) fn drive(&self) {
@@ -45,6 +49,15 @@ impl Pass {
     /// such drivers, joined there, advance in parallel.
     pub(crate) fn advance(self: &Arc<Self>, waker: &Waker) -> bool {
         let mut books = self.books();
+        if books.driver_works && books.jobs() == 0 && books.tickets > 0 {
+            let read = self.news.load(Ordering::Acquire);
+            self.release(books);
+            linger(&self.news, read);
+            if self.news.load(Ordering::Acquire) != read {
+                return true;
+            }
+            books = self.books();
+        }
         if books.driver_works {
             match (books.jobs(), super::current()) {
                 (0, _) => books.idle_driver = Some(waker.clone()),
@@ -192,6 +205,7 @@ impl Pass {
         }
         let woken = std::mem::take(&mut books.woken);
         drop(books);
+        self.news.fetch_add(1, Ordering::Release);
         for waker in woken {
             waker.wake();
         }
@@ -203,6 +217,9 @@ impl Pass {
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
     fn share(&self, books: &mut Books, working: bool) {
         let mut spare = books.jobs().saturating_sub(usize::from(working));
+        if spare > 0 {
+            self.news.fetch_add(1, Ordering::Release);
+        }
         let worth_while = books.queued_nanoseconds() >= WORTH_OFFERING_NANOSECONDS;
         if spare > 0
             && (worth_while || !working)
@@ -217,19 +234,38 @@ impl Pass {
                 return;
             }
             books.tickets += 1;
-            let pass = self.me.clone();
-            rayon::spawn(move || {
-                if let Some(pass) = pass.upgrade() {
-                    pass.use_ticket();
-                }
-            });
+            let (pass, news) = (self.me.clone(), self.news.clone());
+            rayon::spawn(move || use_ticket(&pass, &news));
         }
     }
+}
 
-    fn use_ticket(self: &Arc<Self>) {
-        let mut books = self.work(self.books());
-        books.tickets -= 1;
-        self.release(books);
+/// Works through the queue, and lingers a little for more: waking a thread costs more than that. It does not hold the pass
+/// meanwhile.
+fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
+    let mut read = news.load(Ordering::Acquire);
+    while let Some(pass) = pass.upgrade() {
+        let mut books = pass.work(pass.books());
+        let latest = news.load(Ordering::Acquire);
+        if latest == read {
+            books.tickets -= 1;
+            pass.release(books);
+            return;
+        }
+        read = latest;
+        pass.release(books);
+        drop(pass);
+        linger(news, read);
+    }
+}
+
+/// Waits a few microseconds for news.
+fn linger(news: &AtomicUsize, read: usize) {
+    for _ in 0..LINGER_SPINS {
+        if news.load(Ordering::Acquire) != read {
+            return;
+        }
+        std::hint::spin_loop();
     }
 }
 
