@@ -154,7 +154,7 @@ impl<T: Send + 'static> Do<T> {
         Do::from_fn(move || {
             let (left, right) = (this.run(), other.run());
             async move {
-                let (left, right) = futures::join!(left, right);
+                let (left, right) = futures::future::join(left, right).await;
                 Ok((left?, right?))
             }
         })

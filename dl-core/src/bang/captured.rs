@@ -33,13 +33,13 @@ impl<'a, U: CanBeLent + ?Sized> Capture<'a, &'a U> {
     }
 }
 
-impl<T: Clone> CaptureValue<'_, T> {
+impl<T> CaptureValue<'_, T> {
     /// Keeps a copy of the variable.
-    pub fn keep(&self) -> Given<T::Kept>
+    pub fn keep<Kept>(&self) -> Given<Kept>
     where
-        T: CanBeKept,
+        T: CanBeKept<Kept = Kept>,
     {
-        Given(self.0.clone().kept())
+        Given(self.0.copied())
     }
 }
 

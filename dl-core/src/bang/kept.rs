@@ -16,6 +16,9 @@ pub trait CanBeKept {
 
     /// The value itself.
     fn kept(self) -> Self::Kept;
+
+    /// A copy of it.
+    fn copied(&self) -> Self::Kept;
 }
 
 #[diagnostic::do_not_recommend]
@@ -24,6 +27,10 @@ impl<T: Clone + Send + Sync + 'static> CanBeKept for T {
 
     fn kept(self) -> T {
         self
+    }
+
+    fn copied(&self) -> T {
+        self.clone()
     }
 }
 
