@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression};
-use crate::pass::{Books, NONE, Pass, Status};
+use crate::pass::{Books, Mode, NONE, Pass, Status};
 use crate::primitive::AnyAt;
 use crate::rules::{Algebra, Binary, Term, Unary};
 use crate::side_effects::SideEffects;
@@ -93,10 +93,15 @@ impl Arrived {
 /// The lazy deltas of all weights that `root`, which has been evaluated in `pass`, depends on.
 ///
 /// # Errors
-/// A panic in a rule of the user's.
+/// A panic in a rule of the user's; a pass that does not keep its values.
 pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
     let mut books = pass.books();
+    if books.mode == Mode::Predict {
+        let why =
+            "a backward inside `predict`, which keeps no values for it: run it in `train`, or in a pass of its own";
+        return Err(Error::invalid(why));
+    }
     let Some(root) = books.find(root).filter(|&root| matches!(books.status(root), Status::Done(_))) else {
         return Err(Error::cancelled());
     };

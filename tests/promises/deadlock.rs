@@ -123,3 +123,46 @@ fn many_passes_over_the_same_layers_and_weights() {
     });
     assert_eq!(w.value(), 1.0);
 }
+
+/// An extract that has begun in one pass and is polled by somebody else, while that pass ends or is cancelled.
+#[test]
+fn an_extract_that_outlives_its_driver_is_served_or_told() {
+    use futures::FutureExt;
+    for cancel in [false, true] {
+        let outcome = watched(move || {
+            let (send, receive) = std::sync::mpsc::channel();
+            let held = std::sync::Mutex::new(Some(send));
+            let slow = Custom(|x| {
+                std::thread::sleep(std::time::Duration::from_millis(30));
+                Ok(x)
+            })
+            .of(&Layer::constant(7.0));
+            let y = Layer::dynamic(move || {
+                let mut extract = slow.extract();
+                let send = held.lock().unwrap().take();
+                async move {
+                    futures::poll!(&mut extract).is_pending().then_some(()).expect("it has only begun");
+                    send.unwrap().send(extract).unwrap();
+                    if cancel {
+                        std::future::pending::<()>().await;
+                    }
+                    Ok(Layer::constant(1.0))
+                }
+            });
+            let mut run = y.train(&Sgd::new(0.1)).run();
+            let waker = std::thread::spawn(move || futures::executor::block_on(receive.recv().unwrap()));
+            if cancel {
+                assert!((&mut run).now_or_never().is_none());
+                std::thread::sleep(std::time::Duration::from_millis(5)); // lets the extract change hands
+                drop(run);
+            } else {
+                assert_eq!(futures::executor::block_on(run).unwrap(), 1.0);
+            }
+            waker.join().unwrap()
+        });
+        match outcome {
+            Ok(value) => assert_eq!(value, 7.0),
+            Err(error) => assert!(error.is_cancelled(), "{error}"),
+        }
+    }
+}

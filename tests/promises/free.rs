@@ -178,3 +178,20 @@ fn optimizer_state_goes_with_its_weight() {
     }
     assert!(format!("{sgd:?}").contains("weights: 1"), "{sgd:?}");
 }
+
+#[test]
+fn a_backward_inside_predict_says_why_it_cannot_be() {
+    let w = dl::Weight::new(2.0);
+    let held = w.clone();
+    let y = Layer::dynamic(move || {
+        let w = held.clone();
+        async move {
+            let tape = (&w * &w).forward().await?;
+            tape.backward(dl::Do::now(1.0)).step(&dl::Sgd::new(0.1)).await?;
+            Ok(w.layer())
+        }
+    });
+    let error = y.predict().wait().unwrap_err();
+    assert!(error.is_invalid() && error.to_string().contains("a backward inside `predict`"), "{error}");
+    assert_eq!(w.value(), 2.0);
+}

@@ -458,10 +458,11 @@ impl Books {
         self.queued_nanoseconds
     }
 
-    /// Stops: what is queued is forgotten, and nothing is queued any more.
+    /// Stops: what is queued is forgotten, nothing is queued any more, and whoever waits is woken to hear of it.
     pub(super) fn cancel(&mut self) -> VecDeque<Job> {
         self.cancelled = true;
         self.queued_nanoseconds = 0.0;
+        self.woken.extend(self.wakers.drain().flat_map(|(_, wakers)| wakers));
         std::mem::take(&mut self.queue)
     }
 

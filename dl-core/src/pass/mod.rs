@@ -75,8 +75,9 @@ impl Pass {
         match books.status(index) {
             Status::Done(value) => Poll::Ready(Ok(value.clone())),
             Status::Failed(error) => Poll::Ready(Err(error.clone())),
-            _ if books.cancelled => Poll::Ready(Err(Error::cancelled())),
-            _ => {
+            Status::Freed => unreachable!("a value is freed when nobody holds the layer any more"),
+            Status::Pending if books.cancelled => Poll::Ready(Err(Error::cancelled())),
+            Status::Pending => {
                 books.wake_when_done(index, waker);
                 self.offer(books);
                 Poll::Pending
@@ -84,9 +85,11 @@ impl Pass {
         }
     }
 
-    /// The driver is through. Tasks that nobody waits for any more are dropped.
+    /// The driver is through. Tasks that nobody waits for any more are dropped; whoever else still wants a value is served by
+    /// the pool.
     pub(crate) fn end(&self) {
         let mut books = self.books();
+        books.driver_works = false;
         let tasks = books.abandon_tasks();
         self.release(books);
         drop(tasks);
