@@ -23,11 +23,11 @@ mod not;
 
 pub use crate::error::Error;
 pub use crate::layer::Layer;
-pub use captured::{Capture, CaptureValue, Given, Lent, capture};
-pub use compared::ComparedWith;
+pub use captured::{Capture, CaptureValue, Lent, capture};
+pub use compared::{ComparedWith, NoValueYet};
 pub use extractable::{Extractable, Literal, Member};
 pub use join::{Join, JoinAll, Together, join};
-pub use kept::{CanBeKept, CanBeLent, keep, keep_reference, keep_value, lend};
+pub use kept::{CanBeKept, CanBeLent, Given, keep, keep_reference, keep_value, lend};
 pub use kind::{Bang, UsedAgain, operand, place, value};
 pub use lazy::{Attempt, Decided, Lazy, attempt, decide, lazy, part};
 pub use not::{ExtractedInAClosure, ExtractedInAPlainFunction, not_in_a_closure, not_in_a_plain_function};

@@ -11,7 +11,7 @@ fn f(x: Layer<f32>) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
+            let x: Layer<f32> = kept.0.take();
             let tail: Layer<f32> = {
                 {
                     let start = ::dl::bang::place(&x).start();

@@ -14,8 +14,8 @@ fn f(x: Layer<f32>, net: Net) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
-            let net: Net = ::core::clone::Clone::clone(&kept.1);
+            let x: Layer<f32> = kept.0.take();
+            let net: Net = kept.1.take();
             let tail: Layer<f32> = {
                 let v = {
                     let start = ::dl::bang::value(

@@ -14,7 +14,7 @@ fn f(x: Layer<f32>, w: &Weight<f32>) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
+            let x: Layer<f32> = kept.0.take();
             let w: &Weight<f32> = ::dl::bang::lend::<_, Weight<f32>>(&kept.1);
             let tail: Layer<f32> = {
                 let (a, b, c) = {

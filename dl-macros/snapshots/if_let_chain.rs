@@ -10,8 +10,8 @@ fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: Do<Option<f32>> = ::core::clone::Clone::clone(&kept.0);
-            let y: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
+            let x: Do<Option<f32>> = kept.0.take();
+            let y: Layer<f32> = kept.1.take();
             let tail: Layer<f32> = {
                 if let Some(a) = {
                     let start = ::dl::bang::place(&x).start();

@@ -30,7 +30,7 @@ pub(crate) fn f(&self, x: &dyn Module) -> NdLayer {
 //     weight: NdWeight,
 // }
 ::core::compile_error! {
-    "`#[differentiable]` goes on a function or a method, not on this"
+    "`#[differentiable]` goes on a function, or on an `impl` block, a trait or a module full of them, not on this"
 }
 struct Net {
     weight: NdWeight,

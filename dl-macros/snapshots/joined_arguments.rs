@@ -10,8 +10,8 @@ fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
-            let y: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
+            let x: Layer<f32> = kept.0.take();
+            let y: Layer<f32> = kept.1.take();
             let tail: Layer<f32> = {
                 let extracted_0_1;
                 g(

@@ -14,9 +14,9 @@ fn f(x: Layer<f32>, y: Layer<f32>, c: bool) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
-            let y: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
-            let c: bool = ::core::clone::Clone::clone(&kept.2);
+            let x: Layer<f32> = kept.0.take();
+            let y: Layer<f32> = kept.1.take();
+            let c: bool = kept.2.take();
             let tail: Layer<f32> = {
                 if c
                     && {

@@ -17,9 +17,9 @@ fn f(x: Layer<f32>, y: Layer<f32>, n: u8) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.0);
-            let y: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
-            let n: u8 = ::core::clone::Clone::clone(&kept.2);
+            let x: Layer<f32> = kept.0.take();
+            let y: Layer<f32> = kept.1.take();
+            let n: u8 = kept.2.take();
             let tail: Layer<f32> = {
                 match n {
                     0 if {

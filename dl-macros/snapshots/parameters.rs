@@ -15,8 +15,8 @@ fn f(argument_0: (Layer<f32>, f32), n: usize, names: &[String], _: u8) -> Layer<
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let (a, b): (Layer<f32>, f32) = ::core::clone::Clone::clone(&kept.0);
-            let mut n: usize = ::core::clone::Clone::clone(&kept.1);
+            let (a, b): (Layer<f32>, f32) = kept.0.take();
+            let mut n: usize = kept.1.take();
             let names: &[String] = ::dl::bang::lend::<_, [String]>(&kept.2);
             let tail: Layer<f32> = {
                 n += 1;

@@ -15,7 +15,7 @@ fn f(text: &str, x: Layer<f32>) -> Layer<f32> {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
             let text: &str = ::dl::bang::lend::<_, str>(&kept.0);
-            let x: Layer<f32> = ::core::clone::Clone::clone(&kept.1);
+            let x: Layer<f32> = kept.1.take();
             let tail: Layer<f32> = {
                 let n: f32 = ::dl::bang::attempt(text.parse())?;
                 x * n

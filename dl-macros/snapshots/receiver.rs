@@ -49,7 +49,7 @@ fn of(self, x: &Layer<f32>) -> Layer<f32> {
     >(move || {
         let kept = ::core::clone::Clone::clone(&kept);
         async move {
-            let this: Self = ::core::clone::Clone::clone(&kept.0);
+            let this: Self = kept.0.take();
             let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.1);
             let tail: Layer<f32> = {
                 println!("{}", this.limit);

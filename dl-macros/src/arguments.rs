@@ -53,7 +53,8 @@ fn name(mac: &Macro) -> String {
     mac.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default()
 }
 
-fn is_list(mac: &Macro) -> bool {
+/// Whether the arguments are a list of expressions.
+pub(crate) fn is_list(mac: &Macro) -> bool {
     const LISTS: [&str; 20] = [
         "print",
         "println",

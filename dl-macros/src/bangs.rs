@@ -173,6 +173,12 @@ impl Expander<'_> {
             (Some(value), Returned::Expression) => {
                 parse_quote_spanned!(span=> return ::core::result::Result::Ok(#bang::layer(&#value)))
             }
+            (Some(value), Returned::Inferred) => {
+                parse_quote_spanned!(span=> return ::core::result::Result::Ok(#value))
+            }
+            (None, Returned::Named(ty)) => {
+                parse_quote_spanned!(span=> return ::core::result::Result::Ok::<#ty, #bang::Error>(()))
+            }
             (None, _) => parse_quote_spanned!(span=> return ::core::result::Result::Ok(())),
         }
     }

@@ -4,14 +4,14 @@ use crate::diagnostics::Problems;
 use crate::function::{self, Form, Function, Parameter, Returned};
 use crate::operands::module;
 use crate::options::Options;
-use crate::{arguments, bangs, flow, liveness, operands, plan, receiver};
+use crate::{arguments, bangs, flow, liveness, negations, operands, plan, receiver, whole};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{FnArg, Ident, Index, Pat, Path, Type, parse_quote};
 
 /// Lints that are about how code is written, and that would speak of code which nobody wrote.
-fn silenced() -> TokenStream {
+pub(crate) fn silenced() -> TokenStream {
     quote!(#[allow(
         unused_parens,
         clippy::blocks_in_conditions,
@@ -29,22 +29,32 @@ fn silenced() -> TokenStream {
 pub(crate) fn differentiable(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut problems = Problems::default();
     let options = Options::parse(options, &mut problems);
+    let expanded = match other_item(&item) {
+        None => function(item, &options),
+        Some(keyword) => whole::expand(item.clone(), &options, &mut problems).unwrap_or_else(|| {
+            let message = "`#[differentiable]` goes on a function, or on an `impl` block, a trait or a module full of them, not on this";
+            problems.at(keyword, message);
+            item
+        }),
+    };
+    let errors = problems.into_tokens();
+    quote!(#errors #expanded)
+}
+
+/// One function.
+pub(crate) fn function(item: TokenStream, options: &Options) -> TokenStream {
+    let mut problems = Problems::default();
     let function = match syn::parse2::<Function>(item.clone()) {
         Ok(function) => function,
         Err(error) => {
-            problems.add(match other_item(&item) {
-                Some(keyword) => {
-                    syn::Error::new_spanned(keyword, "`#[differentiable]` goes on a function or a method, not on this")
-                }
-                None => error,
-            });
-            let errors = problems.into_tokens();
-            return quote!(#errors #item);
+            // Half-typed: the compiler, or the editor, recovers from the same tokens.
+            let error = error.into_compile_error();
+            return quote!(#error #item);
         }
     };
     function::check(&function.sig, &mut problems);
     let stub = function::stub(&function);
-    let expanded = expand(function, &options, &mut problems);
+    let expanded = expand(function, options, &mut problems);
     if problems.any() {
         let errors = problems.into_tokens();
         return quote!(#errors #stub);
@@ -77,6 +87,9 @@ fn expand(mut function: Function, options: &Options, problems: &mut Problems) ->
         None => plan::Plan::default(),
     };
     operands::duplicate(&mut function.block, &liveness::used_later(&control), krate);
+    if returned.is_some() || negations::mentions_layers(&function.sig) {
+        negations::explain(&mut function.block, returned.is_some(), &control.plain, krate);
+    }
 
     match returned {
         Some(returned) if !plan.is_empty() => {
@@ -135,7 +148,7 @@ fn as_layer(parameter: &Parameter, krate: &Path) -> Option<(Ident, TokenStream)>
 /// //                 let kept = kept.clone();
 /// //                 async move {
 /// //                     let x: &Layer<f32> = lend(&kept.0);
-/// //                     let n: usize = kept.1.clone();
+/// //                     let n: usize = kept.1.take();
 /// //                     let tail: Layer<f32> = { body };
 /// //                     return Ok(tail); // with an attribute that allows it to be unreachable
 /// //                 }
@@ -181,6 +194,7 @@ fn lazy(function: Function, parameters: Vec<Parameter>, returned: &Returned, kra
             );
             (quote_spanned!(name=> #named::lazy::<#named::Layer<_>, _, _>), body)
         }
+        Returned::Inferred => unreachable!("a function says what it returns"),
     };
     let (call, body) = start;
     let silenced = silenced();
@@ -251,7 +265,7 @@ fn kept_and_lent(
                 let mutability = if let Pat::Ident(pat) = pat { pat.mutability } else { None };
                 (
                     quote_spanned!(span=> #bang::keep_value(#argument)),
-                    quote_spanned!(span=> let #mutability #this: #ty = ::core::clone::Clone::clone(&#place);),
+                    quote_spanned!(span=> let #mutability #this: #ty = #place.take();),
                 )
             }
         }
@@ -265,7 +279,7 @@ fn kept_and_lent(
         }
         Form::Reference(_) if opaque => (
             quote_spanned!(span=> #bang::keep_value(::core::clone::Clone::clone(#argument))),
-            quote_spanned!(span=> let #pat = &#place;),
+            quote_spanned!(span=> let #pat = #place.get();),
         ),
         Form::Reference(elem) => (
             quote_spanned!(span=> #bang::keep_reference::<#elem, _>(#argument)),
@@ -275,7 +289,7 @@ fn kept_and_lent(
             let annotation = (!opaque).then(|| quote_spanned!(span=> : #ty));
             (
                 quote_spanned!(span=> #bang::keep_value(#argument)),
-                quote_spanned!(span=> let #pat #annotation = ::core::clone::Clone::clone(&#place);),
+                quote_spanned!(span=> let #pat #annotation = #place.take();),
             )
         }
     }

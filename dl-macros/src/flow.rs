@@ -6,6 +6,7 @@
 //! ```
 
 use crate::arguments;
+use crate::direct;
 use crate::known::{is_arithmetic, is_compound, is_plain, is_primitive};
 use crate::node::{NodeId, bare, is_place, variable};
 use proc_macro2::{TokenStream, TokenTree};
@@ -60,11 +61,19 @@ pub(crate) struct Control {
     pub(crate) always: HashSet<NodeId>,
     /// Operands of `!` that are plain: no bang.
     pub(crate) plain: HashSet<NodeId>,
+    /// Names that are used as values and are no variables of the function.
+    pub(crate) free: Vec<Ident>,
 }
 
 /// Reads the control flow of a function. In a `lazy` one, `!` is a bang.
 pub(crate) fn control<'a>(parameters: impl Iterator<Item = (&'a Pat, &'a Type)>, body: &Block, lazy: bool) -> Control {
-    let control = Control { variables: Vec::new(), roots: Vec::new(), always: HashSet::new(), plain: HashSet::new() };
+    let control = Control {
+        variables: Vec::new(),
+        roots: Vec::new(),
+        always: HashSet::new(),
+        plain: HashSet::new(),
+        free: Vec::new(),
+    };
     let mut reader = Reader {
         control,
         flow: Vec::new(),
@@ -200,7 +209,7 @@ impl Reader {
                 return self.visit_expr(operand);
             }
         };
-        let Some(var) = var else { return };
+        let Some(var) = var else { return self.visit_expr(operand) };
         let variable = &self.control.variables[var.0];
         if variable.plain {
             self.flow.push(Flow::Read(var));
@@ -255,13 +264,26 @@ impl Reader {
                     let text = literal.to_string();
                     for part in text.split('{').skip(1) {
                         let name: String = part.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                        if let Ok(name) = syn::parse_str::<Ident>(&name) {
+                        if let Ok(mut name) = syn::parse_str::<Ident>(&name) {
+                            name.set_span(literal.span());
                             self.read(&name);
+                            self.free(&name);
                         }
                     }
                 }
                 TokenTree::Punct(_) => {}
             }
+        }
+    }
+
+    /// A name that is no variable of the function may be one of the function around it. Constants and types are not meant.
+    fn free(&mut self, name: &Ident) {
+        let text = name.to_string();
+        if text.starts_with(|c: char| c.is_lowercase() || c == '_')
+            && self.lookup(name).is_none()
+            && !self.control.free.contains(name)
+        {
+            self.control.free.push(name.clone());
         }
     }
 
@@ -296,11 +318,19 @@ impl<'a> Visit<'a> for Reader {
     fn visit_expr_path(&mut self, e: &'a syn::ExprPath) {
         if let Some(name) = e.path.get_ident() {
             self.read(name);
+            self.free(name);
         }
     }
 
     fn visit_macro(&mut self, mac: &'a syn::Macro) {
-        self.tokens(mac.tokens.clone());
+        let captured = direct::captured(mac);
+        for name in captured.iter().flatten() {
+            self.read(name);
+            self.free(name);
+        }
+        if captured.is_none() {
+            self.tokens(mac.tokens.clone());
+        }
     }
 
     fn visit_block(&mut self, block: &'a Block) {
@@ -393,6 +423,10 @@ impl<'a> Visit<'a> for Reader {
     fn visit_expr_call(&mut self, e: &'a syn::ExprCall) {
         if arguments::opened(e).is_some() {
             self.binding(false, |reader| visit::visit_expr_call(reader, e));
+        } else if let Some(name) = variable(&e.func) {
+            // Most often a function, which nothing has to be done for.
+            self.read(name);
+            e.args.iter().for_each(|arg| self.visit_expr(arg));
         } else {
             visit::visit_expr_call(self, e);
         }

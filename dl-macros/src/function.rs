@@ -44,6 +44,8 @@ pub(crate) enum Returned {
     Named(Box<Type>),
     /// `impl …Expression`.
     Expression,
+    /// What the tail of a `direct!` block is.
+    Inferred,
 }
 
 /// How a lazy function returns, or `None` for a plain one.
@@ -51,7 +53,7 @@ pub(crate) fn returned(sig: &Signature, options: &Options) -> Option<Returned> {
     let ReturnType::Type(_, ty) = &sig.output else { return None };
     match &**ty {
         Type::ImplTrait(ty) => ty.bounds.iter().any(is_expression).then_some(Returned::Expression),
-        ty if options.lazy || is_lazy(ty) => Some(Returned::Named(Box::new(ty.clone()))),
+        ty if options.lazy.is_some() || is_lazy(ty) => Some(Returned::Named(Box::new(ty.clone()))),
         _ => None,
     }
 }

@@ -19,10 +19,15 @@ mod arguments;
 mod bangs;
 mod body;
 mod diagnostics;
+mod direct;
 mod flow;
 mod function;
+#[cfg(test)]
+mod half_typed;
 mod known;
+mod layers;
 mod liveness;
+mod negations;
 mod node;
 mod operands;
 mod options;
@@ -30,6 +35,7 @@ mod plan;
 mod receiver;
 #[cfg(test)]
 mod snapshots;
+mod whole;
 
 use proc_macro::TokenStream;
 
@@ -81,4 +87,48 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn differentiable(options: TokenStream, item: TokenStream) -> TokenStream {
     body::differentiable(options.into(), item.into()).into()
+}
+
+/// The body of a lazy function, inside an ordinary one.
+///
+/// ```text
+/// fn losses(net: &Net, batches: &[Batch]) -> Vec<Layer<f64>> {
+///     let limit = net.limit();
+///     batches.iter().map(|batch| direct! {
+///         let loss = net.loss(batch);
+///         if !loss > limit { loss * 0.5 } else { loss }
+///     }).collect()
+/// }
+/// ```
+///
+/// The block is what its last expression is: a layer, a `Do`, or a tuple, an array or a struct of those. As in a lazy function,
+/// it is a recipe that runs anew in every pass; `return` ends the block, and a failure met by `?` becomes its error.
+///
+/// The variables it uses are copied when it is built, as `clone()` does, and what is behind a reference with [`ToOwned`]; the
+/// originals stay where they are. A closure that is called in the block is moved into it and must be `Copy`.
+///
+/// `direct! { crate = my::dl; … }` says where the crate `dl` is found, if not at `::dl`.
+#[proc_macro]
+pub fn direct(block: TokenStream) -> TokenStream {
+    direct::direct(block.into()).into()
+}
+
+/// Lets a lazy function return a struct of layers.
+///
+/// ```text
+/// #[derive(Clone, Layers)]
+/// struct State {
+///     h: NdLayer,
+///     c: NdLayer,
+/// }
+///
+/// #[differentiable(lazy)]
+/// fn cell(x: &NdLayer, state: &State, net: &Cell) -> State { … }
+/// ```
+///
+/// Every field is a layer, a `Do`, or a tuple, an array or a struct of those. The body runs once in a pass, whichever field is
+/// asked for. `#[layers(crate = path)]` says where the crate `dl` is found, if not at `::dl`.
+#[proc_macro_derive(Layers, attributes(layers))]
+pub fn layers(item: TokenStream) -> TokenStream {
+    layers::derive(item.into()).into()
 }

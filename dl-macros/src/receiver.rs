@@ -5,9 +5,11 @@
 //! // Output: this.gate.of(input)
 //! ```
 
+use crate::arguments;
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Ident, Macro};
+use syn::{Ident, LitStr, Macro};
 
 /// The name that stands for `self` in a lazy body. Users cannot name it.
 pub(crate) fn this(span: Span) -> Ident {
@@ -32,7 +34,8 @@ impl VisitMut for Renamer {
     }
 
     fn visit_macro_mut(&mut self, mac: &mut Macro) {
-        mac.tokens = renamed(mac.tokens.clone());
+        let tokens = renamed(mac.tokens.clone());
+        mac.tokens = if arguments::is_list(mac) { formatted(tokens) } else { tokens };
     }
 
     fn visit_item_mut(&mut self, _: &mut syn::Item) {}
@@ -51,4 +54,36 @@ fn renamed(tokens: TokenStream) -> TokenStream {
             token => token,
         })
         .collect()
+}
+
+/// A format string can name `self`, but not the name that stands for it.
+///
+/// ```text
+/// // Input:  "{self:?} {x}", x = x
+/// // Output: "{self_:?} {x}", x = x, self_ = this
+/// ```
+fn formatted(tokens: TokenStream) -> TokenStream {
+    let mut named = None;
+    let mut comma = false;
+    let mut tokens: TokenStream = tokens
+        .into_iter()
+        .map(|token| {
+            comma = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == ',');
+            let text = syn::parse2::<LitStr>(token.to_token_stream()).map(|text| text.value()).unwrap_or_default();
+            if !(text.contains("{self}") || text.contains("{self:")) {
+                return token;
+            }
+            named = Some(token.span());
+            let text = text.replace("{self}", "{self_}").replace("{self:", "{self_:");
+            let mut literal = proc_macro2::Literal::string(&text);
+            literal.set_span(token.span());
+            TokenTree::Literal(literal)
+        })
+        .collect();
+    if let Some(span) = named {
+        let this = this(span);
+        let comma = (!comma).then(|| quote_spanned!(span=> ,));
+        tokens.extend(quote_spanned!(span=> #comma self_ = #this));
+    }
+    tokens
 }

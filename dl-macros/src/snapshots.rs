@@ -16,7 +16,19 @@ fn check(rule: &str, examples: &[&str]) {
         };
         let item: TokenStream = item.parse().expect("the example is Rust");
         let options: TokenStream = options.parse().expect("the options are Rust");
-        let expanded = crate::body::differentiable(options, item.clone());
+        let expanded = match options.to_string().as_str() {
+            "direct" => crate::direct::direct(item.clone()),
+            "Layers" => {
+                let implementation = crate::layers::derive(item.clone());
+                quote::quote!(#item #implementation)
+            }
+            _ => crate::body::differentiable(options, item.clone()),
+        };
+        let expanded = if syn::parse2::<syn::Block>(expanded.clone()).is_ok() {
+            quote::quote!(fn around() #expanded)
+        } else {
+            expanded
+        };
         let output = match syn::parse2::<syn::File>(expanded.clone()) {
             Ok(file) => prettyplease::unparse(&file),
             Err(error) => panic!("the expansion is no Rust: {error}\n{expanded}"),
@@ -98,4 +110,12 @@ rules! {
         "eager|pub(crate) fn f(&self, x: &dyn Module) -> NdLayer { !x }",
         "struct Net { weight: NdWeight }";
     plain_functions: "fn f(flag: bool, text: &str) -> Result<u8, Error> { if !flag { return Ok(1); } let n: u8 = text.parse()?; Ok(n + !n) }";
+    self_in_format_strings: "fn f(&self, x: &Layer<f32>) -> Layer<f32> { println!(\"{self:?} {}\", !x,); panic!(\"{self}\") }";
+    negations_that_extract_nothing: "fn f(xs: &[Layer<f32>], x: Layer<f32>) -> Layer<f32> { if xs.iter().any(|x| !x.ready() || !x.is_empty()) { x } else { x * 2.0 } }",
+        "fn f(x: &Layer<f32>, flag: bool) -> bool { !flag && !x }";
+    whole_blocks: "impl Module for Net { const fn size() -> usize { !0 } fn of(&self, x: &Layer<f32>) -> Layer<f32> { x * !x } #[differentiable(lazy)] fn own(&self) -> Score { !x } }",
+        "crate = deep|mod nets { struct Net; fn f(x: Layer<f32>) -> Layer<f32> { x * !x } fn g(n: usize) -> usize { !n } trait Module { fn size(&self) -> usize; fn of(&self, x: Layer<f32>) -> Layer<f32> { x * x } } }";
+    direct_blocks: "direct|if !x > limit { x * scale(k) } else { return y.layer(); }",
+        "direct|crate = my::dl; let v = !self.weight; format!(\"{v} {name}\").parse()?";
+    structs_of_layers: "Layers|struct State { h: NdLayer, c: NdLayer }", "Layers|struct Pair<T: Data>(Layer<T>, [Layer<T>; 2]) where T: Copy;";
 }

@@ -6,7 +6,7 @@
 //! capture(&x).keep():  Capture (`&U`: a copy of what it refers to) -> CaptureValue (`Clone`)
 //! ```
 
-use super::kept::{CanBeKept, CanBeLent};
+use super::kept::{CanBeKept, CanBeLent, Given};
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -39,26 +39,16 @@ impl<T> CaptureValue<'_, T> {
     where
         T: CanBeKept<Kept = Kept>,
     {
-        Given(self.0.copied())
+        Given::new::<T>(self.0.copied())
     }
 }
 
 /// Kept, and lent to each run.
 pub struct Lent<U: ?Sized, Kept>(Kept, PhantomData<fn(&U)>);
 
-/// Kept, and cloned for each run.
-pub struct Given<T>(T);
-
 impl<U: ?Sized, Kept: Borrow<U>> Lent<U, Kept> {
     /// What a run gets.
     pub fn take(&self) -> &U {
         self.0.borrow()
-    }
-}
-
-impl<T: Clone> Given<T> {
-    /// What a run gets.
-    pub fn take(&self) -> T {
-        self.0.clone()
     }
 }

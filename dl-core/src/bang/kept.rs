@@ -19,6 +19,9 @@ pub trait CanBeKept {
 
     /// A copy of it.
     fn copied(&self) -> Self::Kept;
+
+    /// A copy of what is kept.
+    fn again(kept: &Self::Kept) -> Self::Kept;
 }
 
 #[diagnostic::do_not_recommend]
@@ -31,6 +34,10 @@ impl<T: Clone + Send + Sync + 'static> CanBeKept for T {
 
     fn copied(&self) -> T {
         self.clone()
+    }
+
+    fn again(kept: &T) -> T {
+        kept.clone()
     }
 }
 
@@ -63,8 +70,30 @@ pub fn keep<T>(parameters: T) -> Arc<T> {
 }
 
 /// Keeps a parameter given by value.
-pub fn keep_value<T: CanBeKept<Kept = K>, K>(parameter: T) -> K {
-    parameter.kept()
+pub fn keep_value<T: CanBeKept<Kept = K>, K>(parameter: T) -> Given<K> {
+    Given::new::<T>(parameter.kept())
+}
+
+/// Kept, and cloned for each run. It knows how by itself: so that a type that cannot be cloned is spoken of once only.
+pub struct Given<K> {
+    kept: K,
+    again: fn(&K) -> K,
+}
+
+impl<K> Given<K> {
+    pub(super) fn new<T: CanBeKept<Kept = K>>(kept: K) -> Self {
+        Given { kept, again: T::again }
+    }
+
+    /// What a run gets.
+    pub fn take(&self) -> K {
+        (self.again)(&self.kept)
+    }
+
+    /// What is kept.
+    pub fn get(&self) -> &K {
+        &self.kept
+    }
 }
 
 /// Keeps a copy of a parameter given by reference.

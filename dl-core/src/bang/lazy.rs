@@ -8,7 +8,7 @@ use std::future::Future;
 
 /// What a lazy function can return.
 #[diagnostic::on_unimplemented(
-    message = "a `#[differentiable]` function with bangs cannot return a `{Self}`",
+    message = "a lazy `#[differentiable]` body cannot be a `{Self}`, which is not made of layers",
     label = "not a layer",
     note = "it returns a `Layer`, a `Do`, a tuple or an array of those, or a struct of them with `#[derive(Layers)]`"
 )]
@@ -146,7 +146,7 @@ impl<X: Lazy, const N: usize> Lazy for [X; N] {
 /// What `?` works on in a lazy body.
 #[diagnostic::on_unimplemented(
     message = "`?` in a lazy `#[differentiable]` function does not work on `{Self}`",
-    label = "not a `Result`",
+    label = "not a `Result` whose error can be reported",
     note = "a failure becomes the error of the layer, so there must be one: `?` works on a `Result` whose error is a \
             `std::error::Error + Send + Sync`; for an `Option`, write `.ok_or(\"what is missing\")?`"
 )]
@@ -158,6 +158,7 @@ pub trait Attempt {
     fn attempt(self) -> Result<Self::Value>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> Attempt for std::result::Result<T, E> {
     type Value = T;
 

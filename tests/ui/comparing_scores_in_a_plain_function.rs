@@ -1,0 +1,7 @@
+use dl::prelude::*;
+
+fn sign(score: &NdLayer) -> f32 {
+    if *score > *score { 1.0 } else { -1.0 }
+}
+
+fn main() {}

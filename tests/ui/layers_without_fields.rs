@@ -1,0 +1,6 @@
+use dl::prelude::*;
+
+#[derive(Clone, Layers)]
+struct Nothing;
+
+fn main() {}
