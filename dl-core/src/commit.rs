@@ -22,7 +22,7 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: Vec<(AnyLayer, Value)>) 
         })
         .collect();
     steps.sort_by_key(|(weight, _)| weight.variable().id());
-    let _locks: Vec<_> = steps.iter().map(|(weight, _)| weight.variable().lock()).collect();
+    let locks: Vec<_> = steps.iter().map(|(weight, _)| weight.variable().lock()).collect();
     let mut memory = optimizer.memory().map(|memory| memory.lock());
 
     let proposals = steps
@@ -35,13 +35,16 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: Vec<(AnyLayer, Value)>) 
         })
         .collect::<Result<Vec<_>>>()?;
 
+    let mut old = Vec::with_capacity(steps.len());
     for ((weight, _), (value, shelf)) in steps.iter().zip(proposals) {
-        weight.variable().write(value);
+        old.push(weight.variable().write(value));
         if let (Some(shelves), Some(shelf)) = (memory.as_mut(), shelf)
             && shelves.insert(weight.variable().id(), shelf).is_none()
         {
             shelves.retain(|_, shelf| shelf.owner.strong_count() > 0);
         }
     }
+    drop((memory, locks));
+    drop(old);
     Ok(())
 }

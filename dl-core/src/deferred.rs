@@ -223,8 +223,15 @@ enum Scope {
     Unstarted(Mode),
     /// Part of somebody else's pass.
     Within,
-    /// The driver of this pass.
-    Driving(Arc<Pass>),
+    /// A driver of this pass, with its number there, and whether it has asked others for help.
+    Driving(Arc<Pass>, u32, bool),
+}
+
+impl Scope {
+    fn driving(pass: Arc<Pass>) -> Scope {
+        let number = pass.arrive();
+        Scope::Driving(pass, number, false)
+    }
 }
 
 impl<T> Run<T> {
@@ -247,20 +254,21 @@ impl<T> Future for Run<T> {
         if let Scope::Unstarted(mode) = &this.scope {
             this.scope = match (mode, pass::in_pass()) {
                 (Mode::Inherit, true) => Scope::Within,
-                (Mode::Inherit, false) => Scope::Driving(Pass::new(pass::Mode::Train)),
-                (Mode::Own(mode), _) => Scope::Driving(Pass::new(*mode)),
-                (Mode::On(pass), _) => Scope::Driving(pass.clone()),
+                (Mode::Inherit, false) => Scope::driving(Pass::new(pass::Mode::Train)),
+                (Mode::Own(mode), _) => Scope::driving(Pass::new(*mode)),
+                (Mode::On(pass), _) if pass::is_current(pass) => Scope::Within,
+                (Mode::On(pass), _) => Scope::driving(pass.clone()),
             };
         }
         let future = this.future.as_mut().expect("a run is not polled after it has ended");
-        let ended = match &this.scope {
-            Scope::Driving(pass) => loop {
-                pass.drive();
+        let ended = match &mut this.scope {
+            Scope::Driving(pass, driver, asked) => loop {
+                pass.drive(*driver);
                 let step = pass::enter(pass, || catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))));
                 match step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload)))) {
                     Poll::Ready(result) => break result,
                     Poll::Pending => {
-                        if !pass.advance(cx.waker()) {
+                        if !pass.advance(*driver, asked, cx.waker()) {
                             return Poll::Pending;
                         }
                     }
@@ -271,21 +279,22 @@ impl<T> Future for Run<T> {
                 Poll::Pending => return Poll::Pending,
             },
         };
-        this.future = None;
-        if let Scope::Driving(pass) = &this.scope {
-            pass.end();
+        // a destructor of the user's may panic: that is an error like any other
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(this.future.take())));
+        if let Scope::Driving(pass, driver, _) = &this.scope {
+            pass.leave(*driver);
         }
-        Poll::Ready(ended)
+        Poll::Ready(dropped.map_err(Error::panic).and(ended))
     }
 }
 
-/// A driver that is dropped before its end stops its pass and frees what the pass holds.
+/// A pass whose only driver is dropped stops, and frees its futures.
 impl<T> Drop for Run<T> {
     fn drop(&mut self) {
         if self.future.is_some()
-            && let Scope::Driving(pass) = &self.scope
+            && let Scope::Driving(pass, driver, _) = &self.scope
         {
-            pass.cancel();
+            pass.leave(*driver);
         }
     }
 }

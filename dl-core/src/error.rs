@@ -46,7 +46,7 @@ enum Kind {
         "this computation was made from a future, which can run only once; make it with `Do::from_fn` to run it again"
     )]
     RanTwice,
-    #[error("the pass was cancelled: its future was dropped before it ended")]
+    #[error("the pass ended, or its future was dropped, before this value was there")]
     Cancelled,
     #[error(transparent)]
     Other(Boxed),
@@ -172,7 +172,7 @@ impl Error {
         matches!(*self.0.kind, Kind::RanTwice)
     }
 
-    /// The pass was cancelled while this value was awaited.
+    /// The pass ended, or was cancelled, while this value was awaited.
     pub fn is_cancelled(&self) -> bool {
         matches!(*self.0.kind, Kind::Cancelled)
     }

@@ -66,8 +66,10 @@ impl<T: Trainable> Weight<T> {
     /// assert_eq!(w.value(), 2.0);
     /// ```
     pub fn set(&self, value: T) {
-        let _commit = self.variable.lock();
-        self.variable.write(value.into_value());
+        let commit = self.variable.lock();
+        let old = self.variable.write(value.into_value());
+        drop(commit);
+        drop(old);
     }
 
     /// From now on no gradient flows to this weight, and no step changes it.
@@ -128,9 +130,10 @@ impl Variable {
         self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn write(&self, value: Value) {
-        let old = std::mem::replace(&mut *self.value.lock().unwrap_or_else(PoisonError::into_inner), value);
-        drop(old);
+    /// Puts the new value in its place, and hands back the old one: its destructor may be the user's.
+    #[must_use = "the old value is dropped by whoever can afford it"]
+    pub(crate) fn write(&self, value: Value) -> Value {
+        std::mem::replace(&mut *self.value.lock().unwrap_or_else(PoisonError::into_inner), value)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {

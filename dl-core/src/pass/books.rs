@@ -8,6 +8,7 @@
 //! that failed. So the error that is reported does not depend on time.
 
 use super::claim::Seat;
+use super::drivers::Drivers;
 use super::{Mode, Pass, work::Task};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Expression};
@@ -25,7 +26,6 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 pub(crate) struct Books {
     pub(crate) mode: Mode,
-    pub(crate) cancelled: bool,
     seat: Seat,
     entries: Vec<Entry>,
     /// Entries whose nodes are gone, for reuse.
@@ -45,10 +45,13 @@ pub(crate) struct Books {
     queued_nanoseconds: f64,
     /// Tickets that have been handed out and not come back.
     pub(super) tickets: usize,
-    /// The driver, when it has nothing to do.
-    pub(super) idle_driver: Option<Waker>,
-    /// Whether the driver works through the queue itself.
-    pub(super) driver_works: bool,
+    pub(super) drivers: Drivers,
+    /// Dynamic nodes whose futures were dropped when the last driver left.
+    interrupted: Vec<u32>,
+    /// What was discarded under the lock, to be dropped when it is released: user code may run then.
+    pub(super) discarded: Vec<Value>,
+    /// How often the graph was entered from a new root.
+    roots: usize,
     /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
     in_order: bool,
     walk: Vec<(AnyLayer, usize)>,
@@ -126,6 +129,8 @@ struct Tables {
 
 /// Passes run inside passes, but not many deep.
 const TABLES_KEPT: usize = 4;
+/// Fewer entries than this are not worth a sweep.
+const SWEEP_AT_LEAST: usize = 64;
 /// A pass of more nodes than this does not notice the growth, and its tables are better given back.
 const ENTRIES_KEPT: usize = 1 << 16;
 
@@ -144,7 +149,8 @@ impl Tables {
         self.queue.clear();
         self.walk.clear();
         self.finished.clear();
-        if self.entries.capacity() <= ENTRIES_KEPT {
+        let largest = self.entries.capacity().max(self.waiting.capacity()).max(self.queue.capacity());
+        if largest.max(self.walk.capacity()).max(self.finished.capacity()) <= ENTRIES_KEPT {
             // a thread that is ending keeps nothing
             let _ = TABLES.try_with(|kept| {
                 let mut kept = kept.borrow_mut();
@@ -171,13 +177,14 @@ impl Drop for Books {
 
 /// What a task costs is not known; it is worth offering when there are a few.
 const TASK_NANOSECONDS: f64 = 5_000.0;
+/// A second: no guess needs to be longer.
+const LONGEST_NANOSECONDS: f64 = 1e9;
 
 impl Books {
     pub(crate) fn new(mode: Mode) -> Self {
         let tables = Tables::reuse();
         Books {
             mode,
-            cancelled: false,
             seat: Seat::take(),
             entries: tables.entries,
             vacant: Vec::new(),
@@ -191,12 +198,14 @@ impl Books {
             queue: tables.queue,
             queued_nanoseconds: 0.0,
             tickets: 0,
-            idle_driver: None,
-            driver_works: false,
+            drivers: Drivers::default(),
+            interrupted: Vec::new(),
+            discarded: Vec::new(),
+            roots: 0,
             in_order: true,
             walk: tables.walk,
             finished: tables.finished,
-            sweep_at: 4096,
+            sweep_at: SWEEP_AT_LEAST,
         }
     }
 
@@ -204,9 +213,9 @@ impl Books {
         self.entries.len()
     }
 
-    /// Whether operands have smaller numbers than their consumers.
+    /// Whether the numbers of the entries are those of a depth-first walk from the only root, operands before their consumers.
     pub(crate) fn in_order(&self) -> bool {
-        self.in_order
+        self.in_order && self.roots == 1
     }
 
     pub(crate) fn status(&self, index: u32) -> &Status {
@@ -265,6 +274,10 @@ impl Books {
         if let Some(index) = self.find(root) {
             return index;
         }
+        self.roots += 1;
+        if self.entries.len() - self.vacant.len() >= self.sweep_at {
+            self.sweep();
+        }
         let mut walk = std::mem::take(&mut self.walk);
         let base = walk.len();
         let mut last = NONE;
@@ -291,9 +304,6 @@ impl Books {
 
     /// Makes the entry of a node whose operands are all entered.
     fn enter(&mut self, node: AnyLayer) -> u32 {
-        if !self.in_order && self.entries.len() - self.vacant.len() >= self.sweep_at {
-            self.sweep();
-        }
         let (status, trained) = match &node.expression {
             Expression::Constant(value) => (Status::Done(value.clone()), false),
             Expression::Weight(weight) => (Status::Done(weight.variable().read()), !weight.variable().frozen()),
@@ -419,10 +429,10 @@ impl Books {
     }
 
     fn push(&mut self, what: Work, nanoseconds: f64) {
-        if !self.cancelled {
-            self.queued_nanoseconds += nanoseconds;
-            self.queue.push_back(Job { what, nanoseconds });
-        }
+        // a guess that makes no sense must not spoil the sum
+        let nanoseconds = if nanoseconds >= 0.0 { nanoseconds.min(LONGEST_NANOSECONDS) } else { TASK_NANOSECONDS };
+        self.queued_nanoseconds += nanoseconds;
+        self.queue.push_back(Job { what, nanoseconds });
     }
 
     pub(super) fn next_job(&mut self) -> Option<Job> {
@@ -456,14 +466,6 @@ impl Books {
     /// A guess of how long the queue would keep one thread busy.
     pub(super) fn queued_nanoseconds(&self) -> f64 {
         self.queued_nanoseconds
-    }
-
-    /// Stops: what is queued is forgotten, nothing is queued any more, and whoever waits is woken to hear of it.
-    pub(super) fn cancel(&mut self) -> VecDeque<Job> {
-        self.cancelled = true;
-        self.queued_nanoseconds = 0.0;
-        self.woken.extend(self.wakers.drain().flat_map(|(_, wakers)| wakers));
-        std::mem::take(&mut self.queue)
     }
 
     /// A dynamic node turned out to be this layer.
@@ -516,15 +518,22 @@ impl Books {
         }
     }
 
-    /// Takes all tasks away; whoever still asks for their values hears that the pass was cancelled.
-    pub(super) fn abandon_tasks(&mut self) -> Vec<Task> {
-        let mut indices: Vec<u32> = self.tasks.keys().copied().collect();
-        indices.sort_unstable();
-        let tasks = indices.iter().filter_map(|index| self.tasks.remove(index)).collect();
-        for index in indices {
-            self.finish(index, Err(Error::cancelled()));
+    /// Nobody drives the pass any more: takes all futures away, and has everybody woken who waits.
+    pub(super) fn rest(&mut self) -> Vec<Task> {
+        self.woken.extend(self.wakers.drain().flat_map(|(_, wakers)| wakers));
+        let from = self.interrupted.len();
+        self.interrupted.extend(self.tasks.keys());
+        self.interrupted[from..].sort_unstable();
+        self.tasks.drain().map(|(_, task)| task).collect()
+    }
+
+    /// The opposite: what was interrupted begins anew.
+    pub(super) fn resume(&mut self) {
+        for index in std::mem::take(&mut self.interrupted) {
+            if !self.ended(index) {
+                self.queue_task(index);
+            }
         }
-        tasks
     }
 
     /// Writes down how an entry ended, and what follows from that.
@@ -579,14 +588,21 @@ impl Books {
             && entry.node.handles() <= 1 + entry.consumers as usize
             && !matches!(entry.node.expression, Expression::Constant(_) | Expression::Weight(_))
         {
-            entry.status = Status::Freed;
+            self.discard_value(index);
+        }
+    }
+
+    fn discard_value(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        if let Status::Done(value @ Value(Repr::Any(_))) = std::mem::replace(&mut entry.status, Status::Freed) {
+            self.discarded.push(value);
         }
     }
 
     /// Drops the entries whose nodes nobody can reach any more, so that a loop of a million bangs runs in constant memory.
     ///
     /// A node is out of reach when the only handle is ours and no dynamic node turned out to be it. Called each time the number
-    /// of entries has doubled, so it costs a constant per entry.
+    /// of entries has doubled, so it costs a constant per entry; never during a walk, whose nodes have no consumers yet.
     fn sweep(&mut self) {
         let mut suspects: Vec<u32> = (0..self.entries.len() as u32).collect();
         while let Some(index) = suspects.pop() {
@@ -599,7 +615,8 @@ impl Books {
             if reachable || self.wakers.contains_key(&index) {
                 continue;
             }
-            entry.status = Status::Freed;
+            self.discard_value(index);
+            let entry = &mut self.entries[index as usize];
             let node = std::mem::replace(&mut entry.node, AnyLayer::vacant());
             let source = std::mem::replace(&mut entry.source, NONE);
             self.side.remove(&node.address());
@@ -616,8 +633,11 @@ impl Books {
                 }
             }
             self.vacant.push(index);
+            self.in_order = false;
+            // a destructor of the user's may run here; if it panics there is nobody to tell
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(node)));
         }
-        self.sweep_at = (2 * (self.entries.len() - self.vacant.len())).max(4096);
+        self.sweep_at = (2 * (self.entries.len() - self.vacant.len())).max(SWEEP_AT_LEAST);
     }
 }
 

@@ -1,11 +1,12 @@
 //! One pass: a call of `predict`, `train` or `forward`, and everything it evaluates.
 //!
-//! A pass keeps its books in dense tables of its own (`books.rs`), behind its own lock; kernels and user code run outside that
-//! lock (`work.rs`). Whoever drives the pass works through its queue; other threads of the rayon pool are only *offered* a
+//! A pass keeps its books in dense tables of its own (`books.rs`), behind its own lock; kernels and bodies of dynamic nodes run outside
+//! that lock (`work.rs`). Under it run only the estimates of costs and the rules that write down deltas, which compute nothing. Whoever drives the pass works through its queue; other threads of the rayon pool are only *offered* a
 //! share, by tickets, so nobody ever waits for a thread to become free, and a `wait()` inside a worker cannot deadlock.
 
 mod books;
 mod claim;
+mod drivers;
 mod work;
 
 pub(crate) use books::{Books, NONE, Status};
@@ -72,36 +73,36 @@ impl Pass {
     pub(crate) fn poll_value(&self, layer: &AnyLayer, waker: &Waker) -> Poll<Result<Value>> {
         let mut books = self.books();
         let index = books.discover(layer);
-        match books.status(index) {
-            Status::Done(value) => Poll::Ready(Ok(value.clone())),
-            Status::Failed(error) => Poll::Ready(Err(error.clone())),
+        let ended = match books.status(index) {
+            Status::Done(value) => Ok(value.clone()),
+            Status::Failed(error) => Err(error.clone()),
             Status::Freed => unreachable!("a value is freed when nobody holds the layer any more"),
-            Status::Pending if books.cancelled => Poll::Ready(Err(Error::cancelled())),
+            Status::Pending if books.drivers.nobody() => Err(Error::cancelled()),
             Status::Pending => {
                 books.wake_when_done(index, waker);
                 self.offer(books);
-                Poll::Pending
+                return Poll::Pending;
             }
-        }
+        };
+        self.release(books);
+        Poll::Ready(ended)
     }
 
-    /// The driver is through. Tasks that nobody waits for any more are dropped; whoever else still wants a value is served by
-    /// the pool.
-    pub(crate) fn end(&self) {
+    /// A run starts to drive the pass. What was left undone when the last driver left is taken up again.
+    pub(crate) fn arrive(&self) -> u32 {
         let mut books = self.books();
-        books.driver_works = false;
-        let tasks = books.abandon_tasks();
+        books.resume();
+        books.drivers.arrive()
+    }
+
+    /// A driver is through, or was dropped. When it was the last one, the pass rests: futures are dropped, nothing is started any
+    /// more, and whoever still waits for a value is told.
+    pub(crate) fn leave(&self, driver: u32) {
+        let mut books = self.books();
+        books.drivers.leave(driver);
+        let tasks = if books.drivers.nobody() { books.rest() } else { Vec::new() };
         self.release(books);
         drop(tasks);
-    }
-
-    /// The driver was dropped before its end: stop, and free what is held.
-    pub(crate) fn cancel(&self) {
-        let mut books = self.books();
-        let jobs = books.cancel();
-        let tasks = books.abandon_tasks();
-        self.release(books);
-        drop((jobs, tasks));
     }
 }
 
@@ -122,7 +123,7 @@ pub(crate) fn in_pass() -> bool {
     CURRENT.with_borrow(Option::is_some)
 }
 
-fn is_current(pass: &Pass) -> bool {
+pub(crate) fn is_current(pass: &Pass) -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_some_and(|current| std::ptr::eq(&**current, pass)))
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Task {
     future: Option<BoxFuture<Result<Outcome>>>,
     state: State,
     waker: Waker,
+    /// Distinguishes the runs of one node: a pass that rests and goes on begins its futures anew.
+    run: Arc<()>,
 }
 
 enum State {
@@ -37,19 +39,24 @@ const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
 const LINGER_SPINS: usize = 300;
 
 impl Pass {
-    /// Called by the driver before it polls its future: says whether it can work itself.
-    pub(crate) fn drive(&self) {
-        self.books().driver_works = may_work();
+    /// Called by a driver before it polls its future.
+    pub(crate) fn drive(&self, driver: u32) {
+        self.books().drivers.polled(driver, may_work());
     }
 
-    /// Called by the driver when its own future cannot go on. Says whether that is worth another try now; if not, the driver's
+    /// Called by a driver when its own future cannot go on. Says whether that is worth another try now; if not, the driver's
     /// waker will be called.
     ///
-    /// A driver that runs inside another pass does not work itself: it asks the workers of that pass to help, so that several
-    /// such drivers, joined there, advance in parallel.
-    pub(crate) fn advance(self: &Arc<Self>, waker: &Waker) -> bool {
+    /// A driver that runs inside another pass first asks the workers of that pass to help, so that several such drivers, joined
+    /// there, advance in parallel. It has itself woken, and does the work that is left then.
+    pub(crate) fn advance(self: &Arc<Self>, driver: u32, asked: &mut bool, waker: &Waker) -> bool {
         let mut books = self.books();
-        if books.driver_works && books.jobs() == 0 && books.tickets > 0 {
+        if !books.drivers.works(driver) {
+            self.share(&mut books, false);
+            self.release(books);
+            return false;
+        }
+        if books.jobs() == 0 && books.tickets > 0 {
             let read = self.news.load(Ordering::Acquire);
             self.release(books);
             linger(&self.news, read);
@@ -58,38 +65,45 @@ impl Pass {
             }
             books = self.books();
         }
-        if books.driver_works {
-            match (books.jobs(), super::current()) {
-                (0, _) => books.idle_driver = Some(waker.clone()),
-                (_, None) => {
-                    let books = self.work(books);
-                    self.release(books);
-                    return true;
-                }
-                (_, Some(around)) => {
-                    let nanoseconds = books.queued_nanoseconds();
-                    books.idle_driver = Some(waker.clone());
-                    self.release(books);
-                    around.ask_for_help(self.clone(), nanoseconds);
-                    return false;
-                }
+        if books.jobs() == 0 {
+            *asked = false;
+            books.drivers.idle(driver, waker);
+            self.release(books);
+            return false;
+        }
+        match super::current() {
+            Some(around) if !*asked && rayon::current_num_threads() > 1 => {
+                *asked = true;
+                let nanoseconds = books.queued_nanoseconds();
+                self.release(books);
+                around.ask_for_help(self.clone(), nanoseconds);
+                waker.wake_by_ref();
+                false
+            }
+            _ => {
+                *asked = false;
+                let books = self.work(books);
+                self.release(books);
+                true
             }
         }
-        self.offer(books);
-        false
     }
 
     fn ask_for_help(&self, with: Arc<Pass>, nanoseconds: f64) {
         let mut books = self.books();
         books.queue_help(with, nanoseconds);
-        self.offer(books);
+        self.share(&mut books, false);
+        self.release(books);
     }
 
-    /// Works until the queue is empty.
+    /// Works until the queue is empty, or nobody drives the pass any more.
     fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
         let mut batch = Vec::new();
         loop {
             self.share(&mut books, true);
+            if books.drivers.nobody() {
+                return books;
+            }
             match books.next_job() {
                 Some(Job { what: Work::Kernel(kernel), nanoseconds }) => {
                     batch.push(kernel);
@@ -119,9 +133,9 @@ impl Pass {
         let Expression::Dynamic(recipe) = &node.expression else { unreachable!("tasks belong to dynamic nodes") };
         let task = books.tasks.entry(index).or_insert_with(|| {
             let waker = Waker::from(Arc::new(TaskWaker { pass: self.me.clone(), index }));
-            Task { future: None, state: State::Running, waker }
+            Task { future: None, state: State::Running, waker, run: Arc::new(()) }
         });
-        let (started, waker) = (task.future.take(), task.waker.clone());
+        let (started, waker, run) = (task.future.take(), task.waker.clone(), task.run.clone());
         task.state = State::Running;
         self.release(books);
 
@@ -145,9 +159,9 @@ impl Pass {
         };
 
         let mut books = self.books();
-        match step {
-            Poll::Pending if books.tasks.contains_key(&index) => {
-                let task = books.tasks.get_mut(&index).expect("the task is there");
+        let task = books.tasks.get_mut(&index).filter(|task| Arc::ptr_eq(&task.run, &run));
+        match (step, task) {
+            (Poll::Pending, Some(task)) => {
                 task.future = future;
                 if matches!(task.state, State::RunningAndWoken) {
                     task.state = State::Queued;
@@ -156,16 +170,15 @@ impl Pass {
                     task.state = State::Parked;
                 }
             }
-            Poll::Pending => {
-                // the pass was cancelled meanwhile
-                drop(books);
-                drop(future);
+            (_, None) => {
+                // the pass has come to rest meanwhile, and has forgotten this run
+                self.release(books);
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
                 books = self.books();
             }
-            Poll::Ready(result) => {
-                let expected = books.tasks.remove(&index).is_some();
+            (Poll::Ready(result), Some(_)) => {
+                books.tasks.remove(&index);
                 match result {
-                    _ if !expected => {}
                     Ok(Outcome::Layer(layer)) => books.follow(index, &layer),
                     Ok(Outcome::Tape(value, backward)) => books.finish_tape(index, value, backward),
                     Err(error) => books.finish(index, Err(error)),
@@ -198,13 +211,15 @@ impl Pass {
         self.release(books);
     }
 
-    /// Releases the lock, then wakes those who wait for what was done under it.
+    /// Releases the lock, then drops what was discarded under it and wakes those who wait for what was done.
     pub(super) fn release(&self, mut books: MutexGuard<'_, Books>) {
-        if books.woken.is_empty() {
+        if books.woken.is_empty() && books.discarded.is_empty() {
             return;
         }
-        let woken = std::mem::take(&mut books.woken);
+        let (woken, discarded) = (std::mem::take(&mut books.woken), std::mem::take(&mut books.discarded));
         drop(books);
+        // a destructor of the user's that panics has nobody to tell
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(discarded)));
         self.news.fetch_add(1, Ordering::Release);
         for waker in woken {
             waker.wake();
@@ -216,6 +231,9 @@ impl Pass {
     ///
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
     fn share(&self, books: &mut Books, working: bool) {
+        if books.drivers.nobody() {
+            return;
+        }
         let mut spare = books.jobs().saturating_sub(usize::from(working));
         if spare > 0 {
             self.news.fetch_add(1, Ordering::Release);
@@ -223,19 +241,23 @@ impl Pass {
         let worth_while = books.queued_nanoseconds() >= WORTH_OFFERING_NANOSECONDS;
         if spare > 0
             && (worth_while || !working)
-            && let Some(driver) = books.idle_driver.take()
+            && let Some(driver) = books.drivers.take_idle()
         {
             books.woken.push(driver);
             spare -= 1;
         }
-        let limit = if books.driver_works { rayon::current_num_threads() - 1 } else { rayon::current_num_threads() };
+        let driver_works = books.drivers.any_works();
+        let limit = if driver_works { rayon::current_num_threads() - 1 } else { rayon::current_num_threads() };
         while books.tickets < limit && spare > books.tickets {
-            if !worth_while && (books.driver_works || books.tickets > 0) {
+            if !worth_while && (driver_works || books.tickets > 0) {
                 return;
             }
             books.tickets += 1;
             let (pass, news) = (self.me.clone(), self.news.clone());
-            rayon::spawn(move || use_ticket(&pass, &news));
+            rayon::spawn(move || {
+                // nothing may unwind into the pool
+                let _ = catch_unwind(AssertUnwindSafe(|| use_ticket(&pass, &news)));
+            });
         }
     }
 }
@@ -272,9 +294,12 @@ fn linger(news: &AtomicUsize, read: usize) {
 /// Runs a kernel: whatever goes wrong in it is an error that points to where the user wrote the operation.
 fn run(Kernel { node, operands, .. }: Kernel) -> Result<Value> {
     let Expression::Primitive(op, _) = &node.expression else { unreachable!("kernels belong to operations") };
-    catch_unwind(AssertUnwindSafe(|| op.value(&operands)))
-        .unwrap_or_else(|payload| Err(Error::panic(payload)))
-        .map_err(|error| error.at(op.name(), node.place))
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let result = op.value(&operands).map_err(|error| error.at(op.name(), node.place));
+        drop(operands);
+        result
+    }));
+    result.unwrap_or_else(|payload| Err(Error::panic(payload).at("operation", node.place)))
 }
 
 struct TaskWaker {

@@ -1,0 +1,63 @@
+//! Who drives a pass: the runs that wait for its values, usually one.
+//!
+//! A pass without drivers rests: nothing is started in it any more. It goes on when a new driver arrives, for instance a backward
+//! on a tape that holds the pass.
+
+use std::task::Waker;
+
+#[derive(Default)]
+pub(super) struct Drivers {
+    present: Vec<Driver>,
+    arrived: u32,
+}
+
+struct Driver {
+    number: u32,
+    /// Whether it works through the queue itself.
+    works: bool,
+    /// Set while it has nothing to do.
+    idle: Option<Waker>,
+}
+
+impl Drivers {
+    pub(super) fn arrive(&mut self) -> u32 {
+        self.arrived += 1;
+        self.present.push(Driver { number: self.arrived, works: false, idle: None });
+        self.arrived
+    }
+
+    pub(super) fn leave(&mut self, number: u32) {
+        self.present.retain(|driver| driver.number != number);
+    }
+
+    pub(super) fn nobody(&self) -> bool {
+        self.present.is_empty()
+    }
+
+    /// This driver is polled, by a thread that may work or not; what it was before no longer counts.
+    pub(super) fn polled(&mut self, number: u32, works: bool) {
+        if let Some(driver) = self.present.iter_mut().find(|driver| driver.number == number) {
+            driver.works = works;
+            driver.idle = None;
+        }
+    }
+
+    pub(super) fn works(&self, number: u32) -> bool {
+        self.present.iter().any(|driver| driver.number == number && driver.works)
+    }
+
+    pub(super) fn any_works(&self) -> bool {
+        self.present.iter().any(|driver| driver.works)
+    }
+
+    pub(super) fn idle(&mut self, number: u32, waker: &Waker) {
+        if let Some(driver) = self.present.iter_mut().find(|driver| driver.number == number) {
+            driver.idle = Some(waker.clone());
+        }
+    }
+
+    /// One of those that have nothing to do.
+    pub(super) fn take_idle(&mut self) -> Option<Waker> {
+        self.present.iter_mut().find_map(|driver| driver.idle.take())
+    }
+}
