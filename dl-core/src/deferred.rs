@@ -24,6 +24,10 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// It is a recipe: nothing happens until it is run, by [`wait`](Do::wait) or by `.await`, and every run is a fresh one.
 /// Whatever layers a run evaluates belong to the pass that it runs in, or else to a pass of its own.
+///
+/// Computations nest on the stack: a chain of a few thousand [`map`](Do::map) or [`flat_map`](Do::flat_map), or as many
+/// `predict().await` inside one another, is fine; for longer ones write a loop in [`from_fn`](Do::from_fn), or chain layers, which
+/// take no stack.
 #[must_use = "nothing is computed until it is run: write `.wait()?`, or `.await?` inside async code"]
 pub struct Do<T> {
     recipe: Arc<dyn Fn() -> Run<T> + Send + Sync>,

@@ -45,7 +45,8 @@ pub trait Differentiable {
 
     /// The forward pass: a computation of the value together with its backward.
     ///
-    /// Nothing is computed before it is awaited. In a running pass it is part of that pass, otherwise it is a pass of its own.
+    /// Nothing is computed before it is awaited. In a running pass it is part of that pass, otherwise it is a pass of its own. A tape
+    /// that was made in a `predict` has no backward: that pass keeps no values for it.
     fn forward(&self) -> Do<Tape<Self::Data, Self::Delta>>;
 
     /// This, as a layer.

@@ -24,6 +24,9 @@ use crate::weight::Weight;
 impl<T: Data> Layer<T> {
     /// The derivative of this layer (of the sum of its elements) with respect to a weight, as a layer.
     ///
+    /// In a `predict`, whose pass keeps no values to look back at, the gradient is computed in a pass of its own: what it shares
+    /// with the rest is then evaluated in both.
+    ///
     /// It can be predicted, trained on, and differentiated again. It is zero when this layer does not depend on the weight, or
     /// the weight is frozen.
     #[track_caller]

@@ -62,6 +62,8 @@ pub trait Optimizer: Send + Sync {
 
     /// Changes the numbers of one weight, or of a part of it.
     ///
+    /// It runs while the weights of the step are locked: it must not train or [`set`](crate::Weight::set) them.
+    ///
     /// # Errors
     /// Any error refuses the whole training step: no weight and no state changes.
     fn step(&self, chunk: Chunk<'_>) -> Result<()>;

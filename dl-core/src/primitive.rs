@@ -52,7 +52,8 @@ pub trait Primitive: Send + Sync + Sized + 'static {
 
     /// The deltas of the operands, as lazy layers; `None` where no gradient flows.
     ///
-    /// A delta that nobody trains on is never computed.
+    /// A delta that nobody trains on is never computed. A rule writes layers and computes nothing: it runs while the books of the
+    /// pass are locked, so it must not call `backward` on a tape of that pass.
     fn pullback(&self, at: &At<'_, Self>) -> <Self::Operands as sealed::Operands>::Deltas;
 
     /// A rough estimate of the time that [`value`](Primitive::value) takes, in nanoseconds. Work that is dear enough is

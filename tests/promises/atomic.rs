@@ -158,3 +158,81 @@ fn one_step_for_a_weight_used_many_times() {
     y.train(&Sgd::new(1.0)).wait().unwrap();
     assert_eq!(w.value(), -1.0);
 }
+
+/// Two steps of one tape at once: when one ends, the other goes on.
+#[test]
+fn two_steps_of_one_tape() {
+    let (v, w) = (Weight::new(1.0), Weight::new(1.0));
+    let tape = (&v * &w).forward().wait().unwrap();
+    let delta = |milliseconds| {
+        dl::Do::from_fn(move || async move {
+            std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+            Ok(1.0)
+        })
+    };
+    let (slow, fast) = (tape.backward(delta(60)), tape.backward(delta(1)));
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| slow.step(&Sgd::new(0.1)).wait());
+        fast.step(&Sgd::new(0.1)).wait().unwrap();
+        slow.join().unwrap().unwrap();
+    });
+    assert_eq!((v.value(), w.value()), (0.8, 0.8));
+}
+
+/// A step inside the body of a dynamic layer, in the pass that is running.
+#[test]
+fn a_step_inside_a_pass() {
+    let w = Weight::new(1.0_f64);
+    let held = w.clone();
+    let y = Layer::dynamic(move || {
+        let w = held.clone();
+        async move {
+            let tape = (&w * 2.0).forward().await?;
+            tape.backward(dl::Do::now(1.0)).step(&Sgd::new(0.1)).await?;
+            Ok(w.layer())
+        }
+    });
+    y.train(&Sgd::new(0.1)).wait().unwrap();
+    assert!((w.value() - 0.7).abs() < 1e-12);
+}
+
+/// User code that panics in unlikely places, on the driver's thread and on a worker.
+#[test]
+fn a_panic_in_a_name_or_a_destructor() {
+    struct Nameless;
+
+    impl dl::Primitive for Nameless {
+        type Operands = (Layer<f64>,);
+        type Output = f64;
+        fn name(&self) -> &'static str {
+            panic!("no name")
+        }
+        fn value(&self, _: (&f64,)) -> Result<f64> {
+            Err(Error::invalid("no value"))
+        }
+        fn pullback(&self, _: &dl::At<'_, Self>) -> (Option<Layer<f64>>,) {
+            (None,)
+        }
+        fn cost(&self, _: (&f64,)) -> f64 {
+            panic!("no cost")
+        }
+    }
+
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(std::thread::panicking(), "a destructor panics");
+        }
+    }
+
+    let weights = weights();
+    assert!(refused(&weights, Layer::apply(Nameless, (product(&weights),))).is_panic());
+    let awaited = Layer::apply(Nameless, (Layer::constant(1.0),)).predict().run();
+    assert!(futures::executor::block_on(awaited).unwrap_err().is_panic());
+    let y = Layer::<f64>::dynamic(|| async {
+        let _bomb = Bomb;
+        Ok(Layer::constant(1.0))
+    });
+    assert!(refused(&weights, y * product(&weights)).is_panic());
+}

@@ -166,3 +166,37 @@ fn an_extract_that_outlives_its_driver_is_served_or_told() {
         }
     }
 }
+
+/// A run that was begun on a worker is moved to an executor whose threads do no work for it.
+#[test]
+fn a_run_that_moves() {
+    use futures::FutureExt;
+    let value = watched(|| {
+        let (send, receive) = futures::channel::oneshot::channel::<f64>();
+        let question = Layer::from(dl::Do::from_future(async move { receive.await.map_err(dl::Error::other) }));
+        let mut run = (dear_net(&Weight::new(1.0)) + Custom(Ok).of(&question)).predict().run();
+        on_threads(1, || assert!((&mut run).now_or_never().is_none()));
+        let elsewhere = std::thread::spawn(move || futures::executor::block_on(run));
+        std::thread::sleep(std::time::Duration::from_millis(20)); // lets it park
+        send.send(2.0).unwrap();
+        elsewhere.join().unwrap()
+    });
+    assert_eq!(value.unwrap(), 7.0);
+}
+
+#[test]
+fn another_executor_inside_a_dynamic_layer() {
+    for threads in [1, 2] {
+        let value = watched(move || {
+            on_threads(threads, || {
+                let inner = dear_net(&Weight::new(1.0));
+                let outer = Layer::dynamic(move || {
+                    let inner = inner.clone();
+                    async move { Ok(Layer::constant(futures::executor::block_on(inner.predict().run())?)) }
+                });
+                outer.predict().wait()
+            })
+        });
+        assert_eq!(value.unwrap(), 5.0);
+    }
+}

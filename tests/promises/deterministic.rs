@@ -42,3 +42,35 @@ fn the_number_of_threads_does_not_matter() {
         }
     }
 }
+
+/// Two joined bangs are answered in either order: the sum of deltas that meets below them does not care.
+#[test]
+fn nor_does_the_order_in_which_bangs_are_answered() {
+    use dl::Do;
+    let trained = |delays: [u64; 2]| {
+        let w = Weight::new(0.0_f64);
+        let x = &w * 1.0;
+        let forward = Do::from_fn(move || {
+            let slow = delays.map(|delay| {
+                super::support::Custom(move |x| {
+                    std::thread::sleep(std::time::Duration::from_millis(delay));
+                    Ok(x)
+                })
+                .of(&Layer::constant(0.0))
+            });
+            let (u, v, q) = (&x * 0.1, &x * 0.2, &x * 0.3);
+            async move {
+                let [first, second] = slow;
+                let (left, right) = futures::join!(async { first.extract().await.and(u.extract().await) }, async {
+                    second.extract().await.and(q.extract().await)
+                });
+                left.and(right)?;
+                (u + v + q).forward().await
+            }
+        });
+        let tape = on_threads(2, || forward.wait()).unwrap();
+        tape.backward(Do::now(1.0)).step(&Sgd::new(1.0)).wait().unwrap();
+        w.value().to_bits()
+    };
+    assert_eq!(trained([1, 30]), trained([30, 1]));
+}

@@ -195,3 +195,86 @@ fn a_backward_inside_predict_says_why_it_cannot_be() {
     assert!(error.is_invalid() && error.to_string().contains("a backward inside `predict`"), "{error}");
     assert_eq!(w.value(), 2.0);
 }
+
+/// Bangs in a loop leave nothing behind, in a computation as in a dynamic layer; what is kept for later is still right after many
+/// others have been swept away.
+#[test]
+fn a_long_loop_holds_what_it_uses() {
+    let ledger = Arc::<Ledger>::default();
+    let (kept, loop_ledger) = (chain(3, &ledger), ledger.clone());
+    let run = move || {
+        let (kept, ledger) = (kept.clone(), loop_ledger.clone());
+        async move {
+            let mut retained = Vec::new();
+            for i in 0..5000 {
+                let y = Layer::apply(Next, (kept.clone(),));
+                assert_eq!(y.extract().await?.0, 4.0);
+                if i % 1000 == 0 {
+                    retained.push(y);
+                }
+                let most = ledger.alive.load(SeqCst);
+                assert!(most < 200, "{most} values at step {i}");
+            }
+            for y in &retained {
+                assert_eq!(Layer::apply(Next, (y.clone(),)).extract().await?.0, 5.0);
+            }
+            Ok(1.0)
+        }
+    };
+    let dynamic = {
+        let run = run.clone();
+        Layer::dynamic(move || {
+            let run = run();
+            async move { run.await.map(Layer::constant) }
+        })
+    };
+    assert_eq!(dl::Do::from_fn(run).wait().unwrap(), 1.0);
+    assert_eq!(dynamic.train(&dl::Sgd::new(0.1)).wait().unwrap(), 1.0);
+    drop(dynamic);
+    assert_eq!(ledger.alive.load(SeqCst), 0);
+}
+
+#[test]
+fn a_tape_outlives_a_step_that_was_dropped() {
+    let w = dl::Weight::new(1.0);
+    let tape = super::support::Custom(Ok).of(&(&w * 2.0)).forward().wait().unwrap();
+    let step = || {
+        let delta = dl::Do::from_fn(|| async {
+            std::future::pending::<()>().await;
+            Ok(1.0)
+        });
+        tape.backward(delta).step(&dl::Sgd::new(0.1)).run()
+    };
+    let mut pending = step();
+    assert!((&mut pending).now_or_never().is_none());
+    drop(pending);
+    tape.backward(dl::Do::now(1.0)).step(&dl::Sgd::new(0.1)).wait().unwrap();
+    assert_eq!(w.value(), 0.8);
+}
+
+#[test]
+fn nothing_starts_after_a_pass_has_failed() {
+    let ran = Arc::<AtomicUsize>::default();
+    let count = ran.clone();
+    let y = Layer::<f64>::dynamic(move || {
+        let many: Layer<f64> = (0..40)
+            .map(|i| {
+                let count = count.clone();
+                super::support::Custom(move |x| {
+                    count.fetch_add(1, SeqCst);
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                    Ok(x)
+                })
+                .of(&Layer::constant(f64::from(i)))
+            })
+            .sum();
+        async move {
+            let _ = futures::poll!(&mut many.extract());
+            Err(dl::Error::invalid("stop"))
+        }
+    });
+    assert!(on_threads(2, || y.predict().wait()).is_err());
+    let at_the_end = ran.load(SeqCst);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(ran.load(SeqCst) <= at_the_end + 4, "what had started ends, nothing else starts");
+}
