@@ -169,7 +169,8 @@ fn lazy(function: Function, parameters: Vec<Parameter>, returned: &Returned, kra
         let index = Index { index: u32::try_from(keep.len()).unwrap_or(u32::MAX), span: site };
         let (kept, lent) = kept_and_lent(parameter, &argument, &quote_spanned!(site=> #kept.#index), krate);
         keep.push(kept);
-        lend.push(lent);
+        let attrs = &parameter.attrs;
+        lend.push(quote!(#(#attrs)* #lent));
     }
     let bang = module(krate, site);
     let named = module(krate, sig.ident.span());
@@ -247,7 +248,7 @@ fn kept_and_lent(
     place: &TokenStream,
     krate: &Path,
 ) -> (TokenStream, TokenStream) {
-    let Parameter { pat, ty, form } = parameter;
+    let Parameter { pat, ty, form, .. } = parameter;
     let span = ty.span();
     let bang = module(krate, span);
     let opaque = mentions_impl(ty);

@@ -32,7 +32,9 @@ impl Parse for Function {
         }
         let content;
         let brace_token: token::Brace = braced!(content in input);
-        attrs.extend(content.call(Attribute::parse_inner)?);
+        // `#![…]` in the body says the same as `#[…]` before the function.
+        let inner = content.call(Attribute::parse_inner)?;
+        attrs.extend(inner.into_iter().map(|attribute| Attribute { style: syn::AttrStyle::Outer, ..attribute }));
         let stmts = content.call(Block::parse_within)?;
         Ok(Function { attrs, vis, defaultness, sig, block: Block { brace_token, stmts } })
     }
@@ -86,6 +88,7 @@ fn is_differentiable(bound: &TypeParamBound) -> bool {
 
 /// A parameter, and how a lazy body keeps it.
 pub(crate) struct Parameter {
+    pub(crate) attrs: Vec<Attribute>,
     pub(crate) pat: Pat,
     pub(crate) ty: Type,
     pub(crate) form: Form,
@@ -108,6 +111,7 @@ pub(crate) fn parameters(sig: &Signature) -> Vec<Parameter> {
         .iter()
         .map(|input| match input {
             FnArg::Receiver(receiver) => Parameter {
+                attrs: Vec::new(),
                 pat: Pat::Ident(syn::PatIdent {
                     attrs: Vec::new(),
                     by_ref: None,
@@ -118,7 +122,7 @@ pub(crate) fn parameters(sig: &Signature) -> Vec<Parameter> {
                 ty: (*receiver.ty).clone(),
                 form: Form::Receiver { reference: receiver.reference.is_some() },
             },
-            FnArg::Typed(PatType { pat, ty, .. }) => {
+            FnArg::Typed(PatType { attrs, pat, ty, .. }) => {
                 let form = if expression(ty, sig) {
                     Form::Expression
                 } else {
@@ -131,7 +135,7 @@ pub(crate) fn parameters(sig: &Signature) -> Vec<Parameter> {
                         _ => Form::Value,
                     }
                 };
-                Parameter { pat: (**pat).clone(), ty: (**ty).clone(), form }
+                Parameter { attrs: attrs.clone(), pat: (**pat).clone(), ty: (**ty).clone(), form }
             }
         })
         .collect()

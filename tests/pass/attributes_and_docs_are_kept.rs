@@ -1,0 +1,37 @@
+#![deny(warnings)]
+
+use dl::prelude::*;
+
+fn value(layer: &Layer<f64>) -> f64 {
+    layer.predict().wait().unwrap()
+}
+
+/// Doubles.
+///
+/// Or not.
+#[differentiable]
+#[must_use = "it is needed"]
+#[allow(clippy::needless_pass_by_value, reason = "it is the subject")]
+#[inline]
+pub fn doubled(#[allow(unused_variables, reason = "it is the subject")] spare: u8, x: Layer<f64>) -> Layer<f64> {
+    #![allow(unused_mut, reason = "it is the subject")]
+    let mut v = !x;
+    #[cfg(any())]
+    let v = missing;
+    #[allow(clippy::let_and_return, reason = "it is the subject")]
+    let y = x * v;
+    y
+}
+
+#[differentiable]
+#[deprecated = "for a test"]
+fn old(x: Layer<f64>) -> Layer<f64> {
+    x
+}
+
+fn main() {
+    assert_eq!(value(&doubled(0, Layer::constant(3.0))), 9.0);
+    #[allow(deprecated, reason = "it is the subject")]
+    let same = old(Layer::constant(1.0));
+    assert_eq!(value(&same), 1.0);
+}

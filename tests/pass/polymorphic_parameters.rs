@@ -1,0 +1,38 @@
+#![deny(warnings)]
+
+use dl::prelude::*;
+
+fn value(layer: &Layer<f64>) -> f64 {
+    layer.predict().wait().unwrap()
+}
+
+#[differentiable]
+fn product<A, B>(a: A, b: &B, scale: impl Into<f64> + Clone + Send + Sync + 'static) -> Layer<f64>
+where
+    A: Differentiable<Data = f64, Delta = f64>,
+    B: Differentiable<Data = f64, Delta = f64> + ?Sized,
+{
+    let scale: f64 = scale.into();
+    if !a > !b { a * b * scale } else { a + b }
+}
+
+struct Own(Weight<f64>);
+
+impl Differentiable for Own {
+    type Data = f64;
+    type Delta = f64;
+
+    fn layer(&self) -> Layer<f64> {
+        self.0.layer()
+    }
+
+    fn forward(&self) -> Do<Tape<f64, f64>> {
+        self.0.forward()
+    }
+}
+
+fn main() {
+    let own = Own(Weight::new(3.0));
+    assert_eq!(value(&product(&own, &2.0, 1.0_f32)), 6.0);
+    assert_eq!(value(&product(1.0, &Layer::constant(2.0), 1_i32)), 3.0);
+}
