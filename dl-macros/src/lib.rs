@@ -13,7 +13,10 @@
 //!    expressions by their place in the tree (`node`) and changes nothing.
 //! 3. **Expand.** `operands`, `bangs` and `body` rewrite the function as the plan says. Each rule shows its input and output.
 //!
-//! Errors are collected in `diagnostics`, all of a function at once; after an error the item still exists.
+//! `whole` does this for each function of an `impl` block, a trait or a module; `direct` for a block inside an ordinary function;
+//! `layers` derives what a struct needs to be returned. `negations` explains a `!` that extracts nothing.
+//!
+//! Errors are collected in `diagnostics`, all of a function at once; after an error the item still exists (`half_typed`).
 
 mod arguments;
 mod bangs;
@@ -71,6 +74,33 @@ use proc_macro::TokenStream;
 ///
 /// Every other function is *plain*: `!` and `?` have their usual meaning.
 ///
+/// # What runs in parallel
+///
+/// The members of one bang run together: `!(x, y)`, `![x, y]`, `!xs` of a `Vec`. So do several bangs, when nobody could tell except
+/// by the time it takes: the building of a later operand is pulled forward to the place of the first bang, and what stands before
+/// that stays put. Operands are always built in the written order, and of several errors the leftmost is reported.
+///
+/// | | |
+/// |---|---|
+/// | `!x + !y`, `if !x > !y`, `f(!x, 3, !y)`, `match (!x, !y)` | together |
+/// | `let a = !x; let k = 2.0; let b = !y;` | together |
+/// | `c && !x > !y`, an arm, a guard, a branch, the body of a loop | together, when it gets there |
+/// | `while !x < !y` | together, in each round anew |
+/// | `println!("{} {}", !x, !y)`, and other macros of the standard library | together |
+/// | `let a = !x; let b = !(y * a);` | one after the other: the second needs the first |
+/// | `let a = !x; let k = g(); let b = !y;` | one after the other: a call, a method, an unlisted macro, an index, `?` or an assignment may have effects |
+/// | `let a = !x; let b = !z.next();` after a mention of `z` | one after the other: `next` may change what was read |
+/// | `!x && !y` | one after the other: the second may not be needed |
+/// | `!f(!x)` | one after the other; `f(…)` can be only the first of its group |
+/// | `v[!i] += !x` | one after the other: which side comes first depends on the types |
+///
+/// Each line is a file in `snapshots/`, with what it becomes.
+///
+/// # Whole blocks
+///
+/// On an `impl` block, a trait or a module, the attribute stands for one on each function in it. Functions that are `const`, `async`
+/// or `extern`, and those with a `#[differentiable]` of their own, are left as they are.
+///
 /// # Operators
 ///
 /// In every annotated function, the operands of `+ - * / %` and of the unary `-` are not moved when they are used later: they are
@@ -79,11 +109,12 @@ use proc_macro::TokenStream;
 /// # Options
 ///
 /// - `crate = path`: where the crate `dl` is found, if not at `::dl`.
-/// - `lazy`: the return type is a layer under another name.
+/// - `lazy`: the return type is a layer under another name, or a struct with `#[derive(Layers)]`.
 ///
 /// # What it does not do
 ///
-/// Closures, `async` blocks and items nested in the function keep Rust's `!` and `?`.
+/// Closures, `async` blocks and items nested in the function keep Rust's `!` and `?`. Inside a macro that is not of the standard
+/// library, a bang is an error: take the value before.
 #[proc_macro_attribute]
 pub fn differentiable(options: TokenStream, item: TokenStream) -> TokenStream {
     body::differentiable(options.into(), item.into()).into()

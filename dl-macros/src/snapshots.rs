@@ -81,6 +81,12 @@ rules! {
     joined_not_when_it_depends: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let a = !x; let b = !(y * a); x * b }";
     joined_in_a_right_side: "fn f(x: Layer<f32>, y: Layer<f32>, c: bool) -> Layer<f32> { if c && !x > !y { x } else { y } }";
     joined_in_an_arm: "fn f(x: Layer<f32>, y: Layer<f32>, n: u8) -> Layer<f32> { match n { 0 if !x < !y => g(!x + !y), _ => y } }";
+    joined_not_with_a_compound_assignment: "fn f(mut v: Vec<f32>, x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { v[!x as usize] += !y; x * v[0] }";
+    joined_not_when_it_may_change: "fn f(x: Layer<f32>, mut z: Chain) -> Layer<f32> { let a = !x + z.first; let b = !z.next(); x * a * b }";
+    joined_not_on_the_right_of_and: "fn f(x: Do<bool>, y: Do<bool>, z: Layer<f32>) -> Layer<f32> { if !x && !y { z } else { z * 2.0 } }";
+    joined_with_what_is_inert_between: "fn f(x: Layer<f32>, y: Layer<f32>, p: Point) -> Layer<f32> { let a = !x; let k = 2.0; let r = (&p.x, [k, p.y as f32]); let b = !y; x * (a + b + k + *r.0) }";
+    let_else: "fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> { let Some(a) = !x else { return y * !y; }; y * a }";
+    labelled_breaks: "fn f(x: Layer<f32>) -> Layer<f32> { let y = 'found: loop { for i in 0..3 { if !x > 1.0 { break 'found 2.0 * x * i as f32; } continue; } }; y + x }";
     while_condition: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let mut z = x; while !z < !y { z = z * 2.0; } z }";
     while_let: "fn f(x: &Chain) -> Layer<f32> { let mut z = x.clone(); while let Some(next) = !z.next() { z = next; } z.value() }";
     if_let_chain: "fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> { if let Some(a) = !x && a > !y { y * a } else { y } }";

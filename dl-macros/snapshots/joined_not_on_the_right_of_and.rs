@@ -1,0 +1,42 @@
+// fn f(x: Do<bool>, y: Do<bool>, z: Layer<f32>) -> Layer<f32> {
+//     if !x && !y { z } else { z * 2.0 }
+// }
+fn f(x: Do<bool>, y: Do<bool>, z: Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((
+        ::dl::bang::keep_value(x),
+        ::dl::bang::keep_value(y),
+        ::dl::bang::keep_value(z),
+    ));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: Do<bool> = kept.0.take();
+            let y: Do<bool> = kept.1.take();
+            let z: Layer<f32> = kept.2.take();
+            let tail: Layer<f32> = {
+                if {
+                    let start = ::dl::bang::place(&x).start();
+                    let value = start.await?;
+                    value
+                }
+                    && {
+                        let start = ::dl::bang::place(&y).start();
+                        let value = start.await?;
+                        value
+                    }
+                {
+                    z
+                } else {
+                    z * 2.0
+                }
+            };
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
+        }
+    })
+}
+

@@ -1,0 +1,41 @@
+// fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> {
+//     let Some(a) = !x else {
+//         return y * !y;
+//     };
+//     y * a
+// }
+fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> {
+    let kept = ::dl::bang::keep((::dl::bang::keep_value(x), ::dl::bang::keep_value(y)));
+    ::dl::bang::lazy::<
+        Layer<f32>,
+        _,
+        _,
+    >(move || {
+        let kept = ::core::clone::Clone::clone(&kept);
+        async move {
+            let x: Do<Option<f32>> = kept.0.take();
+            let y: Layer<f32> = kept.1.take();
+            let tail: Layer<f32> = {
+                let Some(a) = ({
+                    let start = ::dl::bang::place(&x).start();
+                    let value = start.await?;
+                    value
+                }) else {
+                    {
+                        let returned: Layer<f32> = ::dl::bang::operand(&y).duplicate()
+                            * {
+                                let start = ::dl::bang::place(&y).start();
+                                let value = start.await?;
+                                value
+                            };
+                        return ::core::result::Result::Ok(returned);
+                    };
+                };
+                y * a
+            };
+            #[allow(unreachable_code)]
+            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
+        }
+    })
+}
+
