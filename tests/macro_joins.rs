@@ -226,4 +226,58 @@ in_order! {
         let sum = !log.run("a") + !log.run(if !log.run("b") > 0.0 { "c" } else { "d" });
         sum
     } => "build a, run a, build b, run b, build c, run c"
+
+    never_across_an_index |log| {
+        let v = [log.note("index")];
+        let a = !log.run("a") + v[log.note("place") as usize - 1];
+        a + !log.run("b")
+    } => "index, build a, run a, place, build b, run b"
+
+    never_across_an_unlisted_macro |log| {
+        macro_rules! noted {
+            ($log:expr) => {
+                $log.note("macro")
+            };
+        }
+        let a = !log.run("a") + noted!(log);
+        a + !log.run("b")
+    } => "build a, run a, macro, build b, run b"
+
+    never_when_it_may_change_what_was_read |log| {
+        let mut names = ["a", "b"].into_iter();
+        let a = !log.run("first") + names.len() as f64;
+        let b = !log.run(names.next().unwrap());
+        a + b
+    } => "build first, run first, build a, run a"
+
+    never_into_or_out_of_a_loop |log| {
+        let mut sum = !log.run("before");
+        for name in ["a", "b"] {
+            sum += !log.run(name);
+        }
+        sum + !log.run("after")
+    } => "build before, run before, build a, run a, build b, run b, build after, run after"
+
+    never_out_of_a_guard_or_an_arm |log| {
+        match !log.run("scrutinee") {
+            v if v > !log.run("first guard") => !log.run("first arm"),
+            _ if !log.run("second guard") > 0.0 => !log.run("second arm"),
+            _ => 0.0,
+        }
+    } => "build scrutinee, run scrutinee, build first guard, run first guard, build second guard, run second guard, \
+          build second arm, run second arm"
+
+    never_out_of_the_else_of_a_let |log| {
+        let a = !log.run("a");
+        let Some(b) = Some(a).filter(|a| *a > 2.0) else {
+            return Do::now(!log.run("else"));
+        };
+        b + !log.run("b")
+    } => "build a, run a, build else, run else"
+
+    a_block_inside_runs_in_its_turn |log| {
+        let block = direct! { Do::now(!log.run("inner") + !log.run("other")) };
+        log.note("built");
+        !block + !log.run("outer")
+    } => "built, build outer, build inner, build other, run inner, run other, run outer"
 }
