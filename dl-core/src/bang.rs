@@ -9,7 +9,7 @@
 //! - `lazy`: such a body, as what its function returns; `attempt`: its `?`;
 //! - `decide`, `part`: a body that makes a struct of layers, and each of them (`#[derive(Layers)]`);
 //! - `capture`: what a `direct!` block keeps of the variables around it (`captured`);
-//! - `not_in_a_closure`, `not_in_a_plain_function`: a `!` that extracts nothing, and says so (`not`);
+//! - `not_in_a_closure` and its like: a `!` that extracts nothing, and says so (`not`);
 //! - `ComparedWith`: what a comparison of layers says (`compared`).
 
 mod captured;
@@ -30,7 +30,8 @@ pub use join::{Join, JoinAll, Together, join};
 pub use kept::{CanBeKept, CanBeLent, Given, keep, keep_reference, keep_value, lend};
 pub use kind::{Bang, UsedAgain, operand, place, value};
 pub use lazy::{Attempt, Decided, Lazy, attempt, decide, lazy, part};
-pub use not::{ExtractedInAClosure, ExtractedInAPlainFunction, not_in_a_closure, not_in_a_plain_function};
+pub use not::{ExtractedInAClosure, ExtractedInANestedFunction, ExtractedInAPlainFunction};
+pub use not::{not_in_a_closure, not_in_a_nested_function, not_in_a_plain_function};
 
 use crate::differentiable::Differentiable;
 

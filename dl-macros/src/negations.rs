@@ -1,4 +1,4 @@
-//! A `!` that extracts nothing: in closures and `async` blocks, and in functions that are not lazy.
+//! A `!` that extracts nothing: in closures and `async` blocks, in functions that are not lazy, and in functions inside functions.
 //!
 //! It is Rust's "not", and stays so. But who writes it in front of a layer means to extract, and is told why that cannot be. Only
 //! what may be a layer is asked for its type: a `!` in front of something that is a `bool` by its looks is left alone, and so is a
@@ -7,6 +7,7 @@
 use crate::arguments;
 use crate::node::{NodeId, bare};
 use crate::operands::module;
+use crate::whole;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use std::collections::HashSet;
@@ -21,7 +22,7 @@ use syn::{Block, Expr, Path, Signature, UnOp, parse_quote_spanned};
 /// // Output: |x| ::dl::bang::not_in_a_closure(x).not()
 /// ```
 pub(crate) fn explain(block: &mut Block, lazy: bool, plain: &HashSet<NodeId>, krate: &Path) {
-    Explainer { lazy, closures: 0, plain, krate }.visit_block_mut(block);
+    Explainer { lazy, closures: 0, nested: false, plain, krate }.visit_block_mut(block);
 }
 
 /// Whether a function has to do with layers, as far as its signature tells.
@@ -44,6 +45,8 @@ struct Explainer<'a> {
     lazy: bool,
     /// How many closures and `async` blocks we are inside of.
     closures: usize,
+    /// Whether we are in a function inside the function.
+    nested: bool,
     plain: &'a HashSet<NodeId>,
     krate: &'a Path,
 }
@@ -71,13 +74,15 @@ impl VisitMut for Explainer<'_> {
         self.closures -= usize::from(closure);
         if let Expr::Unary(e) = expr
             && matches!(e.op, UnOp::Not(_))
-            && (self.closures > 0 || !self.lazy)
+            && (self.closures > 0 || self.nested || !self.lazy)
             && !self.plain.contains(&NodeId::of(&*e.expr))
             && !looks_like_a_bool(&e.expr)
         {
             let span = e.expr.span();
             let (bang, operand) = (module(self.krate, span), bare(&e.expr));
-            *expr = if self.closures > 0 {
+            *expr = if self.nested {
+                parse_quote_spanned!(span=> #bang::not_in_a_nested_function(#operand).not())
+            } else if self.closures > 0 {
                 parse_quote_spanned!(span=> #bang::not_in_a_closure(#operand).not())
             } else {
                 parse_quote_spanned!(span=> #bang::not_in_a_plain_function(#operand).not())
@@ -85,7 +90,17 @@ impl VisitMut for Explainer<'_> {
         }
     }
 
-    fn visit_item_mut(&mut self, _: &mut syn::Item) {}
+    fn visit_item_mut(&mut self, item: &mut syn::Item) {
+        if let syn::Item::Fn(function) = item
+            && function.sig.constness.is_none()
+            && !whole::annotated(&function.attrs)
+            && mentions_layers(&function.sig)
+        {
+            let nested = std::mem::replace(&mut self.nested, true);
+            self.visit_block_mut(&mut function.block);
+            self.nested = nested;
+        }
+    }
     fn visit_type_mut(&mut self, _: &mut syn::Type) {}
     fn visit_expr_const_mut(&mut self, _: &mut syn::ExprConst) {}
 

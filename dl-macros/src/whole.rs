@@ -54,7 +54,8 @@ fn inside(item: &mut Item, options: &Options) {
     }
 }
 
-fn annotated(attrs: &[Attribute]) -> bool {
+/// Whether there is a `#[differentiable]`.
+pub(crate) fn annotated(attrs: &[Attribute]) -> bool {
     attrs
         .iter()
         .any(|attribute| attribute.path().segments.last().is_some_and(|segment| segment.ident == "differentiable"))

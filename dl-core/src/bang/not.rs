@@ -28,8 +28,18 @@ pub trait ExtractedInAClosure {}
 )]
 pub trait ExtractedInAPlainFunction {}
 
+/// What `!` extracts in a function inside another one. Nothing implements it: it is what a compile error speaks of.
+#[diagnostic::on_unimplemented(
+    message = "`!` cannot extract a `{Self}` in this function inside a `#[differentiable]` one: it has no attribute of its own",
+    label = "this is not a `bool`, and nothing is extracted here",
+    note = "write `#[differentiable]` in front of the inner function, too"
+)]
+pub trait ExtractedInANestedFunction {}
+
 /// Where the `!` is.
 pub struct Closure;
+/// Where the `!` is.
+pub struct NestedFunction;
 /// Where the `!` is.
 pub struct PlainFunction;
 
@@ -42,6 +52,12 @@ pub fn not_in_a_closure<T>(operand: T) -> Plain<T, Closure> {
 /// `!` in a function that is not lazy.
 #[inline]
 pub fn not_in_a_plain_function<T>(operand: T) -> Plain<T, PlainFunction> {
+    Plain(Waiting(Other(Cell::new(Some(operand))), PhantomData))
+}
+
+/// `!` in a function inside another one.
+#[inline]
+pub fn not_in_a_nested_function<T>(operand: T) -> Plain<T, NestedFunction> {
     Plain(Waiting(Other(Cell::new(Some(operand))), PhantomData))
 }
 
@@ -90,6 +106,16 @@ impl<T: Extractable> Waiting<T, PlainFunction> {
         T: ExtractedInAPlainFunction,
     {
         unreachable!("nothing implements `ExtractedInAPlainFunction`")
+    }
+}
+
+impl<T: Extractable> Waiting<T, NestedFunction> {
+    /// Does not compile.
+    pub fn not(&self) -> T::Output
+    where
+        T: ExtractedInANestedFunction,
+    {
+        unreachable!("nothing implements `ExtractedInANestedFunction`")
     }
 }
 
