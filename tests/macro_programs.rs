@@ -8,6 +8,11 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
+/// A few hundred of the random programs, written out as annotated functions.
+#[rustfmt::skip]
+#[path = "generated/programs.rs"]
+mod generated;
+
 const VARIABLES: usize = 3;
 
 #[derive(Clone, Debug)]
@@ -386,4 +391,124 @@ fn thousands_of_programs_agree() {
         assert!(agree(by_hand, expected), "by hand {by_hand:?}, eager {expected:?}: {start:?} {program:#?}");
     }
     assert!(moved > 1000, "{moved} programs have a gradient");
+}
+
+/// A program, written out as Rust.
+mod written {
+    use super::{Program, Statement, Term};
+    use std::fmt::Write;
+
+    fn term(term: &Term) -> String {
+        match term {
+            Term::Number(n) => format!("Layer::constant({n:?}_f64)"),
+            Term::Variable(v) => format!("x{v}"),
+            Term::Add(a, b) => format!("({} + {})", self::term(a), self::term(b)),
+            Term::Sub(a, b) => format!("({} - {})", self::term(a), self::term(b)),
+            Term::Mul(a, b) => format!("({} * {})", self::term(a), self::term(b)),
+            Term::Neg(a) => format!("(-{})", self::term(a)),
+            Term::Detached(a) => format!("Layer::constant(!{})", self::term(a)),
+            Term::Both(a, b) => format!("Layer::constant(!{} - !{})", self::term(a), self::term(b)),
+        }
+    }
+
+    /// Where a variable stands alone it is not an operand, and Rust would move it.
+    fn whole_term(whole: &Term) -> String {
+        match whole {
+            Term::Variable(v) => format!("x{v}.clone()"),
+            other => term(other),
+        }
+    }
+
+    fn statements(program: &Program, out: &mut String, depth: usize) {
+        for statement in program {
+            match statement {
+                Statement::Assign(v, e) => writeln!(out, "x{v} = {};", whole_term(e)),
+                Statement::If(a, b, then, otherwise) => {
+                    writeln!(out, "if !{} > !{} {{", term(a), term(b)).unwrap();
+                    statements(then, out, depth + 1);
+                    out.push_str("} else {\n");
+                    statements(otherwise, out, depth + 1);
+                    writeln!(out, "}}")
+                }
+                Statement::While(v, limit, share, times, body) => {
+                    writeln!(out, "let mut left{depth} = {times};").unwrap();
+                    writeln!(out, "while left{depth} > 0 && !x{v} > {limit:?} {{").unwrap();
+                    writeln!(out, "x{v} = x{v} * {share:?};").unwrap();
+                    statements(body, out, depth + 1);
+                    writeln!(out, "left{depth} -= 1;\n}}")
+                }
+                Statement::For(n, body) => {
+                    writeln!(out, "for _ in 0..{n} {{").unwrap();
+                    statements(body, out, depth + 1);
+                    writeln!(out, "}}")
+                }
+                Statement::ReturnIf(v, limit, e) => {
+                    writeln!(out, "if !x{v} < {limit:?} {{\nreturn {};\n}}", whole_term(e))
+                }
+                Statement::Match(e, v) => writeln!(
+                    out,
+                    "match (!{}).floor() as i64 {{\n0 => x{v} = x0.clone(),\n1 | -1 => x{v} = x1 * x2,\n\
+                     n if n % 2 == 0 => x{v} = x{v} + 1.0,\n_ => {{}}\n}}",
+                    term(e)
+                ),
+            }
+            .unwrap();
+        }
+    }
+
+    pub(super) fn file(programs: &[Program]) -> String {
+        let mut out = String::from(
+            "//! Random programs, written by `tests/macro_programs.rs` (run it with `UPDATE_PROGRAMS=1` to write them anew).\n\n\
+             #![allow(clippy::all, unused, reason = \"nobody wrote these\")]\n\n\
+             use dl::prelude::*;\n\n\
+             pub(super) const ALL: &[fn(Layer<f64>, Layer<f64>, Layer<f64>) -> Layer<f64>] = &[\n",
+        );
+        (0..programs.len()).for_each(|i| writeln!(out, "program_{i},").unwrap());
+        out.push_str("];\n");
+        for (i, program) in programs.iter().enumerate() {
+            writeln!(
+                out,
+                "\n#[differentiable]\n\
+                 fn program_{i}(mut x0: Layer<f64>, mut x1: Layer<f64>, mut x2: Layer<f64>) -> Layer<f64> {{"
+            )
+            .unwrap();
+            statements(program, &mut out, 0);
+            out.push_str("x0 + x1 * 2.0 + x2\n}\n");
+        }
+        out
+    }
+}
+
+/// Here the expansion itself is random: each program is a function that the macro has rewritten.
+#[test]
+fn written_programs_agree() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let programs: Vec<Program> = (0..200).map(|_| program(&mut rng, 2)).collect();
+    let (file, text) = (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/generated/programs.rs"), written::file(&programs));
+    if std::env::var_os("UPDATE_PROGRAMS").is_some() {
+        std::fs::write(file, &text).unwrap();
+    }
+    assert!(text == include_str!("generated/programs.rs"), "the programs have changed: run with UPDATE_PROGRAMS=1");
+
+    let mut compared = 0;
+    for (program, written) in programs.iter().zip(generated::ALL) {
+        for _ in 0..15 {
+            let start: [f64; 3] = std::array::from_fn(|_| f64::from(rng.random_range(-12..=12)) / 4.0);
+            let duals = [Dual(start[0], [1.0, 0.0]), Dual(start[1], [0.0, 1.0]), Dual(start[2], [0.0; 2])];
+            let expected = eager::whole(program, duals);
+            if [expected.0, expected.1[0], expected.1[1]].iter().any(|x| x.is_nan() || x.abs() > 1e6) {
+                continue;
+            }
+            let weights = [Weight::new(start[0]), Weight::new(start[1])];
+            let layer = written(weights[0].layer(), weights[1].layer(), Layer::constant(start[2]));
+            let value = layer.predict().wait().unwrap();
+            layer.train(&Sgd::new(1.0)).wait().unwrap();
+            let ours = Dual(value, [start[0] - weights[0].value(), start[1] - weights[1].value()]);
+            assert!(agree(ours, expected), "written {ours:?}, eager {expected:?}: {start:?} {program:#?}");
+            let by_hand = learned(by_hand::whole, program, start);
+            assert!(agree(by_hand, expected), "by hand {by_hand:?}, eager {expected:?}: {start:?} {program:#?}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 2000, "{compared} runs");
 }
