@@ -75,6 +75,7 @@ rules! {
     bang_of_what_is_plain: "fn f(x: Layer<f32>, flag: bool, n: u8) -> Layer<f32> { if !flag && !(n > 3) { x } else { x * 2.0 } }";
     bang_in_a_bang: "fn f(x: Layer<f32>, net: Net) -> Layer<f32> { let v = !net.of(!x); x * v }";
     joined_in_an_expression: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { if !x > !y { x } else { y } }";
+    joined_in_a_scrutinee: "fn f(x: Layer<bool>, y: Layer<bool>, z: Layer<f32>) -> Layer<f32> { match (!x, !y) { (true, false) => z, _ => -z } }";
     joined_arguments: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { g(!x, 3, !(x + y)) }";
     joined_lets: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let a = !x; let b = !y; x * a * b }";
     joined_not_across_a_call: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let a = !x; let k = g(); let b = !y; x * a * b * k }";
