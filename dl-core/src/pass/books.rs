@@ -9,13 +9,13 @@
 
 use super::claim::Seat;
 use super::drivers::Drivers;
+use super::tables::Tables;
 use super::{Mode, Pass, work::Task};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Expression};
 use crate::rules::{Binary, Unary};
 use crate::tape::AnyBackward;
 use crate::value::{Repr, Value};
-use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(crate) struct Books {
     sweep_at: usize,
 }
 
-struct Entry {
+pub(super) struct Entry {
     node: AnyLayer,
     status: Status,
     /// Operands that are not done.
@@ -86,7 +86,7 @@ pub(crate) enum Status {
     Failed(Error),
 }
 
-struct Waiting {
+pub(super) struct Waiting {
     consumer: u32,
     next: u32,
 }
@@ -116,52 +116,6 @@ pub(super) struct Kernel {
 /// thread may stand in the way.
 const BATCH_NANOSECONDS: f64 = 8_000.0;
 
-/// The tables that every pass fills, for reuse by the next one on the same thread: growing them anew would cost more than a small
-/// pass does.
-#[derive(Default)]
-struct Tables {
-    entries: Vec<Entry>,
-    waiting: Vec<Waiting>,
-    queue: VecDeque<Job>,
-    walk: Vec<(AnyLayer, usize)>,
-    finished: Vec<(u32, Result<Value>)>,
-}
-
-/// Passes run inside passes, but not many deep.
-const TABLES_KEPT: usize = 4;
-/// Fewer entries than this are not worth a sweep.
-const SWEEP_AT_LEAST: usize = 64;
-/// A pass of more nodes than this does not notice the growth, and its tables are better given back.
-const ENTRIES_KEPT: usize = 1 << 16;
-
-thread_local! {
-    static TABLES: RefCell<Vec<Tables>> = const { RefCell::new(Vec::new()) };
-}
-
-impl Tables {
-    fn reuse() -> Self {
-        TABLES.try_with(|kept| kept.borrow_mut().pop()).ok().flatten().unwrap_or_default()
-    }
-
-    fn keep(mut self) {
-        self.entries.clear();
-        self.waiting.clear();
-        self.queue.clear();
-        self.walk.clear();
-        self.finished.clear();
-        let largest = self.entries.capacity().max(self.waiting.capacity()).max(self.queue.capacity());
-        if largest.max(self.walk.capacity()).max(self.finished.capacity()) <= ENTRIES_KEPT {
-            // a thread that is ending keeps nothing
-            let _ = TABLES.try_with(|kept| {
-                let mut kept = kept.borrow_mut();
-                if kept.len() < TABLES_KEPT {
-                    kept.push(self);
-                }
-            });
-        }
-    }
-}
-
 impl Drop for Books {
     fn drop(&mut self) {
         let tables = Tables {
@@ -175,6 +129,8 @@ impl Drop for Books {
     }
 }
 
+/// Fewer entries than this are not worth a sweep.
+const SWEEP_AT_LEAST: usize = 64;
 /// What a task costs is not known; it is worth offering when there are a few.
 const TASK_NANOSECONDS: f64 = 5_000.0;
 /// A second: no guess needs to be longer.

@@ -7,6 +7,7 @@
 mod books;
 mod claim;
 mod drivers;
+mod tables;
 mod work;
 
 pub(crate) use books::{Books, NONE, Status};
