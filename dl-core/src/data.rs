@@ -47,6 +47,14 @@ pub trait Data: Clone + Send + Sync + 'static {
     /// `factor` times a layer.
     fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self>;
 
+    /// The memory that a value occupies, in bytes: what a pass counts in [`bytes_peak`](crate::Counters::bytes_peak).
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    /// What becomes of a value that nobody needs any more. A type with large buffers may leave them to the pass, for reuse: see [`buffers`](crate::buffers).
+    fn recycle(self) {}
+
     /// How the executor stores such a value.
     #[doc(hidden)]
     fn into_value(self) -> Value {

@@ -10,7 +10,9 @@
 //! ```
 
 use crate::error::{Error, Result};
-use crate::pass::{self, Pass};
+use crate::pass::{self, Counters, Mode, Pass, Purpose, Settings};
+use crate::seed::Position;
+use crate::snapshot::Snapshot;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,11 +33,12 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 #[must_use = "nothing is computed until it is run: write `.wait()?`, or `.await?` inside async code"]
 pub struct Do<T> {
     recipe: Arc<dyn Fn() -> Run<T> + Send + Sync>,
+    settings: Settings,
 }
 
 impl<T> Clone for Do<T> {
     fn clone(&self) -> Self {
-        Do { recipe: self.recipe.clone() }
+        Do { recipe: self.recipe.clone(), settings: self.settings.clone() }
     }
 }
 
@@ -46,12 +49,12 @@ impl<T> fmt::Debug for Do<T> {
 }
 
 impl<T: Send + 'static> Do<T> {
-    pub(crate) fn starting<F, Fut>(mode: Mode, start: F) -> Self
+    pub(crate) fn starting<F, Fut>(belongs: Belongs, start: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        Do { recipe: Arc::new(move || Run::new(mode.clone(), Box::pin(start()))) }
+        Do { recipe: Arc::new(move || Run::new(belongs.clone(), Box::pin(start()))), settings: Settings::default() }
     }
 
     /// A computation that calls `start` anew for every run.
@@ -67,7 +70,7 @@ impl<T: Send + 'static> Do<T> {
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
         let start = Arc::new(start);
-        Do::starting(Mode::Inherit, move || {
+        Do::starting(Belongs::Around, move || {
             let start = start.clone();
             async move { start().await }
         })
@@ -181,7 +184,52 @@ impl<T: Send + 'static> Do<T> {
 
     /// Starts a fresh run. Like `.await`, but as a named future.
     pub fn run(&self) -> Run<T> {
-        (self.recipe)()
+        let mut run = (self.recipe)();
+        run.settings = self.settings.clone();
+        run
+    }
+
+    /// The same computation, whose random numbers are drawn from this seed: see [`Seed`](crate::Seed).
+    ///
+    /// Like [`mode`](Do::mode) and [`on`](Do::on), it is a setting of the pass that a run starts, and of passes inside that
+    /// one which do not say otherwise; a run that is part of a pass around it has the settings of that pass.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = Some(seed);
+        self
+    }
+
+    /// The same computation, in training or in evaluation: see [`Mode`].
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.settings.mode = Some(mode);
+        self
+    }
+
+    /// The same computation, on the weights as they were when the snapshot was taken: see [`Snapshot`].
+    pub fn on(mut self, snapshot: &Snapshot) -> Self {
+        self.settings.snapshot = Some(snapshot.clone());
+        self
+    }
+
+    /// The same computation, which ends with its value and with what its pass has counted.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// let w = Weight::new(3.0_f64);
+    /// let (loss, counters) = (&w * &w).train(&Sgd::new(0.1)).counted().wait()?;
+    /// assert_eq!((loss, counters.nodes), (9.0, 2));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn counted(&self) -> Do<(T, Counters)> {
+        let this = self.clone();
+        Do::from_fn(move || {
+            let mut run = this.run();
+            std::future::poll_fn(move |cx| {
+                Pin::new(&mut run).poll(cx).map_ok(|value| {
+                    let pass = run.pass().or_else(pass::current).expect("a run belongs to a pass");
+                    (value, pass.counters())
+                })
+            })
+        })
     }
 
     /// Runs the computation and blocks until it ends.
@@ -207,40 +255,59 @@ impl<T: Send + 'static> IntoFuture for Do<T> {
 
 /// Which pass a run belongs to.
 #[derive(Clone)]
-pub(crate) enum Mode {
+pub(crate) enum Belongs {
     /// To the pass in which it is first polled; outside any, to one of its own.
-    Inherit,
+    Around,
     /// To a new pass of its own.
-    Own(pass::Mode),
+    Own(Purpose),
     /// To this pass, which it drives.
-    On(Arc<Pass>),
+    To(Arc<Pass>),
 }
 
 /// One run of a [`Do`], as a future. Dropping it cancels the work.
 #[must_use = "futures do nothing unless polled: write `.await?`"]
 pub struct Run<T> {
     scope: Scope,
+    settings: Settings,
     future: Option<BoxFuture<Result<T>>>,
 }
 
 enum Scope {
-    Unstarted(Mode),
+    Unstarted(Belongs),
     /// Part of somebody else's pass.
     Within,
-    /// A driver of this pass, with its number there, and whether it has asked others for help.
-    Driving(Arc<Pass>, u32, bool),
+    Driving(Drive),
+}
+
+/// A driver of a pass.
+struct Drive {
+    pass: Arc<Pass>,
+    /// Its number there.
+    number: u32,
+    /// Whether it has asked others for help.
+    asked: bool,
+    /// Where it goes on to build layers.
+    position: Position,
 }
 
 impl Scope {
     fn driving(pass: Arc<Pass>) -> Scope {
         let number = pass.arrive();
-        Scope::Driving(pass, number, false)
+        Scope::Driving(Drive { pass, number, asked: false, position: Position::in_body(number.into()) })
     }
 }
 
 impl<T> Run<T> {
-    pub(crate) fn new(mode: Mode, future: BoxFuture<Result<T>>) -> Self {
-        Run { scope: Scope::Unstarted(mode), future: Some(future) }
+    pub(crate) fn new(belongs: Belongs, future: BoxFuture<Result<T>>) -> Self {
+        Run { scope: Scope::Unstarted(belongs), settings: Settings::default(), future: Some(future) }
+    }
+
+    /// The pass that it drives.
+    fn pass(&self) -> Option<Arc<Pass>> {
+        match &self.scope {
+            Scope::Driving(drive) => Some(drive.pass.clone()),
+            _ => None,
+        }
     }
 }
 
@@ -255,24 +322,27 @@ impl<T> Future for Run<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
         let this = &mut *self;
-        if let Scope::Unstarted(mode) = &this.scope {
-            this.scope = match (mode, pass::in_pass()) {
-                (Mode::Inherit, true) => Scope::Within,
-                (Mode::Inherit, false) => Scope::driving(Pass::new(pass::Mode::Train)),
-                (Mode::Own(mode), _) => Scope::driving(Pass::new(*mode)),
-                (Mode::On(pass), _) if pass::is_current(pass) => Scope::Within,
-                (Mode::On(pass), _) => Scope::driving(pass.clone()),
+        if let Scope::Unstarted(belongs) = &this.scope {
+            let mut settings = || std::mem::take(&mut this.settings);
+            this.scope = match (belongs, pass::in_pass()) {
+                (Belongs::Around, true) => Scope::Within,
+                (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, settings())),
+                (Belongs::Own(purpose), _) => Scope::driving(Pass::new(*purpose, settings())),
+                (Belongs::To(pass), _) if pass::is_current(pass) => Scope::Within,
+                (Belongs::To(pass), _) => Scope::driving(pass.clone()),
             };
         }
         let future = this.future.as_mut().expect("a run is not polled after it has ended");
         let ended = match &mut this.scope {
-            Scope::Driving(pass, driver, asked) => loop {
-                pass.drive(*driver);
-                let step = pass::enter(pass, || catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))));
+            Scope::Driving(drive) => loop {
+                drive.pass.drive(drive.number);
+                let outside = drive.position.enter();
+                let step = pass::enter(&drive.pass, || catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))));
+                drive.position = outside.enter();
                 match step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload)))) {
                     Poll::Ready(result) => break result,
                     Poll::Pending => {
-                        if !pass.advance(*driver, asked, cx.waker()) {
+                        if !drive.pass.advance(drive.number, &mut drive.asked, cx.waker()) {
                             return Poll::Pending;
                         }
                     }
@@ -285,8 +355,8 @@ impl<T> Future for Run<T> {
         };
         // a destructor of the user's may panic: that is an error like any other
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(this.future.take())));
-        if let Scope::Driving(pass, driver, _) = &this.scope {
-            pass.leave(*driver);
+        if let Scope::Driving(drive) = &this.scope {
+            drive.pass.leave(drive.number);
         }
         Poll::Ready(dropped.map_err(Error::panic).and(ended))
     }
@@ -296,9 +366,9 @@ impl<T> Future for Run<T> {
 impl<T> Drop for Run<T> {
     fn drop(&mut self) {
         if self.future.is_some()
-            && let Scope::Driving(pass, driver, _) = &self.scope
+            && let Scope::Driving(drive) = &self.scope
         {
-            pass.leave(*driver);
+            drive.pass.leave(drive.number);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The type class of everything that can be differentiated.
 
 use crate::data::{Data, Trainable};
-use crate::deferred::{Do, Mode};
+use crate::deferred::{Belongs, Do};
 use crate::extract::ExtractValue;
 use crate::layer::Layer;
 use crate::optimizer::Optimizer;
-use crate::pass;
+use crate::pass::{self, Purpose};
 use crate::reverse;
 use crate::tape::Tape;
 use crate::weight::Weight;
@@ -71,7 +71,7 @@ pub trait Differentiable {
     #[track_caller]
     fn predict(&self) -> Do<Self::Data> {
         let layer = self.layer();
-        Do::starting(Mode::Own(pass::Mode::Predict), move || layer.extract())
+        Do::starting(Belongs::Own(Purpose::Predict), move || layer.extract())
     }
 
     /// One training step, in a new pass: computes the value, the deltas of all weights that it depends on, and lets the
@@ -85,7 +85,7 @@ pub trait Differentiable {
     fn train<O: Optimizer + Clone + 'static>(&self, optimizer: &O) -> Do<Self::Data> {
         let layer = self.layer();
         let optimizer = optimizer.clone();
-        Do::starting(Mode::Own(pass::Mode::Train), move || {
+        Do::starting(Belongs::Own(Purpose::Train), move || {
             let (layer, optimizer) = (layer.clone(), optimizer.clone());
             async move {
                 let root = layer.any().clone();
@@ -128,11 +128,11 @@ impl<T: Trainable> Differentiable for Weight<T> {
     type Delta = T::Delta;
 
     fn forward(&self) -> Do<Tape<T, T::Delta>> {
-        self.as_layer().forward()
+        self.to_layer().forward()
     }
 
     fn layer(&self) -> Layer<T> {
-        self.as_layer().clone()
+        self.to_layer()
     }
 }
 

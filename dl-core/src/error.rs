@@ -30,7 +30,12 @@ struct Inner {
     kind: Arc<Kind>,
     op: Option<&'static str>,
     place: Option<&'static Location<'static>>,
+    /// What failed beside it, in the order of the program, each once.
+    others: Vec<Error>,
 }
+
+/// So many other failures are kept.
+const OTHERS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 enum Kind {
@@ -54,7 +59,7 @@ enum Kind {
 
 impl Error {
     fn new(kind: Kind) -> Self {
-        Error(Arc::new(Inner { kind: Arc::new(kind), op: None, place: None }))
+        Error(Arc::new(Inner { kind: Arc::new(kind), op: None, place: None, others: Vec::new() }))
     }
 
     /// Shapes that do not fit; `message` names them, the runtime adds the operation and its place.
@@ -126,7 +131,38 @@ impl Error {
         if self.0.place.is_some() {
             return self;
         }
-        Error(Arc::new(Inner { kind: self.0.kind.clone(), op: Some(op), place: Some(place) }))
+        Error(Arc::new(Inner { op: Some(op), place: Some(place), ..Inner::clone(&self.0) }))
+    }
+
+    /// This error, and beside it one of an operand further to the right.
+    pub(crate) fn and(self, right: &Error) -> Self {
+        let mut others = self.0.others.clone();
+        for other in std::iter::once(right).chain(&right.0.others) {
+            let known = Arc::ptr_eq(&other.0.kind, &self.0.kind)
+                || others.iter().any(|known| Arc::ptr_eq(&known.0.kind, &other.0.kind));
+            if !known && others.len() < OTHERS {
+                let alone = Inner { others: Vec::new(), ..Inner::clone(&other.0) };
+                others.push(Error(Arc::new(alone)));
+            }
+        }
+        if others.len() == self.0.others.len() {
+            return self;
+        }
+        Error(Arc::new(Inner { others, ..Inner::clone(&self.0) }))
+    }
+
+    /// What else failed, in parallel with this: operands further to the right, in the order of the program. At most sixteen are
+    /// kept.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Do, Error, Layer};
+    /// let fails = |what: &'static str| Layer::<f64>::from(Do::fail(Error::invalid(what)));
+    /// let error = (fails("the left one") + fails("the right one")).predict().wait().unwrap_err();
+    /// assert!(error.to_string().contains("the left one"));
+    /// assert!(error.others()[0].to_string().contains("the right one"));
+    /// ```
+    pub fn others(&self) -> &[Error] {
+        &self.0.others
     }
 
     /// The name of the operation that failed, when the fault lies in one.
@@ -184,9 +220,12 @@ impl fmt::Display for Error {
             write!(f, "{op}: ")?;
         }
         write!(f, "{}", self.0.kind)?;
-        match self.0.place {
-            Some(place) => write!(f, " (at {place})"),
-            None => Ok(()),
+        if let Some(place) = self.0.place {
+            write!(f, " (at {place})")?;
+        }
+        match self.0.others.len() {
+            0 => Ok(()),
+            n => write!(f, "; and {n} more failed in parallel"),
         }
     }
 }

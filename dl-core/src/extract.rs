@@ -1,10 +1,10 @@
 //! The bang as a future: run a layer forward and hand back its data.
 
 use crate::data::Data;
-use crate::deferred::{Mode, Run};
+use crate::deferred::{Belongs, Run};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
-use crate::pass::{self, Pass};
+use crate::pass::{self, Pass, Purpose};
 use crate::value::Value;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -72,7 +72,7 @@ impl Future for ExtractValue {
                 }
                 None => {
                     let alone = Box::pin(ExtractValue::new(this.layer.clone()));
-                    let mut run = Box::new(Run::new(Mode::Own(pass::Mode::Predict), alone));
+                    let mut run = Box::new(Run::new(Belongs::Own(Purpose::Predict), alone));
                     let polled = Pin::new(&mut *run).poll(cx);
                     this.bound = Bound::Own(run);
                     polled

@@ -12,12 +12,12 @@
 //! ```
 
 use crate::data::{Data, Trainable};
-use crate::deferred::{Do, Mode};
+use crate::deferred::{Belongs, Do};
 use crate::differentiable::Differentiable;
 use crate::error::Result;
 use crate::extract::ExtractValue;
 use crate::layer::Layer;
-use crate::pass;
+use crate::pass::{self, Keep, Purpose};
 use crate::reverse::{self, Delta};
 use crate::weight::Weight;
 
@@ -35,12 +35,12 @@ impl<T: Data> Layer<T> {
         Layer::dynamic(move || {
             let (this, weight) = (this.clone(), weight.clone());
             async move {
-                match pass::current().map(|pass| pass.mode()) {
+                match pass::current().map(|pass| pass.keep()) {
                     // the deltas of this pass may be differentiated again
-                    Some(pass::Mode::Train) => derive(this, weight).await,
+                    Some(Keep::Values) => derive(this, weight).await,
                     // a pass that forgets its values cannot look back: take one that keeps them
                     _ => {
-                        let derived = Do::starting(Mode::Own(pass::Mode::Train), move || {
+                        let derived = Do::starting(Belongs::Own(Purpose::Derive), move || {
                             let (this, weight) = (this.clone(), weight.clone());
                             async move { derive(this, weight).await?.extract().await }
                         });
@@ -59,7 +59,7 @@ async fn derive<T: Data, W: Trainable>(layer: Layer<T>, weight: Weight<W>) -> Re
     let pass = pass::current().expect("an extract ends in its pass");
     let one = Delta::Lazy(Delta::Ready((root.kind_of_data.one)(&value)).into_layer(&root));
     let effects = reverse::side_effects(&pass, &root, one)?;
-    Ok(match effects.delta_of(weight.as_layer().any())? {
+    Ok(match effects.delta_of(weight.to_layer().any())? {
         Some(delta) => Layer::from_any(delta),
         None => {
             let weight = weight.layer().extract().await?;

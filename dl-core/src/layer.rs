@@ -13,7 +13,8 @@ use crate::deferred::{BoxFuture, Do};
 use crate::error::Result;
 use crate::extract::Extract;
 use crate::node::{AnyLayer, Expression, Outcome, Recipe};
-use crate::primitive::{Erased, Primitive};
+use crate::primitive::{Applied, Primitive};
+use crate::seed::Position;
 use crate::tape::Tape;
 use std::fmt;
 use std::future::Future;
@@ -78,8 +79,7 @@ impl<T: Data> Layer<T> {
     /// The layer of an operation of your own. See [`Primitive`].
     #[track_caller]
     pub fn apply<P: Primitive<Output = T>>(op: P, operands: P::Operands) -> Self {
-        let operands = crate::primitive::sealed::Operands::into_any(operands);
-        Self::from_expression(Expression::Primitive(Box::new(Erased(op)), operands))
+        Self::from_expression(Expression::Primitive(Box::new(Applied::new(op, operands))))
     }
 
     /// A layer that decides, in each pass anew, which layer it is.
@@ -104,7 +104,7 @@ impl<T: Data> Layer<T> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
     {
-        struct Body<F>(F);
+        struct Body<F>(F, Position);
 
         impl<F, Fut, T> Recipe for Body<F>
         where
@@ -119,9 +119,13 @@ impl<T: Data> Layer<T> {
             fn name(&self) -> &'static str {
                 "differentiable function"
             }
+
+            fn position(&self) -> Position {
+                self.1
+            }
         }
 
-        Self::from_expression(Expression::Dynamic(Box::new(Body(body))))
+        Self::from_expression(Expression::Dynamic(Box::new(Body(body, Position::next()))))
     }
 
     /// The forward value as a future, detached: no gradient flows through it. This is the bang of `#[differentiable]`.
@@ -136,7 +140,7 @@ impl<T: Data> Layer<T> {
 impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
     #[track_caller]
     fn from(forward: Do<Tape<T, T::Delta>>) -> Self {
-        struct Forward<T: Data>(Do<Tape<T, T::Delta>>);
+        struct Forward<T: Data>(Do<Tape<T, T::Delta>>, Position);
 
         impl<T: Data> Recipe for Forward<T> {
             fn run(&self) -> BoxFuture<Result<Outcome>> {
@@ -147,9 +151,13 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
             fn name(&self) -> &'static str {
                 "layer from a computation"
             }
+
+            fn position(&self) -> Position {
+                self.1
+            }
         }
 
-        Self::from_expression(Expression::Dynamic(Box::new(Forward(forward))))
+        Self::from_expression(Expression::Dynamic(Box::new(Forward(forward, Position::next()))))
     }
 }
 
@@ -157,7 +165,7 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
 impl<T: Data> From<Do<T>> for Layer<T> {
     #[track_caller]
     fn from(value: Do<T>) -> Self {
-        struct Plain<T>(Do<T>);
+        struct Plain<T>(Do<T>, Position);
 
         impl<T: Data> Recipe for Plain<T> {
             fn run(&self) -> BoxFuture<Result<Outcome>> {
@@ -168,8 +176,12 @@ impl<T: Data> From<Do<T>> for Layer<T> {
             fn name(&self) -> &'static str {
                 "computation"
             }
+
+            fn position(&self) -> Position {
+                self.1
+            }
         }
 
-        Self::from_expression(Expression::Dynamic(Box::new(Plain(value))))
+        Self::from_expression(Expression::Dynamic(Box::new(Plain(value, Position::next()))))
     }
 }

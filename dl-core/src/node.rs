@@ -3,6 +3,17 @@
 //! A node is immutable but for its *claim*: one word that says which pass has it in its books, and under which number. All
 //! other state of a pass lives in the pass, so nothing has to be unmarked when it ends (see `pass/claim.rs`).
 
+mod count;
+#[allow(unsafe_code, reason = "nodes are counted and kept by hand: see the module")]
+mod handle;
+#[allow(unsafe_code, reason = "a weight owns its leaves and outlives them: see the module")]
+mod variable;
+
+#[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
+pub use handle::AnyLayer;
+pub(crate) use handle::Held;
+pub(crate) use variable::{Variable, VariableRef};
+
 use crate::data::Data;
 use crate::deferred::BoxFuture;
 use crate::error::Result;
@@ -10,24 +21,22 @@ use crate::layer::Layer;
 use crate::pass::Claim;
 use crate::primitive::AnyPrimitive;
 use crate::rules::{Binary, Unary};
+use crate::seed::Position;
+use crate::sync::{AtomicU32, AtomicU64};
 use crate::tape::AnyBackward;
 use crate::value::Value;
-use crate::weight::AnyWeight;
-use std::cell::{Cell, RefCell};
+use count::Count;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// A layer whose data type is forgotten: a shared handle to its node.
-///
-/// It is `pub` only because sealed methods of public traits mention it; nobody outside the crate can name it.
-#[derive(Clone)]
-#[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
-pub struct AnyLayer(Arc<Node>);
-
 /// What an [`AnyLayer`] points to.
 #[allow(unreachable_pub, reason = "as `AnyLayer`")]
+#[repr(align(64))]
 pub struct Node {
-    pub(crate) claim: Claim,
+    count: Count,
+    /// The claim on it: see [`Claim`].
+    claimed_entry: AtomicU32,
+    claimed_by: AtomicU64,
     pub(crate) place: &'static Location<'static>,
     /// What the data type of this node knows about its deltas.
     pub(crate) kind_of_data: &'static DataKind,
@@ -39,23 +48,33 @@ pub(crate) enum Expression {
     /// A plain value: no gradient flows to it.
     Constant(Value),
     /// A trainable variable.
-    Weight(Arc<dyn AnyWeight>),
+    Weight(VariableRef),
     /// Scalar arithmetic, done in place by discovery and by the numeric reading of the reverse pass.
     Unary(Unary, [AnyLayer; 1]),
     /// The same with two operands.
     Binary(Binary, [AnyLayer; 2]),
-    /// Any other operation with a kernel and a rule of its own.
-    Primitive(Box<dyn AnyPrimitive>, Box<[AnyLayer]>),
+    /// The same with a plain number, which stands on this side.
+    WithNumber(Binary, Side, f64, [AnyLayer; 1]),
+    /// Any other operation with a kernel and a rule of its own; it keeps its operands.
+    Primitive(Box<dyn AnyPrimitive>),
     /// A computation that decides, each time anew, which layer it is.
     Dynamic(Box<dyn Recipe>),
-    /// Left behind when a dropped node has given its parts away.
-    Dropped,
+    /// A random number for this position.
+    Seed(Position),
+}
+
+/// Where a number stands in an operation of two operands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
 }
 
 /// The body of a dynamic node: every run is a fresh one.
 pub(crate) trait Recipe: Send + Sync {
     fn run(&self) -> BoxFuture<Result<Outcome>>;
     fn name(&self) -> &'static str;
+    fn position(&self) -> Position;
 }
 
 /// What a dynamic node turned out to be.
@@ -72,6 +91,14 @@ pub(crate) struct DataKind {
     pub(crate) sum_deltas: fn(Vec<AnyLayer>) -> AnyLayer,
     pub(crate) scale_delta: fn(&AnyLayer, f64) -> AnyLayer,
     pub(crate) constant_delta: fn(Value) -> AnyLayer,
+    pub(crate) bytes: fn(&Value) -> usize,
+    pub(crate) recycle: fn(Value),
+}
+
+impl DataKind {
+    pub(crate) const fn of<T: Data>() -> &'static DataKind {
+        &Typed::<T>::KIND
+    }
 }
 
 struct Typed<T>(T);
@@ -82,46 +109,40 @@ impl<T: Data> Typed<T> {
         sum_deltas: |deltas| T::Delta::sum(deltas.into_iter().map(Layer::from_any).collect()).into_any(),
         scale_delta: |delta, factor| T::Delta::scale(&Layer::from_any(delta.clone()), factor).into_any(),
         constant_delta: |delta| Layer::<T::Delta>::from_expression(Expression::Constant(delta)).into_any(),
+        bytes: |value| value.get::<T>().bytes(),
+        recycle: |value| {
+            if let Some(data) = value.into_only::<T>() {
+                data.recycle();
+            }
+        },
     };
 }
 
 impl AnyLayer {
+    #[inline]
     pub(crate) fn new<T: Data>(expression: Expression, place: &'static Location<'static>) -> Self {
-        AnyLayer(Arc::new(Node { claim: Claim::default(), place, kind_of_data: &Typed::<T>::KIND, expression }))
-    }
-
-    /// What stands in an entry that is not in use.
-    pub(crate) fn vacant() -> Self {
-        thread_local! {
-            static VACANT: AnyLayer = AnyLayer::new::<f32>(Expression::Dropped, Location::caller());
-        }
-        VACANT.with(AnyLayer::clone)
-    }
-
-    /// How many handles there are to this node, in passes, other nodes and the user's hands.
-    pub(crate) fn handles(&self) -> usize {
-        Arc::strong_count(&self.0)
-    }
-
-    pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
-    }
-}
-
-impl std::ops::Deref for AnyLayer {
-    type Target = Node;
-
-    fn deref(&self) -> &Node {
-        &self.0
+        AnyLayer::first(Node::new(Count::one(), place, DataKind::of::<T>(), expression))
     }
 }
 
 impl Node {
+    #[inline]
+    fn new(
+        count: Count,
+        place: &'static Location<'static>,
+        kind_of_data: &'static DataKind,
+        expression: Expression,
+    ) -> Self {
+        let (claimed_entry, claimed_by) = (AtomicU32::new(0), AtomicU64::new(0));
+        Node { count, claimed_entry, claimed_by, place, kind_of_data, expression }
+    }
+
+    #[inline]
     pub(crate) fn operands(&self) -> &[AnyLayer] {
         match &self.expression {
-            Expression::Unary(_, operands) => operands,
+            Expression::Unary(_, operands) | Expression::WithNumber(_, _, _, operands) => operands,
             Expression::Binary(_, operands) => operands,
-            Expression::Primitive(_, operands) => operands,
+            Expression::Primitive(op) => op.operands(),
             _ => &[],
         }
     }
@@ -131,44 +152,40 @@ impl Node {
             Expression::Constant(_) => "constant",
             Expression::Weight(_) => "weight",
             Expression::Unary(op, _) => op.name(),
-            Expression::Binary(op, _) => op.name(),
-            Expression::Primitive(op, _) => op.name(),
+            Expression::Binary(op, _) | Expression::WithNumber(op, ..) => op.name(),
+            Expression::Primitive(op) => op.name(),
             Expression::Dynamic(recipe) => recipe.name(),
-            Expression::Dropped => "dropped",
+            Expression::Seed(_) => "seed",
         }
     }
-}
 
-thread_local! {
-    static DROPPING: Cell<bool> = const { Cell::new(false) };
-    static TO_DROP: RefCell<Vec<Expression>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Dropping a node drops its operands, and so on down a chain that may be a million long. So a node that is dropped while
-/// another one is being dropped only leaves its parts on a list, which the outermost drop empties.
-impl Drop for Node {
-    fn drop(&mut self) {
-        if matches!(self.expression, Expression::Constant(_) | Expression::Weight(_) | Expression::Dropped) {
-            return;
-        }
-        let parts = std::mem::replace(&mut self.expression, Expression::Dropped);
-        if TO_DROP.try_with(|list| list.borrow_mut().push(parts)).is_err() {
-            return; // the thread is ending: what was left on the list has been dropped with it
-        }
-        if DROPPING.replace(true) {
-            return;
-        }
-        let _reset = Reset;
-        while let Some(parts) = TO_DROP.with(|list| list.borrow_mut().pop()) {
-            drop(parts);
-        }
+    #[inline]
+    pub(crate) fn claim(&self) -> Claim<'_> {
+        Claim { pass: &self.claimed_by, entry: &self.claimed_entry }
     }
-}
 
-struct Reset;
+    /// How many handles there are to this node, in passes, other nodes and the user's hands.
+    pub(crate) fn handles(&self) -> usize {
+        self.count.handles()
+    }
 
-impl Drop for Reset {
-    fn drop(&mut self) {
-        DROPPING.set(false);
+    /// What makes a layer the same as another one: the leaves of a weight are the same layer.
+    pub(crate) fn identity(&self) -> usize {
+        self.variable().map_or(std::ptr::from_ref(self).addr(), |variable| variable.address())
+    }
+
+    /// Whether the operand at hand is the only handle to this node, so that nobody else can come by it.
+    #[inline]
+    pub(crate) fn is_lone(&self) -> bool {
+        self.count.is_one()
+    }
+
+    /// The variable, if this is a weight.
+    #[inline]
+    pub(crate) fn variable(&self) -> Option<VariableRef> {
+        match &self.expression {
+            Expression::Weight(variable) => Some(*variable),
+            _ => None,
+        }
     }
 }

@@ -15,7 +15,7 @@
 use crate::data::{Data, Trainable};
 use crate::differentiable::Differentiable;
 use crate::layer::Layer;
-use crate::node::Expression;
+use crate::node::{Expression, Side};
 use crate::rules::{Binary, Pointwise, Unary};
 use crate::weight::Weight;
 
@@ -40,22 +40,50 @@ pub trait Operand<R, D>: Data {
     /// The layer of the operation.
     #[track_caller]
     fn combine(op: Binary, left: Layer<Self>, right: R) -> Layer<Self::Output>;
+
+    /// The same with a plain value on the left.
+    #[track_caller]
+    fn combine_value(op: Binary, left: Self, right: R) -> Layer<Self::Output> {
+        Self::combine(op, Layer::constant(left), right)
+    }
 }
 
 macro_rules! scalar_pairs {
-    ($T:ty: $($R:ty),*) => {$(
+    ($($T:ident)*) => {$(
+        scalar_pairs!(@number $T: $T, &$T);
+        scalar_pairs!(@layer $T: Layer<$T>, &Layer<$T>, Weight<$T>, &Weight<$T>);
+    )*};
+    // the number goes into the node
+    (@number $T:ident: $($R:ty),*) => {$(
         impl Operand<$R, $T> for $T {
             type Output = $T;
+
+            #[track_caller]
+            fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
+                let number = f64::from(<$T>::clone(&right));
+                Layer::from_expression(Expression::WithNumber(op, Side::Right, number, [left.into_any()]))
+            }
+        }
+    )*};
+    (@layer $T:ident: $($R:ty),*) => {$(
+        impl Operand<$R, $T> for $T {
+            type Output = $T;
+
             #[track_caller]
             fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
                 Layer::from_expression(Expression::Binary(op, [left.into_any(), right.into_layer().into_any()]))
+            }
+
+            #[track_caller]
+            fn combine_value(op: Binary, left: $T, right: $R) -> Layer<$T> {
+                let number = f64::from(left);
+                Layer::from_expression(Expression::WithNumber(op, Side::Left, number, [right.into_layer().into_any()]))
             }
         }
     )*};
 }
 
-scalar_pairs!(f32: f32, &f32, Layer<f32>, &Layer<f32>, Weight<f32>, &Weight<f32>);
-scalar_pairs!(f64: f64, &f64, Layer<f64>, &Layer<f64>, Weight<f64>, &Weight<f64>);
+scalar_pairs!(f32 f64);
 
 /// Says that an expression of type `Self` on the left goes with an `R` on the right, whose data is `D`: what the functions
 /// [`min`], [`max`] and [`pow`] ask of their first argument.
@@ -126,7 +154,7 @@ macro_rules! number_on_the_left {
 
             #[track_caller]
             fn $method(self, right: $Right) -> Self::Output {
-                <$N as Operand<$Right, T>>::combine(Binary::$Trait, self.into_layer(), right)
+                <$N as Operand<$Right, T>>::combine_value(Binary::$Trait, <$N>::clone(&self), right)
             }
         }
     };

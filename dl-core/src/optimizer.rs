@@ -121,7 +121,7 @@ pub(crate) type Shelves = HashMap<u64, Shelf>;
 
 pub(crate) struct Shelf {
     /// Alive as long as the weight is.
-    pub(crate) owner: Weak<dyn Any + Send + Sync>,
+    pub(crate) owner: Weak<()>,
     pub(crate) slots: Box<dyn Any + Send>,
 }
 

@@ -90,9 +90,11 @@ pub(crate) mod sealed {
     pub trait Operands: Send + Sync + 'static {
         type Values<'a>;
         type Deltas;
-        fn into_any(self) -> Box<[AnyLayer]>;
+        /// The operands with their types forgotten: an array, or a `Vec`.
+        type Erased: AsRef<[AnyLayer]> + Send + Sync;
+        fn into_any(self) -> Self::Erased;
         fn from_any(operands: &[AnyLayer]) -> Self;
-        fn values(values: &[Value]) -> Self::Values<'_>;
+        fn values<'a>(values: &[&'a Value]) -> Self::Values<'a>;
         fn deltas(deltas: Self::Deltas) -> Vec<Option<AnyLayer>>;
     }
 }
@@ -102,13 +104,14 @@ macro_rules! tuples {
         impl<$($T: Data),+> sealed::Operands for ($(Layer<$T>,)+) {
             type Values<'a> = ($(&'a $T,)+);
             type Deltas = ($(Option<Layer<$T::Delta>>,)+);
-            fn into_any(self) -> Box<[AnyLayer]> {
-                Box::new([$(self.$i.into_any()),+])
+            type Erased = [AnyLayer; [$($i),+].len()];
+            fn into_any(self) -> Self::Erased {
+                [$(self.$i.into_any()),+]
             }
             fn from_any(operands: &[AnyLayer]) -> Self {
                 ($(Layer::from_any(operands[$i].clone()),)+)
             }
-            fn values(values: &[Value]) -> Self::Values<'_> {
+            fn values<'a>(values: &[&'a Value]) -> Self::Values<'a> {
                 ($(values[$i].get::<$T>(),)+)
             }
             fn deltas(deltas: Self::Deltas) -> Vec<Option<AnyLayer>> {
@@ -124,7 +127,9 @@ impl<T: Data> sealed::Operands for Vec<Layer<T>> {
     type Values<'a> = Vec<&'a T>;
     type Deltas = Vec<Option<Layer<T::Delta>>>;
 
-    fn into_any(self) -> Box<[AnyLayer]> {
+    type Erased = Vec<AnyLayer>;
+
+    fn into_any(self) -> Vec<AnyLayer> {
         self.into_iter().map(Layer::into_any).collect()
     }
 
@@ -132,8 +137,8 @@ impl<T: Data> sealed::Operands for Vec<Layer<T>> {
         operands.iter().cloned().map(Layer::from_any).collect()
     }
 
-    fn values(values: &[Value]) -> Vec<&T> {
-        values.iter().map(Value::get).collect()
+    fn values<'a>(values: &[&'a Value]) -> Vec<&'a T> {
+        values.iter().map(|value| value.get()).collect()
     }
 
     fn deltas(deltas: Self::Deltas) -> Vec<Option<AnyLayer>> {
@@ -141,40 +146,53 @@ impl<T: Data> sealed::Operands for Vec<Layer<T>> {
     }
 }
 
-/// A primitive with its types forgotten.
+/// A primitive on its operands, with its types forgotten.
 pub(crate) trait AnyPrimitive: Send + Sync {
     fn name(&self) -> &'static str;
-    fn value(&self, operands: &[Value]) -> Result<Value>;
-    fn cost(&self, operands: &[Value]) -> f64;
+    fn operands(&self) -> &[AnyLayer];
+    fn value(&self, operands: &[&Value]) -> Result<Value>;
+    fn cost(&self, operands: &[&Value]) -> f64;
     fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>>;
 }
 
 pub(crate) struct AnyAt<'a> {
-    pub(crate) operands: &'a [AnyLayer],
-    pub(crate) values: &'a [Value],
+    pub(crate) values: &'a [&'a Value],
     pub(crate) output: &'a AnyLayer,
     pub(crate) value: &'a Value,
     pub(crate) delta: AnyLayer,
 }
 
-pub(crate) struct Erased<P>(pub(crate) P);
+pub(crate) struct Applied<P: Primitive> {
+    op: P,
+    operands: <P::Operands as sealed::Operands>::Erased,
+}
 
-impl<P: Primitive> AnyPrimitive for Erased<P> {
+impl<P: Primitive> Applied<P> {
+    pub(crate) fn new(op: P, operands: P::Operands) -> Self {
+        Applied { op, operands: sealed::Operands::into_any(operands) }
+    }
+}
+
+impl<P: Primitive> AnyPrimitive for Applied<P> {
     fn name(&self) -> &'static str {
-        self.0.name()
+        self.op.name()
     }
 
-    fn value(&self, operands: &[Value]) -> Result<Value> {
-        self.0.value(<P::Operands as sealed::Operands>::values(operands)).map(Data::into_value)
+    fn operands(&self) -> &[AnyLayer] {
+        self.operands.as_ref()
     }
 
-    fn cost(&self, operands: &[Value]) -> f64 {
-        self.0.cost(<P::Operands as sealed::Operands>::values(operands))
+    fn value(&self, operands: &[&Value]) -> Result<Value> {
+        self.op.value(<P::Operands as sealed::Operands>::values(operands)).map(Data::into_value)
+    }
+
+    fn cost(&self, operands: &[&Value]) -> f64 {
+        self.op.cost(<P::Operands as sealed::Operands>::values(operands))
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>> {
-        let deltas = self.0.pullback(&At {
-            operands: &<P::Operands as sealed::Operands>::from_any(at.operands),
+        let deltas = self.op.pullback(&At {
+            operands: &<P::Operands as sealed::Operands>::from_any(self.operands()),
             values: <P::Operands as sealed::Operands>::values(at.values),
             output: &Layer::from_any(at.output.clone()),
             value: at.value.get(),

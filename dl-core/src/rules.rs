@@ -18,6 +18,7 @@
 
 use crate::data::Data;
 use crate::layer::Layer;
+use crate::pass::buffers::Buffers;
 use num_traits::Float;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -25,17 +26,28 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 pub trait Number: Float + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static {
     /// The nearest number of this type.
     fn of(number: f64) -> Self;
+
+    #[doc(hidden)]
+    fn free_buffers(buffers: &mut Buffers) -> &mut Vec<Vec<Self>>;
 }
 
 impl Number for f32 {
     fn of(number: f64) -> Self {
         number as f32
     }
+
+    fn free_buffers(buffers: &mut Buffers) -> &mut Vec<Vec<f32>> {
+        &mut buffers.f32
+    }
 }
 
 impl Number for f64 {
     fn of(number: f64) -> Self {
         number
+    }
+
+    fn free_buffers(buffers: &mut Buffers) -> &mut Vec<Vec<f64>> {
+        &mut buffers.f64
     }
 }
 

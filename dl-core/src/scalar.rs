@@ -5,7 +5,7 @@ use crate::deferred::Do;
 use crate::differentiable::Differentiable;
 use crate::error::Result;
 use crate::layer::Layer;
-use crate::node::Expression;
+use crate::node::{Expression, Side};
 use crate::optimizer::Chunk;
 use crate::rules::{Binary, Pointwise, Unary};
 use crate::side_effects::SideEffects;
@@ -87,8 +87,8 @@ macro_rules! scalar {
 
             #[track_caller]
             fn with_number(op: Binary, x: &Layer<$T>, number: f64, left: bool) -> Layer<$T> {
-                let number = Layer::constant(number as $T);
-                if left { Self::binary(op, &number, x) } else { Self::binary(op, x, &number) }
+                let side = if left { Side::Left } else { Side::Right };
+                Layer::from_expression(Expression::WithNumber(op, side, number, [x.any().clone()]))
             }
         }
 

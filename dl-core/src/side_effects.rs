@@ -1,12 +1,12 @@
 //! What a backward pass would do to the weights: the paper's `UpdateWeights`.
 
 use crate::commit::commit;
-use crate::deferred::{Do, Mode};
+use crate::deferred::{Belongs, Do};
 use crate::error::{Error, Result};
 use crate::extract::ExtractAll;
 use crate::node::AnyLayer;
 use crate::optimizer::Optimizer;
-use crate::pass::Pass;
+use crate::pass::{Pass, Purpose, Settings};
 use crate::reverse::Delta;
 use crate::value::Value;
 use std::collections::HashMap;
@@ -71,7 +71,7 @@ impl SideEffects {
         if let Some(error) = self.fault {
             return Err(error);
         }
-        let delta = self.by_weight().into_iter().find(|(other, _)| other.address() == weight.address());
+        let delta = self.by_weight().into_iter().find(|(other, _)| other.identity() == weight.identity());
         Ok(delta.map(|(weight, delta)| delta.into_layer(&weight)))
     }
 
@@ -119,7 +119,7 @@ impl SideEffects {
                 all.push(weight, Delta::Ready(value), pass.clone());
             }
         }
-        let fresh = Pass::new(crate::pass::Mode::Predict);
+        let fresh = Pass::new(Purpose::Predict, Settings::default());
         run_on(&fresh, all.by_weight()).await
     }
 
@@ -128,7 +128,7 @@ impl SideEffects {
         let mut place: HashMap<usize, usize> = HashMap::with_capacity(self.terms.len());
         let mut groups: Vec<(AnyLayer, Vec<Delta>)> = Vec::with_capacity(self.terms.len());
         for Term { weight, delta, .. } in self.terms {
-            let group = *place.entry(weight.address()).or_insert_with(|| {
+            let group = *place.entry(weight.identity()).or_insert_with(|| {
                 groups.push((weight, Vec::new()));
                 groups.len() - 1
             });
@@ -139,7 +139,7 @@ impl SideEffects {
 }
 
 async fn run_on(pass: &Arc<Pass>, deltas: Vec<(AnyLayer, Delta)>) -> Result<Vec<(AnyLayer, Value)>> {
-    Do::starting(Mode::On(pass.clone()), {
+    Do::starting(Belongs::To(pass.clone()), {
         let deltas = Arc::new(deltas);
         move || {
             let deltas = deltas.clone();

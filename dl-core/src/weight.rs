@@ -3,14 +3,14 @@
 use crate::data::Trainable;
 use crate::error::Result;
 use crate::layer::Layer;
-use crate::node::{AnyLayer, Expression};
+use crate::node::{DataKind, Variable, VariableRef};
 use crate::optimizer::{Chunk, Optimizer, Shelf};
+use crate::snapshot::Earlier;
 use crate::value::Value;
-use std::any::Any;
 use std::fmt;
+use std::marker::PhantomData;
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 /// A trainable variable.
 ///
@@ -25,13 +25,35 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// # dl_core::Result::Ok(())
 /// ```
 pub struct Weight<T> {
-    variable: Arc<Variable>,
-    layer: Layer<T>,
+    /// One of its leaves; every thread has its own (see `node/variable.rs`).
+    leaf: Layer<T>,
+    /// Whether this is the handle that was made first, which tells when it goes.
+    first: bool,
+}
+
+impl<T> Weight<T> {
+    fn variable(&self) -> VariableRef {
+        self.leaf.any().variable().expect("a weight is a handle to a leaf of a variable")
+    }
+
+    /// The layer of this weight, for use by this thread.
+    #[inline]
+    pub(crate) fn to_layer(&self) -> Layer<T> {
+        Layer::from_any(self.variable().leaf())
+    }
 }
 
 impl<T> Clone for Weight<T> {
     fn clone(&self) -> Self {
-        Weight { variable: self.variable.clone(), layer: self.layer.clone() }
+        Weight { leaf: self.to_layer(), first: false }
+    }
+}
+
+impl<T> Drop for Weight<T> {
+    fn drop(&mut self) {
+        if self.first {
+            self.variable().first_handle_goes();
+        }
     }
 }
 
@@ -39,23 +61,14 @@ impl<T: Trainable> Weight<T> {
     /// A new variable with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let place = Location::caller();
-        let variable = Arc::new(Variable {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            value: Mutex::new(value.into_value()),
-            frozen: AtomicBool::new(false),
-            commit: Mutex::new(()),
-            place,
-        });
-        let erased = Arc::new(Typed::<T> { variable: variable.clone(), data: std::marker::PhantomData });
-        let layer = Layer::from_any(AnyLayer::new::<T>(Expression::Weight(erased), place));
-        Weight { variable, layer }
+        let leaf =
+            Variable::create(value.into_value(), &Typed::<T>(PhantomData), DataKind::of::<T>(), Location::caller());
+        Weight { leaf: Layer::from_any(leaf), first: true }
     }
 
     /// A copy of the present value.
     pub fn value(&self) -> T {
-        self.variable.read().get::<T>().clone()
+        self.variable().read().get::<T>().clone()
     }
 
     /// Replaces the value. Passes that have read the old one go on with it.
@@ -66,10 +79,13 @@ impl<T: Trainable> Weight<T> {
     /// assert_eq!(w.value(), 2.0);
     /// ```
     pub fn set(&self, value: T) {
-        let commit = self.variable.lock();
-        let old = self.variable.write(value.into_value());
+        let variable = self.variable();
+        let commit = variable.lock();
+        let earlier = Earlier::all();
+        earlier.keep(&variable);
+        let old = variable.write(value.into_value());
         drop(commit);
-        drop(old);
+        drop((old, earlier));
     }
 
     /// From now on no gradient flows to this weight, and no step changes it.
@@ -84,16 +100,12 @@ impl<T: Trainable> Weight<T> {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn freeze(&self) {
-        self.variable.frozen.store(true, Ordering::Relaxed);
+        self.variable().set_frozen(true);
     }
 
     /// Undoes [`freeze`](Weight::freeze).
     pub fn unfreeze(&self) {
-        self.variable.frozen.store(false, Ordering::Relaxed);
-    }
-
-    pub(crate) fn as_layer(&self) -> &Layer<T> {
-        &self.layer
+        self.variable().set_frozen(false);
     }
 }
 
@@ -103,84 +115,36 @@ impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {
     }
 }
 
-/// What a weight consists of, whatever its type.
-pub(crate) struct Variable {
-    id: u64,
-    value: Mutex<Value>,
-    frozen: AtomicBool,
-    /// Held during a commit, together with those of all weights of the step, taken in the order of their numbers.
-    commit: Mutex<()>,
-    place: &'static Location<'static>,
-}
-
-impl Variable {
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(crate) fn place(&self) -> &'static Location<'static> {
-        self.place
-    }
-
-    pub(crate) fn frozen(&self) -> bool {
-        self.frozen.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn read(&self) -> Value {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Puts the new value in its place, and hands back the old one: its destructor may be the user's.
-    #[must_use = "the old value is dropped by whoever can afford it"]
-    pub(crate) fn write(&self, value: Value) -> Value {
-        std::mem::replace(&mut *self.value.lock().unwrap_or_else(PoisonError::into_inner), value)
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
-        self.commit.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A weight with its type forgotten.
+/// What has to know the type of a weight.
 pub(crate) trait AnyWeight: Send + Sync {
-    fn variable(&self) -> &Arc<Variable>;
-
     /// What the optimizer makes of the value and of its own state, in fresh copies. Changes nothing.
     fn propose(
         &self,
+        variable: &Variable,
         delta: &Value,
         optimizer: &dyn Optimizer,
         state: Option<&Shelf>,
     ) -> Result<(Value, Option<Shelf>)>;
 }
 
-struct Typed<T> {
-    variable: Arc<Variable>,
-    data: std::marker::PhantomData<fn() -> T>,
-}
+struct Typed<T>(PhantomData<fn() -> T>);
 
 impl<T: Trainable> AnyWeight for Typed<T> {
-    fn variable(&self) -> &Arc<Variable> {
-        &self.variable
-    }
-
     fn propose(
         &self,
+        variable: &Variable,
         delta: &Value,
         optimizer: &dyn Optimizer,
         state: Option<&Shelf>,
     ) -> Result<(Value, Option<Shelf>)> {
-        let mut value = self.variable.read().get::<T>().clone();
+        let mut value: T = variable.read().into();
         let mut slots = match state.and_then(|shelf| shelf.slots.downcast_ref::<Vec<T>>()) {
             Some(slots) => slots.clone(),
             None => vec![value.zeros_like(); optimizer.slots()],
         };
         value.update(delta.get::<T::Delta>(), &mut slots, &mut |chunk: Chunk<'_>| optimizer.step(chunk))?;
-        let shelf = (!slots.is_empty()).then(|| {
-            let owner: Weak<Variable> = Arc::downgrade(&self.variable);
-            let owner: Weak<dyn Any + Send + Sync> = owner;
-            Shelf { owner, slots: Box::new(slots) }
-        });
+        let shelf =
+            (!slots.is_empty()).then(|| Shelf { owner: Arc::downgrade(variable.alive()), slots: Box::new(slots) });
         Ok((value.into_value(), shelf))
     }
 }

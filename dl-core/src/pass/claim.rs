@@ -5,7 +5,7 @@
 //! table: the number of a pass names its seat there, and the seat holds the number while the pass lives. So a claim lapses by
 //! itself when its pass ends, and nothing has to be unmarked.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const SEATS: u64 = 256;
 static ALIVE: [AtomicU64; SEATS as usize] = [const { AtomicU64::new(0) }; SEATS as usize];
@@ -40,23 +40,23 @@ impl Drop for Seat {
     }
 }
 
-/// The claim on a node.
-#[derive(Default)]
-pub(crate) struct Claim {
-    pass: AtomicU64,
+/// The claim on a node, which keeps the two words where they fit best.
+#[derive(Clone, Copy)]
+pub(crate) struct Claim<'a> {
+    pub(crate) pass: &'a AtomicU64,
     /// Written and read only by the pass that holds the claim, under its lock.
-    entry: AtomicU32,
+    pub(crate) entry: &'a AtomicU32,
 }
 
-impl Claim {
+impl Claim<'_> {
     /// The entry of this node in the pass of this seat, if it holds the claim.
     #[inline]
-    pub(crate) fn entry(&self, seat: &Seat) -> Option<u32> {
+    pub(crate) fn entry(self, seat: &Seat) -> Option<u32> {
         (seat.0 != 0 && self.pass.load(Ordering::Acquire) == seat.0).then(|| self.entry.load(Ordering::Relaxed))
     }
 
     /// Claims the node for the pass of this seat, unless a live pass holds it. Says whether it did.
-    pub(crate) fn claim(&self, seat: &Seat, entry: u32) -> bool {
+    pub(crate) fn claim(self, seat: &Seat, entry: u32) -> bool {
         if seat.0 == 0 {
             return false;
         }
@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_claim_lapses_with_its_pass() {
-        let claim = Claim::default();
+        let (pass, entry) = Default::default();
+        let claim = Claim { pass: &pass, entry: &entry };
         let (first, second) = (Seat::take(), Seat::take());
         assert!(claim.claim(&first, 7));
         assert_eq!((claim.entry(&first), claim.entry(&second)), (Some(7), None));
@@ -92,7 +93,8 @@ mod tests {
     #[test]
     fn a_pass_without_a_seat_claims_nothing() {
         let seats: Vec<Seat> = (0..SEATS + 10).map(|_| Seat::take()).collect();
-        let claim = Claim::default();
+        let (pass, entry) = Default::default();
+        let claim = Claim { pass: &pass, entry: &entry };
         let late = seats.iter().find(|seat| seat.0 == 0).expect("more passes than seats");
         assert!(!claim.claim(late, 1));
         assert_eq!(claim.entry(late), None);

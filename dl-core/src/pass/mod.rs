@@ -1,39 +1,68 @@
 //! One pass: a call of `predict`, `train` or `forward`, and everything it evaluates.
 //!
 //! A pass keeps its books in dense tables of its own (`books.rs`), behind its own lock; kernels and bodies of dynamic nodes run outside
-//! that lock (`work.rs`). Under it run only the estimates of costs and the rules that write down deltas, which compute nothing. Whoever drives the pass works through its queue; other threads of the rayon pool are only *offered* a
-//! share, by tickets, so nobody ever waits for a thread to become free, and a `wait()` inside a worker cannot deadlock.
+//! that lock (`work.rs`). Under it run only the estimates of costs and the rules that write down deltas, which compute nothing. Whoever
+//! drives the pass works through its queue; other threads of the rayon pool are only *offered* a share, by tickets, so nobody
+//! ever waits for a thread to become free, and a `wait()` inside a worker cannot deadlock.
 
 mod books;
+pub mod buffers;
 mod claim;
+#[allow(unsafe_code, reason = "a thread borrows the pass that it is polling: see the module")]
+mod context;
+mod counters;
+mod discover;
 mod drivers;
+mod entry;
+mod queue;
+mod settings;
+mod sweep;
 mod tables;
 mod work;
 
-pub(crate) use books::{Books, NONE, Status};
+pub(crate) use books::Books;
 pub(crate) use claim::Claim;
+pub(crate) use context::{Holder, current, enter, holder, in_pass, is_current, outside, with_current};
+pub use counters::Counters;
+pub(crate) use entry::{NONE, Status};
+pub use settings::Mode;
+pub(crate) use settings::Settings;
 
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, TryLockError, spin_loop};
 use crate::value::Value;
-use std::cell::{Cell, RefCell};
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use buffers::Buffers;
+use context::mode;
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Poll, Waker};
 
 /// What a pass is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// Values only: they go as soon as nobody needs them.
+pub(crate) enum Purpose {
+    /// Values only, to evaluate.
     Predict,
-    /// Values are kept for a backward.
+    /// Values, and a backward.
     Train,
+    /// Values, and a backward for the sake of a derivative: it neither trains nor evaluates by itself.
+    Derive,
+}
+
+/// What becomes of the values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// They go as soon as nobody needs them.
+    Nothing,
+    /// They are kept for a backward.
+    Values,
 }
 
 pub(crate) struct Pass {
     books: Mutex<Books>,
+    mode: Mode,
     /// Counts what a thread without work waits for: something queued, somebody woken.
     news: Arc<AtomicUsize>,
+    buffers: Mutex<Buffers>,
     me: Weak<Pass>,
 }
 
@@ -41,12 +70,43 @@ pub(crate) struct Pass {
 const SPINS: usize = 100;
 
 impl Pass {
-    pub(crate) fn new(mode: Mode) -> Arc<Pass> {
-        Arc::new_cyclic(|me| Pass { books: Mutex::new(Books::new(mode)), news: Arc::default(), me: me.clone() })
+    /// A pass with these settings; what they leave open is that of the pass around it.
+    pub(crate) fn new(purpose: Purpose, settings: Settings) -> Arc<Pass> {
+        let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
+        let (settings, around) = with_current(|around| match around {
+            Some(around) => (settings.or(&around.books().settings), Some(around.mode)),
+            None => (settings, None),
+        });
+        let mode = settings.mode.unwrap_or(match (purpose, around) {
+            (Purpose::Predict, _) => Mode::Evaluate,
+            (Purpose::Derive, Some(around)) => around,
+            _ => Mode::Train,
+        });
+        Arc::new_cyclic(|me| Pass {
+            books: Mutex::new(Books::new(keep, settings)),
+            mode,
+            news: Arc::default(),
+            buffers: Mutex::default(),
+            me: me.clone(),
+        })
+    }
+
+    pub(crate) fn keep(&self) -> Keep {
+        self.books().keep
     }
 
     pub(crate) fn mode(&self) -> Mode {
-        self.books().mode
+        self.mode
+    }
+
+    fn buffers(&self) -> MutexGuard<'_, Buffers> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let mut counters = self.books().counters;
+        counters.reused_buffers = self.buffers().reused;
+        counters
     }
 
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
@@ -55,7 +115,7 @@ impl Pass {
             match self.books.try_lock() {
                 Ok(books) => return books,
                 Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+                Err(TryLockError::WouldBlock) => spin_loop(),
             }
         }
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
@@ -105,75 +165,4 @@ impl Pass {
         self.release(books);
         drop(tasks);
     }
-}
-
-thread_local! {
-    /// The pass whose futures this thread is polling.
-    static CURRENT: RefCell<Option<Arc<Pass>>> = const { RefCell::new(None) };
-    /// Whether it polls a task of that pass, rather than the driver's own future.
-    static IN_TASK: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread may spend its time on the work of the passes that it polls: inside `wait()` and in workers.
-    static MAY_WORK: Cell<bool> = const { Cell::new(false) };
-}
-
-pub(crate) fn current() -> Option<Arc<Pass>> {
-    CURRENT.with_borrow(Clone::clone)
-}
-
-pub(crate) fn in_pass() -> bool {
-    CURRENT.with_borrow(Option::is_some)
-}
-
-pub(crate) fn is_current(pass: &Pass) -> bool {
-    CURRENT.with_borrow(|current| current.as_ref().is_some_and(|current| std::ptr::eq(&**current, pass)))
-}
-
-fn may_work() -> bool {
-    MAY_WORK.get() || rayon::current_thread_index().is_some()
-}
-
-/// Sets the context of this thread while `f` runs.
-fn within<R>(pass: Option<Arc<Pass>>, in_task: bool, may_work: bool, f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Arc<Pass>>, bool, bool);
-
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            CURRENT.set(self.0.take());
-            IN_TASK.set(self.1);
-            MAY_WORK.set(self.2);
-        }
-    }
-
-    let _restore = Restore(CURRENT.replace(pass), IN_TASK.replace(in_task), MAY_WORK.replace(may_work));
-    f()
-}
-
-/// Polls the driver's future in its pass.
-pub(crate) fn enter<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
-    within(Some(pass.clone()), false, MAY_WORK.get(), f)
-}
-
-/// Runs `f` on a thread that blocks for it: outside any pass, and free to work.
-pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
-    within(None, false, true, f)
-}
-
-/// How a tape holds its pass: strongly, except inside a task of that same pass, which the pass itself holds.
-pub(crate) enum Holder {
-    Strong(Arc<Pass>),
-    Weak(Weak<Pass>),
-}
-
-impl Holder {
-    pub(crate) fn pass(&self) -> Option<Arc<Pass>> {
-        match self {
-            Holder::Strong(pass) => Some(pass.clone()),
-            Holder::Weak(pass) => pass.upgrade(),
-        }
-    }
-}
-
-pub(crate) fn holder() -> Holder {
-    let pass = current().expect("a tape is made in a pass");
-    if IN_TASK.get() { Holder::Weak(Arc::downgrade(&pass)) } else { Holder::Strong(pass) }
 }

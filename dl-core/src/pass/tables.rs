@@ -1,8 +1,11 @@
 //! The tables of a pass that outlive it, so that the next pass on the same thread need not grow its own.
 
-use super::books::{Entry, Job, Waiting};
+use super::discover::Step;
+use super::entry::{Entry, Links, Waiting};
+use super::queue::Job;
 use crate::error::Result;
 use crate::node::AnyLayer;
+use crate::reverse::Arrived;
 use crate::value::Value;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,10 +15,14 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) entries: Vec<Entry>,
+    pub(super) links: Vec<Links>,
+    pub(super) roots: Vec<(AnyLayer, u32)>,
+    pub(super) weights: Vec<(usize, u32)>,
     pub(super) waiting: Vec<Waiting>,
-    pub(super) queue: VecDeque<Job>,
-    pub(super) walk: Vec<(AnyLayer, usize)>,
+    pub(super) jobs: VecDeque<Job>,
+    pub(super) walk: Vec<Step>,
     pub(super) finished: Vec<(u32, Result<Value>)>,
+    pub(super) arrived: Vec<Arrived>,
 }
 
 /// Passes run inside passes, but not many deep.
@@ -33,13 +40,20 @@ impl Tables {
     }
 
     pub(super) fn keep(mut self) {
+        // values and nodes go here; their destructors may be the user's, and use passes of their own
         self.entries.clear();
+        self.roots.clear();
+        self.links.clear();
+        self.weights.clear();
         self.waiting.clear();
-        self.queue.clear();
+        self.jobs.clear();
         self.walk.clear();
         self.finished.clear();
-        let largest = self.entries.capacity().max(self.waiting.capacity()).max(self.queue.capacity());
-        if largest.max(self.walk.capacity()).max(self.finished.capacity()) <= ENTRIES_KEPT {
+        self.arrived.clear();
+        let largest = [self.entries.capacity(), self.links.capacity(), self.waiting.capacity(), self.walk.capacity()]
+            .into_iter()
+            .max();
+        if largest <= Some(ENTRIES_KEPT) {
             // a thread that is ending keeps nothing
             let _ = TABLES.try_with(|kept| {
                 let mut kept = kept.borrow_mut();

@@ -1,35 +1,27 @@
 //! Working through the queue of a pass: kernels, and the futures of dynamic nodes.
 
-use super::books::{Books, Job, Kernel, Work};
-use super::{Pass, may_work, within};
+use super::books::Books;
+use super::context::{computing, may_work, polling};
+use super::queue::{Job, Work};
+use super::{Pass, context};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
-use crate::node::{Expression, Outcome};
-use crate::value::Value;
+use crate::node::{DataKind, Expression, Held, Outcome};
+use crate::primitive::AnyPrimitive;
+use crate::seed::Position;
+use crate::sync::{AtomicU8, AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop};
+use crate::value::{Repr, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The future of a dynamic node.
+/// The future of a dynamic node that waits.
 pub(crate) struct Task {
     /// Absent while somebody polls it.
     future: Option<BoxFuture<Result<Outcome>>>,
-    state: State,
-    waker: Waker,
-    /// Distinguishes the runs of one node: a pass that rests and goes on begins its futures anew.
-    run: Arc<()>,
-}
-
-enum State {
-    /// Waits to be woken.
-    Parked,
-    /// In the queue.
-    Queued,
-    /// Somebody polls it.
-    Running,
-    /// It was woken while somebody polled it.
-    RunningAndWoken,
+    waker: Arc<TaskWaker>,
+    /// Where it goes on to build layers.
+    position: Position,
 }
 
 /// Waking another thread costs a few microseconds: less work than this is not worth it.
@@ -56,7 +48,7 @@ impl Pass {
             self.release(books);
             return false;
         }
-        if books.jobs() == 0 && books.tickets > 0 {
+        if books.queue.len() == 0 && books.tickets > 0 {
             let read = self.news.load(Ordering::Acquire);
             self.release(books);
             linger(&self.news, read);
@@ -65,16 +57,16 @@ impl Pass {
             }
             books = self.books();
         }
-        if books.jobs() == 0 {
+        if books.queue.len() == 0 {
             *asked = false;
             books.drivers.idle(driver, waker);
             self.release(books);
             return false;
         }
-        match super::current() {
-            Some(around) if !*asked && rayon::current_num_threads() > 1 => {
+        match context::current() {
+            Some(around) if !*asked && current_num_threads() > 1 => {
                 *asked = true;
-                let nanoseconds = books.queued_nanoseconds();
+                let nanoseconds = books.queue.nanoseconds();
                 self.release(books);
                 around.ask_for_help(self.clone(), nanoseconds);
                 waker.wake_by_ref();
@@ -91,31 +83,32 @@ impl Pass {
 
     fn ask_for_help(&self, with: Arc<Pass>, nanoseconds: f64) {
         let mut books = self.books();
-        books.queue_help(with, nanoseconds);
+        books.queue.push(Work::Help(with), nanoseconds);
         self.share(&mut books, false);
         self.release(books);
     }
 
     /// Works until the queue is empty, or nobody drives the pass any more.
     fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
-        let mut batch = Vec::new();
+        let mut batch = Batch::default();
+        let mut spare = None;
+        books.counters.works();
         loop {
             self.share(&mut books, true);
             if books.drivers.nobody() {
-                return books;
+                break;
             }
-            match books.next_job() {
-                Some(Job { what: Work::Kernel(kernel), nanoseconds }) => {
-                    batch.push(kernel);
-                    books.more_kernels(nanoseconds, &mut batch);
+            match books.queue.pop() {
+                Some(Job { what: Work::Kernel(index), nanoseconds }) => {
+                    books.take_batch(index, nanoseconds, &mut batch);
                     self.release(books);
-                    let ended: Vec<_> = batch.drain(..).map(|kernel| (kernel.index, run(kernel))).collect();
+                    computing(self, || batch.run());
                     books = self.books();
-                    for (index, result) in ended {
-                        books.finish(index, result);
+                    for kernel in batch.kernels.drain(..) {
+                        books.finish(kernel.index, kernel.result);
                     }
                 }
-                Some(Job { what: Work::Task(index), .. }) => books = self.poll_task(index, books),
+                Some(Job { what: Work::Task(index), .. }) => books = self.poll_task(index, books, &mut spare),
                 Some(Job { what: Work::Help(pass), .. }) => {
                     self.release(books);
                     let theirs = pass.work(pass.books());
@@ -123,31 +116,43 @@ impl Pass {
                     drop(pass);
                     books = self.books();
                 }
-                None => return books,
+                None => break,
             }
         }
+        books.counters.rests();
+        books
     }
 
-    fn poll_task<'a>(self: &'a Arc<Self>, index: u32, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
-        let node = books.node(index).clone();
+    /// Polls the future of a dynamic node. Only one that has to wait is written down, and only what keeps its waker makes it a costly one.
+    fn poll_task<'a>(
+        self: &'a Arc<Self>,
+        index: u32,
+        mut books: MutexGuard<'a, Books>,
+        spare: &mut Option<Arc<TaskWaker>>,
+    ) -> MutexGuard<'a, Books> {
+        let rests = books.rests;
+        let node = books.node(index);
         let Expression::Dynamic(recipe) = &node.expression else { unreachable!("tasks belong to dynamic nodes") };
-        let task = books.tasks.entry(index).or_insert_with(|| {
-            let waker = Waker::from(Arc::new(TaskWaker { pass: self.me.clone(), index }));
-            Task { future: None, state: State::Running, waker, run: Arc::new(()) }
-        });
-        let (started, waker, run) = (task.future.take(), task.waker.clone(), task.run.clone());
-        task.state = State::Running;
+        let (started, task, position) = match books.tasks.get_mut(&index) {
+            Some(task) => (task.future.take(), task.waker.clone(), task.position),
+            None => {
+                let body = books.number_at(recipe.position());
+                (None, TaskWaker::new(self, index, spare.take()), Position::in_body(body))
+            }
+        };
+        task.state.store(POLLED, Ordering::Relaxed);
+        let waker = Waker::from(task.clone());
         self.release(books);
 
-        let mut future = None;
-        let step = within(Some(self.clone()), true, true, || {
+        let outside = position.enter();
+        let mut future = started;
+        let step = polling(self, true, || {
             catch_unwind(AssertUnwindSafe(|| {
-                let future = future.insert(started.unwrap_or_else(|| recipe.run()));
+                let future = future.get_or_insert_with(|| recipe.run());
                 future.as_mut().poll(&mut Context::from_waker(&waker))
             }))
         });
-        let step = step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload))));
-        let step = match step {
+        let step = match step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload)))) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(result) => {
                 // user values in the future are dropped outside the lock; a panic there is reported like any other
@@ -157,27 +162,32 @@ impl Pass {
                 )
             }
         };
+        let position = outside.enter();
+        drop(waker);
 
         let mut books = self.books();
-        let task = books.tasks.get_mut(&index).filter(|task| Arc::ptr_eq(&task.run, &run));
-        match (step, task) {
-            (Poll::Pending, Some(task)) => {
-                task.future = future;
-                if matches!(task.state, State::RunningAndWoken) {
-                    task.state = State::Queued;
+        if books.rests != rests {
+            // the pass has come to rest meanwhile, and this run was to end with that
+            if books.drivers.nobody() {
+                books.interrupted.push(index);
+            } else {
+                books.queue_task(index);
+            }
+            self.release(books);
+            let _ = catch_unwind(AssertUnwindSafe(|| drop((future, step))));
+            return self.books();
+        }
+        match step {
+            Poll::Pending => {
+                let woken = !task.park();
+                books.tasks.insert(index, Task { future, waker: task, position });
+                if woken {
                     books.queue_task(index);
-                } else {
-                    task.state = State::Parked;
                 }
             }
-            (_, None) => {
-                // the pass has come to rest meanwhile, and has forgotten this run
-                self.release(books);
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
-                books = self.books();
-            }
-            (Poll::Ready(result), Some(_)) => {
+            Poll::Ready(result) => {
                 books.tasks.remove(&index);
+                *spare = Some(task);
                 match result {
                     Ok(Outcome::Layer(layer)) => books.follow(index, &layer),
                     Ok(Outcome::Tape(value, backward)) => books.finish_tape(index, value, backward),
@@ -188,18 +198,11 @@ impl Pass {
         books
     }
 
-    /// A task was woken, by whomever.
+    /// A task that waits was woken, by whomever.
     fn wake_task(&self, index: u32) {
         let mut books = self.books();
-        if let Some(task) = books.tasks.get_mut(&index) {
-            match task.state {
-                State::Parked => {
-                    task.state = State::Queued;
-                    books.queue_task(index);
-                }
-                State::Running => task.state = State::RunningAndWoken,
-                State::Queued | State::RunningAndWoken => {}
-            }
+        if books.tasks.contains_key(&index) {
+            books.queue_task(index);
         }
         self.offer(books);
     }
@@ -218,8 +221,9 @@ impl Pass {
         }
         let (woken, discarded) = (std::mem::take(&mut books.woken), std::mem::take(&mut books.discarded));
         drop(books);
-        // a destructor of the user's that panics has nobody to tell
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(discarded)));
+        if let (Some(this), false) = (self.me.upgrade(), discarded.is_empty()) {
+            computing(&this, || discarded.into_iter().for_each(|(value, kind)| recycle(value, kind)));
+        }
         self.news.fetch_add(1, Ordering::Release);
         for waker in woken {
             waker.wake();
@@ -234,11 +238,11 @@ impl Pass {
         if books.drivers.nobody() {
             return;
         }
-        let mut spare = books.jobs().saturating_sub(usize::from(working));
+        let mut spare = books.queue.len().saturating_sub(usize::from(working));
         if spare > 0 {
             self.news.fetch_add(1, Ordering::Release);
         }
-        let worth_while = books.queued_nanoseconds() >= WORTH_OFFERING_NANOSECONDS;
+        let worth_while = books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS;
         if spare > 0
             && (worth_while || !working)
             && let Some(driver) = books.drivers.take_idle()
@@ -247,14 +251,14 @@ impl Pass {
             spare -= 1;
         }
         let driver_works = books.drivers.any_works();
-        let limit = if driver_works { rayon::current_num_threads() - 1 } else { rayon::current_num_threads() };
+        let limit = if driver_works { current_num_threads() - 1 } else { current_num_threads() };
         while books.tickets < limit && spare > books.tickets {
             if !worth_while && (driver_works || books.tickets > 0) {
                 return;
             }
             books.tickets += 1;
             let (pass, news) = (self.me.clone(), self.news.clone());
-            rayon::spawn(move || {
+            spawn(move || {
                 // nothing may unwind into the pool
                 let _ = catch_unwind(AssertUnwindSafe(|| use_ticket(&pass, &news)));
             });
@@ -287,24 +291,118 @@ fn linger(news: &AtomicUsize, read: usize) {
         if news.load(Ordering::Acquire) != read {
             return;
         }
-        std::hint::spin_loop();
+        spin_loop();
     }
 }
 
-/// Runs a kernel: whatever goes wrong in it is an error that points to where the user wrote the operation.
-fn run(Kernel { node, operands, .. }: Kernel) -> Result<Value> {
-    let Expression::Primitive(op, _) = &node.expression else { unreachable!("kernels belong to operations") };
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        let result = op.value(&operands).map_err(|error| error.at(op.name(), node.place));
-        drop(operands);
-        result
-    }));
-    result.unwrap_or_else(|payload| Err(Error::panic(payload).at("operation", node.place)))
+/// A dead value goes back to its type.
+fn recycle(value: Value, kind: &DataKind) {
+    // a destructor of the user's that panics has nobody to tell
+    let _ = catch_unwind(AssertUnwindSafe(|| (kind.recycle)(value)));
 }
 
+/// Kernels that are run together, outside the lock. The tables are reused.
+#[derive(Default)]
+struct Batch {
+    kernels: Vec<Kernel>,
+    operands: Vec<Value>,
+}
+
+struct Kernel {
+    index: u32,
+    /// Alive: what is pending is not swept.
+    node: Held,
+    /// Where its operands begin.
+    from: usize,
+    result: Result<Value>,
+}
+
+impl Books {
+    fn take_batch(&mut self, index: u32, nanoseconds: f64, batch: &mut Batch) {
+        let share = self.queue.len() / (1 + self.tickets);
+        batch.operands.clear();
+        self.take_kernel(index, batch);
+        let mut more = Vec::new();
+        if share > 0 {
+            self.queue.pop_batch(nanoseconds, share, |index| more.push(index));
+        }
+        for index in more {
+            self.take_kernel(index, batch);
+        }
+    }
+
+    fn take_kernel(&mut self, index: u32, batch: &mut Batch) {
+        let (node, from) = (self.node(index), batch.operands.len());
+        self.take_operands(index, &mut batch.operands);
+        batch.kernels.push(Kernel { index, node, from, result: Ok(Value(Repr::F64(0.0))) });
+    }
+}
+
+impl Batch {
+    fn run(&mut self) {
+        for kernel in &mut self.kernels {
+            let operands = &mut self.operands[kernel.from..][..kernel.node.operands().len()];
+            let Expression::Primitive(op) = &kernel.node.expression else {
+                unreachable!("kernels belong to operations")
+            };
+            kernel.result = run(&**op, operands).map_err(|error| error.at(op.name(), kernel.node.place));
+            for (operand, node) in operands.iter_mut().zip(op.operands()) {
+                // in the usual case somebody else has it still
+                if let value @ Value(Repr::Any(_)) = std::mem::replace(operand, Value(Repr::F64(0.0))) {
+                    recycle(value, node.kind_of_data);
+                }
+            }
+        }
+    }
+}
+
+/// Whatever goes wrong in a kernel is an error.
+fn run(op: &dyn AnyPrimitive, operands: &[Value]) -> Result<Value> {
+    let value = || match operands {
+        [a] => op.value(&[a]),
+        [a, b] => op.value(&[a, b]),
+        many => op.value(&many.iter().collect::<Vec<_>>()),
+    };
+    catch_unwind(AssertUnwindSafe(value)).unwrap_or_else(|payload| Err(Error::panic(payload)))
+}
+
+impl Task {
+    /// The pass rests: the future is dropped, and a late call of its waker is none of our business. Says whether it was waiting; else it is
+    /// in the queue, or somebody polls it and will see.
+    pub(super) fn interrupt(&self) -> bool {
+        self.waker.state.swap(WOKEN, Ordering::AcqRel) == PARKED
+    }
+}
+
+/// Wakes a task. It is made anew only if the one before is kept by somebody.
 struct TaskWaker {
     pass: Weak<Pass>,
     index: u32,
+    state: AtomicU8,
+}
+
+/// Somebody polls the task.
+const POLLED: u8 = 0;
+/// It was woken while somebody polled it, or is in the queue.
+const WOKEN: u8 = 1;
+/// It waits to be woken.
+const PARKED: u8 = 2;
+
+impl TaskWaker {
+    fn new(pass: &Arc<Pass>, index: u32, spare: Option<Arc<TaskWaker>>) -> Arc<Self> {
+        if let Some(mut spare) = spare
+            && let Some(waker) = Arc::get_mut(&mut spare)
+        {
+            waker.index = index;
+            return spare;
+        }
+        Arc::new(TaskWaker { pass: Arc::downgrade(pass), index, state: AtomicU8::new(POLLED) })
+    }
+
+    /// From now on the task waits, unless it was woken meanwhile.
+    fn park(&self) -> bool {
+        self.state.compare_exchange(POLLED, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
 }
 
 impl Wake for TaskWaker {
@@ -313,7 +411,9 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if let Some(pass) = self.pass.upgrade() {
+        if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED
+            && let Some(pass) = self.pass.upgrade()
+        {
             pass.wake_task(self.index);
         }
     }

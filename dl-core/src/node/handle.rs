@@ -1,0 +1,277 @@
+//! Handles to nodes: counted, from a free list of each thread, and dropped without recursion.
+//!
+//! A scalar operation takes some nanoseconds; a general allocator and a shared count cost more than that. So nodes are all of one
+//! size, a cache line, and a thread that drops one keeps its memory for the next.
+
+use super::count::Left;
+use super::{Expression, Node};
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+
+/// A layer whose data type is forgotten: a shared handle to its node.
+///
+/// It is `pub` only because sealed methods of public traits mention it; nobody outside the crate can name it.
+#[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
+pub struct AnyLayer(NonNull<Node>);
+
+// SAFETY: a node is `Send` and `Sync` (checked below), and its count is atomic.
+unsafe impl Send for AnyLayer {}
+// SAFETY: as above.
+unsafe impl Sync for AnyLayer {}
+
+const _: fn() = || {
+    fn shared_by_threads<T: Send + Sync>() {}
+    shared_by_threads::<Node>();
+};
+
+impl AnyLayer {
+    /// The first handle to a new node. Its count must be that of one handle.
+    pub(super) fn first(node: Node) -> Self {
+        AnyLayer(allocate(node))
+    }
+
+    /// One more handle to a leaf that a living weight owns. Says whether the leaf has come into use.
+    ///
+    /// # Safety
+    /// `leaf` is a leaf of a weight that is alive, and stays so until this returns.
+    pub(crate) unsafe fn of_leaf(leaf: NonNull<Node>) -> (Self, bool) {
+        // SAFETY: the weight owns the leaf and is alive
+        let in_use = unsafe { leaf.as_ref() }.count.take();
+        (AnyLayer(leaf), in_use)
+    }
+
+    /// The node itself, without a handle of one's own.
+    pub(crate) fn as_ptr(&self) -> NonNull<Node> {
+        self.0
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.0.addr().get()
+    }
+
+    /// Gives the handle back; if it was the last one, the node is to be dismantled.
+    #[inline]
+    fn part(self) -> Option<NonNull<Node>> {
+        let node = self.0;
+        let left = self.count.give_back();
+        std::mem::forget(self);
+        match left {
+            Left::Something => None,
+            Left::Nothing => Some(node),
+            Left::Idle => {
+                // SAFETY: a strict leaf that has fallen idle is still counted by its weight, until it is told
+                unsafe { super::variable::variable_of(node).leaf_fell_idle() };
+                None
+            }
+        }
+    }
+}
+
+impl Clone for AnyLayer {
+    #[inline]
+    fn clone(&self) -> Self {
+        self.count.take();
+        AnyLayer(self.0)
+    }
+}
+
+impl Drop for AnyLayer {
+    #[inline]
+    fn drop(&mut self) {
+        match self.count.give_back() {
+            Left::Something => {}
+            Left::Nothing => dismantle(self.0),
+            // SAFETY: a strict leaf that has fallen idle is still counted by its weight, until it is told
+            Left::Idle => unsafe { super::variable::variable_of(self.0).leaf_fell_idle() },
+        }
+    }
+}
+
+impl std::ops::Deref for AnyLayer {
+    type Target = Node;
+
+    #[inline]
+    fn deref(&self) -> &Node {
+        // SAFETY: a handle keeps its node alive
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// A node that somebody else keeps alive: what the books of a pass hold for everything below their roots.
+#[derive(Clone, Copy)]
+pub(crate) struct Held(NonNull<Node>);
+
+// SAFETY: as `AnyLayer`
+unsafe impl Send for Held {}
+
+impl Held {
+    /// # Safety
+    /// Whoever uses it must make sure that the node is alive then.
+    #[inline]
+    pub(crate) unsafe fn new(layer: &AnyLayer) -> Self {
+        Held(layer.0)
+    }
+
+    /// A handle of one's own.
+    pub(crate) fn handle(self) -> AnyLayer {
+        self.count.take();
+        AnyLayer(self.0)
+    }
+
+    pub(crate) fn address(self) -> usize {
+        self.0.addr().get()
+    }
+}
+
+impl std::ops::Deref for Held {
+    type Target = Node;
+
+    #[inline]
+    fn deref(&self) -> &Node {
+        // SAFETY: promised to `new`
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// What a thread keeps: memory of nodes, and nodes to be dismantled.
+struct Yard {
+    /// A list that is threaded through the free memory itself.
+    free: Cell<Option<NonNull<Free>>>,
+    length: Cell<usize>,
+    dismantling: Cell<bool>,
+    doomed: RefCell<Vec<NonNull<Node>>>,
+}
+
+struct Free {
+    next: Option<NonNull<Free>>,
+}
+
+/// A megabyte.
+const KEPT: usize = 1 << 14;
+
+thread_local! {
+    static YARD: Yard = const {
+        Yard { free: Cell::new(None), length: Cell::new(0), dismantling: Cell::new(false), doomed: RefCell::new(Vec::new()) }
+    };
+}
+
+impl Yard {
+    #[inline]
+    fn take(&self) -> Option<NonNull<Node>> {
+        let free = self.free.get()?;
+        // SAFETY: what is on the list is ours, and was initialised when it was put there
+        self.free.set(unsafe { free.as_ref() }.next);
+        self.length.set(self.length.get() - 1);
+        Some(free.cast())
+    }
+
+    /// # Safety
+    /// The memory came from `allocate`, and nobody uses it any more.
+    #[inline]
+    unsafe fn keep(&self, node: NonNull<Node>) {
+        if self.length.get() == KEPT {
+            // SAFETY: passed on
+            return unsafe { give_back(node) };
+        }
+        let free = node.cast::<Free>();
+        // SAFETY: the memory of a node is large enough for a link, aligned, and ours
+        unsafe { free.write(Free { next: self.free.get() }) };
+        self.free.set(Some(free));
+        self.length.set(self.length.get() + 1);
+    }
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        while let Some(node) = self.take() {
+            // SAFETY: what is on the list came from `allocate`
+            unsafe { give_back(node) };
+        }
+    }
+}
+
+#[inline]
+fn allocate(node: Node) -> NonNull<Node> {
+    let memory = YARD.try_with(Yard::take).ok().flatten();
+    match memory {
+        Some(memory) => {
+            // SAFETY: the memory was that of a node, and is ours
+            unsafe { memory.write(node) };
+            memory
+        }
+        None => NonNull::from(Box::leak(Box::new(node))),
+    }
+}
+
+/// # Safety
+/// The memory came from `allocate`, and nobody uses it any more.
+unsafe fn give_back(node: NonNull<Node>) {
+    // SAFETY: `allocate` takes its memory from a box; there is no value in it any more
+    drop(unsafe { Box::from_raw(node.cast::<std::mem::MaybeUninit<Node>>().as_ptr()) });
+}
+
+/// Takes a leaf of a weight apart that is going.
+///
+/// # Safety
+/// Nobody has a handle to it, and nobody can come by one.
+pub(super) unsafe fn discard_leaf(leaf: NonNull<Node>) {
+    // SAFETY: passed on; a leaf owns nothing that has to be dropped
+    unsafe { give_back(leaf) };
+}
+
+/// Drops a node that has no handle left, and what goes with it: maybe a chain of a million nodes. So a node that is dropped while
+/// another one is being dropped waits on a list, which the outermost drop works off.
+fn dismantle(node: NonNull<Node>) {
+    let dismantled = YARD.try_with(|yard| {
+        if yard.dismantling.replace(true) {
+            yard.doomed.borrow_mut().push(node);
+            return;
+        }
+        let _reset = Reset(yard);
+        // SAFETY: passed on: `take_apart` gives back nodes that nobody uses any more
+        take_apart(node, &yard.doomed, |node| unsafe { yard.keep(node) });
+    });
+    if dismantled.is_err() {
+        // the thread is ending, and its yard is gone
+        // SAFETY: as above
+        take_apart(node, &RefCell::default(), |node| unsafe { give_back(node) });
+    }
+}
+
+fn take_apart(first: NonNull<Node>, doomed: &RefCell<Vec<NonNull<Node>>>, free: impl Fn(NonNull<Node>)) {
+    let mut next = Some(first);
+    while let Some(node) = next.take().or_else(|| doomed.borrow_mut().pop()) {
+        // SAFETY: the node has no handle left, so its parts are ours
+        let expression = unsafe { std::ptr::read(&raw const (*node.as_ptr()).expression) };
+        free(node);
+        match expression {
+            Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => next = x.part(),
+            Expression::Binary(_, [a, b]) => {
+                if let Some(b) = b.part() {
+                    doomed.borrow_mut().push(b);
+                }
+                next = a.part();
+            }
+            // may run code of the user's, and drop more nodes
+            other => drop(other),
+        }
+    }
+}
+
+struct Reset<'a>(&'a Yard);
+
+impl Drop for Reset<'_> {
+    fn drop(&mut self) {
+        self.0.dismantling.set(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_one_cache_line() {
+        assert_eq!((size_of::<Node>(), align_of::<Node>()), (64, 64));
+    }
+}

@@ -1,0 +1,283 @@
+//! What a weight consists of, whatever its type: its value, and its leaves.
+//!
+//! A weight that many threads use at once must not have one count that all of them write. So it has a *leaf* for each thread: a
+//! node that stands for the weight in the expressions that this thread builds, with a count of its own. All leaves belong to the variable and go with
+//! it.
+//!
+//! The variable lives as long as any leaf is in use. As long as the first handle is alive, which [`Weight::new`](crate::Weight::new)
+//! makes and nobody can clone, it surely lives, and nothing is counted. When the first handle goes, all leaves are made to report when they fall idle or
+//! come into use, and `live` counts those in use; the last one that reports drops the variable.
+
+use super::count::Count;
+use super::handle::{AnyLayer, discard_leaf};
+use super::{DataKind, Expression, Node};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::value::{Repr, Value};
+use crate::weight::AnyWeight;
+use std::cell::Cell;
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock, PoisonError};
+
+pub(crate) struct Variable {
+    /// Orders the locks of a commit.
+    id: u64,
+    place: &'static Location<'static>,
+    kind_of_data: &'static DataKind,
+    pub(crate) weight: &'static dyn AnyWeight,
+    frozen: AtomicBool,
+    value: Cells,
+    /// Held during a commit, together with those of all weights of the step, taken in the order of their numbers.
+    commit: Mutex<()>,
+    /// For those who keep something for this weight and want to know whether it is alive.
+    alive: OnceLock<Arc<()>>,
+    leaves: [AtomicPtr<Node>; LEAVES],
+    /// Whether there is more than one leaf.
+    several: AtomicBool,
+    /// Whether leaves may be added: until the first handle goes.
+    open: Mutex<bool>,
+    /// Leaves in use, once they report; and one for the first handle.
+    live: AtomicU32,
+}
+
+/// As many as there may be threads without a queue at a leaf.
+const LEAVES: usize = 16;
+
+/// Numbers are read without a lock.
+enum Cells {
+    F32(AtomicU32),
+    F64(AtomicU64),
+    Any(Mutex<Value>),
+}
+
+/// A variable, as its leaves know it. They do not keep it alive; it keeps them.
+#[derive(Clone, Copy)]
+pub(crate) struct VariableRef(NonNull<Variable>);
+
+// SAFETY: a variable is `Send` and `Sync` (checked below)
+unsafe impl Send for VariableRef {}
+// SAFETY: as above
+unsafe impl Sync for VariableRef {}
+
+const _: fn() = || {
+    fn shared_by_threads<T: Send + Sync>() {}
+    shared_by_threads::<Variable>();
+};
+
+impl std::ops::Deref for VariableRef {
+    type Target = Variable;
+
+    #[inline]
+    fn deref(&self) -> &Variable {
+        // SAFETY: only leaves hold this, and whoever looks at a leaf has a handle to it: so the variable is alive
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Variable {
+    /// A new variable, and the first handle to its first leaf. It lives until [`first_handle_goes`](Variable::first_handle_goes) and all
+    /// handles are gone.
+    pub(crate) fn create(
+        value: Value,
+        weight: &'static dyn AnyWeight,
+        kind_of_data: &'static DataKind,
+        place: &'static Location<'static>,
+    ) -> AnyLayer {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let value = match value.0 {
+            Repr::F32(number) => Cells::F32(AtomicU32::new(number.to_bits())),
+            Repr::F64(number) => Cells::F64(AtomicU64::new(number.to_bits())),
+            any => Cells::Any(Mutex::new(Value(any))),
+        };
+        let variable = Box::new(Variable {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            place,
+            kind_of_data,
+            weight,
+            frozen: AtomicBool::new(false),
+            value,
+            commit: Mutex::new(()),
+            alive: OnceLock::new(),
+            leaves: [const { AtomicPtr::new(std::ptr::null_mut()) }; LEAVES],
+            several: AtomicBool::new(false),
+            open: Mutex::new(true),
+            live: AtomicU32::new(1),
+        });
+        // dropped by the last leaf that reports
+        VariableRef(NonNull::from(Box::leak(variable))).new_leaf(slot())
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn place(&self) -> &'static Location<'static> {
+        self.place
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    pub(crate) fn frozen(&self) -> bool {
+        self.frozen.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_frozen(&self, frozen: bool) {
+        self.frozen.store(frozen, Ordering::Relaxed);
+    }
+
+    /// Whether it may stand in a graph under more than one leaf.
+    pub(crate) fn has_several_leaves(&self) -> bool {
+        self.several.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn read(&self) -> Value {
+        match &self.value {
+            Cells::F32(bits) => Value(Repr::F32(f32::from_bits(bits.load(Ordering::Acquire)))),
+            Cells::F64(bits) => Value(Repr::F64(f64::from_bits(bits.load(Ordering::Acquire)))),
+            Cells::Any(value) => value.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Puts the new value in its place, and hands back the old one: its destructor may be the user's.
+    #[must_use = "the old value is dropped by whoever can afford it"]
+    pub(crate) fn write(&self, value: Value) -> Value {
+        match (&self.value, value) {
+            (Cells::F32(bits), Value(Repr::F32(new))) => {
+                Value(Repr::F32(f32::from_bits(bits.swap(new.to_bits(), Ordering::AcqRel))))
+            }
+            (Cells::F64(bits), Value(Repr::F64(new))) => {
+                Value(Repr::F64(f64::from_bits(bits.swap(new.to_bits(), Ordering::AcqRel))))
+            }
+            (Cells::Any(value), new) => {
+                std::mem::replace(&mut *value.lock().unwrap_or_else(PoisonError::into_inner), new)
+            }
+            _ => unreachable!("a weight holds the type that it was made with"),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.commit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something that is alive as long as this variable is.
+    pub(crate) fn alive(&self) -> &Arc<()> {
+        self.alive.get_or_init(Arc::default)
+    }
+}
+
+impl VariableRef {
+    /// A handle to the leaf of this thread. Whoever calls has a handle to some leaf.
+    #[inline]
+    pub(crate) fn leaf(self) -> AnyLayer {
+        match NonNull::new(self.leaves[slot()].load(Ordering::Acquire)) {
+            Some(leaf) => self.handle_to(leaf),
+            None => self.another_leaf(),
+        }
+    }
+
+    #[inline]
+    fn handle_to(self, leaf: NonNull<Node>) -> AnyLayer {
+        // SAFETY: the leaf belongs to this variable, which is alive as the caller has a handle
+        let (handle, came_into_use) = unsafe { AnyLayer::of_leaf(leaf) };
+        if came_into_use {
+            // not the last one to fall idle meanwhile: the caller has a handle, whose leaf is counted
+            self.live.fetch_add(1, Ordering::Relaxed);
+        }
+        handle
+    }
+
+    #[cold]
+    fn another_leaf(self) -> AnyLayer {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slot();
+        let mut leaves = self.leaves.iter().map(|leaf| NonNull::new(leaf.load(Ordering::Acquire)));
+        match leaves.nth(slot).flatten() {
+            Some(leaf) => self.handle_to(leaf),
+            None if *open => {
+                self.several.store(true, Ordering::Release);
+                self.new_leaf(slot)
+            }
+            // no more leaves are made: any will do
+            None => {
+                let leaf = self.leaves.iter().find_map(|leaf| NonNull::new(leaf.load(Ordering::Acquire)));
+                self.handle_to(leaf.expect("a variable is made with a leaf"))
+            }
+        }
+    }
+
+    fn new_leaf(self, slot: usize) -> AnyLayer {
+        let leaf = AnyLayer::first(Node::new(Count::leaf(), self.place, self.kind_of_data, Expression::Weight(self)));
+        self.leaves[slot].store(leaf.as_ptr().as_ptr(), Ordering::Release);
+        leaf
+    }
+
+    /// From now on the leaves are counted. To be called once, by the first handle, which has a handle to a leaf still.
+    pub(crate) fn first_handle_goes(self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        *open = false;
+        drop(open);
+        for leaf in &self.leaves {
+            if let Some(leaf) = NonNull::new(leaf.load(Ordering::Acquire)) {
+                // counted before it can report that it has fallen idle
+                self.live.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: the leaf belongs to this variable, which is alive as the caller has a handle
+                if !unsafe { leaf.as_ref() }.count.make_strict() {
+                    // SAFETY: it was counted just now; the caller's leaf is in use
+                    unsafe { self.leaf_fell_idle() };
+                }
+            }
+        }
+        // SAFETY: this one stood for the first handle, whose leaf is in use
+        unsafe { self.leaf_fell_idle() };
+    }
+
+    /// One leaf less is in use. If it was the last one, the variable is dropped.
+    ///
+    /// # Safety
+    /// The leaf was counted in `live`, and nobody uses the variable through it any more.
+    pub(super) unsafe fn leaf_fell_idle(self) {
+        if self.live.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        for leaf in &self.leaves {
+            if let Some(leaf) = NonNull::new(leaf.load(Ordering::Acquire)) {
+                // SAFETY: no leaf is in use, and only whoever has a handle to one can come by another
+                unsafe { discard_leaf(leaf) };
+            }
+        }
+        // SAFETY: `create` took it out of a box; no leaf is left that points to it
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// The variable of a leaf.
+///
+/// # Safety
+/// `leaf` is a leaf of a variable that is alive.
+pub(super) unsafe fn variable_of(leaf: NonNull<Node>) -> VariableRef {
+    // SAFETY: passed on
+    match unsafe { &leaf.as_ref().expression } {
+        Expression::Weight(variable) => *variable,
+        _ => unreachable!("only leaves report"),
+    }
+}
+
+/// Which leaf this thread uses.
+#[inline]
+fn slot() -> usize {
+    thread_local! {
+        static SLOT: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    match SLOT.get() {
+        usize::MAX => {
+            static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+            let slot = NEXT.fetch_add(1, Ordering::Relaxed) % LEAVES;
+            SLOT.set(slot);
+            slot
+        }
+        slot => slot,
+    }
+}

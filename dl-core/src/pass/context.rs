@@ -1,0 +1,112 @@
+//! What a thread is doing for which pass.
+
+use super::Pass;
+use super::settings::Mode;
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+#[derive(Clone, Copy)]
+struct Context {
+    /// The pass whose futures this thread is polling: borrowed from whoever called [`within`].
+    pass: Option<NonNull<Arc<Pass>>>,
+    /// Whether it polls a task of that pass, rather than the driver's own future.
+    in_task: bool,
+    /// Whether this thread may spend its time on the work of the passes that it polls: inside `wait()` and in workers.
+    may_work: bool,
+    /// The pass for which this thread computes, or drops, values.
+    computing_for: Option<NonNull<Arc<Pass>>>,
+}
+
+thread_local! {
+    static CONTEXT: Cell<Context> =
+        const { Cell::new(Context { pass: None, in_task: false, may_work: false, computing_for: None }) };
+}
+
+struct Restore(Context);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CONTEXT.set(self.0);
+    }
+}
+
+fn with<R>(context: Context, f: impl FnOnce() -> R) -> R {
+    let _restore = Restore(CONTEXT.replace(context));
+    f()
+}
+
+/// Polls a future of this pass: a task, or a driver's.
+pub(super) fn polling<R>(pass: &Arc<Pass>, in_task: bool, f: impl FnOnce() -> R) -> R {
+    let may_work = in_task || CONTEXT.get().may_work;
+    with(Context { pass: Some(NonNull::from(pass)), in_task, may_work, computing_for: None }, f)
+}
+
+/// Computes, or drops, values of this pass.
+pub(super) fn computing<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
+    with(Context { computing_for: Some(NonNull::from(pass)), pass: None, in_task: false, ..CONTEXT.get() }, f)
+}
+
+/// Polls the driver's future in its pass.
+pub(crate) fn enter<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
+    polling(pass, false, f)
+}
+
+/// Runs `f` on a thread that blocks for it: outside any pass, and free to work.
+pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
+    with(Context { pass: None, in_task: false, may_work: true, ..CONTEXT.get() }, f)
+}
+
+/// The pass whose future this thread is polling.
+pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
+    let pass = CONTEXT.get().pass;
+    // SAFETY: whoever put it there keeps it borrowed until the context is restored, which is after `f`
+    f(pass.as_ref().map(|pass| unsafe { pass.as_ref() }))
+}
+
+pub(crate) fn current() -> Option<Arc<Pass>> {
+    with_current(|pass| pass.cloned())
+}
+
+pub(crate) fn in_pass() -> bool {
+    CONTEXT.get().pass.is_some()
+}
+
+pub(crate) fn is_current(pass: &Pass) -> bool {
+    with_current(|current| current.is_some_and(|current| std::ptr::eq(&**current, pass)))
+}
+
+pub(super) fn may_work() -> bool {
+    CONTEXT.get().may_work || crate::sync::current_thread_index().is_some()
+}
+
+/// The pass for which this thread computes values.
+pub(super) fn with_computing<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
+    let pass = CONTEXT.get().computing_for;
+    // SAFETY: as in `with_current`
+    f(pass.as_ref().map(|pass| unsafe { pass.as_ref() }))
+}
+
+pub(super) fn mode() -> Option<Mode> {
+    with_current(|pass| pass.map(|pass| pass.mode())).or_else(|| with_computing(|pass| pass.map(|pass| pass.mode())))
+}
+
+/// How a tape holds its pass: strongly, except inside a task of that same pass, which the pass itself holds.
+pub(crate) enum Holder {
+    Strong(Arc<Pass>),
+    Weak(Weak<Pass>),
+}
+
+impl Holder {
+    pub(crate) fn pass(&self) -> Option<Arc<Pass>> {
+        match self {
+            Holder::Strong(pass) => Some(pass.clone()),
+            Holder::Weak(pass) => pass.upgrade(),
+        }
+    }
+}
+
+pub(crate) fn holder() -> Holder {
+    let pass = current().expect("a tape is made in a pass");
+    if CONTEXT.get().in_task { Holder::Weak(Arc::downgrade(&pass)) } else { Holder::Strong(pass) }
+}

@@ -1,0 +1,47 @@
+//! What a pass counts of itself, always: a few additions under a lock that is held anyway.
+
+/// What a pass did: see [`Do::counted`](crate::Do::counted).
+///
+/// ```
+/// use dl_core::{Differentiable, Weight};
+/// let w = Weight::new(3.0_f64);
+/// let (value, counters) = (&w * &w + 1.0).predict().counted().wait()?;
+/// assert_eq!((value, counters.nodes, counters.evaluations), (10.0, 3, 2));
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Layers that it met: constants, weights, operations, decisions; those of the backward, too.
+    pub nodes: usize,
+    /// Operations that it evaluated. The arithmetic of a scalar's backward, which needs no layers, is not among them.
+    pub evaluations: usize,
+    /// Buffers that it wrote into a second time instead of asking the allocator for new ones.
+    pub reused_buffers: usize,
+    /// The most that its values occupied at any time, in bytes. Plain numbers, which are kept in its tables, do not count.
+    pub bytes_peak: usize,
+    /// The most threads that worked for it at the same time.
+    pub parallel_width: usize,
+    pub(super) bytes: usize,
+    pub(super) working: usize,
+}
+
+impl Counters {
+    pub(super) fn holds(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.bytes_peak = self.bytes_peak.max(self.bytes);
+    }
+
+    pub(super) fn lets_go(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+    }
+
+    pub(super) fn works(&mut self) {
+        self.working += 1;
+        self.parallel_width = self.parallel_width.max(self.working);
+    }
+
+    pub(super) fn rests(&mut self) {
+        self.working -= 1;
+    }
+}

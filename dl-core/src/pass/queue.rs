@@ -1,0 +1,84 @@
+//! What is ready to run in a pass, with a guess of how long it takes.
+
+use super::Pass;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+pub(super) struct Job {
+    pub(super) what: Work,
+    pub(super) nanoseconds: f64,
+}
+
+pub(super) enum Work {
+    /// Evaluate the operation of this entry.
+    Kernel(u32),
+    /// Poll the future of this dynamic node.
+    Task(u32),
+    /// Work through the queue of a pass that was started inside this one.
+    Help(Arc<Pass>),
+}
+
+pub(super) struct Queue {
+    jobs: VecDeque<Job>,
+    nanoseconds: f64,
+}
+
+/// A guess that makes no sense.
+const UNKNOWN_NANOSECONDS: f64 = 5_000.0;
+/// A second: no guess needs to be longer.
+const LONGEST_NANOSECONDS: f64 = 1e9;
+
+/// Kernels are taken from the queue in batches that keep a thread busy for so long: each time the lock is taken anew, another
+/// thread may stand in the way.
+const BATCH_NANOSECONDS: f64 = 8_000.0;
+
+impl Queue {
+    /// An empty queue, in a table that is reused.
+    pub(super) fn new(jobs: VecDeque<Job>) -> Self {
+        Queue { jobs, nanoseconds: 0.0 }
+    }
+
+    pub(super) fn take_table(&mut self) -> VecDeque<Job> {
+        std::mem::take(&mut self.jobs)
+    }
+
+    pub(super) fn push(&mut self, what: Work, nanoseconds: f64) {
+        // a guess that makes no sense must not spoil the sum
+        let nanoseconds = if nanoseconds >= 0.0 { nanoseconds.min(LONGEST_NANOSECONDS) } else { UNKNOWN_NANOSECONDS };
+        self.nanoseconds += nanoseconds;
+        self.jobs.push_back(Job { what, nanoseconds });
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Job> {
+        let job = self.jobs.pop_front();
+        self.nanoseconds = match &job {
+            Some(job) if !self.jobs.is_empty() => self.nanoseconds - job.nanoseconds,
+            _ => 0.0,
+        };
+        job
+    }
+
+    /// More kernels to go with one that costs this much, as long as `share` of them are not taken.
+    pub(super) fn pop_batch(&mut self, nanoseconds: f64, share: usize, mut take: impl FnMut(u32)) {
+        let mut budget = BATCH_NANOSECONDS - nanoseconds;
+        for _ in 0..share {
+            match self.jobs.front() {
+                Some(&Job { what: Work::Kernel(index), nanoseconds }) if nanoseconds <= budget => {
+                    budget -= nanoseconds;
+                    self.pop();
+                    take(index);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// A guess of how long the queue would keep one thread busy.
+    pub(super) fn nanoseconds(&self) -> f64 {
+        self.nanoseconds
+    }
+}

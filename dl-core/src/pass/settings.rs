@@ -1,0 +1,75 @@
+//! What a pass carries for all that it evaluates: whether it trains, a seed, a snapshot.
+
+use crate::data::Data;
+use crate::error::{Error, Result};
+use crate::node::Variable;
+use crate::seed::Seed;
+use crate::snapshot::Snapshot;
+use crate::value::Value;
+
+/// Whether a pass trains or evaluates: what [`Mode::current`] tells to layers that behave differently in training, dropout
+/// and batch normalisation for instance.
+///
+/// `train` and `forward` train, `predict` evaluates; [`Do::mode`](crate::Do::mode) overrides that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// The pass trains.
+    Train,
+    /// The pass evaluates.
+    Evaluate,
+}
+
+impl Mode {
+    /// The mode of the pass that the calling code runs in: the body of a dynamic layer, or the kernel of an operation. Outside any pass
+    /// there is none.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Mode};
+    /// let training = Layer::dynamic(|| async {
+    ///     Ok(Layer::constant(if Mode::current() == Some(Mode::Train) { 1.0 } else { 0.0 }))
+    /// });
+    /// assert_eq!(training.predict().wait()?, 0.0);
+    /// assert_eq!(training.predict().mode(Mode::Train).wait()?, 1.0);
+    /// assert_eq!(Mode::current(), None);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn current() -> Option<Mode> {
+        super::mode()
+    }
+}
+
+/// The settings that a run asks for; what it leaves open is that of the pass around it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) mode: Option<Mode>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) snapshot: Option<Snapshot>,
+}
+
+impl Settings {
+    pub(super) fn or(mut self, around: &Settings) -> Settings {
+        self.mode = self.mode.or(around.mode);
+        self.seed = self.seed.or(around.seed);
+        self.snapshot = self.snapshot.or_else(|| around.snapshot.clone());
+        self
+    }
+
+    /// The value of a variable, as this pass sees it.
+    #[inline]
+    pub(super) fn read(&self, variable: &Variable) -> Value {
+        match &self.snapshot {
+            None => variable.read(),
+            Some(snapshot) => snapshot.read(variable),
+        }
+    }
+
+    /// The seed of this number, if there is one to draw from.
+    pub(super) fn seed(&self, number: u64) -> Result<Value> {
+        match self.seed {
+            Some(_) => Ok(Seed::new(number).into_value()),
+            None => Err(Error::invalid(
+                "this pass has no seed to draw from: write `.seed(…)` after `train` or `predict`, another one for each step",
+            )),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The weights as they are at one moment, for evaluating while training goes on.
+
+use crate::node::Variable;
+use crate::sync::{AtomicUsize, Mutex, Ordering};
+use crate::value::Value;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, Weak};
+
+/// All weights and buffers as they were when it was taken.
+///
+/// A pass that runs [on](crate::Do::on) it sees them so, whatever steps are taken meanwhile; a pass that overlaps a step may else see
+/// some weights before and others after it. Taking one copies nothing: a step that changes a weight leaves its old value with the
+/// snapshots that were taken before. They go with the last clone of the snapshot.
+///
+/// ```
+/// use dl_core::{Differentiable, Sgd, Snapshot, Weight};
+/// let w = Weight::new(1.0_f64);
+/// let y = &w * 10.0;
+/// let before = Snapshot::take();
+/// y.train(&Sgd::new(0.05)).wait()?;
+/// assert_eq!(y.predict().wait()?, 5.0);
+/// assert_eq!(y.predict().on(&before).wait()?, 10.0);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone)]
+pub struct Snapshot(Arc<Old>);
+
+/// The values that were overwritten since, by the number of their variable.
+#[derive(Default)]
+struct Old(Mutex<HashMap<u64, Value>>);
+
+/// The snapshots that are alive. Nobody looks at the list unless there is one.
+static TAKEN: Mutex<Vec<Weak<Old>>> = Mutex::new(Vec::new());
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+impl Snapshot {
+    /// The weights and buffers of this moment. A step whose commit has begun counts as done.
+    pub fn take() -> Snapshot {
+        let old = Arc::<Old>::default();
+        let mut taken = lock(&TAKEN);
+        taken.push(Arc::downgrade(&old));
+        ALIVE.fetch_add(1, Ordering::SeqCst);
+        Snapshot(old)
+    }
+
+    pub(crate) fn read(&self, variable: &Variable) -> Value {
+        // whoever overwrites it holds this lock
+        let _no_commit = variable.lock();
+        let old = lock(&self.0.0).get(&variable.id()).cloned();
+        old.unwrap_or_else(|| variable.read())
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("overwritten", &lock(&self.0.0).len()).finish()
+    }
+}
+
+impl Drop for Old {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::SeqCst);
+        lock(&TAKEN).retain(|taken| taken.strong_count() > 0);
+    }
+}
+
+/// The snapshots that were taken before a commit. To be asked for once in a commit, under the locks of its variables.
+pub(crate) struct Earlier(Vec<Arc<Old>>);
+
+impl Earlier {
+    pub(crate) fn all() -> Earlier {
+        if ALIVE.load(Ordering::SeqCst) == 0 {
+            return Earlier(Vec::new());
+        }
+        Earlier(lock(&TAKEN).iter().filter_map(Weak::upgrade).collect())
+    }
+
+    /// This variable is about to be overwritten.
+    pub(crate) fn keep(&self, variable: &Variable) {
+        for old in &self.0 {
+            lock(&old.0).entry(variable.id()).or_insert_with(|| variable.read());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> crate::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
