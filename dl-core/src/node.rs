@@ -91,6 +91,8 @@ pub(crate) struct DataKind {
     pub(crate) sum_deltas: fn(Vec<AnyLayer>) -> AnyLayer,
     pub(crate) scale_delta: fn(&AnyLayer, f64) -> AnyLayer,
     pub(crate) constant_delta: fn(Value) -> AnyLayer,
+    /// Whether this is `f32`, rather than `f64`, where it matters: in scalar arithmetic.
+    pub(crate) is_single: bool,
     pub(crate) bytes: fn(&Value) -> usize,
     pub(crate) recycle: fn(Value),
 }
@@ -109,6 +111,7 @@ impl<T: Data> Typed<T> {
         sum_deltas: |deltas| T::Delta::sum(deltas.into_iter().map(Layer::from_any).collect()).into_any(),
         scale_delta: |delta, factor| T::Delta::scale(&Layer::from_any(delta.clone()), factor).into_any(),
         constant_delta: |delta| Layer::<T::Delta>::from_expression(Expression::Constant(delta)).into_any(),
+        is_single: size_of::<T>() == size_of::<f32>(),
         bytes: |value| value.get::<T>().bytes(),
         recycle: |value| {
             if let Some(data) = value.into_only::<T>() {
@@ -119,14 +122,14 @@ impl<T: Data> Typed<T> {
 }
 
 impl AnyLayer {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new<T: Data>(expression: Expression, place: &'static Location<'static>) -> Self {
         AnyLayer::first(Node::new(Count::one(), place, DataKind::of::<T>(), expression))
     }
 }
 
 impl Node {
-    #[inline]
+    #[inline(always)]
     fn new(
         count: Count,
         place: &'static Location<'static>,

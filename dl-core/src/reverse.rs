@@ -10,7 +10,7 @@ use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
 use crate::pass::{Books, Keep, NONE, Pass, Status};
 use crate::primitive::AnyAt;
-use crate::rules::{Algebra, Binary, Term, Unary};
+use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
 use crate::side_effects::SideEffects;
 use crate::value::{Repr, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -117,26 +117,27 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
     for step in (0..steps).rev() {
         let index = order.as_ref().map_or(step as u32, |order| order[step]);
+        let numeric = match &arrived[index as usize] {
+            Arrived::Nothing => continue,
+            &Arrived::F32(d) => in_numbers(&books, index, d, &mut arrived),
+            &Arrived::F64(d) => in_numbers(&books, index, d, &mut arrived),
+            Arrived::Many(_) => false,
+        };
+        if numeric {
+            continue;
+        }
         let Some(delta) = arrived[index as usize].take(|| books.node(index)) else { continue };
         let node = books.node(index);
         match &node.expression {
-            Expression::Unary(op, _) => {
-                if let Some(delta) = unary(&mut books, *op, index, delta) {
-                    arrived[books.operand(index, 0) as usize].add(delta);
-                }
-            }
-            Expression::WithNumber(op, side, number, _) => {
-                if let Some(delta) = with_number(&mut books, *op, *side, *number, index, delta) {
-                    arrived[books.operand(index, 0) as usize].add(delta);
-                }
-            }
-            Expression::Binary(op, _) => {
-                let (da, db) = binary(&mut books, *op, index, delta);
-                if let Some(delta) = da {
-                    arrived[books.operand(index, 0) as usize].add(delta);
-                }
-                if let Some(delta) = db {
-                    arrived[books.operand(index, 1) as usize].add(delta);
+            Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
+                let deltas = match node.kind_of_data.is_single {
+                    true => in_layers::<f32>(&mut books, index, delta),
+                    false => in_layers::<f64>(&mut books, index, delta),
+                };
+                for (which, delta) in deltas.into_iter().enumerate() {
+                    if let Some(delta) = delta {
+                        arrived[books.operand(index, which) as usize].add(Delta::Lazy(delta));
+                    }
                 }
             }
             Expression::Weight(_) => effects.push(node.handle(), delta, pass.clone()),
@@ -210,60 +211,102 @@ fn order(books: &Books, root: u32) -> Vec<u32> {
     order
 }
 
-/// The delta of the operand of this entry.
+/// Plain numbers, as the numeric reading meets them.
+trait Plain: Number {
+    fn of_status(status: &Status) -> Option<Self>;
+    fn add_to(self, arrived: &mut Arrived);
+}
+
+macro_rules! plain {
+    ($T:ident $Repr:ident) => {
+        impl Plain for $T {
+            #[inline(always)]
+            fn of_status(status: &Status) -> Option<Self> {
+                match status {
+                    Status::Done(Value(Repr::$Repr(number))) => Some(*number),
+                    _ => None,
+                }
+            }
+
+            #[inline(always)]
+            fn add_to(self, arrived: &mut Arrived) {
+                match arrived {
+                    Arrived::Nothing => *arrived = Arrived::$Repr(self),
+                    Arrived::$Repr(sum) => *sum += self,
+                    _ => arrived.add(Delta::Ready(Value(Repr::$Repr(self)))),
+                }
+            }
+        }
+    };
+}
+
+plain!(f32 F32);
+plain!(f64 F64);
+
+/// The numeric reading: what the delta `d` of scalar arithmetic adds to its operands. Says whether it was that.
 #[inline]
-fn unary(books: &mut Books, op: Unary, index: u32, delta: Delta) -> Option<Delta> {
-    let x = books.operand(index, 0);
-    match (&books.value(x).0, &books.value(index).0, &delta) {
-        (Repr::F32(x), Repr::F32(y), Delta::Ready(Value(Repr::F32(d)))) => {
-            op.pullback(&Term(*x), &Term(*y), &Term(*d)).map(|d| Delta::Ready(Value(Repr::F32(d.0))))
+fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]) -> bool {
+    let entry = books.entry(index);
+    let [at, bt] = entry.operands;
+    let Some(y) = N::of_status(&entry.status).map(Term) else { return false };
+    let d = Term(d);
+    match &entry.held().expression {
+        Expression::Binary(op, _) => {
+            let (left, right) = (books.entry(at), books.entry(bt));
+            let (Some(a), Some(b)) = (N::of_status(&left.status), N::of_status(&right.status)) else { return false };
+            let (a, b) = (Term(a), Term(b));
+            if left.trained
+                && let Some(delta) = op.pullback_left(&a, &b, &y, &d)
+            {
+                delta.0.add_to(&mut arrived[at as usize]);
+            }
+            if right.trained
+                && let Some(delta) = op.pullback_right(&a, &b, &y, &d)
+            {
+                delta.0.add_to(&mut arrived[bt as usize]);
+            }
         }
-        (Repr::F64(x), Repr::F64(y), Delta::Ready(Value(Repr::F64(d)))) => {
-            op.pullback(&Term(*x), &Term(*y), &Term(*d)).map(|d| Delta::Ready(Value(Repr::F64(d.0))))
+        Expression::WithNumber(op, side, number, _) => {
+            let Some(x) = N::of_status(&books.entry(at).status) else { return false };
+            if let Some(delta) = one_side(*op, *side, [N::of(*number), x, y.0, d.0]) {
+                delta.add_to(&mut arrived[at as usize]);
+            }
         }
-        (Repr::F32(_), ..) => unary_layers::<f32>(op, [books.handle(x), books.handle(index)], delta),
-        _ => unary_layers::<f64>(op, [books.handle(x), books.handle(index)], delta),
+        Expression::Unary(op, _) => {
+            let Some(x) = N::of_status(&books.entry(at).status) else { return false };
+            if let Some(delta) = op.pullback(&Term(x), &y, &d) {
+                delta.0.add_to(&mut arrived[at as usize]);
+            }
+        }
+        _ => return false,
     }
+    true
 }
 
-fn unary_layers<T>(op: Unary, [x, y]: [AnyLayer; 2], delta: Delta) -> Option<Delta>
-where
-    Layer<T>: Algebra,
-{
-    let delta = delta.into_layer(&y);
-    let [x, y, d] = [x, y, delta].map(|layer| Term(Layer::<T>::from_any(layer)));
-    op.pullback(&x, &y, &d).map(|delta| Delta::Lazy(delta.0.into_any()))
-}
-
-/// The same for an operation with a plain number, which stands on this side.
-#[inline]
-fn with_number(books: &mut Books, op: Binary, side: Side, number: f64, index: u32, delta: Delta) -> Option<Delta> {
-    let x = books.operand(index, 0);
-    match (&books.value(x).0, &books.value(index).0, &delta) {
-        (Repr::F32(x), Repr::F32(y), Delta::Ready(Value(Repr::F32(d)))) => {
-            one_side(op, side, [number as f32, *x, *y, *d]).map(|d| Delta::Ready(Value(Repr::F32(d))))
+/// The layer reading: the deltas of both operands of scalar arithmetic, as far as there are two and somebody wants them.
+fn in_layers<T: Number + Pointwise>(books: &mut Books, index: u32, delta: Delta) -> [Option<AnyLayer>; 2] {
+    let node = books.node(index);
+    let [y, d] = [books.handle(index), delta.into_layer(&node)].map(Layer::<T>::from_any);
+    let mut operand = |which| {
+        let operand = books.operand(index, which);
+        (Layer::<T>::from_any(books.handle(operand)), books.trained(operand))
+    };
+    let deltas = match &node.expression {
+        Expression::Unary(op, _) => [op.pullback(&Term(operand(0).0), &Term(y), &Term(d)).map(|delta| delta.0), None],
+        Expression::WithNumber(op, side, number, _) => {
+            let number = Layer::constant(T::of(*number));
+            [one_side(*op, *side, [number, operand(0).0, y, d]), None]
         }
-        (Repr::F64(x), Repr::F64(y), Delta::Ready(Value(Repr::F64(d)))) => {
-            one_side(op, side, [number, *x, *y, *d]).map(|d| Delta::Ready(Value(Repr::F64(d))))
+        Expression::Binary(op, _) => {
+            let ((a, left), (b, right)) = (operand(0), operand(1));
+            let [a, b, y, d] = [a, b, y, d].map(Term);
+            let left = if left { op.pullback_left(&a, &b, &y, &d) } else { None };
+            let right = if right { op.pullback_right(&a, &b, &y, &d) } else { None };
+            [left, right].map(|delta| delta.map(|delta| delta.0))
         }
-        (Repr::F32(_), ..) => {
-            let number = Layer::constant(number as f32).into_any();
-            one_side_layers::<f32>(op, side, [number, books.handle(x), books.handle(index)], delta)
-        }
-        _ => {
-            let number = Layer::constant(number).into_any();
-            one_side_layers::<f64>(op, side, [number, books.handle(x), books.handle(index)], delta)
-        }
-    }
-}
-
-fn one_side_layers<T>(op: Binary, side: Side, [number, x, y]: [AnyLayer; 3], delta: Delta) -> Option<Delta>
-where
-    Layer<T>: Algebra,
-{
-    let delta = delta.into_layer(&y);
-    let typed = [number, x, y, delta].map(Layer::<T>::from_any);
-    one_side(op, side, typed).map(|delta| Delta::Lazy(delta.into_any()))
+        _ => unreachable!("only scalar arithmetic is read so"),
+    };
+    deltas.map(|delta| delta.map(Layer::into_any))
 }
 
 /// The rule for `x`, which stands across from the number.
@@ -275,42 +318,4 @@ fn one_side<A: Algebra>(op: Binary, side: Side, [number, x, y, d]: [A; 4]) -> Op
         Side::Right => op.pullback_left(&x, &number, &y, &d),
     };
     delta.map(|delta| delta.0)
-}
-
-type Pair = (Option<Delta>, Option<Delta>);
-
-/// The deltas of both operands of this entry, as far as somebody wants them.
-#[inline]
-fn binary(books: &mut Books, op: Binary, index: u32, delta: Delta) -> Pair {
-    let (a, b) = (books.operand(index, 0), books.operand(index, 1));
-    let wanted = (books.trained(a), books.trained(b));
-    match (&books.value(a).0, &books.value(b).0, &books.value(index).0, &delta) {
-        (Repr::F32(a), Repr::F32(b), Repr::F32(y), Delta::Ready(Value(Repr::F32(d)))) => {
-            both_sides(op, [*a, *b, *y, *d], wanted, |d| Delta::Ready(Value(Repr::F32(d))))
-        }
-        (Repr::F64(a), Repr::F64(b), Repr::F64(y), Delta::Ready(Value(Repr::F64(d)))) => {
-            both_sides(op, [*a, *b, *y, *d], wanted, |d| Delta::Ready(Value(Repr::F64(d))))
-        }
-        (Repr::F32(_), ..) => {
-            both_sides_layers::<f32>(op, [books.handle(a), books.handle(b), books.handle(index)], delta, wanted)
-        }
-        _ => both_sides_layers::<f64>(op, [books.handle(a), books.handle(b), books.handle(index)], delta, wanted),
-    }
-}
-
-fn both_sides_layers<T>(op: Binary, [a, b, y]: [AnyLayer; 3], delta: Delta, wanted: (bool, bool)) -> Pair
-where
-    Layer<T>: Algebra,
-{
-    let delta = delta.into_layer(&y);
-    let typed = [a, b, y, delta].map(Layer::<T>::from_any);
-    both_sides(op, typed, wanted, |delta| Delta::Lazy(delta.into_any()))
-}
-
-#[inline(always)]
-fn both_sides<A: Algebra>(op: Binary, [a, b, y, d]: [A; 4], wanted: (bool, bool), delta: impl Fn(A) -> Delta) -> Pair {
-    let (a, b, y, d) = (Term(a), Term(b), Term(y), Term(d));
-    let left = if wanted.0 { op.pullback_left(&a, &b, &y, &d) } else { None };
-    let right = if wanted.1 { op.pullback_right(&a, &b, &y, &d) } else { None };
-    (left.map(|d| delta(d.0)), right.map(|d| delta(d.0)))
 }

@@ -32,6 +32,7 @@ pub trait Number: Float + Send + Sync + std::fmt::Debug + std::fmt::Display + 's
 }
 
 impl Number for f32 {
+    #[inline(always)]
     fn of(number: f64) -> Self {
         number as f32
     }
@@ -42,6 +43,7 @@ impl Number for f32 {
 }
 
 impl Number for f64 {
+    #[inline(always)]
     fn of(number: f64) -> Self {
         number
     }
@@ -62,14 +64,17 @@ pub trait Algebra: Clone {
 }
 
 impl<A: Number> Algebra for A {
+    #[inline(always)]
     fn unary(op: Unary, x: &Self) -> Self {
         op.value(*x)
     }
 
+    #[inline(always)]
     fn binary(op: Binary, a: &Self, b: &Self) -> Self {
         op.value(*a, *b)
     }
 
+    #[inline(always)]
     fn with_number(op: Binary, x: &Self, number: f64, left: bool) -> Self {
         if left { op.value(A::of(number), *x) } else { op.value(*x, A::of(number)) }
     }
@@ -110,34 +115,42 @@ macro_rules! arithmetic {
     ($($trait:ident $method:ident $op:ident),*) => {$(
         impl<A: Algebra> $trait<&Term<A>> for &Term<A> {
             type Output = Term<A>;
+            #[inline(always)]
             fn $method(self, right: &Term<A>) -> Term<A> { Term(A::binary(Binary::$op, &self.0, &right.0)) }
         }
         impl<A: Algebra> $trait<Term<A>> for &Term<A> {
             type Output = Term<A>;
+            #[inline(always)]
             fn $method(self, right: Term<A>) -> Term<A> { self.$method(&right) }
         }
         impl<A: Algebra> $trait<&Term<A>> for Term<A> {
             type Output = Term<A>;
+            #[inline(always)]
             fn $method(self, right: &Term<A>) -> Term<A> { (&self).$method(right) }
         }
         impl<A: Algebra> $trait for Term<A> {
             type Output = Term<A>;
+            #[inline(always)]
             fn $method(self, right: Term<A>) -> Term<A> { (&self).$method(&right) }
         }
         impl<A: Algebra> $trait<&Term<A>> for f64 {
             type Output = Term<A>;
+            #[inline(always)]
             fn $method(self, right: &Term<A>) -> Term<A> { Term(A::with_number(Binary::$op, &right.0, self, true)) }
         }
         impl<A: Algebra> $trait<Term<A>> for f64 {
             type Output = Term<A>;
+            #[inline(always)]
             fn $method(self, right: Term<A>) -> Term<A> { self.$method(&right) }
         }
         impl<A: Algebra> $trait<f64> for &Term<A> {
             type Output = Term<A>;
+            #[inline(always)]
             fn $method(self, right: f64) -> Term<A> { Term(A::with_number(Binary::$op, &self.0, right, false)) }
         }
         impl<A: Algebra> $trait<f64> for Term<A> {
             type Output = Term<A>;
+            #[inline(always)]
             fn $method(self, right: f64) -> Term<A> { (&self).$method(right) }
         }
     )*};
@@ -147,6 +160,7 @@ arithmetic!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div);
 
 impl<A: Algebra> Neg for &Term<A> {
     type Output = Term<A>;
+    #[inline(always)]
     fn neg(self) -> Term<A> {
         Term(A::unary(Unary::Neg, &self.0))
     }
@@ -154,6 +168,7 @@ impl<A: Algebra> Neg for &Term<A> {
 
 impl<A: Algebra> Neg for Term<A> {
     type Output = Term<A>;
+    #[inline(always)]
     fn neg(self) -> Term<A> {
         -&self
     }
@@ -167,18 +182,21 @@ trait IntoDelta<A> {
 }
 
 impl<A> IntoDelta<A> for Term<A> {
+    #[inline(always)]
     fn into_delta(self) -> Option<Term<A>> {
         Some(self)
     }
 }
 
 impl<A: Clone> IntoDelta<A> for &Term<A> {
+    #[inline(always)]
     fn into_delta(self) -> Option<Term<A>> {
         Some(Term(self.0.clone()))
     }
 }
 
 impl<A> IntoDelta<A> for Flat {
+    #[inline(always)]
     fn into_delta(self) -> Option<Term<A>> {
         None
     }
@@ -236,7 +254,7 @@ macro_rules! unary {
         }
 
         impl<A: Algebra> Term<A> {
-            $($(#[doc = $doc])+ #[must_use] pub fn $name(&self) -> Term<A> { Term(A::unary(Unary::$Op, &self.0)) })*
+            $($(#[doc = $doc])+ #[must_use] #[inline(always)] pub fn $name(&self) -> Term<A> { Term(A::unary(Unary::$Op, &self.0)) })*
         }
 
         impl<T: Pointwise> Layer<T> {
@@ -350,18 +368,21 @@ binary! {
 impl<A: Algebra> Term<A> {
     /// See [`Binary::Pow`].
     #[must_use]
+    #[inline(always)]
     pub fn pow(&self, exponent: &Term<A>) -> Term<A> {
         Term(A::binary(Binary::Pow, &self.0, &exponent.0))
     }
 
     /// See [`Binary::Above`].
     #[must_use]
+    #[inline(always)]
     pub fn above(&self, other: &Term<A>) -> Term<A> {
         Term(A::binary(Binary::Above, &self.0, &other.0))
     }
 
     /// See [`Binary::Xlogy`].
     #[must_use]
+    #[inline(always)]
     pub fn xlogy(&self, other: &Term<A>) -> Term<A> {
         Term(A::binary(Binary::Xlogy, &self.0, &other.0))
     }

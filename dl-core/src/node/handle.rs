@@ -26,6 +26,7 @@ const _: fn() = || {
 
 impl AnyLayer {
     /// The first handle to a new node. Its count must be that of one handle.
+    #[inline(always)]
     pub(super) fn first(node: Node) -> Self {
         AnyLayer(allocate(node))
     }
@@ -190,17 +191,17 @@ impl Drop for Yard {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn allocate(node: Node) -> NonNull<Node> {
-    let memory = YARD.try_with(Yard::take).ok().flatten();
-    match memory {
-        Some(memory) => {
-            // SAFETY: the memory was that of a node, and is ours
-            unsafe { memory.write(node) };
-            memory
-        }
-        None => NonNull::from(Box::leak(Box::new(node))),
-    }
+    let memory = YARD.try_with(Yard::take).ok().flatten().unwrap_or_else(new_memory);
+    // SAFETY: the memory is that of a node, and ours
+    unsafe { memory.write(node) };
+    memory
+}
+
+#[cold]
+fn new_memory() -> NonNull<Node> {
+    NonNull::from(Box::leak(Box::<Node>::new_uninit())).cast()
 }
 
 /// # Safety
@@ -241,20 +242,27 @@ fn dismantle(node: NonNull<Node>) {
 fn take_apart(first: NonNull<Node>, doomed: &RefCell<Vec<NonNull<Node>>>, free: impl Fn(NonNull<Node>)) {
     let mut next = Some(first);
     while let Some(node) = next.take().or_else(|| doomed.borrow_mut().pop()) {
-        // SAFETY: the node has no handle left, so its parts are ours
-        let expression = unsafe { std::ptr::read(&raw const (*node.as_ptr()).expression) };
-        free(node);
-        match expression {
-            Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => next = x.part(),
+        // SAFETY: the node has no handle left, so its parts are ours; each is taken out once, before the memory is given away
+        let taken = |part: &AnyLayer| unsafe { std::ptr::read(part) };
+        // SAFETY: as above
+        match unsafe { &(*node.as_ptr()).expression } {
+            Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => next = taken(x).part(),
             Expression::Binary(_, [a, b]) => {
-                if let Some(b) = b.part() {
+                if let Some(b) = taken(b).part() {
                     doomed.borrow_mut().push(b);
                 }
-                next = a.part();
+                next = taken(a).part();
             }
             // may run code of the user's, and drop more nodes
-            other => drop(other),
+            other => {
+                // SAFETY: as above
+                let parts = unsafe { std::ptr::read(other) };
+                free(node);
+                drop(parts);
+                continue;
+            }
         }
+        free(node);
     }
 }
 

@@ -97,13 +97,6 @@ pub(super) const SWEEP_AT_LEAST: usize = 64;
 /// What a task costs is not known; it is worth offering when there are a few.
 const TASK_NANOSECONDS: f64 = 5_000.0;
 
-impl Entry {
-    #[inline]
-    pub(super) fn held(&self) -> Held {
-        self.node.expect("the entry is not vacant")
-    }
-}
-
 impl Books {
     pub(super) fn new(keep: Keep, settings: Settings) -> Self {
         let tables = Tables::reuse();
@@ -153,6 +146,11 @@ impl Books {
     /// Whether the numbers of the entries are those of a depth-first walk from the only root, operands before their consumers.
     pub(crate) fn in_order(&self) -> bool {
         self.in_order && self.roots_met == 1
+    }
+
+    #[inline(always)]
+    pub(crate) fn entry(&self, index: u32) -> &Entry {
+        &self.entries[index as usize]
     }
 
     #[inline]
@@ -310,16 +308,8 @@ impl Books {
         self.entries[index as usize].trained = trained;
         let value = |which| self.value(self.operand(index, which));
         match &node.expression {
-            Expression::Unary(op, _) => {
-                let value = discover::unary(*op, value(0));
-                self.finished.push((index, Ok(value)));
-            }
-            Expression::WithNumber(op, side, number, _) => {
-                let value = discover::with_number(*op, *side, *number, value(0));
-                self.finished.push((index, Ok(value)));
-            }
-            Expression::Binary(op, _) => {
-                let value = discover::binary(*op, value(0), value(1));
+            Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
+                let value = self.arithmetic_of(index).expect("all operands are done, and are numbers");
                 self.finished.push((index, Ok(value)));
             }
             Expression::Primitive(op) => {

@@ -17,15 +17,21 @@ use crate::value::{Repr, Value};
 /// A node whose operands are being entered.
 pub(super) struct Step {
     node: Held,
-    /// The operand that is being entered.
-    next: u32,
     /// The entry of the first operand, once it is known.
     first: u32,
+    /// Of a node with many operands, whose consumer finds them by their claims: how many of them are entered.
+    many: u32,
     lone: bool,
 }
 
-/// Consumers of more operands than this find their entries by claims.
-const KNOWN_OPERANDS: usize = 2;
+impl Step {
+    fn new(node: Held, lone: bool) -> Self {
+        Step { node, first: NONE, many: FEW, lone }
+    }
+}
+
+/// The node has two operands at most.
+const FEW: u32 = u32::MAX;
 
 impl Books {
     /// The entry of a node, if this pass has met it. For a lone node it is not known.
@@ -87,37 +93,40 @@ impl Books {
 
         let mut walk = std::mem::take(&mut self.walk);
         let base = walk.len();
-        let mut step = Step { node: held(root), next: 0, first: NONE, lone: false };
+        let Step { mut node, mut first, mut many, mut lone } = Step::new(held(root), false);
         let mut second = NONE;
-        let index = 'entered: loop {
-            let operands = step.node.operands();
-            while let Some(operand) = operands.get(step.next as usize) {
-                let lone = operands.len() <= KNOWN_OPERANDS && operand.is_lone();
-                let known = if lone { None } else { self.find(operand) };
-                let Some(known) = known else {
-                    let below = Step { node: held(operand), next: 0, first: NONE, lone };
-                    walk.push(std::mem::replace(&mut step, below));
-                    second = NONE;
-                    continue 'entered;
-                };
-                match step.next {
-                    0 => step.first = known,
-                    _ => second = known,
-                }
-                step.next += 1;
+        let index = loop {
+            // the first operand that is not entered yet, and whether it is a lone one
+            let missing = match &node.expression {
+                Expression::Binary(_, [a, b]) => self.missing_of_two(a, b, &mut first, &mut second),
+                Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => self.missing(x, &mut first),
+                Expression::Primitive(op) => match op.operands() {
+                    [] => None,
+                    [x] => self.missing(x, &mut first),
+                    [a, b] => self.missing_of_two(a, b, &mut first, &mut second),
+                    operands => self.missing_of_many(operands, &mut many),
+                },
+                _ => None,
+            };
+            if let Some((operand, operand_is_lone)) = missing {
+                walk.push(Step { node, first, many, lone });
+                Step { node, first, many, lone } = Step::new(held(operand), operand_is_lone);
+                second = NONE;
+                continue;
             }
-            let known = operands.len() <= KNOWN_OPERANDS;
-            let operands = if known { [step.first, second] } else { [NONE; 2] };
-            let index = self.enter(step.node, step.lone, operands);
+            let index = self.enter(node, lone, [first, second]);
             if walk.len() == base {
                 break index;
             }
-            step = walk.pop().expect("the walk is longer than it was");
-            match step.next {
-                0 => (step.first, second) = (index, NONE),
-                _ => second = index,
+            Step { node, first, many, lone } = walk.pop().expect("the walk is longer than it was");
+            second = NONE;
+            if many == FEW {
+                if first == NONE {
+                    first = index;
+                } else {
+                    second = index;
+                }
             }
-            step.next += 1;
         };
         self.walk = walk;
         self.root(index);
@@ -134,92 +143,186 @@ impl Books {
         }
     }
 
+    /// Looks for an operand, unless its entry is known already.
+    #[inline(always)]
+    fn missing<'a>(&self, operand: &'a AnyLayer, known: &mut u32) -> Option<(&'a AnyLayer, bool)> {
+        if *known != NONE {
+            return None;
+        }
+        if operand.is_lone() {
+            return Some((operand, true)); // nobody can have met it
+        }
+        match self.find(operand) {
+            Some(index) => {
+                *known = index;
+                None
+            }
+            None => Some((operand, false)),
+        }
+    }
+
+    #[inline(always)]
+    fn missing_of_two<'a>(
+        &self,
+        a: &'a AnyLayer,
+        b: &'a AnyLayer,
+        first: &mut u32,
+        second: &mut u32,
+    ) -> Option<(&'a AnyLayer, bool)> {
+        self.missing(a, first).or_else(|| self.missing(b, second))
+    }
+
+    fn missing_of_many<'a>(&self, operands: &'a [AnyLayer], entered: &mut u32) -> Option<(&'a AnyLayer, bool)> {
+        if *entered == FEW {
+            *entered = 0;
+        }
+        let missing = operands[*entered as usize..].iter().position(|operand| self.find(operand).is_none())?;
+        *entered += missing as u32;
+        Some((&operands[*entered as usize], false))
+    }
+
     /// Makes the entry of a node whose operands are all entered.
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, node: Held, lone: bool, operands: [u32; 2]) -> u32 {
         self.counters.nodes += 1;
-        let operand = |which: usize| &self.entries[operands[which] as usize];
-        let pending = (Status::Pending, false);
-        let (status, trained) = match &node.expression {
-            Expression::Constant(value) => (Status::Done(value.clone()), false),
+        if let Some((number, trained)) = self.arithmetic(&node, operands) {
+            self.counters.evaluations += 1;
+            return self.add(node, number.into(), operands, trained, lone);
+        }
+        self.enter_other(node, lone, operands)
+    }
+
+    fn enter_other(&mut self, node: Held, lone: bool, operands: [u32; 2]) -> u32 {
+        match &node.expression {
+            Expression::Constant(value) => self.add(node, value.clone(), operands, false, lone),
             Expression::Weight(variable) => {
                 if let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves()) {
                     self.claim(node, index);
                     return index;
                 }
                 let value = self.settings.read(variable);
-                let index = self.vacant.last().copied().unwrap_or(self.entries.len() as u32);
+                let index = self.add(node, value, operands, !variable.frozen(), lone);
                 self.weights.push((variable.address(), index));
-                (Status::Done(value), !variable.frozen())
-            }
-            Expression::Unary(op, _) => match operand(0) {
-                Entry { status: Status::Done(x), trained, .. } => (Status::Done(unary(*op, x)), *trained),
-                _ => pending,
-            },
-            Expression::WithNumber(op, side, number, _) => match operand(0) {
-                Entry { status: Status::Done(x), trained, .. } => {
-                    (Status::Done(with_number(*op, *side, *number, x)), *trained)
-                }
-                _ => pending,
-            },
-            Expression::Binary(op, _) => match (operand(0), operand(1)) {
-                (
-                    Entry { status: Status::Done(a), trained, .. },
-                    Entry { status: Status::Done(b), trained: too, .. },
-                ) => (Status::Done(binary(*op, a, b)), *trained | *too),
-                _ => pending,
-            },
-            Expression::Primitive(_) | Expression::Dynamic(_) | Expression::Seed(_) => pending,
-        };
-        let scheduled = matches!(status, Status::Pending);
-        let entry = Entry { node: Some(node), status, operands, links: NONE, trained, rooted: false, scheduled };
-        let index = match self.vacant.pop() {
-            Some(index) => {
-                self.entries[index as usize] = entry;
                 index
             }
-            None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1) as u32
+            _ => {
+                let index = self.next_entry(node, operands);
+                let entry = &mut self.entries[index as usize];
+                (entry.status, entry.scheduled) = (Status::Pending, true);
+                if !lone {
+                    self.claim(node, index);
+                }
+                self.schedule(index);
+                index
             }
-        };
+        }
+    }
+
+    /// Adds an entry that is done.
+    #[inline(always)]
+    fn add(&mut self, node: Held, value: Value, operands: [u32; 2], trained: bool, lone: bool) -> u32 {
+        let index = self.next_entry(node, operands);
+        let entry = &mut self.entries[index as usize];
+        (entry.status, entry.trained) = (Status::Done(value), trained);
         if !lone {
             self.claim(node, index);
         }
-        if scheduled {
-            self.schedule(index);
-        } else {
-            self.counters.evaluations += usize::from(operands[0] != NONE);
-        }
         index
     }
-}
 
-pub(super) fn unary(op: Unary, x: &Value) -> Value {
-    match &x.0 {
-        Repr::F32(x) => Value(Repr::F32(op.value(*x))),
-        Repr::F64(x) => Value(Repr::F64(op.value(*x))),
-        Repr::Any(_) => unreachable!("scalar arithmetic works on scalars"),
+    /// A vacant entry, which is filled in place.
+    #[inline(always)]
+    fn next_entry(&mut self, node: Held, operands: [u32; 2]) -> u32 {
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.entries.push(Entry::VACANT);
+            (self.entries.len() - 1) as u32
+        });
+        let entry = &mut self.entries[index as usize];
+        (entry.node, entry.operands) = (Some(node), operands);
+        index
+    }
+
+    /// The value of scalar arithmetic whose operands are there, and whether a gradient could flow through it.
+    #[inline(always)]
+    fn arithmetic(&self, node: &Node, [a, b]: [u32; 2]) -> Option<(Scalar, bool)> {
+        match &node.expression {
+            Expression::Binary(op, _) => {
+                let (a, b) = (self.entry(a), self.entry(b));
+                let number = Scalar::of(&a.status)?.binary(*op, Scalar::of(&b.status)?);
+                Some((number, a.trained | b.trained))
+            }
+            Expression::WithNumber(op, side, number, _) => {
+                let x = self.entry(a);
+                Some((Scalar::of(&x.status)?.with_number(*op, *side, *number), x.trained))
+            }
+            Expression::Unary(op, _) => {
+                let x = self.entry(a);
+                Some((Scalar::of(&x.status)?.unary(*op), x.trained))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same for an entry that had to wait.
+    pub(super) fn arithmetic_of(&self, index: u32) -> Option<Value> {
+        let entry = self.entry(index);
+        self.arithmetic(&entry.held(), entry.operands).map(|(number, _)| number.into())
     }
 }
 
-#[inline]
-pub(super) fn binary(op: Binary, a: &Value, b: &Value) -> Value {
-    match (&a.0, &b.0) {
-        (Repr::F32(a), Repr::F32(b)) => Value(Repr::F32(op.value(*a, *b))),
-        (Repr::F64(a), Repr::F64(b)) => Value(Repr::F64(op.value(*a, *b))),
-        _ => unreachable!("scalar arithmetic works on scalars of one type"),
+/// A plain number that somebody has computed.
+#[derive(Clone, Copy)]
+enum Scalar {
+    F32(f32),
+    F64(f64),
+}
+
+impl From<Scalar> for Value {
+    #[inline(always)]
+    fn from(number: Scalar) -> Value {
+        match number {
+            Scalar::F32(number) => Value(Repr::F32(number)),
+            Scalar::F64(number) => Value(Repr::F64(number)),
+        }
     }
 }
 
-#[inline]
-pub(super) fn with_number(op: Binary, side: Side, number: f64, x: &Value) -> Value {
-    let number = match &x.0 {
-        Repr::F32(_) => Value(Repr::F32(number as f32)),
-        _ => Value(Repr::F64(number)),
-    };
-    match side {
-        Side::Left => binary(op, &number, x),
-        Side::Right => binary(op, x, &number),
+impl Scalar {
+    #[inline(always)]
+    fn of(status: &Status) -> Option<Scalar> {
+        match status {
+            Status::Done(Value(Repr::F32(number))) => Some(Scalar::F32(*number)),
+            Status::Done(Value(Repr::F64(number))) => Some(Scalar::F64(*number)),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn unary(self, op: Unary) -> Scalar {
+        match self {
+            Scalar::F32(x) => Scalar::F32(op.value(x)),
+            Scalar::F64(x) => Scalar::F64(op.value(x)),
+        }
+    }
+
+    #[inline(always)]
+    fn binary(self, op: Binary, right: Scalar) -> Scalar {
+        match (self, right) {
+            (Scalar::F32(a), Scalar::F32(b)) => Scalar::F32(op.value(a, b)),
+            (Scalar::F64(a), Scalar::F64(b)) => Scalar::F64(op.value(a, b)),
+            _ => unreachable!("scalar arithmetic works on scalars of one type"),
+        }
+    }
+
+    #[inline(always)]
+    fn with_number(self, op: Binary, side: Side, number: f64) -> Scalar {
+        let number = match self {
+            Scalar::F32(_) => Scalar::F32(number as f32),
+            Scalar::F64(_) => Scalar::F64(number),
+        };
+        match side {
+            Side::Left => number.binary(op, self),
+            Side::Right => self.binary(op, number),
+        }
     }
 }

@@ -7,20 +7,37 @@ use crate::value::Value;
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
 
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// Absent when the entry is vacant.
-    pub(super) node: Option<Held>,
-    pub(super) status: Status,
+    pub(crate) node: Option<Held>,
+    pub(crate) status: Status,
     /// The entries of the first two operands. For a dynamic node, the first is that of the layer that it turned out to be.
-    pub(super) operands: [u32; 2],
+    pub(crate) operands: [u32; 2],
     /// Where its [`Links`] are, if it has any.
-    pub(super) links: u32,
+    pub(crate) links: u32,
     /// Whether a gradient could flow through it to some weight.
-    pub(super) trained: bool,
+    pub(crate) trained: bool,
     /// Whether the pass has a handle to the node. All other nodes are below one that it has.
-    pub(super) rooted: bool,
+    pub(crate) rooted: bool,
     /// Whether it could not be evaluated when it was entered. Only then do its consumers count.
-    pub(super) scheduled: bool,
+    pub(crate) scheduled: bool,
+}
+
+impl Entry {
+    pub(super) const VACANT: Entry = Entry {
+        node: None,
+        status: Status::Freed,
+        operands: [NONE; 2],
+        links: NONE,
+        trained: false,
+        rooted: false,
+        scheduled: false,
+    };
+
+    #[inline(always)]
+    pub(crate) fn held(&self) -> Held {
+        self.node.expect("the entry is not vacant")
+    }
 }
 
 pub(crate) enum Status {

@@ -1,7 +1,7 @@
 //! Vacating the entries whose nodes nobody can reach any more, so that a loop of a million bangs runs in constant memory.
 
 use super::books::{Books, SWEEP_AT_LEAST};
-use super::entry::{NONE, Status};
+use super::entry::{Entry, NONE, Status};
 use crate::node::{AnyLayer, Expression};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -67,9 +67,7 @@ impl Books {
         self.backwards.remove(&index);
         let entry = &mut self.entries[index as usize];
         self.vacant_links.push(std::mem::replace(&mut entry.links, NONE));
-        entry.node = None;
-        entry.status = Status::Freed;
-        entry.rooted = false;
+        *entry = Entry::VACANT;
         self.vacant.push(index);
         self.in_order = false;
         handle
