@@ -1,0 +1,144 @@
+//! Two threads with a graph each, over the same weights: does either slow the other down?
+//!
+//! Each figure is the time of a thread beside the other one, relative to the time alone: the slower of the two. For comparison, the
+//! same is measured with weights of its own for each thread, which shows what the machine takes away.
+//!
+//! | way | what runs |
+//! |---|---|
+//! | `predict` | forward |
+//! | `backward` | forward, and `Tape::backward`: the deltas are written down, and none is evaluated; no commit |
+//! | `refused` | forward, all gradients, and an optimizer that refuses the step: no commit |
+//! | `train` | forward, all gradients, and the commit |
+
+use crate::report::{Figure, Goal, Report};
+use crate::scalars::TINY_RATE;
+use crate::timing::{Clock, median};
+use dl::prelude::*;
+use dl::{Chunk, Result};
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::Instant;
+
+const WEIGHTS: usize = 100;
+
+#[derive(Clone)]
+struct Net {
+    weights: Vec<Weight<f32>>,
+}
+
+impl Net {
+    fn new() -> Self {
+        Net { weights: (0..WEIGHTS).map(|_| Weight::new(black_box(0.5_f32))).collect() }
+    }
+}
+
+/// 1,000 products with one weight.
+fn chain(net: &Net) -> Layer<f32> {
+    (0..1_000).fold(Layer::constant(1.0_f32), |y, _| y * &net.weights[0])
+}
+
+/// 1,000 operations over all weights.
+fn all_weights(net: &Net) -> Layer<f32> {
+    five_times(Layer::constant(0.5), net)
+}
+
+/// The same, within a lazy function that looks at a value first.
+fn lazily(net: &Net) -> Layer<f32> {
+    of(&Layer::constant(0.5), net)
+}
+
+#[differentiable]
+fn of(x: &Layer<f32>, net: &Net) -> Layer<f32> {
+    if !x > 0.0 { five_times(x.clone(), net) } else { x.clone() }
+}
+
+fn five_times(x: Layer<f32>, net: &Net) -> Layer<f32> {
+    (0..5).flat_map(|_| &net.weights).fold(x, |y, w| y * w + w)
+}
+
+/// An optimizer that refuses every step.
+#[derive(Clone)]
+struct Refuse;
+
+impl Optimizer for Refuse {
+    fn step(&self, _: Chunk<'_>) -> Result<()> {
+        Err(Error::invalid("refused"))
+    }
+}
+
+fn predict(y: Layer<f32>) {
+    black_box(y.predict().wait().expect("it succeeds"));
+}
+
+fn backward(y: Layer<f32>) {
+    let tape = y.forward().wait().expect("it succeeds");
+    drop(black_box(tape.backward(Do::now(1.0))));
+}
+
+fn refused(y: Layer<f32>) {
+    black_box(y.train(&Refuse).wait().expect_err("it is refused"));
+}
+
+fn train(y: Layer<f32>) {
+    black_box(y.train(&Sgd::new(TINY_RATE)).wait().expect("it succeeds"));
+}
+
+pub(crate) fn measure(clock: &Clock, report: &mut Report) {
+    report.section("Two threads, a graph of 1,000 operations each, the same weights: time relative to one alone");
+    for (name, text, graph) in [
+        ("chain", "chain over one weight", chain as fn(&Net) -> Layer<f32>),
+        ("net", "net of 100 weights", all_weights),
+        ("lazy-net", "net of 100 weights, in a lazy function", lazily),
+    ] {
+        for (way, run) in
+            [("predict", predict as fn(Layer<f32>)), ("backward", backward), ("refused", refused), ("train", train)]
+        {
+            let (left, right) = (Net::new(), Net::new());
+            let use_left = || run(graph(&left));
+            let use_right = || run(graph(&right));
+            let rounds: Vec<[f64; 3]> = (0..clock.rounds)
+                .map(|_| {
+                    let [alone] = side_by_side(clock.slice, [&use_left]);
+                    let same = side_by_side(clock.slice, [&use_left, &use_left]);
+                    let [own, other] = side_by_side(clock.slice, [&use_left, &use_right]);
+                    [alone, same[0].max(same[1]) / alone, own.max(other) / alone]
+                })
+                .collect();
+            let of = |part: fn(&[f64; 3]) -> f64| median(rounds.iter().map(part));
+            report.figure(Figure {
+                workload: "shared",
+                variant: &format!("{name};{way}"),
+                threads: 2,
+                text: &format!("{text}: {way}"),
+                value: of(|[_, same, _]| *same),
+                unit: "times",
+                goal: Goal::AtMost(1.2),
+                also: format!(
+                    "weights of its own: {:.2}; alone: {:.0} µs",
+                    of(|[.., own]| *own),
+                    of(|[alone, ..]| *alone) * 1e6
+                ),
+            });
+        }
+    }
+}
+
+/// Seconds per call of each, all running at the same time on a thread each.
+fn side_by_side<const N: usize>(slice: f64, all: [&(dyn Fn() + Sync); N]) -> [f64; N] {
+    let barrier = Barrier::new(N);
+    std::thread::scope(|scope| {
+        all.map(|run| {
+            scope.spawn(|| {
+                (0..3).for_each(|_| run());
+                barrier.wait();
+                let (start, mut calls) = (Instant::now(), 0);
+                while start.elapsed().as_secs_f64() < slice {
+                    run();
+                    calls += 1;
+                }
+                start.elapsed().as_secs_f64() / f64::from(calls)
+            })
+        })
+        .map(|thread| thread.join().expect("it succeeds"))
+    })
+}
