@@ -10,9 +10,12 @@
 //! The sections are `scalars`, `shared`, `nodes`, `scale` and `parallel`. A figure is the median over many rounds. What is compared is
 //! measured in turns, round by round, and a ratio is the median of the rounds' ratios: a busy machine disturbs both sides alike.
 
+mod busy;
 mod nodes;
+mod parallel;
 mod report;
 mod scalars;
+mod scale;
 mod shared;
 mod timing;
 
@@ -43,5 +46,10 @@ fn main() {
 
 type Section = fn(&Clock, &mut Report);
 
-const SECTIONS: [(&str, Section); 3] =
-    [("scalars", scalars::measure), ("shared", shared::measure), ("nodes", nodes::measure)];
+const SECTIONS: [(&str, Section); 5] = [
+    ("scalars", scalars::measure),
+    ("shared", shared::measure),
+    ("nodes", nodes::measure),
+    ("scale", scale::measure),
+    ("parallel", parallel::measure),
+];

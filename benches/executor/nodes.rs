@@ -19,7 +19,7 @@ const NODES: usize = 1_000;
 type Row = Nd<f32, Ix1>;
 
 /// The negative of a number, as an operation of one's own.
-struct Negative;
+pub(crate) struct Negative;
 
 impl Primitive for Negative {
     type Operands = (Layer<f32>,);

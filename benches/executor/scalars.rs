@@ -53,6 +53,27 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
         report.row(workload, variant, 2, nanoseconds(two), "ns/op");
         ratios.push((workload, variant, ratio));
     }
+    let x = Weight::new(1.0_f32);
+    let w = Weight::new(1.00001_f32);
+    for (variant, text, seconds) in [
+        ("built", "the chain, built and dropped only", alone(clock, || drop(black_box(chain(&x, &w))))),
+        (
+            "predict",
+            "the chain, built, predicted and dropped",
+            alone(clock, || drop(black_box(chain(&x, &w).predict().wait()))),
+        ),
+    ] {
+        report.figure(Figure {
+            workload: "chain",
+            variant,
+            threads: 1,
+            text,
+            value: seconds * 1e9 / CHAIN as f64,
+            unit: "ns/op",
+            goal: Goal::None,
+            also: String::new(),
+        });
+    }
     report.section("The same on two threads: time relative to one");
     for (workload, name, value) in ratios {
         report.figure(Figure {
@@ -73,6 +94,11 @@ fn one_and_two<F: FnMut() + Send>(clock: &Clock, workload: impl Fn() -> F) -> (f
     let rounds = clock.in_turns([clock.on(&clock.one, workload()), clock.on(&clock.two, workload())]);
     let of = |part: fn(&[f64; 2]) -> f64| median(rounds.iter().map(part));
     (of(|[one, _]| *one), of(|[_, two]| *two), of(|[one, two]| two / one))
+}
+
+/// Seconds per call on one thread.
+fn alone(clock: &Clock, run: impl FnMut() + Send) -> f64 {
+    median(clock.in_turns([clock.on(&clock.one, run)]).into_iter().flatten())
 }
 
 /// Training steps on the samples in turn, with weights of its own.

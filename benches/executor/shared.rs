@@ -1,7 +1,7 @@
 //! Two threads with a graph each, over the same weights: does either slow the other down?
 //!
 //! Each figure is the time of a thread beside the other one, relative to the time alone: the slower of the two. For comparison, the
-//! same is measured with weights of its own for each thread, which shows what the machine takes away.
+//! same is measured with weights of its own for each thread, and plain arithmetic: what the machine takes away from two threads.
 //!
 //! | way | what runs |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | `refused` | forward, all gradients, and an optimizer that refuses the step: no commit |
 //! | `train` | forward, all gradients, and the commit |
 
+use crate::busy::Busy;
 use crate::report::{Figure, Goal, Report};
 use crate::scalars::TINY_RATE;
 use crate::timing::{Clock, median};
@@ -100,27 +101,45 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
                 .map(|_| {
                     let [alone] = side_by_side(clock.slice, [&use_left]);
                     let same = side_by_side(clock.slice, [&use_left, &use_left]);
-                    let [own, other] = side_by_side(clock.slice, [&use_left, &use_right]);
-                    [alone, same[0].max(same[1]) / alone, own.max(other) / alone]
+                    let own = side_by_side(clock.slice, [&use_left, &use_right]);
+                    [alone, slower(same) / alone, slower(own) / alone]
                 })
                 .collect();
-            let of = |part: fn(&[f64; 3]) -> f64| median(rounds.iter().map(part));
+            let [alone, same, own] = [0, 1, 2].map(|at| median(rounds.iter().map(|round| round[at])));
             report.figure(Figure {
                 workload: "shared",
                 variant: &format!("{name};{way}"),
                 threads: 2,
                 text: &format!("{text}: {way}"),
-                value: of(|[_, same, _]| *same),
+                value: same,
                 unit: "times",
                 goal: Goal::AtMost(1.2),
-                also: format!(
-                    "weights of its own: {:.2}; alone: {:.0} µs",
-                    of(|[.., own]| *own),
-                    of(|[alone, ..]| *alone) * 1e6
-                ),
+                also: format!("weights of its own: {own:.2}; alone: {:.0} µs", alone * 1e6),
             });
         }
     }
+    let kernel = Busy::for_nanoseconds(200_000.0);
+    let compute = || {
+        black_box(kernel.compute(black_box(1.0)));
+    };
+    let rounds = (0..clock.rounds).map(|_| {
+        let [alone] = side_by_side(clock.slice, [&compute]);
+        slower(side_by_side(clock.slice, [&compute, &compute])) / alone
+    });
+    report.figure(Figure {
+        workload: "shared",
+        variant: "machine",
+        threads: 2,
+        text: "the machine: plain arithmetic",
+        value: median(rounds),
+        unit: "times",
+        goal: Goal::None,
+        also: String::new(),
+    });
+}
+
+fn slower([left, right]: [f64; 2]) -> f64 {
+    left.max(right)
 }
 
 /// Seconds per call of each, all running at the same time on a thread each.
