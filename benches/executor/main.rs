@@ -7,8 +7,9 @@
 //! cargo bench --bench executor -- --quick         # short measurements: to see that it runs, not how fast
 //! ```
 //!
-//! The sections are `scalars`, `shared`, `nodes`, `scale` and `parallel`. A figure is the median over many rounds. What is compared is
-//! measured in turns, round by round, and a ratio is the median of the rounds' ratios: a busy machine disturbs both sides alike.
+//! The sections are `scalars`, `shared`, `nodes`, `scale` and `parallel`. What is compared is measured in turns, round by round; a ratio or
+//! a difference is taken in each round. The figure that counts is the median of the rounds. Beside it stands what the fastest runs give,
+//! which says more on a busy machine.
 
 mod busy;
 mod nodes;

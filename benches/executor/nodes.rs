@@ -6,7 +6,7 @@
 
 use crate::report::{Figure, Goal, Report};
 use crate::scalars::TINY_RATE;
-use crate::timing::Clock;
+use crate::timing::{Clock, Seen};
 use dl::prelude::*;
 use dl::{At, Primitive, Result};
 use std::future::ready;
@@ -67,14 +67,14 @@ impl Primitive for NegativeRow {
 }
 
 pub(crate) fn measure(clock: &Clock, report: &mut Report) {
-    report.section("General nodes, beyond their kernels: built, forward, dropped (one thread)");
-    let mut node = |variant: &str, text: &str, value: f64, goal: Goal| {
+    report.section("General nodes beyond their kernels, predicted (one thread)");
+    let mut node = |variant: &str, text: &str, seen: Seen, goal: Goal| {
         report.figure(Figure {
             workload: "nodes",
             variant,
             threads: 1,
             text,
-            value,
+            seen,
             unit: "ns",
             goal,
             also: String::new(),
@@ -91,13 +91,13 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
     node("async-tape", "layer from a `Do` of a tape: the `forward` of the one before", forwards(clock), Goal::None);
 
     report.section("Extracts in a lazy function (one thread)");
-    let mut extract = |variant: &str, text: &str, value: f64, goal: Goal| {
+    let mut extract = |variant: &str, text: &str, seen: Seen, goal: Goal| {
         report.figure(Figure {
             workload: "extract",
             variant,
             threads: 1,
             text,
-            value,
+            seen,
             unit: "ns",
             goal,
             also: String::new(),
@@ -129,7 +129,7 @@ fn kernels<T>(x: T, kernel: impl Fn(&T) -> Result<T>) {
     black_box((0..NODES).fold(x, |x, _| black_box(kernel(&x).expect("it succeeds"))));
 }
 
-fn primitive(clock: &Clock) -> f64 {
+fn primitive(clock: &Clock) -> Seen {
     clock.nanoseconds_beyond(
         NODES,
         || predict((0..NODES).fold(Layer::constant(black_box(0.5)), |y, _| Layer::apply(Negative, (y,)))),
@@ -137,7 +137,7 @@ fn primitive(clock: &Clock) -> f64 {
     )
 }
 
-fn primitive_on_rows(clock: &Clock) -> f64 {
+fn primitive_on_rows(clock: &Clock) -> Seen {
     clock.nanoseconds_beyond(
         NODES,
         || predict((0..NODES).fold(Layer::constant(row()), |y, _| Layer::apply(NegativeRow, (y,)))),
@@ -145,7 +145,7 @@ fn primitive_on_rows(clock: &Clock) -> f64 {
     )
 }
 
-fn tanh_of_rows(clock: &Clock) -> f64 {
+fn tanh_of_rows(clock: &Clock) -> Seen {
     clock.nanoseconds_beyond(
         NODES,
         || predict((0..NODES).fold(Layer::constant(row()), |y, _| y.tanh())),
@@ -153,7 +153,7 @@ fn tanh_of_rows(clock: &Clock) -> f64 {
     )
 }
 
-fn train_rows(clock: &Clock) -> f64 {
+fn train_rows(clock: &Clock) -> Seen {
     let (w, sgd) = (Weight::new(row()), Sgd::new(TINY_RATE));
     clock.nanoseconds_beyond(
         NODES,
@@ -185,7 +185,7 @@ fn same(y: Layer<f32>) -> impl Fn() -> std::future::Ready<Result<Layer<f32>>> + 
     move || ready(Ok(y.clone()))
 }
 
-fn dynamic(clock: &Clock) -> f64 {
+fn dynamic(clock: &Clock) -> Seen {
     let x = Layer::constant(black_box(0.5_f32));
     clock.nanoseconds_beyond(
         NODES,
@@ -196,7 +196,7 @@ fn dynamic(clock: &Clock) -> f64 {
     )
 }
 
-fn dynamic_with_product(clock: &Clock) -> f64 {
+fn dynamic_with_product(clock: &Clock) -> Seen {
     let x = Layer::constant(black_box(0.5_f32));
     clock.nanoseconds_beyond(
         NODES,
@@ -217,7 +217,7 @@ fn dynamic_with_product(clock: &Clock) -> f64 {
 }
 
 /// Leaves and their sum: the other side sums up the same leaf as often.
-fn computations(clock: &Clock) -> f64 {
+fn computations(clock: &Clock) -> Seen {
     let x = Layer::constant(black_box(0.5_f32));
     let leaf = |n: usize| {
         let value = black_box(n as f32);
@@ -236,7 +236,7 @@ fn computations(clock: &Clock) -> f64 {
     )
 }
 
-fn forwards(clock: &Clock) -> f64 {
+fn forwards(clock: &Clock) -> Seen {
     let x = Layer::constant(black_box(0.5_f32));
     clock.nanoseconds_beyond(
         NODES,

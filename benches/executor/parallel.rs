@@ -4,9 +4,9 @@
 //! this is what the machine has to give.
 
 use crate::busy::Busy;
-use crate::report::{Figure, Goal, Report};
+use crate::report::{Figure, Goal, Report, number};
 use crate::scalars::TINY_RATE;
-use crate::timing::{Clock, Measurement, median};
+use crate::timing::{Clock, Measurement, Seen};
 use dl::prelude::*;
 use rayon::ThreadPool;
 use std::hint::black_box;
@@ -133,16 +133,16 @@ fn speed_up(
     one_and_two: [Measurement<'_>; 2],
 ) {
     let rounds = clock.in_turns(one_and_two);
-    let ratios = || rounds.iter().map(|[one, two]| one / two);
-    let [one, two] = [0, 1].map(|at| median(rounds.iter().map(|times| times[at] * 1e6)));
+    let [one, two] = [0, 1].map(|at| number(Seen::of(&rounds, |times| times[at] * 1e6).median));
+    let best = rounds.iter().map(|[one, two]| one / two).fold(0.0, f64::max);
     report.figure(Figure {
         workload: "parallel",
         variant,
         threads: 2,
         text,
-        value: median(ratios()),
+        seen: Seen::of(&rounds, |[one, two]| one / two),
         unit: "times",
         goal,
-        also: format!("best: {:.2}; {one:.0} µs and {two:.0} µs", ratios().fold(0.0, f64::max)),
+        also: format!("best round: {best:.2}; {one} µs and {two} µs"),
     });
 }

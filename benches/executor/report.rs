@@ -1,5 +1,7 @@
 //! Figures beside their goals, and the same as rows that other libraries print, too.
 
+use crate::timing::Seen;
+
 /// Prints figures as they come, and the rows, if wanted, at the end.
 #[derive(Default)]
 pub(crate) struct Report {
@@ -9,6 +11,7 @@ pub(crate) struct Report {
 }
 
 /// What a figure should be.
+#[derive(Clone, Copy)]
 pub(crate) enum Goal {
     AtLeast(f64),
     AtMost(f64),
@@ -22,7 +25,7 @@ pub(crate) struct Figure<'a> {
     pub(crate) variant: &'a str,
     pub(crate) threads: usize,
     pub(crate) text: &'a str,
-    pub(crate) value: f64,
+    pub(crate) seen: Seen,
     pub(crate) unit: &'a str,
     pub(crate) goal: Goal,
     /// What else was seen, for the reader only.
@@ -35,11 +38,12 @@ impl Report {
     }
 
     pub(crate) fn section(&self, title: &str) {
-        println!("\n{title}");
+        println!("\n{title:<62} {:>9} {:>9}", "median", "fastest");
     }
 
     pub(crate) fn figure(&mut self, figure: Figure<'_>) {
-        let Figure { workload, variant, threads, text, value, unit, goal, also } = figure;
+        let Figure { workload, variant, threads, text, seen, unit, goal, also } = figure;
+        let value = seen.median;
         let (wanted, reached) = match goal {
             Goal::AtLeast(least) => (format!("at least {}", number(least)), Some(value >= least)),
             Goal::AtMost(most) => (format!("at most {}", number(most)), Some(value <= most)),
@@ -50,7 +54,8 @@ impl Report {
             Some(false) => "missed",
             None => "",
         };
-        let line = format!("  {text:<66} {:>11} {unit:<6} {wanted:<19} {verdict:<8} {also}", number(value));
+        let (median, fastest) = (number(value), number(seen.fastest));
+        let line = format!("  {text:<60} {median:>9} {fastest:>9} {unit:<6} {wanted:<19} {verdict:<8} {also}");
         println!("{}", line.trim_end());
         match reached {
             Some(true) => self.reached += 1,

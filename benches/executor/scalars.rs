@@ -2,7 +2,7 @@
 //! (`benches/peers/scalars`), each built anew, run forward, differentiated, stepped and dropped every time.
 
 use crate::report::{Figure, Goal, Report, check, number};
-use crate::timing::{Clock, median};
+use crate::timing::{Clock, Seen};
 use dl::prelude::*;
 use std::hint::black_box;
 
@@ -16,72 +16,94 @@ const SAMPLES: [([f32; 3], f32); 4] =
 
 pub(crate) fn measure(clock: &Clock, report: &mut Report) {
     checks();
-    report.section("Scalars, anew each time: built, forward, backward, step, dropped (one thread)");
-    let mut ratios = Vec::new();
-    {
-        let (one, two, ratio) = one_and_two(clock, guess_next_number);
-        report.figure(Figure {
-            workload: "w2a",
+    let sgd = Sgd::new(TINY_RATE);
+    let workloads = [
+        Workload {
+            name: "w2a",
             variant: "guessNextNumber",
-            threads: 1,
-            text: "guess_next_number, training steps per second",
-            value: 1.0 / one,
+            text: "guess_next_number, training steps",
+            rounds: one_and_two(clock, guess_next_number),
+            figure: |seconds| 1.0 / seconds,
             unit: "it/s",
             goal: Goal::AtLeast(1e6),
-            also: format!("two threads: {}", number(1.0 / two)),
-        });
-        report.row("w2a", "guessNextNumber", 2, 1.0 / two, "it/s");
-        ratios.push(("w2a", "guess_next_number", ratio));
-    }
-    let sgd = Sgd::new(TINY_RATE);
-    for (workload, variant, name, operations, run) in [
-        ("w2b", "chain10000", "chain of 10,000 products, per operation", CHAIN, train_chain as fn(&Sgd)),
-        ("w2c", "diamond1000", "1,000 diamonds y·y + y, per operation", 2 * DIAMONDS, train_diamonds),
-    ] {
-        let (one, two, ratio) = one_and_two(clock, || || run(&sgd));
-        let nanoseconds = |seconds: f64| seconds * 1e9 / operations as f64;
-        report.figure(Figure {
-            workload,
-            variant,
-            threads: 1,
-            text: name,
-            value: nanoseconds(one),
+        },
+        Workload {
+            name: "w2b",
+            variant: "chain10000",
+            text: "chain of 10,000 products, an operation",
+            rounds: one_and_two(clock, || || train_chain(&sgd)),
+            figure: per_product,
             unit: "ns/op",
             goal: Goal::AtMost(60.0),
-            also: format!("two threads: {:.1}", nanoseconds(two)),
-        });
-        report.row(workload, variant, 2, nanoseconds(two), "ns/op");
-        ratios.push((workload, variant, ratio));
-    }
-    let x = Weight::new(1.0_f32);
-    let w = Weight::new(1.00001_f32);
-    for (variant, text, seconds) in [
+        },
+        Workload {
+            name: "w2c",
+            variant: "diamond1000",
+            text: "1,000 diamonds y·y + y, an operation",
+            rounds: one_and_two(clock, || || train_diamonds(&sgd)),
+            figure: |seconds| seconds * 1e9 / (2 * DIAMONDS) as f64,
+            unit: "ns/op",
+            goal: Goal::AtMost(60.0),
+        },
+    ];
+    report.section("Scalars, anew each time: built, trained and dropped (one thread)");
+    workloads.iter().for_each(|workload| workload.overhead(report));
+    let [x, w] = [1.0_f32, 1.00001].map(Weight::new);
+    for (variant, text, rounds) in [
         ("built", "the chain, built and dropped only", alone(clock, || drop(black_box(chain(&x, &w))))),
-        (
-            "predict",
-            "the chain, built, predicted and dropped",
-            alone(clock, || drop(black_box(chain(&x, &w).predict().wait()))),
-        ),
+        ("predict", "the chain, predicted", alone(clock, || drop(black_box(chain(&x, &w).predict().wait())))),
     ] {
         report.figure(Figure {
             workload: "chain",
             variant,
             threads: 1,
             text,
-            value: seconds * 1e9 / CHAIN as f64,
+            seen: Seen::of(&rounds, |[seconds]| per_product(seconds)),
             unit: "ns/op",
             goal: Goal::None,
             also: String::new(),
         });
     }
     report.section("The same on two threads: time relative to one");
-    for (workload, name, value) in ratios {
+    workloads.iter().for_each(|workload| workload.two_threads(report));
+}
+
+/// A workload, and what was seen of it.
+struct Workload {
+    name: &'static str,
+    variant: &'static str,
+    text: &'static str,
+    /// Seconds on one thread and on two.
+    rounds: Vec<[f64; 2]>,
+    /// Makes the figure of the seconds.
+    figure: fn(f64) -> f64,
+    unit: &'static str,
+    goal: Goal,
+}
+
+impl Workload {
+    fn overhead(&self, report: &mut Report) {
+        let [one, two] = [0, 1].map(|at| Seen::of(&self.rounds, |seconds| (self.figure)(seconds[at])));
+        report.figure(Figure {
+            workload: self.name,
+            variant: self.variant,
+            threads: 1,
+            text: self.text,
+            seen: one,
+            unit: self.unit,
+            goal: self.goal,
+            also: format!("two threads: {}, {}", number(two.median), number(two.fastest)),
+        });
+        report.row(self.name, self.variant, 2, two.median, self.unit);
+    }
+
+    fn two_threads(&self, report: &mut Report) {
         report.figure(Figure {
             workload: "two-threads",
-            variant: workload,
+            variant: self.name,
             threads: 2,
-            text: name,
-            value,
+            text: self.text,
+            seen: Seen::of(&self.rounds, |[one, two]| two / one),
             unit: "times",
             goal: Goal::AtMost(1.05),
             also: String::new(),
@@ -89,16 +111,19 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
     }
 }
 
-/// Seconds per call on one thread and on two, and the ratio of the second to the first.
-fn one_and_two<F: FnMut() + Send>(clock: &Clock, workload: impl Fn() -> F) -> (f64, f64, f64) {
-    let rounds = clock.in_turns([clock.on(&clock.one, workload()), clock.on(&clock.two, workload())]);
-    let of = |part: fn(&[f64; 2]) -> f64| median(rounds.iter().map(part));
-    (of(|[one, _]| *one), of(|[_, two]| *two), of(|[one, two]| two / one))
+/// Nanoseconds per product of the chain.
+fn per_product(seconds: f64) -> f64 {
+    seconds * 1e9 / CHAIN as f64
 }
 
-/// Seconds per call on one thread.
-fn alone(clock: &Clock, run: impl FnMut() + Send) -> f64 {
-    median(clock.in_turns([clock.on(&clock.one, run)]).into_iter().flatten())
+/// Seconds per call on one thread and on two, in each round.
+fn one_and_two<F: FnMut() + Send>(clock: &Clock, workload: impl Fn() -> F) -> Vec<[f64; 2]> {
+    clock.in_turns([clock.on(&clock.one, workload()), clock.on(&clock.two, workload())])
+}
+
+/// Seconds per call on one thread, in each round.
+fn alone(clock: &Clock, run: impl FnMut() + Send) -> Vec<[f64; 1]> {
+    clock.in_turns([clock.on(&clock.one, run)])
 }
 
 /// Training steps on the samples in turn, with weights of its own.

@@ -4,7 +4,7 @@
 use crate::nodes::Negative;
 use crate::report::{Figure, Goal, Report, number};
 use crate::scalars::TINY_RATE;
-use crate::timing::{Clock, median};
+use crate::timing::{Clock, Seen};
 use dl::prelude::*;
 use dl::{At, Primitive, Result};
 use std::hint::black_box;
@@ -85,7 +85,7 @@ type Way = (&'static str, fn(Layer<f32>));
 pub(crate) fn measure(clock: &Clock, report: &mut Report) {
     let weights: Vec<Weight<f32>> = (0..SIZES[2].0).map(|_| Weight::new(black_box(1.0))).collect();
     let ways: [Way; 2] = [("predict", predict), ("train", train)];
-    report.section("Scale: the cost of a node in a graph of 10⁶ relative to smaller ones (one thread)");
+    report.section("Scale: the cost of a node among 10⁶ relative to fewer");
     for (name, text, graph, ways) in [
         ("chain", "chain", chain as Graph, &ways[..]),
         ("tree", "balanced binary tree", tree, &ways),
@@ -99,26 +99,22 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
             let rounds: Vec<[f64; 3]> = (0..(clock.rounds / 5).max(1))
                 .map(|_| clock.one.install(|| SIZES.map(|(n, times)| per_node(n, times, || run(graph(n, &weights))))))
                 .collect();
-            let costs = [0, 1, 2].map(|size| median(rounds.iter().map(|costs| costs[size])));
+            let costs = [0, 1, 2].map(|size| Seen::of(&rounds, |costs| costs[size]).median);
             for (exponent, cost) in (4..).zip(costs) {
                 report.row("scale", &format!("{name};{way};1e{exponent}"), 1, cost, "ns/op");
             }
             let [small, medium, large] = costs.map(number);
-            for (against, value, most, also) in [
-                ("1e5", median(rounds.iter().map(|[_, medium, large]| large / medium)), 1.5, String::new()),
-                (
-                    "1e4",
-                    median(rounds.iter().map(|[small, _, large]| large / small)),
-                    2.5,
-                    format!("{small}, {medium}, {large} ns a node"),
-                ),
+            let costs = format!("{small}, {medium}, {large} ns a node");
+            for (against, seen, most, also) in [
+                ("1e5", Seen::of(&rounds, |[_, medium, large]| large / medium), 1.5, String::new()),
+                ("1e4", Seen::of(&rounds, |[small, _, large]| large / small), 2.5, costs),
             ] {
                 report.figure(Figure {
                     workload: "scale",
                     variant: &format!("{name};{way};1e6/{against}"),
                     threads: 1,
                     text: &format!("{text}: {way}, against {against}"),
-                    value,
+                    seen,
                     unit: "times",
                     goal: Goal::AtMost(most),
                     also,

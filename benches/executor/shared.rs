@@ -11,9 +11,9 @@
 //! | `train` | forward, all gradients, and the commit |
 
 use crate::busy::Busy;
-use crate::report::{Figure, Goal, Report};
+use crate::report::{Figure, Goal, Report, number};
 use crate::scalars::TINY_RATE;
-use crate::timing::{Clock, median};
+use crate::timing::{Clock, Seen};
 use dl::prelude::*;
 use dl::{Chunk, Result};
 use std::hint::black_box;
@@ -85,7 +85,7 @@ fn train(y: Layer<f32>) {
 }
 
 pub(crate) fn measure(clock: &Clock, report: &mut Report) {
-    report.section("Two threads, a graph of 1,000 operations each, the same weights: time relative to one alone");
+    report.section("Two threads over the same weights: time relative to one alone");
     for (name, text, graph) in [
         ("chain", "chain over one weight", chain as fn(&Net) -> Layer<f32>),
         ("net", "net of 100 weights", all_weights),
@@ -102,19 +102,21 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
                     let [alone] = side_by_side(clock.slice, [&use_left]);
                     let same = side_by_side(clock.slice, [&use_left, &use_left]);
                     let own = side_by_side(clock.slice, [&use_left, &use_right]);
-                    [alone, slower(same) / alone, slower(own) / alone]
+                    [alone, slower(same), slower(own)]
                 })
                 .collect();
-            let [alone, same, own] = [0, 1, 2].map(|at| median(rounds.iter().map(|round| round[at])));
+            let own = Seen::of(&rounds, |[alone, _, own]| own / alone);
+            let [own, own_fastest] = [own.median, own.fastest].map(number);
+            let alone = number(Seen::of(&rounds, |[alone, ..]| alone * 1e6).median);
             report.figure(Figure {
                 workload: "shared",
                 variant: &format!("{name};{way}"),
                 threads: 2,
                 text: &format!("{text}: {way}"),
-                value: same,
+                seen: Seen::of(&rounds, |[alone, same, _]| same / alone),
                 unit: "times",
                 goal: Goal::AtMost(1.2),
-                also: format!("weights of its own: {own:.2}; alone: {:.0} µs", alone * 1e6),
+                also: format!("weights of its own: {own}, {own_fastest}; alone: {alone} µs"),
             });
         }
     }
@@ -122,16 +124,18 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
     let compute = || {
         black_box(kernel.compute(black_box(1.0)));
     };
-    let rounds = (0..clock.rounds).map(|_| {
-        let [alone] = side_by_side(clock.slice, [&compute]);
-        slower(side_by_side(clock.slice, [&compute, &compute])) / alone
-    });
+    let rounds: Vec<[f64; 2]> = (0..clock.rounds)
+        .map(|_| {
+            let [alone] = side_by_side(clock.slice, [&compute]);
+            [alone, slower(side_by_side(clock.slice, [&compute, &compute]))]
+        })
+        .collect();
     report.figure(Figure {
         workload: "shared",
         variant: "machine",
         threads: 2,
         text: "the machine: plain arithmetic",
-        value: median(rounds),
+        seen: Seen::of(&rounds, |[alone, both]| both / alone),
         unit: "times",
         goal: Goal::None,
         also: String::new(),
@@ -150,14 +154,20 @@ fn side_by_side<const N: usize>(slice: f64, all: [&(dyn Fn() + Sync); N]) -> [f6
             scope.spawn(|| {
                 (0..3).for_each(|_| run());
                 barrier.wait();
-                let (start, mut calls) = (Instant::now(), 0);
-                while start.elapsed().as_secs_f64() < slice {
-                    run();
-                    calls += 1;
-                }
-                start.elapsed().as_secs_f64() / f64::from(calls)
+                for_a_while(slice / 4.0, run); // until the system has found a core for each
+                for_a_while(slice, run)
             })
         })
         .map(|thread| thread.join().expect("it succeeds"))
     })
+}
+
+/// Seconds per call.
+fn for_a_while(seconds: f64, run: &dyn Fn()) -> f64 {
+    let (start, mut calls) = (Instant::now(), 0);
+    while calls == 0 || start.elapsed().as_secs_f64() < seconds {
+        run();
+        calls += 1;
+    }
+    start.elapsed().as_secs_f64() / f64::from(calls)
 }

@@ -70,16 +70,34 @@ impl Clock {
         count: usize,
         with: impl FnMut() + Send,
         without: impl FnMut() + Send,
-    ) -> f64 {
+    ) -> Seen {
         let rounds = self.in_turns([self.on(&self.one, with), self.on(&self.one, without)]);
-        median(rounds.iter().map(|[with, without]| (with - without) * 1e9 / count as f64))
+        let scale = 1e9 / count as f64;
+        Seen::of(&rounds, |[with, without]| (with - without) * scale)
+    }
+}
+
+/// What many rounds have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    /// The median of what the rounds gave.
+    pub(crate) median: f64,
+    /// What the fastest of all runs of each kind would give: less disturbed by others on the machine, but luckier, too.
+    pub(crate) fastest: f64,
+}
+
+impl Seen {
+    /// `result` makes a figure of the times of a round.
+    pub(crate) fn of<const N: usize>(rounds: &[[f64; N]], result: impl Fn([f64; N]) -> f64) -> Self {
+        let fastest = std::array::from_fn(|at| rounds.iter().map(|round| round[at]).fold(f64::INFINITY, f64::min));
+        Seen { median: median(rounds.iter().map(|&round| result(round))), fastest: result(fastest) }
     }
 }
 
 /// Something that can be timed again and again.
 pub(crate) type Measurement<'a> = Box<dyn FnMut() -> f64 + 'a>;
 
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
