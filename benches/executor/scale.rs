@@ -20,11 +20,15 @@ fn chain(n: usize, weights: &[Weight<f32>]) -> Layer<f32> {
     (0..n).fold(Layer::constant(1.0), |y, _| y * &weights[0])
 }
 
-/// Half of the nodes are leaves, products of a weight.
 fn tree(n: usize, weights: &[Weight<f32>]) -> Layer<f32> {
-    match n / 2 {
-        0 | 1 => &weights[0] * 0.5,
-        half => tree(half, weights) + tree(n - half, weights),
+    balanced(n / 2, &weights[0])
+}
+
+/// One node less than twice as many as there are leaves; each leaf is a product.
+fn balanced(leaves: usize, w: &Weight<f32>) -> Layer<f32> {
+    match leaves {
+        1 => w * 0.5,
+        _ => balanced(leaves / 2, w) + balanced(leaves - leaves / 2, w),
     }
 }
 
