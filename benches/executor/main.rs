@@ -1,0 +1,56 @@
+//! What the executor costs, figure by figure, each beside its goal.
+//!
+//! ```sh
+//! cargo bench --bench executor                    # everything
+//! cargo bench --bench executor -- scalars nodes   # some sections
+//! cargo bench --bench executor -- --rows          # also as rows: workload,variant,threads,peer,value,unit
+//! cargo bench --bench executor -- --quick         # short measurements: to see that it runs, not how fast
+//! ```
+//!
+//! The sections are `scalars`, `shared`, `nodes`, `scale` and `parallel`. What is compared is measured in turns, round by round; a ratio or
+//! a difference is taken in each round. The figure that counts is the median of the rounds. Beside it stands what the fastest runs give,
+//! which says more on a busy machine.
+
+mod busy;
+mod nodes;
+mod parallel;
+mod report;
+mod scalars;
+mod scale;
+mod shared;
+mod timing;
+
+use report::Report;
+use timing::Clock;
+
+fn main() {
+    let (mut clock, mut report, mut sections) = (Clock::thorough(), Report::default(), Vec::new());
+    for argument in std::env::args().skip(1) {
+        match argument.as_str() {
+            "--bench" => {} // cargo's own
+            "--quick" => clock = Clock::quick(),
+            "--rows" => report = Report::with_rows(),
+            section if SECTIONS.iter().any(|(name, _)| *name == section) => sections.push(argument),
+            unknown => {
+                eprintln!("`{unknown}` is neither a flag nor a section; see the head of benches/executor/main.rs");
+                std::process::exit(2);
+            }
+        }
+    }
+    for (name, measure) in SECTIONS {
+        if sections.is_empty() || sections.iter().any(|section| section == name) {
+            measure(&clock, &mut report);
+        }
+    }
+    report.end();
+}
+
+type Section = fn(&Clock, &mut Report);
+
+const SECTIONS: [(&str, Section); 5] = [
+    ("scalars", scalars::measure),
+    ("shared", shared::measure),
+    ("nodes", nodes::measure),
+    ("scale", scale::measure),
+    ("parallel", parallel::measure),
+];
