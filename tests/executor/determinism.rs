@@ -47,7 +47,7 @@ fn trace<N: Net>(way: Way, shake: Shake) -> Vec<u64> {
             Way::Await(workers) => on_tokio(workers, awaited(net.clone(), shake, witness.clone())),
             Way::AwaitOnWorker => on_threads(1, || on_tokio(None, awaited(net.clone(), shake, witness.clone()))),
         };
-        [losses, witness.bits(), net.outcome()].concat()
+        [losses, witness.take_bits(), net.outcome()].concat()
     })
 }
 

@@ -3,7 +3,9 @@
 //!
 //! `DL_SWEEP=1` tries far more of them.
 
+mod atomicity;
 mod determinism;
+mod fuse;
 mod nets;
 mod shake;
 mod support;
