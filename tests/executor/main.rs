@@ -4,6 +4,8 @@
 //! `DL_SWEEP=1` tries far more of them.
 
 mod atomicity;
+mod crowd;
+mod deadlock;
 mod determinism;
 mod fuse;
 mod nets;

@@ -1,8 +1,10 @@
 //! Where passes are run, and what watches over them.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 /// Runs `f` on a rayon pool of this many threads.
@@ -34,14 +36,43 @@ where
 
 /// Fails, rather than hangs, when `f` does not end. `what` says what hangs.
 pub(crate) fn watched<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
+    let log = Log::default();
+    log.say(what);
+    watched_by_log(&log, f)
+}
+
+/// The same; what hangs is the last thing that was logged.
+pub(crate) fn watched_by_log<R: Send + 'static>(log: &Log, f: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, result) = mpsc::channel();
     let worker = std::thread::spawn(move || done.send(f()));
-    match result.recv_timeout(Duration::from_secs(60)) {
+    match result.recv_timeout(Duration::from_secs(15)) {
         Ok(result) => result,
-        Err(RecvTimeoutError::Timeout) => panic!("this hangs: {what}"),
+        Err(RecvTimeoutError::Timeout) => panic!("this hangs: {:?}", log.lines().last()),
         Err(RecvTimeoutError::Disconnected) => {
             std::panic::resume_unwind(worker.join().expect_err("the thread ended without a result"))
         }
+    }
+}
+
+/// A foreign executor: the simplest one that is right, wherever it is called.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    struct Signal(Mutex<bool>, Condvar);
+
+    impl Wake for Signal {
+        fn wake(self: Arc<Self>) {
+            *self.0.lock().unwrap() = true;
+            self.1.notify_one();
+        }
+    }
+
+    let mut future = pin!(future);
+    let signal = Arc::new(Signal(Mutex::new(false), Condvar::new()));
+    let waker = Waker::from(signal.clone());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        *signal.1.wait_while(signal.0.lock().unwrap(), |woken| !*woken).unwrap() = false;
     }
 }
 
