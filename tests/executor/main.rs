@@ -9,6 +9,7 @@ mod deadlock;
 mod determinism;
 mod fuse;
 mod nets;
+mod outside;
 mod shake;
 mod support;
 

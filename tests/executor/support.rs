@@ -47,7 +47,7 @@ pub(crate) fn watched_by_log<R: Send + 'static>(log: &Log, f: impl FnOnce() -> R
     let worker = std::thread::spawn(move || done.send(f()));
     match result.recv_timeout(Duration::from_secs(15)) {
         Ok(result) => result,
-        Err(RecvTimeoutError::Timeout) => panic!("this hangs: {:?}", log.lines().last()),
+        Err(RecvTimeoutError::Timeout) => panic!("this hangs: {:?}", log.take().last()),
         Err(RecvTimeoutError::Disconnected) => {
             std::panic::resume_unwind(worker.join().expect_err("the thread ended without a result"))
         }
@@ -85,8 +85,9 @@ impl Log {
         self.0.lock().unwrap().push(what.into());
     }
 
-    pub(crate) fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+    /// The lines so far, which are forgotten now.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
 
