@@ -7,9 +7,11 @@ mod atomicity;
 mod crowd;
 mod deadlock;
 mod determinism;
+mod fragile;
 mod fuse;
 mod nets;
 mod outside;
+mod panics;
 mod shake;
 mod support;
 
