@@ -287,10 +287,10 @@ fn many_sites_deep() {
     for from in FROM {
         let mut random = ChaCha8Rng::seed_from_u64(5);
         let samples = if sweep() { 500 } else { 20 };
-        let mut deep = move |_| {
+        let deep = |_| {
             let depth = random.random_range(3..9);
             (0..depth).map(|_| *SITES.choose(&mut random).unwrap()).collect()
         };
-        nest_all(from, (0..samples).map(move |i| deep(i)).collect::<Vec<Vec<Site>>>());
+        nest_all(from, (0..samples).map(deep).collect::<Vec<Vec<Site>>>());
     }
 }

@@ -6,9 +6,11 @@
 mod atomicity;
 mod crowd;
 mod deadlock;
+mod destructors;
 mod determinism;
 mod fragile;
 mod fuse;
+mod nested_steps;
 mod nets;
 mod outside;
 mod panics;
