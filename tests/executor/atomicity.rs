@@ -1,0 +1,213 @@
+//! A step that fails anywhere changes nothing: neither weights nor state of the optimizer.
+//!
+//! The fault is tried at every place in turn: evaluations forward and backward, rules, bodies, a backward written by hand, each
+//! weight of the commit. After each failed step a good one follows, and does what it does to a twin that never failed.
+
+use super::fuse::{BurningOptimizer, Fault, Fuse, Site};
+use super::nets::Witness;
+use super::support::{on_threads, sweep, tokio_runtime, watched};
+use dl::Run;
+use dl::nd::{NdOps, init};
+use dl::prelude::*;
+use futures::FutureExt;
+use std::collections::BTreeSet;
+
+/// A net of scalars and tensors, with a node that is decided by a value and one whose backward is written by hand.
+#[derive(Clone)]
+struct Net {
+    a: Weight<f64>,
+    b: Weight<f64>,
+    table: NdWeight<Ix2, f64>,
+    bias: NdWeight<Ix1, f64>,
+    witness: Witness,
+}
+
+#[differentiable]
+fn decided(x: &Layer<f64>, net: &Net, fuse: &Fuse) -> Layer<f64> {
+    fuse.burn_in_body().await?;
+    let y = fuse.of(x);
+    if !y > 0.0 {
+        fuse.burn_in_body().await?;
+        y * &net.a
+    } else {
+        y - &net.b
+    }
+}
+
+/// Twice x; its backward is written by hand.
+fn twice(x: &Layer<f64>, fuse: &Fuse) -> Layer<f64> {
+    let fuse = fuse.clone();
+    Layer::from(x.forward().map(move |tape| {
+        let fuse = fuse.clone();
+        Tape::new(2.0 * tape.data(), move |delta: Do<f64>| {
+            fuse.burn_by_hand();
+            tape.backward(delta.map(|delta| 2.0 * delta))
+        })
+    }))
+}
+
+impl Net {
+    /// In the middle of a training, so that there is state to spoil.
+    fn new() -> Self {
+        let random = &mut init::rng(7);
+        let net = Net {
+            a: Weight::new(0.7),
+            b: Weight::new(0.4),
+            table: Weight::new(init::uniform([3, 4], -1.0, 1.0, random)),
+            bias: Weight::new(init::uniform([4], -1.0, 1.0, random)),
+            witness: Witness::new(0.001),
+        };
+        for _ in 0..3 {
+            net.step(&Fuse::default()).wait().unwrap();
+        }
+        net
+    }
+
+    fn step(&self, fuse: &Fuse) -> Do<f64> {
+        let input = Nd::from([[0.5, -0.25, 1.0], [1.5, 0.75, -1.0]]);
+        let hidden = fuse.of(&(fuse.of(&input.matmul(&self.table)) + &self.bias)).tanh();
+        let score = fuse.of(&hidden.square().mean());
+        let product = fuse.of(&(&self.a * &self.b));
+        let loss = fuse.of(&(&score * &product)) + decided(&product, self, fuse) + twice(&score, fuse);
+        loss.train(&BurningOptimizer { witness: self.witness.clone(), fuse: fuse.clone() })
+    }
+
+    fn bits(&self) -> Vec<u64> {
+        let (table, bias) = (self.table.value(), self.bias.value());
+        let numbers = [self.a.value(), self.b.value()].into_iter();
+        numbers.chain(table.view().iter().copied()).chain(bias.view().iter().copied()).map(f64::to_bits).collect()
+    }
+}
+
+/// How many pieces of user code burn the fuse in a step, and where.
+fn places(fault: Fault) -> (usize, BTreeSet<Site>) {
+    let fuse = Fuse::armed(usize::MAX, fault);
+    Net::new().step(&fuse).wait().unwrap();
+    fuse.burnt()
+}
+
+/// A good step of both: they do the same.
+fn agree(net: &Net, twin: &Net) {
+    let [left, right] = [net, twin].map(|net| {
+        net.witness.take_bits();
+        let loss = net.step(&Fuse::default()).wait().unwrap();
+        (loss.to_bits(), net.bits(), net.witness.take_bits())
+    });
+    assert_eq!(left, right, "loss, weights, and all that the optimizer wrote");
+}
+
+/// Polls a step until it has come to the k-th place, which holds it, and drops it there.
+fn drop_when_hit(mut run: Run<f64>, fuse: &Fuse) {
+    while fuse.hit().is_none() {
+        let ended = (&mut run).now_or_never();
+        assert!(ended.is_none(), "the step cannot end, but it did: {ended:?}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_fault_at_every_place_in_turn() {
+    for threads in if sweep() { vec![1, 2, 3, 8] } else { vec![1, 3] } {
+        for fault in [Fault::Error, Fault::Panic] {
+            watched(&format!("{fault:?} on {threads} threads"), move || {
+                on_threads(threads, || {
+                    let (places, sites) = places(fault);
+                    assert_eq!(sites.len(), 6, "all kinds of places: {sites:?}");
+                    let (net, twin) = (Net::new(), Net::new());
+                    for k in 0..places {
+                        let (before, fuse) = (net.bits(), Fuse::armed(k, fault));
+                        let error = net.step(&fuse).wait().unwrap_err();
+                        let site = fuse.hit().expect("the fault was hit");
+                        assert!(error.to_string().contains(&format!("blown in {site:?}")), "{error}");
+                        assert_eq!(net.bits(), before, "{fault:?} number {k} of {places}, in {site:?}");
+                        agree(&net, &twin);
+                    }
+                })
+            });
+        }
+    }
+}
+
+/// The run is dropped while its k-th evaluation is under way on another thread, or its k-th body waits.
+#[test]
+fn a_drop_at_every_evaluation() {
+    watched("a drop", || {
+        let (places, sites) = places(Fault::Hold);
+        assert_eq!(sites, BTreeSet::from([Site::Forward, Site::Backward, Site::Body]));
+        let (net, twin) = (Net::new(), Net::new());
+        for k in 0..places {
+            let (before, fuse) = (net.bits(), Fuse::armed(k, Fault::Hold));
+            drop_when_hit(net.step(&fuse).run(), &fuse);
+            assert_eq!(net.bits(), before, "dropped at evaluation {k} of {places}");
+            fuse.release();
+            agree(&net, &twin);
+        }
+    });
+}
+
+/// The same on workers, which do the work inside the poll, for as far as bodies let them.
+#[test]
+fn a_drop_at_every_body_on_a_worker() {
+    for threads in [1, 2, 4] {
+        watched("a drop on a worker", move || {
+            on_threads(threads, || {
+                let (places, _) = places(Fault::Pend);
+                assert_eq!(places, 2);
+                let (net, twin) = (Net::new(), Net::new());
+                for k in 0..places {
+                    let (before, fuse) = (net.bits(), Fuse::armed(k, Fault::Pend));
+                    drop_when_hit(net.step(&fuse).run(), &fuse);
+                    assert_eq!(net.bits(), before);
+                    agree(&net, &twin);
+                }
+            })
+        });
+    }
+}
+
+#[test]
+fn an_aborted_task_at_every_evaluation() {
+    for workers in [None, Some(2)] {
+        watched("an aborted task", move || {
+            let (places, _) = places(Fault::Hold);
+            let (net, twin) = (Net::new(), Net::new());
+            let runtime = tokio_runtime(workers);
+            for k in (0..places).step_by(if sweep() { 1 } else { 3 }) {
+                let (before, fuse) = (net.bits(), Fuse::armed(k, Fault::Hold));
+                runtime.block_on(async {
+                    let task = tokio::spawn(net.step(&fuse).run());
+                    while fuse.hit().is_none() {
+                        tokio::task::yield_now().await;
+                    }
+                    task.abort();
+                    assert!(task.await.unwrap_err().is_cancelled());
+                });
+                assert_eq!(net.bits(), before, "aborted at evaluation {k} of {places}");
+                fuse.release();
+                agree(&net, &twin);
+            }
+        });
+    }
+}
+
+/// Dropped after so many polls, wherever that is: either the step has ended, or nothing has changed.
+#[test]
+fn a_drop_after_every_number_of_polls() {
+    watched("a drop after some polls", || {
+        let (net, twin) = (Net::new(), Net::new());
+        for polls in 0..if sweep() { 2000 } else { 60 } {
+            let before = net.bits();
+            let mut run = net.step(&Fuse::default()).run();
+            let ended = (0..polls).any(|_| {
+                std::thread::yield_now();
+                (&mut run).now_or_never().is_some_and(|loss| loss.is_ok())
+            });
+            drop(run);
+            if ended {
+                twin.step(&Fuse::default()).wait().unwrap();
+            }
+            assert_eq!(net.bits() == before, !ended, "after {polls} polls");
+            agree(&net, &twin);
+        }
+    });
+}

@@ -1,0 +1,296 @@
+//! A pass may be started anywhere, inside other passes however deep, on pools of any size, under any executor.
+
+use super::support::{Log, block_on, on_threads, on_tokio, sweep, watched_by_log};
+use dl::prelude::*;
+use dl::{At, Chunk, Data, Primitive, Result, Value};
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+/// Some user code, called at one of the sites below.
+type Hook = Arc<dyn Fn() + Send + Sync>;
+
+/// Where user code runs inside a pass.
+#[derive(Clone, Copy, Debug)]
+enum Site {
+    /// The value of an operation.
+    Value,
+    /// A body of a dynamic layer.
+    Body,
+    /// An operation of a pass that such a body awaits.
+    BodyAwait,
+    /// The same, joined with another one.
+    BodyJoin,
+    /// A closure of `Do::map`.
+    Map,
+    /// A closure of `Do::flat_map`, in a layer.
+    FlatMap,
+    /// A backward that is written by hand.
+    HandWritten,
+    /// An optimizer.
+    Optimizer,
+    /// The destructor of a value.
+    Drop,
+    /// An operation of a pass that a foreign executor runs.
+    BlockOn,
+    /// A job of the rayon pool.
+    Job,
+}
+
+const SITES: [Site; 11] = [
+    Site::Value,
+    Site::Body,
+    Site::BodyAwait,
+    Site::BodyJoin,
+    Site::Map,
+    Site::FlatMap,
+    Site::HandWritten,
+    Site::Optimizer,
+    Site::Drop,
+    Site::BlockOn,
+    Site::Job,
+];
+
+/// x, whose evaluation calls the hook.
+struct Hooked(Hook);
+
+impl Hooked {
+    fn layer(hook: &Hook) -> Layer<f64> {
+        company() + Layer::apply(Hooked(hook.clone()), (Layer::constant(1.0),))
+    }
+}
+
+impl Primitive for Hooked {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+    fn name(&self) -> &'static str {
+        "hooked"
+    }
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        (self.0)();
+        Ok(*x)
+    }
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(at.delta.clone()),)
+    }
+    fn cost(&self, _: (&f64,)) -> f64 {
+        1e5
+    }
+}
+
+/// Something else to do at the same time, for as many threads as there are. It is zero.
+fn company() -> Layer<f64> {
+    let nothing: Hook = Arc::new(|| ());
+    (0..6).map(|_| Layer::apply(Hooked(nothing.clone()), (Layer::constant(0.0),))).sum()
+}
+
+/// A value whose destructor calls the hook.
+#[derive(Clone)]
+struct Dropped(#[allow(dead_code, reason = "held for its destructor")] Arc<DropHook>);
+
+struct DropHook(Hook);
+
+impl Drop for DropHook {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+impl Data for Dropped {
+    type Delta = f64;
+    fn one(&self) -> f64 {
+        1.0
+    }
+    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
+        terms.remove(0)
+    }
+    fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
+        layer.clone()
+    }
+    fn into_value(self) -> Value {
+        Value::boxed(self)
+    }
+}
+
+struct Make(Hook);
+
+impl Primitive for Make {
+    type Operands = (Layer<f64>,);
+    type Output = Dropped;
+    fn name(&self) -> &'static str {
+        "make"
+    }
+    fn value(&self, _: (&f64,)) -> Result<Dropped> {
+        Ok(Dropped(Arc::new(DropHook(self.0.clone()))))
+    }
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (None,)
+    }
+}
+
+struct Use;
+
+impl Primitive for Use {
+    type Operands = (Layer<Dropped>,);
+    type Output = f64;
+    fn name(&self) -> &'static str {
+        "use"
+    }
+    fn value(&self, _: (&Dropped,)) -> Result<f64> {
+        Ok(1.0)
+    }
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (None,)
+    }
+}
+
+#[derive(Clone)]
+struct HookedOptimizer(Hook);
+
+impl Optimizer for HookedOptimizer {
+    fn step(&self, _: Chunk<'_>) -> Result<()> {
+        (self.0)();
+        Ok(())
+    }
+}
+
+/// Runs a pass that calls the hook at this site.
+fn call(site: Site, hook: Hook) -> Result<f64> {
+    match site {
+        Site::Value => Hooked::layer(&hook).predict().wait(),
+        Site::Body => {
+            let body = Layer::dynamic(move || {
+                hook();
+                std::future::ready(Ok(company()))
+            });
+            (company() + body).predict().wait()
+        }
+        Site::BodyAwait => {
+            let body = Layer::dynamic(move || {
+                let inner = Hooked::layer(&hook).predict();
+                async move { inner.await.map(Layer::constant) }
+            });
+            (company() + body).predict().wait()
+        }
+        Site::BodyJoin => {
+            let body = Layer::dynamic(move || {
+                let both = Hooked::layer(&hook).predict().zip(company().predict());
+                async move { both.await.map(|(x, _)| Layer::constant(x)) }
+            });
+            (company() + body).predict().wait()
+        }
+        Site::Map => {
+            let mapped = company().predict().map(move |x| {
+                hook();
+                x
+            });
+            mapped.wait()
+        }
+        Site::FlatMap => {
+            let computed = company().forward().flat_map(move |_| {
+                hook();
+                company().forward()
+            });
+            (company() + Layer::from(computed)).train(&Sgd::new(0.1)).wait()
+        }
+        Site::HandWritten => {
+            let w = Weight::new(1.0);
+            let twice = w.forward().map(move |tape| {
+                let hook = hook.clone();
+                Tape::new(2.0 * tape.data(), move |delta: Do<f64>| {
+                    hook();
+                    tape.backward(delta)
+                })
+            });
+            (company() + Layer::from(twice)).train(&Sgd::new(0.1)).wait()
+        }
+        Site::Optimizer => (company() + &Weight::new(1.0)).train(&HookedOptimizer(hook)).wait(),
+        Site::Drop => {
+            let made = Layer::apply(Make(hook), (Layer::constant(0.0),));
+            (company() + Layer::apply(Use, (made,)) + company()).predict().wait()
+        }
+        Site::BlockOn => block_on(Hooked::layer(&hook).predict().run()),
+        Site::Job => {
+            let (left, right) = rayon::join(|| company().predict().wait(), || Hooked::layer(&hook).predict().wait());
+            left.and(right)
+        }
+    }
+}
+
+/// A pass inside a pass inside a pass, …: how deep it came.
+fn nest(sites: &[Site]) -> Result<usize> {
+    let Some((&site, rest)) = sites.split_first() else { return company().predict().wait().map(|_| 0) };
+    let rest = rest.to_vec();
+    let (result, inner) = mpsc::channel();
+    let hook: Hook = Arc::new(move || result.send(nest(&rest)).expect("somebody waits for it"));
+    call(site, hook)?;
+    // a destructor may run on another thread when the pass has ended
+    let inner = inner.recv_timeout(Duration::from_secs(10)).expect("the hook is called");
+    inner.map(|depth| depth + 1)
+}
+
+/// Where the outermost pass is started.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Thread,
+    Pool(usize),
+    /// A task of tokio that blocks.
+    Task(Option<usize>),
+    /// A task of tokio that awaits a pass around it all.
+    Awaited(Option<usize>),
+}
+
+const FROM: [From; 8] = [
+    From::Thread,
+    From::Pool(1),
+    From::Pool(2),
+    From::Pool(4),
+    From::Task(None),
+    From::Task(Some(2)),
+    From::Awaited(None),
+    From::Awaited(Some(2)),
+];
+
+fn nest_all(from: From, all: impl IntoIterator<Item = Vec<Site>> + Send + 'static) {
+    let log = Log::default();
+    let watch = log.clone();
+    let run = move || {
+        for sites in all {
+            log.say(format!("{sites:?} from {from:?}"));
+            assert_eq!(nest(&sites).unwrap(), sites.len(), "{sites:?} from {from:?}");
+        }
+    };
+    watched_by_log(&watch, move || match from {
+        From::Thread => run(),
+        From::Pool(threads) => on_threads(threads, run),
+        From::Task(workers) => on_tokio(workers, async move { run() }),
+        From::Awaited(workers) => {
+            let run = Mutex::new(Some(run));
+            let hook: Hook = Arc::new(move || run.lock().unwrap().take().expect("once")());
+            on_tokio(workers, Hooked::layer(&hook).predict().run()).unwrap();
+        }
+    });
+}
+
+#[test]
+fn every_site_inside_every_other() {
+    for from in FROM {
+        let pairs = SITES.into_iter().flat_map(|outer| SITES.map(|inner| vec![outer, inner]));
+        nest_all(from, pairs);
+    }
+}
+
+#[test]
+fn many_sites_deep() {
+    for from in FROM {
+        let mut random = ChaCha8Rng::seed_from_u64(5);
+        let samples = if sweep() { 500 } else { 20 };
+        let deep = |_| {
+            let depth = random.random_range(3..9);
+            (0..depth).map(|_| *SITES.choose(&mut random).unwrap()).collect()
+        };
+        nest_all(from, (0..samples).map(deep).collect::<Vec<Vec<Site>>>());
+    }
+}

@@ -1,0 +1,96 @@
+//! Destructors that panic, at the worst of times.
+
+use super::fragile::{Break, Give, Take};
+use super::support::on_threads;
+use dl::prelude::*;
+use dl::{Chunk, Data, Result, Trainable, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// A number whose destructor panics from the moment on when a step of it is worked out.
+#[derive(Clone)]
+struct Number(f64, Arc<AtomicBool>);
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        // once: a second panic while the first one unwinds would end the process
+        assert!(!self.1.swap(false, SeqCst), "a destructor breaks");
+    }
+}
+
+impl Data for Number {
+    type Delta = f64;
+
+    fn one(&self) -> f64 {
+        1.0
+    }
+
+    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
+        terms.remove(0)
+    }
+
+    fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
+        layer.clone()
+    }
+
+    fn into_value(self) -> Value {
+        Value::boxed(self)
+    }
+}
+
+impl Trainable for Number {
+    fn zeros_like(&self) -> Self {
+        Number(0.0, Arc::default())
+    }
+
+    fn update(&mut self, delta: &f64, _: &mut [Self], rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+        rule(Chunk::F64 { values: std::slice::from_mut(&mut self.0), deltas: &[*delta], slots: &mut [] })?;
+        self.1.store(true, SeqCst);
+        Ok(())
+    }
+}
+
+/// The value that a step has replaced is the first one to be dropped. By then the step has happened: either that is what the
+/// caller is told, or nothing has changed.
+#[test]
+#[ignore = "the weight has changed, and the step ends with an error"]
+fn of_a_value_that_a_step_replaced() {
+    for threads in [1, 2] {
+        let w = Weight::new(Number(1.0, Arc::default()));
+        let result = on_threads(threads, || w.train(&Sgd::new(0.25)).map(|_| ()).wait());
+        let changed = w.value().0 != 1.0;
+        assert_eq!(result.is_ok(), changed, "{result:?}");
+    }
+}
+
+/// Twenty values whose destructors panic.
+fn broken() -> Layer<f64> {
+    (0..20).map(|_| Layer::apply(Take, (Layer::apply(Give(Break::Drop), (Layer::constant(2.0),)),))).sum()
+}
+
+/// Whatever is said about it: the pass ends without a panic of its own, and the next one works.
+fn ends(pass: Do<f64>) {
+    for threads in [1, 2] {
+        on_threads(threads, || {
+            for _ in 0..3 {
+                match pass.wait() {
+                    Ok(value) => assert_eq!(value, 20.0),
+                    Err(error) => assert!(error.is_panic() && error.to_string().contains("drop breaks"), "{error}"),
+                }
+                assert_eq!(Layer::constant(3.0).predict().wait().unwrap(), 3.0);
+            }
+        });
+    }
+}
+
+#[test]
+#[ignore = "now and then it unwinds out of `wait`: the value was still there when the pass was dropped"]
+fn of_an_intermediate_value() {
+    ends(broken().predict());
+}
+
+#[test]
+#[ignore = "unwinds out of `wait`: kept values are dropped with the pass, where nobody catches"]
+fn of_a_value_that_is_kept_for_the_backward() {
+    ends(broken().train(&Sgd::new(0.1)));
+}

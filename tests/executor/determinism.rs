@@ -1,0 +1,83 @@
+//! Losses, weights and state of the optimizer are bit-identical for any number of threads, any schedule, any executor.
+
+use super::nets::{Benchmark, Digits, Net, Random, Witness};
+use super::shake::Shake;
+use super::support::{on_threads, on_tokio, sweep, watched};
+use std::sync::Arc;
+
+/// How the steps of a training are run.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// `wait()` in a pool of so many threads.
+    Wait(usize),
+    /// `.await` in a task of a tokio runtime with so many workers, or on the caller's thread alone.
+    Await(Option<usize>),
+    /// `.await` in a task that is polled by the only thread of a pool.
+    AwaitOnWorker,
+}
+
+const WAYS: [Way; 9] = [
+    Way::Wait(1),
+    Way::Wait(2),
+    Way::Wait(3),
+    Way::Wait(4),
+    Way::Wait(8),
+    Way::Await(None),
+    Way::Await(Some(1)),
+    Way::Await(Some(3)),
+    Way::AwaitOnWorker,
+];
+
+async fn awaited<N: Net>(net: Arc<N>, shake: Shake, witness: Witness) -> Vec<u64> {
+    let mut losses = Vec::new();
+    for step in 0..N::STEPS {
+        losses.push(net.step(step, &shake, &witness).await.unwrap().into().to_bits());
+    }
+    losses
+}
+
+/// The bits of every loss, then those of every weight after every step, with its momentum, then of what came of it.
+fn trace<N: Net>(way: Way, shake: Shake) -> Vec<u64> {
+    watched(&format!("{way:?}"), move || {
+        let (net, witness) = (Arc::new(N::new()), Witness::new(0.05));
+        let losses = match way {
+            Way::Wait(threads) => on_threads(threads, || {
+                (0..N::STEPS).map(|step| net.step(step, &shake, &witness).wait().unwrap().into().to_bits()).collect()
+            }),
+            Way::Await(workers) => on_tokio(workers, awaited(net.clone(), shake, witness.clone())),
+            Way::AwaitOnWorker => on_threads(1, || on_tokio(None, awaited(net.clone(), shake, witness.clone()))),
+        };
+        [losses, witness.take_bits(), net.outcome()].concat()
+    })
+}
+
+fn same_everywhere<N: Net>() {
+    let expected = trace::<N>(Way::Wait(1), Shake::none());
+    let losses = expected[..N::STEPS].iter().map(|&bits| f64::from_bits(bits)).collect::<Vec<_>>();
+    assert!(losses.iter().all(|loss| loss.is_finite()), "{losses:?}");
+    assert!(losses.windows(2).all(|pair| pair[0] != pair[1]), "training changes the loss: {losses:?}");
+    assert!(expected.len() >= 3 * N::STEPS, "weights were stepped");
+    for seed in 0..if sweep() { 20 } else { 1 } {
+        for way in WAYS {
+            let found = trace::<N>(way, Shake::seeded(seed));
+            assert_eq!(found.len(), expected.len(), "{way:?}, seed {seed}");
+            let different = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+            assert_eq!(different, None, "{way:?}, seed {seed}: where the traces differ, of {}", expected.len());
+        }
+    }
+}
+
+#[test]
+fn the_gated_net_on_digits() {
+    same_everywhere::<Digits>();
+}
+
+#[test]
+fn the_benchmark_net_that_skips_fine_classifiers() {
+    same_everywhere::<Benchmark>();
+}
+
+#[test]
+fn random_nets_that_branch_loop_and_vote() {
+    same_everywhere::<Random>();
+}

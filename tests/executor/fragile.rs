@@ -1,0 +1,162 @@
+//! Values and operations that panic at a place of choice.
+
+use dl::{At, Chunk, Data, Error, Layer, Primitive, Result, Trainable, Value};
+use std::panic::panic_any;
+
+/// The place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Break {
+    Never,
+    Value,
+    /// With a payload that is no text.
+    Payload,
+    /// With a payload whose destructor panics.
+    PayloadDrop,
+    Name,
+    Cost,
+    Rule,
+    Clone,
+    Drop,
+    One,
+    Zeros,
+    Update,
+}
+
+impl Break {
+    fn at(self, place: Break, message: &str) {
+        assert!(self != place, "{message}");
+    }
+}
+
+/// x ↦ x.
+pub(crate) struct Tell(pub(crate) Break);
+
+struct PayloadThatBreaks;
+
+impl Drop for PayloadThatBreaks {
+    fn drop(&mut self) {
+        panic!("a payload breaks");
+    }
+}
+
+impl Primitive for Tell {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        self.0.at(Break::Name, "name breaks");
+        "tell"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        self.0.at(Break::Value, "value breaks");
+        match self.0 {
+            Break::Payload => panic_any(7),
+            Break::PayloadDrop => panic_any(PayloadThatBreaks),
+            // only a failure makes anybody ask for the name
+            Break::Name => Err(Error::invalid("no value")),
+            _ => Ok(*x),
+        }
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        self.0.at(Break::Rule, "rule breaks");
+        (Some(at.delta.clone()),)
+    }
+
+    fn cost(&self, _: (&f64,)) -> f64 {
+        self.0.at(Break::Cost, "cost breaks");
+        20_000.0
+    }
+}
+
+/// A value, and a weight.
+pub(crate) struct Fragile(pub(crate) Break);
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        self.0.at(Break::Clone, "clone breaks");
+        Fragile(self.0)
+    }
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.at(Break::Drop, "drop breaks");
+        }
+    }
+}
+
+impl Data for Fragile {
+    type Delta = f64;
+
+    fn one(&self) -> f64 {
+        self.0.at(Break::One, "one breaks");
+        1.0
+    }
+
+    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
+        terms.remove(0)
+    }
+
+    fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
+        layer.clone()
+    }
+
+    fn into_value(self) -> Value {
+        Value::boxed(self)
+    }
+}
+
+impl Trainable for Fragile {
+    fn zeros_like(&self) -> Self {
+        self.0.at(Break::Zeros, "zeros break");
+        Fragile(self.0)
+    }
+
+    fn update(&mut self, _: &f64, _: &mut [Self], _: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+        self.0.at(Break::Update, "update breaks");
+        Ok(())
+    }
+}
+
+/// Makes one.
+pub(crate) struct Give(pub(crate) Break);
+
+impl Primitive for Give {
+    type Operands = (Layer<f64>,);
+    type Output = Fragile;
+
+    fn name(&self) -> &'static str {
+        "give"
+    }
+
+    fn value(&self, _: (&f64,)) -> Result<Fragile> {
+        Ok(Fragile(self.0))
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (None,)
+    }
+}
+
+/// Looks at one.
+pub(crate) struct Take;
+
+impl Primitive for Take {
+    type Operands = (Layer<Fragile>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "take"
+    }
+
+    fn value(&self, _: (&Fragile,)) -> Result<f64> {
+        Ok(1.0)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(at.delta.clone()),)
+    }
+}

@@ -1,0 +1,24 @@
+//! Laws of the executor, under circumstances that are as bad as can be had: schedules that are shaken, faults at every place in
+//! turn, passes inside passes, leaves that wait for the outside.
+//!
+//! `DL_SWEEP=1` tries far more of them.
+
+mod atomicity;
+mod crowd;
+mod deadlock;
+mod destructors;
+mod determinism;
+mod fragile;
+mod fuse;
+mod nested_steps;
+mod nets;
+mod outside;
+mod panics;
+mod shake;
+mod support;
+
+// the main example's network and its data, as they are
+#[path = "../../examples/gated_net/digits.rs"]
+mod digits;
+#[path = "../../examples/gated_net/network.rs"]
+mod network;

@@ -1,0 +1,83 @@
+//! Nets that nobody drew: bodies that branch, loop and vote on values, nested and in parallel, grown from a seed.
+
+use super::{Net, Witness};
+use crate::shake::Shake;
+use dl::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const WEIGHTS: usize = 6;
+const DEPTH: u32 = 4;
+
+/// Where nets grow.
+#[derive(Clone)]
+struct Ground {
+    weights: Vec<Weight<f64>>,
+    shake: Shake,
+}
+
+/// A net over x that is as deep as said.
+fn grow(seed: u64, depth: u32, x: &Layer<f64>, ground: &Ground) -> Layer<f64> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let w = &ground.weights[random.random_range(0..WEIGHTS)];
+    if depth == 0 {
+        return ground.shake.of(&(x * w).sin());
+    }
+    let seeds: [u64; 3] = random.random();
+    let of = |seed| grow(seed, depth - 1, x, ground);
+    match random.random_range(0..7) {
+        0 => (of(seeds[0]) * of(seeds[1])).tanh() + w,
+        1 => of(seeds[0]) - of(seeds[1]) * w,
+        2 => ground.shake.late(&of(seeds[0])),
+        3 | 4 => branch(seeds, depth - 1, x, ground),
+        5 => repeat(seeds, depth - 1, x, ground),
+        _ => vote(seeds, depth - 1, x, ground),
+    }
+}
+
+#[differentiable]
+fn branch(seeds: [u64; 3], depth: u32, x: &Layer<f64>, ground: &Ground) -> Layer<f64> {
+    let score = grow(seeds[0], depth, x, ground);
+    if !score > 0.1 { grow(seeds[1], depth, &score, ground) + score } else { score * grow(seeds[2], depth, x, ground) }
+}
+
+#[differentiable]
+fn repeat(seeds: [u64; 3], depth: u32, x: &Layer<f64>, ground: &Ground) -> Layer<f64> {
+    let mut y = x * 0.5;
+    let mut rounds = 0;
+    while !y.clone() < 0.6 && rounds < 4 {
+        y = y * 0.7 + grow(seeds[rounds % 3], depth / 2, &y, ground) * 0.3 + 0.2;
+        rounds += 1;
+    }
+    y.tanh()
+}
+
+/// Three bangs in one: the two best are added up.
+#[differentiable]
+fn vote(seeds: [u64; 3], depth: u32, x: &Layer<f64>, ground: &Ground) -> Layer<f64> {
+    let candidates = seeds.map(|seed| grow(seed, depth, x, ground));
+    let scores = !candidates;
+    let mut ranking = [0, 1, 2];
+    ranking.sort_by(|&a: &usize, &b: &usize| scores[b].total_cmp(&scores[a]));
+    (&candidates[ranking[0]] + &candidates[ranking[1]]).tanh()
+}
+
+pub(crate) struct Random(Vec<Weight<f64>>);
+
+impl Net for Random {
+    type Loss = f64;
+    const STEPS: usize = 16;
+
+    fn new() -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(3);
+        Random((0..WEIGHTS).map(|_| Weight::new(random.random_range(-1.0..1.0))).collect())
+    }
+
+    /// A net of its own in each step.
+    fn step(&self, step: usize, shake: &Shake, optimizer: &Witness) -> Do<f64> {
+        let ground = Ground { weights: self.0.clone(), shake: shake.clone() };
+        let x = shake.of(&self.0[step % WEIGHTS].layer());
+        let loss: Layer<f64> = (0..6).map(|i| grow(100 * step as u64 + i, DEPTH, &x, &ground).tanh()).sum();
+        (0.1 * loss).train(optimizer)
+    }
+}

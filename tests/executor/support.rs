@@ -1,0 +1,97 @@
+//! Where passes are run, and what watches over them.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// Runs `f` on a rayon pool of this many threads.
+pub(crate) fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f)
+}
+
+/// A tokio runtime: of one thread, which is the caller's, or of so many workers.
+pub(crate) fn tokio_runtime(workers: Option<usize>) -> tokio::runtime::Runtime {
+    let mut builder = match workers {
+        None => tokio::runtime::Builder::new_current_thread(),
+        Some(_) => tokio::runtime::Builder::new_multi_thread(),
+    };
+    if let Some(workers) = workers {
+        builder.worker_threads(workers);
+    }
+    builder.enable_all().build().unwrap()
+}
+
+/// Runs a future as a task of a tokio runtime.
+pub(crate) fn on_tokio<F>(workers: Option<usize>, task: F) -> F::Output
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let runtime = tokio_runtime(workers);
+    let task = runtime.spawn(task);
+    runtime.block_on(task).unwrap()
+}
+
+/// Fails, rather than hangs, when `f` does not end. `what` says what hangs.
+pub(crate) fn watched<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
+    let log = Log::default();
+    log.say(what);
+    watched_by_log(&log, f)
+}
+
+/// The same; what hangs is the last thing that was logged.
+pub(crate) fn watched_by_log<R: Send + 'static>(log: &Log, f: impl FnOnce() -> R + Send + 'static) -> R {
+    let (done, result) = mpsc::channel();
+    let worker = std::thread::spawn(move || done.send(f()));
+    match result.recv_timeout(Duration::from_secs(15)) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Timeout) => panic!("this hangs: {:?}", log.take().last()),
+        Err(RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(worker.join().expect_err("the thread ended without a result"))
+        }
+    }
+}
+
+/// A foreign executor: the simplest one that is right, wherever it is called.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    struct Signal(Mutex<bool>, Condvar);
+
+    impl Wake for Signal {
+        fn wake(self: Arc<Self>) {
+            *self.0.lock().unwrap() = true;
+            self.1.notify_one();
+        }
+    }
+
+    let mut future = pin!(future);
+    let signal = Arc::new(Signal(Mutex::new(false), Condvar::new()));
+    let waker = Waker::from(signal.clone());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        *signal.1.wait_while(signal.0.lock().unwrap(), |woken| !*woken).unwrap() = false;
+    }
+}
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn say(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+
+    /// The lines so far, which are forgotten now.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+/// Whether the long sweeps were asked for.
+pub(crate) fn sweep() -> bool {
+    std::env::var_os("DL_SWEEP").is_some_and(|value| value != "0")
+}

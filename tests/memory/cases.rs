@@ -1,0 +1,202 @@
+//! Passes of every kind and with every end: what is alive after many is what was alive after a few.
+
+use super::allocator::{Alive, alive};
+use dl::nd::{NdOps, init};
+use dl::prelude::*;
+use dl::{At, Chunk, Error, Memory, Primitive, Result};
+use futures::FutureExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// A round of passes.
+const ROUND: usize = 30;
+
+/// Threads keep the tables of a few passes, and which thread is the last to let go of a pass is a matter of chance. So after some
+/// rounds, but not after each, exactly as much is alive as was before it. If every pass left something, that would never be.
+const ROUNDS: usize = 20;
+
+const TOO_LARGE: &str = " is too large";
+
+/// x, by other threads if there are any; above a limit it fails, or panics.
+#[derive(Clone)]
+struct Checked {
+    limit: f64,
+    panics: bool,
+}
+
+impl Checked {
+    fn of(&self, x: &Layer<f64>) -> Layer<f64> {
+        Layer::apply(self.clone(), (x.clone(),))
+    }
+}
+
+impl Primitive for Checked {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+    fn name(&self) -> &'static str {
+        "checked"
+    }
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        if *x <= self.limit {
+            return Ok(*x);
+        }
+        assert!(!self.panics, "{x}{TOO_LARGE}");
+        Err(Error::invalid(format!("{x}{TOO_LARGE}")))
+    }
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(self.of(at.delta)),)
+    }
+    fn cost(&self, _: (&f64,)) -> f64 {
+        20_000.0
+    }
+}
+
+/// A net of everything: scalars, tensors, bodies that decide, loop and wait.
+#[derive(Clone)]
+struct Net {
+    w: Weight<f64>,
+    table: NdWeight<Ix2, f64>,
+    checked: Checked,
+    sgd: Sgd,
+}
+
+#[differentiable]
+fn decided(x: &Layer<f64>, net: &Net) -> Layer<f64> {
+    let (mut y, mut rounds) = (net.checked.of(x), 0);
+    while !y.clone() < 10.0 && rounds < 5 {
+        y = y * 1.5 + &net.w;
+        rounds += 1;
+    }
+    let woken = woken_elsewhere().await?;
+    if !y > 1.0 { y * woken } else { net.checked.of(&y) }
+}
+
+/// One, from another thread's hands.
+async fn woken_elsewhere() -> Result<f64> {
+    let (send, receive) = futures::channel::oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = send.send(1.0); // nobody listens if the pass was dropped
+    });
+    receive.await.map_err(Error::other)
+}
+
+impl Net {
+    fn new(limit: f64, panics: bool) -> Self {
+        let sgd = Sgd::new(1e-6).momentum(0.9);
+        let table = Weight::new(init::uniform([6, 8], -1.0, 1.0, &mut init::rng(1)));
+        Net { w: Weight::new(0.5), table, checked: Checked { limit, panics }, sgd }
+    }
+
+    fn loss(&self) -> Layer<f64> {
+        let hidden = Nd::full([4, 6], 0.5).matmul(&self.table).tanh();
+        let branches: Layer<f64> = (0..4).map(|i| decided(&(&self.w * f64::from(i)), self)).sum();
+        hidden.square().mean() + branches * 1e-3
+    }
+}
+
+/// Whether what is alive becomes what it was: other threads may still be letting go of a pass.
+fn settles_at(before: Alive) -> bool {
+    let deadline = Instant::now() + Duration::from_millis(50);
+    while alive() != before {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
+/// Runs a pass many times, on one thread and on two, and counts.
+fn leaves_nothing(what: &str, pass: impl Fn() + Sync) {
+    for threads in [1, 2] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let round = || pool.install(|| (0..ROUND).for_each(|_| pass()));
+        round();
+        let mut seen = Vec::with_capacity(ROUNDS + 1);
+        seen.push(alive());
+        let mut clean = || {
+            round();
+            let clean = settles_at(*seen.last().expect("the first one"));
+            seen.push(alive());
+            clean
+        };
+        let found = (0..ROUNDS).any(|_| clean());
+        assert!(found, "{what} on {threads} threads, rounds of {ROUND} passes: {seen:#?}");
+    }
+}
+
+fn ended(pass: Do<f64>) {
+    assert!(pass.wait().unwrap().is_finite());
+}
+
+/// An optimizer that refuses the last weight of every step.
+#[derive(Clone)]
+struct Refuses(Sgd, Arc<AtomicUsize>);
+
+impl Optimizer for Refuses {
+    fn slots(&self) -> usize {
+        self.0.slots()
+    }
+    fn memory(&self) -> Option<&Memory> {
+        self.0.memory()
+    }
+    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+        if self.1.fetch_add(1, Relaxed) % 2 == 1 {
+            return Err(Error::invalid("refused"));
+        }
+        self.0.step(chunk)
+    }
+}
+
+pub(crate) fn run_all() {
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !info.payload().downcast_ref::<String>().is_some_and(|text| text.ends_with(TOO_LARGE)) {
+            others(info);
+        }
+    }));
+    let (good, fails, panics) = (Net::new(1e9, false), Net::new(1.4, false), Net::new(1.4, true));
+
+    leaves_nothing("predict", || ended(good.loss().predict()));
+    leaves_nothing("train", || ended(good.loss().train(&good.sgd)));
+    let kept = good.loss();
+    leaves_nothing("train, of one layer", || ended(kept.train(&good.sgd)));
+    leaves_nothing("a tape, and steps of it", || {
+        let tape = good.loss().forward().wait().unwrap();
+        tape.backward(Do::now(1.0)).step(&good.sgd).wait().unwrap();
+        (0.5 * tape.backward(Do::now(1.0))).step(&good.sgd).wait().unwrap();
+    });
+    leaves_nothing("a gradient", || ended(good.loss().gradient(&good.w).predict()));
+    leaves_nothing("a failed pass", || drop(fails.loss().train(&fails.sgd).wait().unwrap_err()));
+    leaves_nothing("a panicking pass", || assert!(panics.loss().train(&panics.sgd).wait().unwrap_err().is_panic()));
+    let refuses = Refuses(good.sgd.clone(), Arc::default());
+    leaves_nothing("a refused step", || drop(good.loss().train(&refuses).wait().unwrap_err()));
+    leaves_nothing("a cancelled pass", || {
+        let never = Layer::<f64>::dynamic(std::future::pending);
+        let mut run = (good.loss() + never).train(&good.sgd).run();
+        for _ in 0..3 {
+            assert!((&mut run).now_or_never().is_none());
+        }
+    });
+    for workers in [None, Some(2)] {
+        let mut builder = match workers {
+            None => tokio::runtime::Builder::new_current_thread(),
+            Some(_) => tokio::runtime::Builder::new_multi_thread(),
+        };
+        let runtime = builder.worker_threads(2).build().unwrap();
+        leaves_nothing("a task of tokio", || {
+            let task = runtime.spawn(good.loss().train(&good.sgd).run());
+            runtime.block_on(task).unwrap().unwrap();
+        });
+        leaves_nothing("an aborted task of tokio", || {
+            let never = Layer::<f64>::dynamic(std::future::pending);
+            let task = runtime.spawn((good.loss() + never).predict().run());
+            runtime.block_on(async {
+                tokio::task::yield_now().await;
+                task.abort();
+                assert!(task.await.unwrap_err().is_cancelled());
+            });
+        });
+    }
+}

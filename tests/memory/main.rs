@@ -1,0 +1,16 @@
+//! What passes leave behind, and what they need at their peak, counted by the allocator.
+//!
+//! The counts are those of the whole process, so this is one test, whose cases run one after the other.
+
+mod allocator;
+mod cases;
+mod peak;
+
+#[global_allocator]
+static ALLOCATOR: allocator::Counting = allocator::Counting;
+
+#[test]
+fn passes_leave_nothing_behind_and_predict_holds_its_width() {
+    cases::run_all();
+    peak::predict_holds_its_width();
+}
