@@ -1,46 +1,148 @@
 //! The second phase of a training step: every weight takes its step, or none does.
 
 use crate::error::{Error, Result};
-use crate::node::{AnyLayer, VariableRef};
-use crate::optimizer::Optimizer;
+use crate::node::{AnyLayer, Variable};
+use crate::optimizer::{Memory, Optimizer, Shelf, Shelves};
+use crate::pass::Pass;
+use crate::reverse::Delta;
+use crate::side_effects::Deltas;
 use crate::snapshot::Earlier;
+use crate::sync::MutexGuard;
 use crate::value::Value;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Arc;
 
-/// Steps each of these weights, which must be different, by its delta.
+thread_local! {
+    /// Whether this thread is working out a step: its optimizer may take steps of its own.
+    static STEPPING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A variable that is going to change.
+struct Change<'a> {
+    variable: &'a Variable,
+    /// Says what the new value is made of.
+    source: Source<'a>,
+    /// The new value, and then the old one.
+    value: Option<Value>,
+    shelf: Option<Shelf>,
+}
+
+enum Source<'a> {
+    /// A weight: the optimizer's answer to this delta.
+    Delta(&'a Value),
+    /// A buffer: the value of a layer, which was written at this place.
+    Update(&'static Location<'static>),
+}
+
+/// The new value of a buffer, as a pass has computed it.
+pub(crate) struct Update {
+    pub(crate) buffer: AnyLayer,
+    pub(crate) value: Value,
+    pub(crate) place: &'static Location<'static>,
+}
+
+/// Steps each of these weights, which must be different, by its delta, and writes the buffers that these passes have updated.
 ///
 /// First the optimizer works out new values and new state for all of them in fresh copies; whatever goes wrong there, an error
-/// or a panic, leaves everything as it was. Then the copies take their places, which cannot fail. The locks of all weights are
+/// or a panic, leaves everything as it was. Then the copies take their places, which cannot fail. The locks of all variables are
 /// held meanwhile, taken in one order everywhere, so two commits on shared weights never interleave.
-pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: Vec<(AnyLayer, Value)>) -> Result<()> {
-    let mut steps: Vec<(VariableRef, &Value)> =
-        deltas.iter().filter_map(|(layer, delta)| Some((layer.variable()?, delta))).collect();
-    steps.sort_unstable_by_key(|(variable, _)| variable.id());
-    let locks: Vec<_> = steps.iter().map(|(variable, _)| variable.lock()).collect();
-    let mut memory = optimizer.memory().map(|memory| memory.lock());
+pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<Pass>]) -> Result<()> {
+    if let Some(fault) = passes.iter().find_map(|pass| pass.take_fault()) {
+        return Err(fault);
+    }
+    let updates: Vec<Update> = passes.iter().flat_map(|pass| pass.updates()).collect();
+    let mut changes = Vec::with_capacity(deltas.len() + updates.len());
+    changes.extend(deltas.iter().filter_map(|(layer, delta)| match (layer.as_variable(), delta) {
+        (Some(variable), Delta::Ready(delta)) => Some(Change::new(variable, Source::Delta(delta), None)),
+        _ => None,
+    }));
+    changes.extend(updates.iter().filter_map(|update| {
+        let variable = update.buffer.as_variable()?;
+        Some(Change::new(variable, Source::Update(update.place), Some(update.value.clone())))
+    }));
+    changes.sort_unstable_by_key(|change| (change.variable.id(), change.place()));
+    let twice = changes.windows(2).find(|pair| pair[0].variable.id() == pair[1].variable.id());
+    if let Some([first, second]) = twice {
+        let place = second.place();
+        return Err(Error::invalid(format!(
+            "this buffer is written twice in one step, here and at {place}: combine the two into one update"
+        ))
+        .at("update of a buffer", first.place()));
+    }
 
-    let proposals = steps
-        .iter()
-        .map(|(variable, delta)| {
-            let state = memory.as_ref().and_then(|shelves| shelves.get(&variable.id()));
-            catch_unwind(AssertUnwindSafe(|| variable.weight.propose(variable, delta, optimizer, state)))
-                .unwrap_or_else(|payload| Err(Error::panic(payload)))
-                .map_err(|error| error.at("training step of a weight", variable.place()))
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let nested = STEPPING.get();
+    let mut locks = Vec::with_capacity(changes.len());
+    for change in &changes {
+        locks.push(lock(change.variable, nested)?);
+    }
+    let mut memory = optimizer.memory().map(|memory| lock_memory(memory, nested)).transpose()?;
+
+    for change in &mut changes {
+        change.propose(optimizer, memory.as_deref())?;
+    }
 
     let earlier = Earlier::all();
-    let mut old = Vec::with_capacity(steps.len());
-    for ((variable, _), (value, shelf)) in steps.iter().zip(proposals) {
-        earlier.keep(variable);
-        old.push(variable.write(value));
-        if let (Some(shelves), Some(shelf)) = (memory.as_mut(), shelf)
-            && shelves.insert(variable.id(), shelf).is_none()
+    for change in &mut changes {
+        earlier.keep(change.variable);
+        let new = change.value.take().expect("a new value was proposed");
+        change.value = Some(change.variable.write(new));
+        if let (Some(shelves), Some(shelf)) = (memory.as_mut(), change.shelf.take())
+            && shelves.insert(change.variable.id(), shelf).is_none()
         {
             shelves.retain(|_, shelf| shelf.owner.strong_count() > 0);
         }
     }
     drop((memory, locks));
-    drop((old, earlier));
+    // the step has been taken: a destructor of an old value that panics has nobody to tell
+    let _ = catch_unwind(AssertUnwindSafe(|| drop((changes, earlier))));
     Ok(())
+}
+
+impl<'a> Change<'a> {
+    fn new(variable: &'a Variable, source: Source<'a>, value: Option<Value>) -> Self {
+        Change { variable, source, value, shelf: None }
+    }
+
+    fn place(&self) -> &'static Location<'static> {
+        match self.source {
+            Source::Delta(_) => self.variable.place(),
+            Source::Update(place) => place,
+        }
+    }
+
+    /// Works out the new value.
+    fn propose(&mut self, optimizer: &dyn Optimizer, shelves: Option<&Shelves>) -> Result<()> {
+        let Source::Delta(delta) = self.source else { return Ok(()) };
+        let state = shelves.and_then(|shelves| shelves.get(&self.variable.id()));
+        let before = STEPPING.replace(true);
+        let proposal =
+            catch_unwind(AssertUnwindSafe(|| self.variable.weight.propose(self.variable, delta, optimizer, state)));
+        STEPPING.set(before);
+        let (value, shelf) = proposal
+            .unwrap_or_else(|payload| Err(Error::panic(payload)))
+            .map_err(|error| error.at("training step of a weight", self.variable.place()))?;
+        (self.value, self.shelf) = (Some(value), shelf);
+        Ok(())
+    }
+}
+
+/// A step inside a step waits for nobody: whom it waits for may wait for it.
+fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, ()>> {
+    if !nested {
+        return Ok(variable.lock());
+    }
+    variable.try_lock().ok_or_else(|| {
+        Error::invalid("an optimizer, in the middle of a step, wants to step a weight that another step holds")
+            .at("training step of a weight", variable.place())
+    })
+}
+
+fn lock_memory(memory: &Memory, nested: bool) -> Result<MutexGuard<'_, Shelves>> {
+    if !nested {
+        return Ok(memory.lock());
+    }
+    memory.try_lock().ok_or_else(|| {
+        Error::invalid("an optimizer, in the middle of a step, takes a step with a memory that another step holds")
+    })
 }

@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 use crate::pass::{self, Counters, Mode, Pass, Purpose, Settings};
 use crate::seed::Position;
 use crate::snapshot::Snapshot;
+use crate::sync::{AtomicBool, Ordering, Thread, current, park};
+use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -223,11 +225,9 @@ impl<T: Send + 'static> Do<T> {
         let this = self.clone();
         Do::from_fn(move || {
             let mut run = this.run();
+            run.counts = true;
             std::future::poll_fn(move |cx| {
-                Pin::new(&mut run).poll(cx).map_ok(|value| {
-                    let pass = run.pass().or_else(pass::current).expect("a run belongs to a pass");
-                    (value, pass.counters())
-                })
+                Pin::new(&mut run).poll(cx).map_ok(|value| (value, run.counters.take().expect("it was told to count")))
             })
         })
     }
@@ -270,6 +270,9 @@ pub struct Run<T> {
     scope: Scope,
     settings: Settings,
     future: Option<BoxFuture<Result<T>>>,
+    /// Whether somebody wants to know what the pass counts, and what it has counted in the end.
+    counts: bool,
+    counters: Option<Counters>,
 }
 
 enum Scope {
@@ -288,25 +291,26 @@ struct Drive {
     asked: bool,
     /// Where it goes on to build layers.
     position: Position,
+    /// Whether it surely takes no step.
+    only_predicts: bool,
 }
 
 impl Scope {
-    fn driving(pass: Arc<Pass>) -> Scope {
+    fn driving(pass: Arc<Pass>, only_predicts: bool) -> Scope {
         let number = pass.arrive();
-        Scope::Driving(Drive { pass, number, asked: false, position: Position::in_body(number.into()) })
+        let position = Position::in_body(number.into());
+        Scope::Driving(Drive { pass, number, asked: false, position, only_predicts })
     }
 }
 
 impl<T> Run<T> {
     pub(crate) fn new(belongs: Belongs, future: BoxFuture<Result<T>>) -> Self {
-        Run { scope: Scope::Unstarted(belongs), settings: Settings::default(), future: Some(future) }
-    }
-
-    /// The pass that it drives.
-    fn pass(&self) -> Option<Arc<Pass>> {
-        match &self.scope {
-            Scope::Driving(drive) => Some(drive.pass.clone()),
-            _ => None,
+        Run {
+            scope: Scope::Unstarted(belongs),
+            settings: Settings::default(),
+            future: Some(future),
+            counts: false,
+            counters: None,
         }
     }
 }
@@ -326,10 +330,12 @@ impl<T> Future for Run<T> {
             let mut settings = || std::mem::take(&mut this.settings);
             this.scope = match (belongs, pass::in_pass()) {
                 (Belongs::Around, true) => Scope::Within,
-                (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, settings())),
-                (Belongs::Own(purpose), _) => Scope::driving(Pass::new(*purpose, settings())),
+                (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, settings()), false),
+                (&Belongs::Own(purpose), _) => {
+                    Scope::driving(Pass::new(purpose, settings()), purpose == Purpose::Predict)
+                }
                 (Belongs::To(pass), _) if pass::is_current(pass) => Scope::Within,
-                (Belongs::To(pass), _) => Scope::driving(pass.clone()),
+                (Belongs::To(pass), _) => Scope::driving(pass.clone(), false),
             };
         }
         let future = this.future.as_mut().expect("a run is not polled after it has ended");
@@ -354,44 +360,90 @@ impl<T> Future for Run<T> {
             },
         };
         // a destructor of the user's may panic: that is an error like any other
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(this.future.take())));
-        if let Scope::Driving(drive) = &this.scope {
-            drive.pass.leave(drive.number);
-        }
-        Poll::Ready(dropped.map_err(Error::panic).and(ended))
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(this.future.take()))).map_err(Error::panic);
+        let parted = match std::mem::replace(&mut this.scope, Scope::Within) {
+            Scope::Driving(drive) => {
+                drive.pass.leave(drive.number);
+                this.counters = this.counts.then(|| drive.pass.counters());
+                let parted = Pass::part(drive.pass);
+                // elsewhere a step may have been taken, which is not undone
+                if drive.only_predicts { parted } else { Ok(()) }
+            }
+            _ => {
+                this.counters = pass::current().filter(|_| this.counts).map(|pass| pass.counters());
+                Ok(())
+            }
+        };
+        Poll::Ready(dropped.and(ended).and_then(|value| parted.map(|()| value)))
     }
 }
 
 /// A pass whose only driver is dropped stops, and frees its futures.
 impl<T> Drop for Run<T> {
     fn drop(&mut self) {
-        if self.future.is_some()
-            && let Scope::Driving(drive) = &self.scope
-        {
+        if let Scope::Driving(drive) = std::mem::replace(&mut self.scope, Scope::Within) {
             drive.pass.leave(drive.number);
+            drop(self.future.take());
+            let _ = Pass::part(drive.pass); // whoever drops a run does not want to know
         }
     }
 }
 
 /// Polls a future to its end on this thread, which parks while nothing can be done.
 fn block_on<T>(mut run: Run<T>) -> Result<T> {
-    struct Unpark(std::thread::Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    thread_local! {
-        static UNPARK: Waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    }
-    let waker = UNPARK.with(Waker::clone);
+    let parker = Parker::take();
+    let waker = Waker::from(parker.clone());
     let mut cx = Context::from_waker(&waker);
-    loop {
+    let result = loop {
         match Pin::new(&mut run).poll(&mut cx) {
-            Poll::Ready(result) => return result,
-            Poll::Pending => std::thread::park(),
+            Poll::Ready(result) => break result,
+            Poll::Pending => parker.park(),
         }
+    };
+    drop(waker);
+    parker.keep();
+    result
+}
+
+/// Wakes a thread that waits. Every wait has one of its own, and does not trust the token of its thread alone: a wait inside this
+/// one, or other code that parks, may have used it up.
+struct Parker {
+    thread: Thread,
+    woken: AtomicBool,
+}
+
+thread_local! {
+    /// Those that nobody else has any more, for reuse.
+    static PARKERS: RefCell<Vec<Arc<Parker>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Parker {
+    fn take() -> Arc<Parker> {
+        let kept = PARKERS.try_with(|kept| kept.borrow_mut().pop()).ok().flatten();
+        kept.unwrap_or_else(|| Arc::new(Parker { thread: current(), woken: AtomicBool::new(false) }))
+    }
+
+    fn keep(mut self: Arc<Self>) {
+        if let Some(parker) = Arc::get_mut(&mut self) {
+            parker.woken = AtomicBool::new(false);
+            let _ = PARKERS.try_with(|kept| kept.borrow_mut().push(self));
+        }
+    }
+
+    fn park(&self) {
+        while !self.woken.swap(false, Ordering::Acquire) {
+            park();
+        }
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }

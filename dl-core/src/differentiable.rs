@@ -91,7 +91,7 @@ pub trait Differentiable {
                 let root = layer.any().clone();
                 let value = ExtractValue::new(root.clone()).await?;
                 let pass = pass::current().expect("a training step runs in its pass");
-                let one = (root.kind_of_data.one)(&value);
+                let one = reverse::one(&root, &value)?;
                 reverse::side_effects(&pass, &root, reverse::Delta::Ready(one))?.evaluate(&pass, &optimizer).await?;
                 Ok(value.into())
             }

@@ -9,7 +9,7 @@
 //! ```
 
 use std::fmt;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 /// A result whose error is [`Error`].
@@ -120,7 +120,13 @@ impl Error {
             Ok(text) => *text,
             Err(payload) => match payload.downcast::<&'static str>() {
                 Ok(text) => (*text).to_owned(),
-                Err(_) => "(a payload that is not text)".to_owned(),
+                Err(payload) => {
+                    // its destructor may panic in its turn, with a payload that does
+                    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                        std::mem::forget(another);
+                    }
+                    "(a payload that is not text)".to_owned()
+                }
             },
         };
         Self::new(Kind::Panic(message))
@@ -156,7 +162,7 @@ impl Error {
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Error, Layer};
-    /// let fails = |what: &'static str| Layer::<f64>::from(Do::fail(Error::invalid(what)));
+    /// let fails = |what: &'static str| Layer::from(Do::<f64>::fail(Error::invalid(what)));
     /// let error = (fails("the left one") + fails("the right one")).predict().wait().unwrap_err();
     /// assert!(error.to_string().contains("the left one"));
     /// assert!(error.others()[0].to_string().contains("the right one"));

@@ -8,6 +8,7 @@ use crate::pass::{self, Pass, Purpose};
 use crate::value::Value;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -31,7 +32,14 @@ impl<T: Data> Future for Extract<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.value).poll(cx).map(|value| value.map(Value::into))
+        Pin::new(&mut self.value).poll(cx).map(|value| {
+            let value = value?;
+            // a value that is shared is cloned
+            catch_unwind(AssertUnwindSafe(|| value.into())).map_err(|payload| {
+                let layer = &self.value.layer;
+                Error::panic(payload).at("clone of a value", layer.place)
+            })
+        })
     }
 }
 

@@ -57,7 +57,7 @@ async fn derive<T: Data, W: Trainable>(layer: Layer<T>, weight: Weight<W>) -> Re
     let root = layer.into_any();
     let value = ExtractValue::new(root.clone()).await?;
     let pass = pass::current().expect("an extract ends in its pass");
-    let one = Delta::Lazy(Delta::Ready((root.kind_of_data.one)(&value)).into_layer(&root));
+    let one = Delta::Lazy(Delta::Ready(reverse::one(&root, &value)?).into_layer(&root));
     let effects = reverse::side_effects(&pass, &root, one)?;
     Ok(match effects.delta_of(weight.to_layer().any())? {
         Some(delta) => Layer::from_any(delta),

@@ -27,6 +27,7 @@
 
 #[doc(hidden)]
 pub mod bang;
+mod buffer;
 mod commit;
 mod data;
 mod deferred;
@@ -50,8 +51,10 @@ mod snapshot;
 mod sync;
 mod tape;
 mod value;
+mod variable;
 mod weight;
 
+pub use buffer::Buffer;
 pub use data::{Data, Trainable};
 pub use deferred::{Do, Run};
 pub use differentiable::Differentiable;

@@ -97,6 +97,12 @@ pub(crate) struct DataKind {
     pub(crate) recycle: fn(Value),
 }
 
+/// What is to be known of a value that outlives its entry.
+pub(crate) struct Origin {
+    pub(crate) kind_of_data: &'static DataKind,
+    pub(crate) place: &'static Location<'static>,
+}
+
 impl DataKind {
     pub(crate) const fn of<T: Data>() -> &'static DataKind {
         &Typed::<T>::KIND
@@ -153,7 +159,7 @@ impl Node {
     pub(crate) fn name(&self) -> &'static str {
         match &self.expression {
             Expression::Constant(_) => "constant",
-            Expression::Weight(_) => "weight",
+            Expression::Weight(variable) => variable.weight.name(),
             Expression::Unary(op, _) => op.name(),
             Expression::Binary(op, _) | Expression::WithNumber(op, ..) => op.name(),
             Expression::Primitive(op) => op.name(),
@@ -165,6 +171,15 @@ impl Node {
     #[inline]
     pub(crate) fn claim(&self) -> Claim<'_> {
         Claim { pass: &self.claimed_by, entry: &self.claimed_entry }
+    }
+
+    /// Whether the commit of a step is to write something when this was evaluated.
+    pub(crate) fn is_update(&self) -> bool {
+        matches!(&self.expression, Expression::Primitive(op) if op.update().is_some())
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { kind_of_data: self.kind_of_data, place: self.place }
     }
 
     /// How many handles there are to this node, in passes, other nodes and the user's hands.
@@ -183,7 +198,15 @@ impl Node {
         self.count.is_one()
     }
 
-    /// The variable, if this is a weight.
+    /// The variable, if this is a weight or a buffer.
+    pub(crate) fn as_variable(&self) -> Option<&Variable> {
+        match &self.expression {
+            Expression::Weight(variable) => Some(variable),
+            _ => None,
+        }
+    }
+
+    /// The variable, if this is a weight or a buffer.
     #[inline]
     pub(crate) fn variable(&self) -> Option<VariableRef> {
         match &self.expression {

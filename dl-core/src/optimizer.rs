@@ -14,9 +14,10 @@
 //! ```
 
 use crate::error::{Error, Result};
+use crate::sync::{Mutex, MutexGuard, TryLockError};
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 /// A run of numbers of one weight, with their deltas and the optimizer's state.
 ///
@@ -62,7 +63,8 @@ pub trait Optimizer: Send + Sync {
 
     /// Changes the numbers of one weight, or of a part of it.
     ///
-    /// It runs while the weights of the step are locked: it must not train or [`set`](crate::Weight::set) them.
+    /// It runs while the weights of the step are locked: it must not [`set`](crate::Weight::set) them. It may take steps of its own on other
+    /// weights; those wait for nobody, so if another step holds such a weight, they fail.
     ///
     /// # Errors
     /// Any error refuses the whole training step: no weight and no state changes.
@@ -139,6 +141,14 @@ impl Memory {
     /// Whether it holds no state yet.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Shelves>> {
+        match self.0.try_lock() {
+            Ok(shelves) => Some(shelves),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Shelves> {

@@ -33,6 +33,7 @@ use crate::error::Result;
 use crate::layer::Layer;
 use crate::node::AnyLayer;
 use crate::value::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An operation with a kernel and a rule: how to compute its value, and how to pull back a delta.
 pub trait Primitive: Send + Sync + Sized + 'static {
@@ -150,9 +151,27 @@ impl<T: Data> sealed::Operands for Vec<Layer<T>> {
 pub(crate) trait AnyPrimitive: Send + Sync {
     fn name(&self) -> &'static str;
     fn operands(&self) -> &[AnyLayer];
+
+    /// The name, for an error; a panic there must not hide the error.
+    fn name_or_panic(&self) -> &'static str {
+        catch_unwind(AssertUnwindSafe(|| self.name())).unwrap_or("operation")
+    }
+
     fn value(&self, operands: &[&Value]) -> Result<Value>;
     fn cost(&self, operands: &[&Value]) -> f64;
     fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>>;
+
+    /// What the commit of a step is to write when this was evaluated.
+    fn update(&self) -> Option<UpdateOf<'_>> {
+        None
+    }
+}
+
+/// The update of a buffer.
+pub(crate) struct UpdateOf<'a> {
+    /// Which operand is the new value.
+    pub(crate) new: usize,
+    pub(crate) buffer: &'a AnyLayer,
 }
 
 pub(crate) struct AnyAt<'a> {

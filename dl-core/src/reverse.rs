@@ -11,7 +11,7 @@ use crate::node::{AnyLayer, Expression, Held, Node, Side};
 use crate::pass::{Books, Keep, NONE, Pass, Status};
 use crate::primitive::AnyAt;
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
-use crate::side_effects::SideEffects;
+use crate::side_effects::{Deltas, SideEffects};
 use crate::value::{Repr, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -91,12 +91,19 @@ impl Arrived {
     }
 }
 
+/// The delta that a backward pass starts with.
+pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
+    catch_unwind(AssertUnwindSafe(|| (root.kind_of_data.one)(value)))
+        .map_err(|payload| Error::panic(payload).at(root.name(), root.place))
+}
+
 /// The lazy deltas of all weights that `root`, which has been evaluated in `pass`, depends on.
 ///
 /// # Errors
 /// A panic in a rule of the user's; a pass that does not keep its values.
 pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
+    let mut deltas = Deltas::new();
     let mut books = pass.books();
     if books.keep == Keep::Nothing {
         let why =
@@ -140,7 +147,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
                     }
                 }
             }
-            Expression::Weight(_) => effects.push(node.handle(), delta, pass.clone()),
+            Expression::Weight(_) => deltas.push((node.handle(), delta)),
             Expression::Primitive(op) => {
                 let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
                 for &place in &places {
@@ -155,7 +162,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
                     delta: delta.into_layer(&node),
                 };
                 let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
-                    .map_err(|payload| Error::panic(payload).at(op.name(), node.place))?;
+                    .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))?;
                 for (place, delta) in places.into_iter().zip(deltas) {
                     if let Some(delta) = delta.filter(|_| books.trained(place)) {
                         arrived[place as usize].add(Delta::Lazy(delta));
@@ -168,6 +175,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
                     let (delta, name, place) = (delta.into_layer(&node), recipe.name(), node.place);
                     drop(books);
                     let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
+                    effects.push(pass, std::mem::take(&mut deltas));
                     effects = effects + theirs.map_err(|payload| Error::panic(payload).at(name, place))?;
                     books = pass.books();
                 }
@@ -178,6 +186,8 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
         }
     }
     books.keep_arrived(arrived);
+    drop(books);
+    effects.push(pass, deltas);
     Ok(effects)
 }
 

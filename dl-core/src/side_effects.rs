@@ -8,7 +8,6 @@ use crate::node::AnyLayer;
 use crate::optimizer::Optimizer;
 use crate::pass::{Pass, Purpose, Settings};
 use crate::reverse::Delta;
-use crate::value::Value;
 use std::collections::HashMap;
 use std::ops::{Add, Mul};
 use std::sync::Arc;
@@ -30,17 +29,20 @@ use std::sync::Arc;
 #[derive(Clone)]
 #[must_use = "lazy deltas do nothing until `.step(&optimizer)` is awaited"]
 pub struct SideEffects {
-    terms: Vec<Term>,
+    parts: Vec<Part>,
     fault: Option<Error>,
 }
 
+/// What one backward does.
 #[derive(Clone)]
-struct Term {
-    weight: AnyLayer,
-    delta: Delta,
-    /// The pass that holds the forward values which the delta mentions.
+struct Part {
+    /// The pass that holds the forward values which the deltas mention.
     pass: Arc<Pass>,
+    deltas: Deltas,
 }
+
+/// Weights, each once, and their deltas.
+pub(crate) type Deltas = Vec<(AnyLayer, Delta)>;
 
 impl SideEffects {
     /// The deltas that nobody asked anything of.
@@ -50,20 +52,23 @@ impl SideEffects {
     /// assert!(nothing.is_none());
     /// ```
     pub fn none() -> Self {
-        SideEffects { terms: Vec::new(), fault: None }
+        SideEffects { parts: Vec::new(), fault: None }
     }
 
     /// Whether no weight is touched.
     pub fn is_none(&self) -> bool {
-        self.terms.is_empty() && self.fault.is_none()
+        self.parts.is_empty() && self.fault.is_none()
     }
 
     pub(crate) fn failed(error: Error) -> Self {
-        SideEffects { terms: Vec::new(), fault: Some(error) }
+        SideEffects { parts: Vec::new(), fault: Some(error) }
     }
 
-    pub(crate) fn push(&mut self, weight: AnyLayer, delta: Delta, pass: Arc<Pass>) {
-        self.terms.push(Term { weight, delta, pass });
+    /// Adds the deltas of weights that are different from one another.
+    pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: Deltas) {
+        if !deltas.is_empty() {
+            self.parts.push(Part { pass: pass.clone(), deltas });
+        }
     }
 
     /// The delta of one weight, as a layer; nothing when it is not touched.
@@ -71,7 +76,8 @@ impl SideEffects {
         if let Some(error) = self.fault {
             return Err(error);
         }
-        let delta = self.by_weight().into_iter().find(|(other, _)| other.identity() == weight.identity());
+        let all = by_weight(self.parts.into_iter().map(|part| part.deltas));
+        let delta = all.into_iter().find(|(other, _)| other.identity() == weight.identity());
         Ok(delta.map(|(weight, delta)| delta.into_layer(&weight)))
     }
 
@@ -84,61 +90,65 @@ impl SideEffects {
         Do::from_fn(move || {
             let (this, optimizer) = (this.clone(), optimizer.clone());
             async move {
-                let values = this.values_by_pass().await?;
-                commit(&optimizer, values)
+                let passes: Vec<_> = this.parts.iter().map(|part| part.pass.clone()).collect();
+                commit(&optimizer, &this.by_pass().await?, &passes)
             }
         })
     }
 
-    /// The same, inside the pass that all terms belong to.
-    pub(crate) async fn evaluate(self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
-        if self.fault.is_none() && self.terms.iter().all(|term| Arc::ptr_eq(&term.pass, pass)) {
-            return commit(optimizer, values(self.by_weight()).await?);
-        }
-        commit(optimizer, self.values_by_pass().await?)
+    /// The same, inside the pass that all parts belong to.
+    pub(crate) async fn evaluate(mut self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
+        let here = self.fault.is_none() && self.parts.iter().all(|part| Arc::ptr_eq(&part.pass, pass));
+        let deltas = match &mut self.parts[..] {
+            [only] if here => values(std::mem::take(&mut only.deltas)).await?,
+            _ if here => values(by_weight(self.parts.into_iter().map(|part| part.deltas))).await?,
+            _ => self.by_pass().await?,
+        };
+        commit(optimizer, &deltas, std::slice::from_ref(pass))
     }
 
     /// Evaluates every delta in the pass that it belongs to, and adds up those of the same weight.
-    async fn values_by_pass(self) -> Result<Vec<(AnyLayer, Value)>> {
+    async fn by_pass(self) -> Result<Deltas> {
         if let Some(error) = self.fault {
             return Err(error);
         }
-        let mut passes: Vec<(Arc<Pass>, SideEffects)> = Vec::new();
-        for term in self.terms {
-            match passes.iter_mut().find(|(pass, _)| Arc::ptr_eq(pass, &term.pass)) {
-                Some((_, effects)) => effects.terms.push(term),
-                None => passes.push((term.pass.clone(), SideEffects { terms: vec![term], fault: None })),
+        let mut passes: Vec<(Arc<Pass>, Vec<Deltas>)> = Vec::new();
+        for Part { pass, deltas } in self.parts {
+            match passes.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &pass)) {
+                Some((_, parts)) => parts.push(deltas),
+                None => passes.push((pass, vec![deltas])),
             }
         }
-        if let [(pass, effects)] = &passes[..] {
-            return run_on(pass, effects.clone().by_weight()).await;
+        let mut computed = Vec::with_capacity(passes.len());
+        for (pass, parts) in passes {
+            computed.push(run_on(&pass, by_weight(parts.into_iter())).await?);
         }
-        let mut all = SideEffects::none();
-        for (pass, effects) in passes {
-            for (weight, value) in run_on(&pass, effects.by_weight()).await? {
-                all.push(weight, Delta::Ready(value), pass.clone());
-            }
+        if computed.len() <= 1 {
+            return Ok(computed.pop().unwrap_or_default());
         }
-        let fresh = Pass::new(Purpose::Predict, Settings::default());
-        run_on(&fresh, all.by_weight()).await
-    }
-
-    /// One delta for each weight, in the order of first mention: the sum of its terms, in their order.
-    fn by_weight(self) -> Vec<(AnyLayer, Delta)> {
-        let mut place: HashMap<usize, usize> = HashMap::with_capacity(self.terms.len());
-        let mut groups: Vec<(AnyLayer, Vec<Delta>)> = Vec::with_capacity(self.terms.len());
-        for Term { weight, delta, .. } in self.terms {
-            let group = *place.entry(weight.identity()).or_insert_with(|| {
-                groups.push((weight, Vec::new()));
-                groups.len() - 1
-            });
-            groups[group].1.push(delta);
-        }
-        groups.into_iter().map(|(weight, deltas)| (weight.clone(), Delta::sum(&weight, deltas))).collect()
+        run_on(&Pass::new(Purpose::Predict, Settings::default()), by_weight(computed.into_iter())).await
     }
 }
 
-async fn run_on(pass: &Arc<Pass>, deltas: Vec<(AnyLayer, Delta)>) -> Result<Vec<(AnyLayer, Value)>> {
+/// One delta for each weight, in the order of first mention: the sum of its deltas, in their order.
+fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
+    if parts.len() <= 1 {
+        return parts.next().unwrap_or_default();
+    }
+    let mut place: HashMap<usize, usize> = HashMap::new();
+    let mut groups: Vec<(AnyLayer, Vec<Delta>)> = Vec::new();
+    for (weight, delta) in parts.flatten() {
+        let group = *place.entry(weight.identity()).or_insert_with(|| {
+            groups.push((weight, Vec::new()));
+            groups.len() - 1
+        });
+        groups[group].1.push(delta);
+    }
+    let sum = |(weight, deltas): (AnyLayer, _)| (weight.clone(), Delta::sum(&weight, deltas));
+    groups.into_iter().map(sum).collect()
+}
+
+async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
     Do::starting(Belongs::To(pass.clone()), {
         let deltas = Arc::new(deltas);
         move || {
@@ -149,22 +159,22 @@ async fn run_on(pass: &Arc<Pass>, deltas: Vec<(AnyLayer, Delta)>) -> Result<Vec<
     .await
 }
 
-async fn values(deltas: Vec<(AnyLayer, Delta)>) -> Result<Vec<(AnyLayer, Value)>> {
-    let lazy = deltas
-        .iter()
-        .filter_map(|(_, delta)| match delta {
-            Delta::Lazy(layer) => Some(layer.clone()),
-            Delta::Ready(_) => None,
-        })
-        .collect::<Vec<_>>();
-    let mut computed = if lazy.is_empty() { Vec::new() } else { ExtractAll::new(lazy).await? }.into_iter();
-    Ok(deltas
-        .into_iter()
-        .map(|(weight, delta)| match delta {
-            Delta::Ready(value) => (weight, value),
-            Delta::Lazy(_) => (weight, computed.next().expect("one value for each lazy delta")),
-        })
-        .collect())
+/// The same deltas, computed.
+async fn values(mut deltas: Deltas) -> Result<Deltas> {
+    let lazy = |delta: &Delta| match delta {
+        Delta::Lazy(layer) => Some(layer.clone()),
+        Delta::Ready(_) => None,
+    };
+    let layers: Vec<AnyLayer> = deltas.iter().filter_map(|(_, delta)| lazy(delta)).collect();
+    if !layers.is_empty() {
+        let mut computed = ExtractAll::new(layers).await?.into_iter();
+        for (_, delta) in &mut deltas {
+            if matches!(delta, Delta::Lazy(_)) {
+                *delta = Delta::Ready(computed.next().expect("one value for each lazy delta"));
+            }
+        }
+    }
+    Ok(deltas)
 }
 
 impl Add for SideEffects {
@@ -172,8 +182,8 @@ impl Add for SideEffects {
 
     /// (f₀ + f₁)(x) = f₀(x) + f₁(x)
     fn add(mut self, other: SideEffects) -> SideEffects {
-        self.terms.extend(other.terms);
-        SideEffects { terms: self.terms, fault: self.fault.or(other.fault) }
+        self.parts.extend(other.parts);
+        SideEffects { parts: self.parts, fault: self.fault.or(other.fault) }
     }
 }
 
@@ -182,9 +192,9 @@ impl Mul<SideEffects> for f64 {
 
     /// (x₀f)(x₁) = f(x₀x₁)
     fn mul(self, mut effects: SideEffects) -> SideEffects {
-        for term in &mut effects.terms {
-            let delta = term.delta.clone().into_layer(&term.weight);
-            term.delta = Delta::Lazy((term.weight.kind_of_data.scale_delta)(&delta, self));
+        for (weight, delta) in effects.parts.iter_mut().flat_map(|part| &mut part.deltas) {
+            let lazy = delta.clone().into_layer(weight);
+            *delta = Delta::Lazy((weight.kind_of_data.scale_delta)(&lazy, self));
         }
         effects
     }
@@ -198,6 +208,7 @@ impl std::iter::Sum for SideEffects {
 
 impl std::fmt::Debug for SideEffects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SideEffects").field("terms", &self.terms.len()).field("fault", &self.fault).finish()
+        let weights: usize = self.parts.iter().map(|part| part.deltas.len()).sum();
+        f.debug_struct("SideEffects").field("weights", &weights).field("fault", &self.fault).finish()
     }
 }

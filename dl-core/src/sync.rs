@@ -10,6 +10,7 @@ mod real {
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
     pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError};
+    pub(crate) use std::thread::{Thread, current, park};
 }
 
 #[cfg(not(shuttle))]

@@ -3,13 +3,12 @@
 use crate::data::Trainable;
 use crate::error::Result;
 use crate::layer::Layer;
-use crate::node::{DataKind, Variable, VariableRef};
+use crate::node::Variable;
 use crate::optimizer::{Chunk, Optimizer, Shelf};
-use crate::snapshot::Earlier;
 use crate::value::Value;
+use crate::variable::Handle;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// A trainable variable.
@@ -24,36 +23,19 @@ use std::sync::Arc;
 /// assert_eq!(w.value(), 0.0);
 /// # dl_core::Result::Ok(())
 /// ```
-pub struct Weight<T> {
-    /// One of its leaves; every thread has its own (see `node/variable.rs`).
-    leaf: Layer<T>,
-    /// Whether this is the handle that was made first, which tells when it goes.
-    first: bool,
-}
+pub struct Weight<T>(Handle<T>);
 
 impl<T> Weight<T> {
-    fn variable(&self) -> VariableRef {
-        self.leaf.any().variable().expect("a weight is a handle to a leaf of a variable")
-    }
-
     /// The layer of this weight, for use by this thread.
     #[inline]
     pub(crate) fn to_layer(&self) -> Layer<T> {
-        Layer::from_any(self.variable().leaf())
+        self.0.to_layer()
     }
 }
 
 impl<T> Clone for Weight<T> {
     fn clone(&self) -> Self {
-        Weight { leaf: self.to_layer(), first: false }
-    }
-}
-
-impl<T> Drop for Weight<T> {
-    fn drop(&mut self) {
-        if self.first {
-            self.variable().first_handle_goes();
-        }
+        Weight(self.0.clone())
     }
 }
 
@@ -61,14 +43,12 @@ impl<T: Trainable> Weight<T> {
     /// A new variable with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
-        let leaf =
-            Variable::create(value.into_value(), &Typed::<T>(PhantomData), DataKind::of::<T>(), Location::caller());
-        Weight { leaf: Layer::from_any(leaf), first: true }
+        Weight(Handle::first(value, &Typed::<T>(PhantomData)))
     }
 
     /// A copy of the present value.
     pub fn value(&self) -> T {
-        self.variable().read().get::<T>().clone()
+        self.0.value()
     }
 
     /// Replaces the value. Passes that have read the old one go on with it.
@@ -79,13 +59,7 @@ impl<T: Trainable> Weight<T> {
     /// assert_eq!(w.value(), 2.0);
     /// ```
     pub fn set(&self, value: T) {
-        let variable = self.variable();
-        let commit = variable.lock();
-        let earlier = Earlier::all();
-        earlier.keep(&variable);
-        let old = variable.write(value.into_value());
-        drop(commit);
-        drop((old, earlier));
+        self.0.set(value);
     }
 
     /// From now on no gradient flows to this weight, and no step changes it.
@@ -100,12 +74,12 @@ impl<T: Trainable> Weight<T> {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn freeze(&self) {
-        self.variable().set_frozen(true);
+        self.0.variable().set_frozen(true);
     }
 
     /// Undoes [`freeze`](Weight::freeze).
     pub fn unfreeze(&self) {
-        self.variable().set_frozen(false);
+        self.0.variable().set_frozen(false);
     }
 }
 
@@ -117,6 +91,8 @@ impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {
 
 /// What has to know the type of a weight.
 pub(crate) trait AnyWeight: Send + Sync {
+    fn name(&self) -> &'static str;
+
     /// What the optimizer makes of the value and of its own state, in fresh copies. Changes nothing.
     fn propose(
         &self,
@@ -130,6 +106,10 @@ pub(crate) trait AnyWeight: Send + Sync {
 struct Typed<T>(PhantomData<fn() -> T>);
 
 impl<T: Trainable> AnyWeight for Typed<T> {
+    fn name(&self) -> &'static str {
+        "weight"
+    }
+
     fn propose(
         &self,
         variable: &Variable,

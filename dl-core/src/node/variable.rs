@@ -11,7 +11,7 @@
 use super::count::Count;
 use super::handle::{AnyLayer, discard_leaf};
 use super::{DataKind, Expression, Node};
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, TryLockError};
 use crate::value::{Repr, Value};
 use crate::weight::AnyWeight;
 use std::cell::Cell;
@@ -160,6 +160,15 @@ impl Variable {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.commit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, if nobody has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.commit.try_lock() {
+            Ok(commit) => Some(commit),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Something that is alive as long as this variable is.

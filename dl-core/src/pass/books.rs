@@ -11,11 +11,11 @@ use super::drivers::Drivers;
 use super::entry::{Entry, Links, NONE, Status, Waiting};
 use super::queue::{Queue, Work};
 use super::settings::Settings;
-use super::tables::Tables;
 use super::work::Task;
 use super::{Keep, discover};
+use crate::commit::Update;
 use crate::error::{Error, Result};
-use crate::node::{AnyLayer, DataKind, Expression, Held, Node};
+use crate::node::{AnyLayer, Expression, Held, Node, Origin};
 use crate::reverse::Arrived;
 use crate::seed::Position;
 use crate::tape::AnyBackward;
@@ -63,63 +63,49 @@ pub(crate) struct Books {
     /// How often the last driver has left.
     pub(super) rests: u32,
     /// What was discarded under the lock, to be dropped when it is released: user code may run then.
-    pub(super) discarded: Vec<(Value, &'static DataKind)>,
+    pub(super) discarded: Vec<(Value, Origin)>,
     /// How often the graph was entered from a new root.
     pub(super) roots_met: usize,
     /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
     pub(super) in_order: bool,
     pub(super) walk: Vec<discover::Step>,
     pub(super) finished: Vec<(u32, Result<Value>)>,
+    /// Operations whose values are for a buffer, once a step commits.
+    pub(super) updates: Vec<u32>,
     /// What the reverse pass works with.
     arrived: Vec<Arrived>,
     pub(super) sweep_at: usize,
 }
 
-impl Drop for Books {
-    fn drop(&mut self) {
-        let tables = Tables {
-            entries: std::mem::take(&mut self.entries),
-            links: std::mem::take(&mut self.links),
-            roots: std::mem::take(&mut self.roots),
-            weights: std::mem::take(&mut self.weights),
-            waiting: std::mem::take(&mut self.waiting),
-            jobs: self.queue.take_table(),
-            walk: std::mem::take(&mut self.walk),
-            finished: std::mem::take(&mut self.finished),
-            arrived: std::mem::take(&mut self.arrived),
-        };
-        tables.keep();
-    }
-}
-
 /// Fewer entries than this are not worth a sweep.
 pub(super) const SWEEP_AT_LEAST: usize = 64;
+/// A pass of more nodes than this does not notice the growth of its tables.
+const ENTRIES_KEPT: usize = 1 << 16;
 /// What a task costs is not known; it is worth offering when there are a few.
 const TASK_NANOSECONDS: f64 = 5_000.0;
 
 impl Books {
-    pub(super) fn new(keep: Keep, settings: Settings) -> Self {
-        let tables = Tables::reuse();
+    pub(super) fn new() -> Self {
         Books {
-            keep,
-            settings,
+            keep: Keep::Nothing,
+            settings: Settings::default(),
             counters: Counters::default(),
-            seat: Seat::take(),
-            entries: tables.entries,
+            seat: Seat::none(),
+            entries: Vec::new(),
             vacant: Vec::new(),
-            links: tables.links,
+            links: Vec::new(),
             vacant_links: Vec::new(),
-            roots: tables.roots,
+            roots: Vec::new(),
             side: HashMap::new(),
-            weights: tables.weights,
+            weights: Vec::new(),
             weights_by_address: HashMap::new(),
-            waiting: tables.waiting,
+            waiting: Vec::new(),
             unused_waiting: NONE,
             woken: Vec::new(),
             wakers: HashMap::new(),
             tasks: HashMap::new(),
             backwards: HashMap::new(),
-            queue: Queue::new(tables.jobs),
+            queue: Queue::default(),
             tickets: 0,
             drivers: Drivers::default(),
             interrupted: Vec::new(),
@@ -128,11 +114,50 @@ impl Books {
             discarded: Vec::new(),
             roots_met: 0,
             in_order: true,
-            walk: tables.walk,
-            finished: tables.finished,
-            arrived: tables.arrived,
+            walk: Vec::new(),
+            finished: Vec::new(),
+            updates: Vec::new(),
+            arrived: Vec::new(),
             sweep_at: SWEEP_AT_LEAST,
         }
+    }
+
+    /// Opens the books for a pass.
+    pub(super) fn open(&mut self, keep: Keep, settings: Settings) {
+        (self.keep, self.settings, self.seat) = (keep, settings, Seat::take());
+    }
+
+    /// Empties the books when their pass is over. The tables keep their room for the next one: to grow them anew would cost more than a
+    /// small pass does. Values and nodes go here; their destructors may be the user's, and may use passes of their own.
+    pub(super) fn close(&mut self) {
+        self.seat = Seat::none();
+        self.settings = Settings::default();
+        self.counters = Counters::default();
+        self.entries.clear();
+        self.roots.clear();
+        self.links.clear();
+        self.vacant.clear();
+        self.vacant_links.clear();
+        self.weights.clear();
+        self.updates.clear();
+        self.waiting.clear();
+        self.unused_waiting = NONE;
+        self.side.clear();
+        self.weights_by_address.clear();
+        self.wakers.clear();
+        self.tasks.clear();
+        self.backwards.clear();
+        self.interrupted.clear();
+        self.queue.clear();
+        self.drivers = Drivers::default();
+        (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
+        self.sweep_at = SWEEP_AT_LEAST;
+    }
+
+    /// Whether the tables are so large that they are better given back.
+    pub(super) fn are_large(&self) -> bool {
+        let rooms = [self.entries.capacity(), self.links.capacity(), self.walk.capacity(), self.waiting.capacity()];
+        rooms.into_iter().any(|room| room > ENTRIES_KEPT)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -313,15 +338,20 @@ impl Books {
                 self.finished.push((index, Ok(value)));
             }
             Expression::Primitive(op) => {
-                // a guess that panics is no guess
-                let cost = |operands: &[&Value]| catch_unwind(AssertUnwindSafe(|| op.cost(operands))).unwrap_or(0.0);
+                let cost = |operands: &[&Value]| catch_unwind(AssertUnwindSafe(|| op.cost(operands)));
                 let nanoseconds = match operands {
                     0 => cost(&[]),
                     1 => cost(&[value(0)]),
                     2 => cost(&[value(0), value(1)]),
                     n => cost(&(0..n).map(value).collect::<Vec<_>>()),
                 };
-                self.queue.push(Work::Kernel(index), nanoseconds);
+                match nanoseconds {
+                    Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
+                    Err(payload) => {
+                        let error = Error::panic(payload).at(op.name_or_panic(), node.place);
+                        self.finished.push((index, Err(error)));
+                    }
+                }
             }
             _ => unreachable!("the other kinds have no operands"),
         }
@@ -412,6 +442,22 @@ impl Books {
         }
     }
 
+    /// The updates of buffers that were evaluated.
+    pub(super) fn updates(&self) -> Vec<Update> {
+        let update = |&index: &u32| {
+            let node = self.node(index);
+            let Expression::Primitive(op) = &node.expression else { return None };
+            match (op.update()?, self.status(index)) {
+                (update, Status::Done(_)) => {
+                    let value = self.value(self.operand(index, update.new)).clone();
+                    Some(Update { buffer: update.buffer.clone(), value, place: node.place })
+                }
+                _ => None,
+            }
+        };
+        self.updates.iter().filter_map(update).collect()
+    }
+
     /// Writes down how an entry ended, and what follows from that.
     pub(super) fn finish(&mut self, index: u32, result: Result<Value>) {
         self.finished.push((index, result));
@@ -498,8 +544,8 @@ impl Books {
     pub(super) fn discard_value(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         if let Status::Done(value @ Value(Repr::Any(_))) = std::mem::replace(&mut entry.status, Status::Freed) {
-            let kind = entry.held().kind_of_data;
-            self.discarded.push((value, kind));
+            let origin = entry.held().origin();
+            self.discarded.push((value, origin));
         }
         self.forget_bytes(index);
     }

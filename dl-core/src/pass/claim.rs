@@ -6,20 +6,41 @@
 //! itself when its pass ends, and nothing has to be unmarked.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use std::cell::Cell;
 
 const SEATS: u64 = 256;
 static ALIVE: [AtomicU64; SEATS as usize] = [const { AtomicU64::new(0) }; SEATS as usize];
-static GENERATION: AtomicU64 = AtomicU64::new(1);
+/// Every thread takes its numbers in blocks, so that small passes of several threads do not meet here.
+static BLOCK: AtomicU64 = AtomicU64::new(1);
+const BLOCK_SIZE: u64 = 1 << 12;
+
+fn next_generation() -> u64 {
+    thread_local! {
+        static NEXT: Cell<u64> = const { Cell::new(0) };
+    }
+    let mut next = NEXT.get();
+    if next % BLOCK_SIZE == 0 {
+        next = BLOCK.fetch_add(1, Ordering::Relaxed) * BLOCK_SIZE;
+    }
+    NEXT.set(next + 1);
+    next
+}
 
 /// The number of a live pass, which it holds until it is dropped. A pass that found no seat has none, and claims nothing.
 #[derive(Debug)]
 pub(crate) struct Seat(u64);
 
 impl Seat {
+    pub(crate) fn none() -> Seat {
+        Seat(0)
+    }
+
     pub(crate) fn take() -> Seat {
-        let generation = GENERATION.fetch_add(1, Ordering::Relaxed);
+        let generation = next_generation();
+        // threads begin far from one another
+        let first = generation / BLOCK_SIZE * 8;
         for offset in 0..SEATS {
-            let seat = generation.wrapping_add(offset) % SEATS;
+            let seat = first.wrapping_add(offset) % SEATS;
             let id = generation * SEATS + seat;
             let place = &ALIVE[seat as usize];
             if place.load(Ordering::Relaxed) == 0

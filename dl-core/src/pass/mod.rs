@@ -17,7 +17,6 @@ mod entry;
 mod queue;
 mod settings;
 mod sweep;
-mod tables;
 mod work;
 
 pub(crate) use books::Books;
@@ -28,13 +27,16 @@ pub(crate) use entry::{NONE, Status};
 pub use settings::Mode;
 pub(crate) use settings::Settings;
 
+use crate::commit::Update;
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, TryLockError, spin_loop};
 use crate::value::Value;
 use buffers::Buffers;
 use context::mode;
-use std::sync::{Arc, PoisonError, Weak};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 
 /// What a pass is for.
@@ -63,11 +65,20 @@ pub(crate) struct Pass {
     /// Counts what a thread without work waits for: something queued, somebody woken.
     news: Arc<AtomicUsize>,
     buffers: Mutex<Buffers>,
-    me: Weak<Pass>,
+    /// The panic of a destructor, which nobody else would hear of.
+    fault: Mutex<Option<Error>>,
 }
 
 /// A few microseconds.
 const SPINS: usize = 100;
+
+/// Passes run inside passes, but not many deep.
+const PASSES_KEPT: usize = 4;
+
+thread_local! {
+    /// Passes that are over, for reuse.
+    static OVER: RefCell<Vec<Arc<Pass>>> = const { RefCell::new(Vec::new()) };
+}
 
 impl Pass {
     /// A pass with these settings; what they leave open is that of the pass around it.
@@ -82,13 +93,57 @@ impl Pass {
             (Purpose::Derive, Some(around)) => around,
             _ => Mode::Train,
         });
-        Arc::new_cyclic(|me| Pass {
-            books: Mutex::new(Books::new(keep, settings)),
-            mode,
-            news: Arc::default(),
-            buffers: Mutex::default(),
-            me: me.clone(),
-        })
+        let mut pass = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten().unwrap_or_else(|| {
+            Arc::new(Pass {
+                books: Mutex::new(Books::new()),
+                mode,
+                news: Arc::default(),
+                buffers: Mutex::default(),
+                fault: Mutex::default(),
+            })
+        });
+        let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
+        fresh.mode = mode;
+        fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner).open(keep, settings);
+        pass
+    }
+
+    /// Somebody is done with a pass. If he was the last one who had it, the pass is over: its values and nodes are dropped, and its tables are kept
+    /// for the next one. A panic of a destructor comes back.
+    pub(crate) fn part(mut pass: Arc<Pass>) -> Result<()> {
+        let Some(over) = Arc::get_mut(&mut pass) else {
+            // usually somebody has it still
+            return catch_unwind(AssertUnwindSafe(|| drop(pass))).map_err(Error::panic);
+        };
+        let closed = catch_unwind(AssertUnwindSafe(|| {
+            over.books.get_mut().unwrap_or_else(PoisonError::into_inner).close();
+            *over.buffers.get_mut().unwrap_or_else(PoisonError::into_inner) = Buffers::default();
+        }));
+        if let Err(payload) = closed {
+            // what is left of it is dropped with the pass; what panics there, too, is one panic too many to tell
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(pass)));
+            return Err(Error::panic(payload));
+        }
+        let fault = over.take_fault();
+        // a thread that is ending keeps nothing
+        let _ = OVER.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            let large = pass.books().are_large();
+            if kept.len() < PASSES_KEPT && !large {
+                kept.push(pass);
+            }
+        });
+        fault.map_or(Ok(()), Err)
+    }
+
+    /// The updates of buffers that were evaluated.
+    pub(crate) fn updates(&self) -> Vec<Update> {
+        self.books().updates()
+    }
+
+    /// The panic of a destructor since this was last asked.
+    pub(crate) fn take_fault(&self) -> Option<Error> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(crate) fn keep(&self) -> Keep {
@@ -122,7 +177,7 @@ impl Pass {
     }
 
     /// Enters these layers, and all that they need, into the books. What is cheap is evaluated at once.
-    pub(crate) fn request(&self, layers: &[AnyLayer]) {
+    pub(crate) fn request(self: &Arc<Self>, layers: &[AnyLayer]) {
         let mut books = self.books();
         for layer in layers {
             books.discover(layer);
@@ -131,7 +186,7 @@ impl Pass {
     }
 
     /// The value of a layer, or a promise to wake up when it is there.
-    pub(crate) fn poll_value(&self, layer: &AnyLayer, waker: &Waker) -> Poll<Result<Value>> {
+    pub(crate) fn poll_value(self: &Arc<Self>, layer: &AnyLayer, waker: &Waker) -> Poll<Result<Value>> {
         let mut books = self.books();
         let index = books.discover(layer);
         let ended = match books.status(index) {
@@ -158,7 +213,7 @@ impl Pass {
 
     /// A driver is through, or was dropped. When it was the last one, the pass rests: futures are dropped, nothing is started any
     /// more, and whoever still waits for a value is told.
-    pub(crate) fn leave(&self, driver: u32) {
+    pub(crate) fn leave(self: &Arc<Self>, driver: u32) {
         let mut books = self.books();
         books.drivers.leave(driver);
         let tasks = if books.drivers.nobody() { books.rest() } else { Vec::new() };

@@ -18,6 +18,7 @@ pub(super) enum Work {
     Help(Arc<Pass>),
 }
 
+#[derive(Default)]
 pub(super) struct Queue {
     jobs: VecDeque<Job>,
     nanoseconds: f64,
@@ -33,13 +34,9 @@ const LONGEST_NANOSECONDS: f64 = 1e9;
 const BATCH_NANOSECONDS: f64 = 8_000.0;
 
 impl Queue {
-    /// An empty queue, in a table that is reused.
-    pub(super) fn new(jobs: VecDeque<Job>) -> Self {
-        Queue { jobs, nanoseconds: 0.0 }
-    }
-
-    pub(super) fn take_table(&mut self) -> VecDeque<Job> {
-        std::mem::take(&mut self.jobs)
+    pub(super) fn clear(&mut self) {
+        self.jobs.clear();
+        self.nanoseconds = 0.0;
     }
 
     pub(super) fn push(&mut self, what: Work, nanoseconds: f64) {

@@ -49,8 +49,12 @@ impl Books {
             }
         };
         // a weight may be met again under another leaf
-        let weight = entry.held().variable().is_some();
-        weight || matches!(entry.status, Status::Pending) || waited_for(entry.links) || self.wakers.contains_key(&index)
+        let node = entry.held();
+        node.as_variable().is_some()
+            || node.is_update()
+            || matches!(entry.status, Status::Pending)
+            || waited_for(entry.links)
+            || self.wakers.contains_key(&index)
     }
 
     /// Gives up a rooted entry. What comes back is the last handle to its node.

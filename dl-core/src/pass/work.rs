@@ -3,16 +3,16 @@
 use super::books::Books;
 use super::context::{computing, may_work, polling};
 use super::queue::{Job, Work};
-use super::{Pass, context};
+use super::{Keep, Pass, context};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
-use crate::node::{DataKind, Expression, Held, Outcome};
+use crate::node::{Expression, Held, Origin, Outcome};
 use crate::primitive::AnyPrimitive;
 use crate::seed::Position;
 use crate::sync::{AtomicU8, AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop};
 use crate::value::{Repr, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// The future of a dynamic node that waits.
@@ -81,7 +81,7 @@ impl Pass {
         }
     }
 
-    fn ask_for_help(&self, with: Arc<Pass>, nanoseconds: f64) {
+    fn ask_for_help(self: &Arc<Self>, with: Arc<Pass>, nanoseconds: f64) {
         let mut books = self.books();
         books.queue.push(Work::Help(with), nanoseconds);
         self.share(&mut books, false);
@@ -102,7 +102,7 @@ impl Pass {
                 Some(Job { what: Work::Kernel(index), nanoseconds }) => {
                     books.take_batch(index, nanoseconds, &mut batch);
                     self.release(books);
-                    computing(self, || batch.run());
+                    computing(self, || batch.run(self));
                     books = self.books();
                     for kernel in batch.kernels.drain(..) {
                         books.finish(kernel.index, kernel.result);
@@ -199,7 +199,7 @@ impl Pass {
     }
 
     /// A task that waits was woken, by whomever.
-    fn wake_task(&self, index: u32) {
+    fn wake_task(self: &Arc<Self>, index: u32) {
         let mut books = self.books();
         if books.tasks.contains_key(&index) {
             books.queue_task(index);
@@ -208,21 +208,21 @@ impl Pass {
     }
 
     /// Releases the lock; whoever can help with what is in the queue is told.
-    pub(super) fn offer(&self, mut books: MutexGuard<'_, Books>) {
+    pub(super) fn offer(self: &Arc<Self>, mut books: MutexGuard<'_, Books>) {
         let working = may_work() && super::is_current(self);
         self.share(&mut books, working);
         self.release(books);
     }
 
     /// Releases the lock, then drops what was discarded under it and wakes those who wait for what was done.
-    pub(super) fn release(&self, mut books: MutexGuard<'_, Books>) {
+    pub(super) fn release(self: &Arc<Self>, mut books: MutexGuard<'_, Books>) {
         if books.woken.is_empty() && books.discarded.is_empty() {
             return;
         }
         let (woken, discarded) = (std::mem::take(&mut books.woken), std::mem::take(&mut books.discarded));
         drop(books);
-        if let (Some(this), false) = (self.me.upgrade(), discarded.is_empty()) {
-            computing(&this, || discarded.into_iter().for_each(|(value, kind)| recycle(value, kind)));
+        if !discarded.is_empty() {
+            computing(self, || discarded.into_iter().for_each(|(value, node)| self.recycle(value, &node)));
         }
         self.news.fetch_add(1, Ordering::Release);
         for waker in woken {
@@ -230,11 +230,19 @@ impl Pass {
         }
     }
 
+    /// A dead value of this node goes back to its type. If the destructor panics, the pass is at fault.
+    fn recycle(&self, value: Value, node: &Origin) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (node.kind_of_data.recycle)(value))) {
+            let error = Error::panic(payload).at("destructor of a value", node.place);
+            self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
     /// Offers a share of the queue to the driver, if it is idle, and to the rayon pool, as far as it is worth their while.
     /// `working` says that this thread is going to work through the queue itself.
     ///
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
-    fn share(&self, books: &mut Books, working: bool) {
+    fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
         if books.drivers.nobody() {
             return;
         }
@@ -257,7 +265,7 @@ impl Pass {
                 return;
             }
             books.tickets += 1;
-            let (pass, news) = (self.me.clone(), self.news.clone());
+            let (pass, news) = (Arc::downgrade(self), self.news.clone());
             spawn(move || {
                 // nothing may unwind into the pool
                 let _ = catch_unwind(AssertUnwindSafe(|| use_ticket(&pass, &news)));
@@ -295,12 +303,6 @@ fn linger(news: &AtomicUsize, read: usize) {
     }
 }
 
-/// A dead value goes back to its type.
-fn recycle(value: Value, kind: &DataKind) {
-    // a destructor of the user's that panics has nobody to tell
-    let _ = catch_unwind(AssertUnwindSafe(|| (kind.recycle)(value)));
-}
-
 /// Kernels that are run together, outside the lock. The tables are reused.
 #[derive(Default)]
 struct Batch {
@@ -333,23 +335,26 @@ impl Books {
 
     fn take_kernel(&mut self, index: u32, batch: &mut Batch) {
         let (node, from) = (self.node(index), batch.operands.len());
+        if self.keep == Keep::Values && node.is_update() {
+            self.updates.push(index);
+        }
         self.take_operands(index, &mut batch.operands);
         batch.kernels.push(Kernel { index, node, from, result: Ok(Value(Repr::F64(0.0))) });
     }
 }
 
 impl Batch {
-    fn run(&mut self) {
+    fn run(&mut self, pass: &Pass) {
         for kernel in &mut self.kernels {
             let operands = &mut self.operands[kernel.from..][..kernel.node.operands().len()];
             let Expression::Primitive(op) = &kernel.node.expression else {
                 unreachable!("kernels belong to operations")
             };
-            kernel.result = run(&**op, operands).map_err(|error| error.at(op.name(), kernel.node.place));
+            kernel.result = run(&**op, operands).map_err(|error| error.at(op.name_or_panic(), kernel.node.place));
             for (operand, node) in operands.iter_mut().zip(op.operands()) {
                 // in the usual case somebody else has it still
                 if let value @ Value(Repr::Any(_)) = std::mem::replace(operand, Value(Repr::F64(0.0))) {
-                    recycle(value, node.kind_of_data);
+                    pass.recycle(value, &node.origin());
                 }
             }
         }

@@ -1,0 +1,65 @@
+//! What a user has of a variable, be it a weight or a buffer.
+
+use crate::data::Data;
+use crate::layer::Layer;
+use crate::node::{DataKind, Variable, VariableRef};
+use crate::snapshot::Earlier;
+use crate::weight::AnyWeight;
+use std::panic::Location;
+
+/// A handle to a variable; clones are handles to the same one.
+pub(crate) struct Handle<T> {
+    /// One of its leaves; every thread has its own (see `node/variable.rs`).
+    leaf: Layer<T>,
+    /// Whether this is the handle that was made first, which tells when it goes.
+    first: bool,
+}
+
+impl<T> Handle<T> {
+    pub(crate) fn variable(&self) -> VariableRef {
+        self.leaf.any().variable().expect("a handle has a leaf of a variable")
+    }
+
+    /// The layer of the variable, for use by this thread.
+    #[inline]
+    pub(crate) fn to_layer(&self) -> Layer<T> {
+        Layer::from_any(self.variable().leaf())
+    }
+}
+
+impl<T: Data> Handle<T> {
+    /// The first handle to a new variable.
+    #[track_caller]
+    pub(crate) fn first(value: T, weight: &'static dyn AnyWeight) -> Self {
+        let leaf = Variable::create(value.into_value(), weight, DataKind::of::<T>(), Location::caller());
+        Handle { leaf: Layer::from_any(leaf), first: true }
+    }
+
+    pub(crate) fn value(&self) -> T {
+        self.variable().read().get::<T>().clone()
+    }
+
+    pub(crate) fn set(&self, value: T) {
+        let variable = self.variable();
+        let commit = variable.lock();
+        let earlier = Earlier::all();
+        earlier.keep(&variable);
+        let old = variable.write(value.into_value());
+        drop(commit);
+        drop((old, earlier));
+    }
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        Handle { leaf: self.to_layer(), first: false }
+    }
+}
+
+impl<T> Drop for Handle<T> {
+    fn drop(&mut self) {
+        if self.first {
+            self.variable().first_handle_goes();
+        }
+    }
+}
