@@ -48,10 +48,10 @@ pub(crate) struct Update {
 /// or a panic, leaves everything as it was. Then the copies take their places, which cannot fail. The locks of all variables are
 /// held meanwhile, taken in one order everywhere, so two commits on shared weights never interleave.
 pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<Pass>]) -> Result<()> {
-    if let Some(fault) = passes.iter().find_map(|pass| pass.take_fault()) {
-        return Err(fault);
+    let mut updates: Vec<Update> = Vec::new();
+    for pass in passes {
+        pass.before_commit(&mut updates)?;
     }
-    let updates: Vec<Update> = passes.iter().flat_map(|pass| pass.updates()).collect();
     let mut changes = Vec::with_capacity(deltas.len() + updates.len());
     changes.extend(deltas.iter().filter_map(|(layer, delta)| match (layer.as_variable(), delta) {
         (Some(variable), Delta::Ready(delta)) => Some(Change::new(variable, Source::Delta(delta), None)),
@@ -61,7 +61,10 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<P
         let variable = update.buffer.as_variable()?;
         Some(Change::new(variable, Source::Update(update.place), Some(update.value.clone())))
     }));
-    changes.sort_unstable_by_key(|change| (change.variable.id(), change.place()));
+    // few are out of order, and changes are large
+    if !changes.is_sorted_by_key(|change| change.variable.id()) {
+        changes.sort_by_cached_key(|change| (change.variable.id(), change.place()));
+    }
     let twice = changes.windows(2).find(|pair| pair[0].variable.id() == pair[1].variable.id());
     if let Some([first, second]) = twice {
         let place = second.place();

@@ -34,8 +34,28 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// take no stack.
 #[must_use = "nothing is computed until it is run: write `.wait()?`, or `.await?` inside async code"]
 pub struct Do<T> {
-    recipe: Arc<dyn Fn() -> Run<T> + Send + Sync>,
+    recipe: Arc<dyn Recipe<T>>,
     settings: Settings,
+}
+
+/// What a [`Do`] does.
+pub(crate) trait Recipe<T>: Send + Sync {
+    /// A fresh run.
+    fn run(&self) -> Run<T>;
+
+    /// Runs it to its end on a thread that has nothing else to do. A recipe that may be through before there is anything to wait for
+    /// saves itself a future.
+    fn wait(&self, settings: Settings) -> Result<T> {
+        let mut run = self.run();
+        run.settings = settings;
+        block_on(run)
+    }
+}
+
+impl<T, F: Fn() -> Run<T> + Send + Sync> Recipe<T> for F {
+    fn run(&self) -> Run<T> {
+        self()
+    }
 }
 
 impl<T> Clone for Do<T> {
@@ -51,12 +71,16 @@ impl<T> fmt::Debug for Do<T> {
 }
 
 impl<T: Send + 'static> Do<T> {
+    pub(crate) fn new(recipe: impl Recipe<T> + 'static) -> Self {
+        Do { recipe: Arc::new(recipe), settings: Settings::default() }
+    }
+
     pub(crate) fn starting<F, Fut>(belongs: Belongs, start: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        Do { recipe: Arc::new(move || Run::new(belongs.clone(), Box::pin(start()))), settings: Settings::default() }
+        Do::new(move || Run::new(belongs.clone(), Box::pin(start())))
     }
 
     /// A computation that calls `start` anew for every run.
@@ -186,7 +210,7 @@ impl<T: Send + 'static> Do<T> {
 
     /// Starts a fresh run. Like `.await`, but as a named future.
     pub fn run(&self) -> Run<T> {
-        let mut run = (self.recipe)();
+        let mut run = self.recipe.run();
         run.settings = self.settings.clone();
         run
     }
@@ -240,7 +264,11 @@ impl<T: Send + 'static> Do<T> {
     /// # Errors
     /// Those of the computation; a panic in it is one of them.
     pub fn wait(&self) -> Result<T> {
-        pass::outside(|| block_on(self.run()))
+        let settings = pass::with_current(|around| match around {
+            Some(around) => around.inherited(self.settings.clone()),
+            None => self.settings.clone(),
+        });
+        pass::outside(|| self.recipe.wait(settings))
     }
 }
 
@@ -261,7 +289,7 @@ pub(crate) enum Belongs {
     /// To a new pass of its own.
     Own(Purpose),
     /// To this pass, which it drives.
-    To(Arc<Pass>),
+    To(Arc<Pass>, Purpose),
 }
 
 /// One run of a [`Do`], as a future. Dropping it cancels the work.
@@ -334,8 +362,8 @@ impl<T> Future for Run<T> {
                 (&Belongs::Own(purpose), _) => {
                     Scope::driving(Pass::new(purpose, settings()), purpose == Purpose::Predict)
                 }
-                (Belongs::To(pass), _) if pass::is_current(pass) => Scope::Within,
-                (Belongs::To(pass), _) => Scope::driving(pass.clone(), false),
+                (Belongs::To(pass, _), _) if pass::is_current(pass) => Scope::Within,
+                (Belongs::To(pass, purpose), _) => Scope::driving(pass.clone(), *purpose == Purpose::Predict),
             };
         }
         let future = this.future.as_mut().expect("a run is not polled after it has ended");
@@ -390,7 +418,7 @@ impl<T> Drop for Run<T> {
 }
 
 /// Polls a future to its end on this thread, which parks while nothing can be done.
-fn block_on<T>(mut run: Run<T>) -> Result<T> {
+pub(crate) fn block_on<T>(mut run: Run<T>) -> Result<T> {
     let parker = Parker::take();
     let waker = Waker::from(parker.clone());
     let mut cx = Context::from_waker(&waker);

@@ -1,14 +1,18 @@
 //! The type class of everything that can be differentiated.
 
+use crate::commit::commit;
 use crate::data::{Data, Trainable};
-use crate::deferred::{Belongs, Do};
-use crate::extract::ExtractValue;
+use crate::deferred::{Belongs, BoxFuture, Do, Recipe, Run, block_on};
+use crate::error::Result;
+use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
 use crate::optimizer::Optimizer;
-use crate::pass::{self, Purpose};
-use crate::reverse;
+use crate::pass::{self, Pass, Purpose, Settings};
+use crate::reverse::{self, Delta};
 use crate::tape::Tape;
+use crate::value::Value;
 use crate::weight::Weight;
+use std::sync::Arc;
 
 /// Anything with data, a delta and a forward: plain values, weights, layers, and types of your own.
 ///
@@ -70,8 +74,7 @@ pub trait Differentiable {
     /// Whatever goes wrong on the way: shapes that do not fit, an error or a panic of user code.
     #[track_caller]
     fn predict(&self) -> Do<Self::Data> {
-        let layer = self.layer();
-        Do::starting(Belongs::Own(Purpose::Predict), move || layer.extract())
+        Do::new(Predict(self.layer()))
     }
 
     /// One training step, in a new pass: computes the value, the deltas of all weights that it depends on, and lets the
@@ -83,19 +86,79 @@ pub trait Differentiable {
     /// As [`predict`](Differentiable::predict), and those of the optimizer. Then no weight has changed.
     #[track_caller]
     fn train<O: Optimizer + Clone + 'static>(&self, optimizer: &O) -> Do<Self::Data> {
-        let layer = self.layer();
-        let optimizer = optimizer.clone();
-        Do::starting(Belongs::Own(Purpose::Train), move || {
-            let (layer, optimizer) = (layer.clone(), optimizer.clone());
-            async move {
-                let root = layer.any().clone();
-                let value = ExtractValue::new(root.clone()).await?;
-                let pass = pass::current().expect("a training step runs in its pass");
-                let one = reverse::one(&root, &value)?;
-                reverse::side_effects(&pass, &root, reverse::Delta::Ready(one))?.evaluate(&pass, &optimizer).await?;
-                Ok(value.into())
+        Do::new(Train(self.layer(), optimizer.clone()))
+    }
+}
+
+/// Computes the value of a layer.
+struct Predict<T>(Layer<T>);
+
+impl<T: Data> Recipe<T> for Predict<T> {
+    fn run(&self) -> Run<T> {
+        Run::new(Belongs::Own(Purpose::Predict), Box::pin(self.0.extract()))
+    }
+
+    fn wait(&self, settings: Settings) -> Result<T> {
+        let pass = Pass::new(Purpose::Predict, settings);
+        match pass.value_at_once(self.0.any()) {
+            Some(value) => {
+                let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
+                Pass::part(pass).and(value)
             }
+            None => block_on(Run::new(Belongs::To(pass, Purpose::Predict), Box::pin(self.0.extract()))),
+        }
+    }
+}
+
+/// Takes a training step.
+struct Train<T, O>(Layer<T>, O);
+
+impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
+    fn future(&self) -> BoxFuture<Result<T>> {
+        let (layer, optimizer) = (self.0.clone(), self.1.clone());
+        Box::pin(async move {
+            let value = ExtractValue::new(layer.any().clone()).await?;
+            let pass = pass::current().expect("a training step runs in its pass");
+            let one = reverse::one(layer.any(), &value)?;
+            let effects = reverse::side_effects(&pass, layer.any(), Delta::Ready(one))?;
+            effects.evaluate(&pass, &optimizer).await?;
+            extract::hand_out(value, layer.any())
         })
+    }
+
+    /// The whole step, if the value and all deltas are plain numbers.
+    fn step_at_once(&self, pass: &Arc<Pass>) -> Option<Result<T>> {
+        let root = self.0.any();
+        let step = |value: Value| {
+            let one = reverse::one(root, &value)?;
+            let effects = reverse::side_effects(pass, root, Delta::Ready(one))?;
+            Ok(match effects.ready() {
+                Some(deltas) => {
+                    commit(&self.1, deltas, std::slice::from_ref(pass))?;
+                    Some(extract::hand_out(value, root)?)
+                }
+                None => None,
+            })
+        };
+        pass.value_at_once(root)?.and_then(step).transpose()
+    }
+}
+
+impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
+    fn run(&self) -> Run<T> {
+        Run::new(Belongs::Own(Purpose::Train), self.future())
+    }
+
+    fn wait(&self, settings: Settings) -> Result<T> {
+        let pass = Pass::new(Purpose::Train, settings);
+        match self.step_at_once(&pass) {
+            Some(result) => {
+                // the step has been taken, or has failed: a destructor that panics now has nobody to tell
+                let _ = Pass::part(pass);
+                result
+            }
+            None => block_on(Run::new(Belongs::To(pass, Purpose::Train), self.future())),
+        }
     }
 }
 

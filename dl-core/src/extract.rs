@@ -32,15 +32,14 @@ impl<T: Data> Future for Extract<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.value).poll(cx).map(|value| {
-            let value = value?;
-            // a value that is shared is cloned
-            catch_unwind(AssertUnwindSafe(|| value.into())).map_err(|payload| {
-                let layer = &self.value.layer;
-                Error::panic(payload).at("clone of a value", layer.place)
-            })
-        })
+        Pin::new(&mut self.value).poll(cx).map(|value| hand_out(value?, &self.value.layer))
     }
+}
+
+/// The value of this layer, as the user gets it: a clone, if somebody else has it still.
+pub(crate) fn hand_out<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(|| value.into()))
+        .map_err(|payload| Error::panic(payload).at("clone of a value", layer.place))
 }
 
 /// The same, with the type forgotten.

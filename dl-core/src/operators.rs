@@ -263,8 +263,7 @@ functions! {
 impl<T: Data> std::iter::Sum for Layer<T> {
     #[track_caller]
     fn sum<I: Iterator<Item = Layer<T>>>(terms: I) -> Layer<T> {
-        let terms: Vec<Layer<T>> = terms.collect();
-        if terms.is_empty() { T::none() } else { T::sum(terms) }
+        T::sum_of(terms)
     }
 }
 

@@ -27,9 +27,17 @@ macro_rules! scalar {
             /// If there are no terms.
             #[track_caller]
             fn sum(terms: Vec<Layer<$T>>) -> Layer<$T> {
-                let mut terms = terms.into_iter();
-                let first = terms.next().expect("a sum of at least one layer");
-                terms.fold(first, |sum, term| sum + term)
+                assert!(!terms.is_empty(), "a sum of at least one layer");
+                Self::sum_of(terms.into_iter())
+            }
+
+            #[track_caller]
+            fn sum_of(mut terms: impl Iterator<Item = Layer<$T>>) -> Layer<$T> {
+                let Some(mut sum) = terms.next() else { return Self::none() };
+                for term in terms {
+                    sum = sum + term;
+                }
+                sum
             }
 
             #[track_caller]

@@ -71,6 +71,17 @@ impl SideEffects {
         }
     }
 
+    /// The deltas, if all are computed already and are those of one pass.
+    pub(crate) fn ready(&self) -> Option<&Deltas> {
+        static NOTHING: Deltas = Deltas::new();
+        match &self.parts[..] {
+            _ if self.fault.is_some() => None,
+            [] => Some(&NOTHING),
+            [only] if only.deltas.iter().all(|(_, delta)| matches!(delta, Delta::Ready(_))) => Some(&only.deltas),
+            _ => None,
+        }
+    }
+
     /// The delta of one weight, as a layer; nothing when it is not touched.
     pub(crate) fn delta_of(self, weight: &AnyLayer) -> Result<Option<AnyLayer>> {
         if let Some(error) = self.fault {
@@ -149,7 +160,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
 }
 
 async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
-    Do::starting(Belongs::To(pass.clone()), {
+    Do::starting(Belongs::To(pass.clone(), Purpose::Derive), {
         let deltas = Arc::new(deltas);
         move || {
             let deltas = deltas.clone();

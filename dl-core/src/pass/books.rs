@@ -72,6 +72,8 @@ pub(crate) struct Books {
     pub(super) finished: Vec<(u32, Result<Value>)>,
     /// Operations whose values are for a buffer, once a step commits.
     pub(super) updates: Vec<u32>,
+    /// The panic of a destructor, which nobody else would hear of.
+    pub(super) fault: Option<Error>,
     /// What the reverse pass works with.
     arrived: Vec<Arrived>,
     pub(super) sweep_at: usize,
@@ -117,6 +119,7 @@ impl Books {
             walk: Vec::new(),
             finished: Vec::new(),
             updates: Vec::new(),
+            fault: None,
             arrived: Vec::new(),
             sweep_at: SWEEP_AT_LEAST,
         }
@@ -142,14 +145,22 @@ impl Books {
         self.updates.clear();
         self.waiting.clear();
         self.unused_waiting = NONE;
-        self.side.clear();
-        self.weights_by_address.clear();
+        if self.side.capacity() > 0 {
+            self.side.clear();
+        }
+        if self.weights_by_address.capacity() > 0 {
+            self.weights_by_address.clear();
+        }
+        if !self.in_order {
+            // only decisions fill these
+            self.wakers.clear();
+            self.tasks.clear();
+            self.backwards.clear();
+            self.interrupted.clear();
+        }
         self.wakers.clear();
-        self.tasks.clear();
-        self.backwards.clear();
-        self.interrupted.clear();
         self.queue.clear();
-        self.drivers = Drivers::default();
+        self.drivers.clear();
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
         self.sweep_at = SWEEP_AT_LEAST;
     }
@@ -443,7 +454,7 @@ impl Books {
     }
 
     /// The updates of buffers that were evaluated.
-    pub(super) fn updates(&self) -> Vec<Update> {
+    pub(super) fn updates(&self, into: &mut Vec<Update>) {
         let update = |&index: &u32| {
             let node = self.node(index);
             let Expression::Primitive(op) = &node.expression else { return None };
@@ -455,7 +466,7 @@ impl Books {
                 _ => None,
             }
         };
-        self.updates.iter().filter_map(update).collect()
+        into.extend(self.updates.iter().filter_map(update));
     }
 
     /// Writes down how an entry ended, and what follows from that.

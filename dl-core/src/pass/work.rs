@@ -12,7 +12,7 @@ use crate::seed::Position;
 use crate::sync::{AtomicU8, AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop};
 use crate::value::{Repr, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// The future of a dynamic node that waits.
@@ -234,7 +234,7 @@ impl Pass {
     fn recycle(&self, value: Value, node: &Origin) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (node.kind_of_data.recycle)(value))) {
             let error = Error::panic(payload).at("destructor of a value", node.place);
-            self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.books().fault.get_or_insert(error);
         }
     }
 
