@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
-use crate::pass::{Books, Keep, NONE, Pass, Status};
+use crate::pass::{Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::AnyAt;
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
 use crate::side_effects::{Deltas, SideEffects};
@@ -154,13 +154,11 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
                     books.claim_lone(place); // the rule may hand them out
                 }
                 let output = books.handle(index);
-                let values: Vec<&Value> = places.iter().map(|&x| books.value(x)).collect();
-                let at = AnyAt {
-                    values: &values,
-                    output: &output,
-                    value: books.value(index),
-                    delta: delta.into_layer(&node),
-                };
+                let values: Vec<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
+                let values: Vec<&Value> = values.iter().map(Seen::as_value).collect();
+                let value = books.value(index);
+                let at =
+                    AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
                 let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
                     .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))?;
                 for (place, delta) in places.into_iter().zip(deltas) {
@@ -223,7 +221,7 @@ fn order(books: &Books, root: u32) -> Vec<u32> {
 
 /// Plain numbers, as the numeric reading meets them.
 trait Plain: Number {
-    fn of_status(status: &Status) -> Option<Self>;
+    fn of_entry(entry: &Entry) -> Option<Self>;
     fn add_to(self, arrived: &mut Arrived);
 }
 
@@ -231,9 +229,9 @@ macro_rules! plain {
     ($T:ident $Repr:ident) => {
         impl Plain for $T {
             #[inline(always)]
-            fn of_status(status: &Status) -> Option<Self> {
-                match status {
-                    Status::Done(Value(Repr::$Repr(number))) => Some(*number),
+            fn of_entry(entry: &Entry) -> Option<Self> {
+                match entry.number() {
+                    Some(Scalar::$Repr(number)) => Some(number),
                     _ => None,
                 }
             }
@@ -258,12 +256,12 @@ plain!(f64 F64);
 fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]) -> bool {
     let entry = books.entry(index);
     let [at, bt] = entry.operands;
-    let Some(y) = N::of_status(&entry.status).map(Term) else { return false };
+    let Some(y) = N::of_entry(entry).map(Term) else { return false };
     let d = Term(d);
     match &entry.held().expression {
         Expression::Binary(op, _) => {
             let (left, right) = (books.entry(at), books.entry(bt));
-            let (Some(a), Some(b)) = (N::of_status(&left.status), N::of_status(&right.status)) else { return false };
+            let (Some(a), Some(b)) = (N::of_entry(left), N::of_entry(right)) else { return false };
             let (a, b) = (Term(a), Term(b));
             if left.trained
                 && let Some(delta) = op.pullback_left(&a, &b, &y, &d)
@@ -277,13 +275,13 @@ fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]
             }
         }
         Expression::WithNumber(op, side, number, _) => {
-            let Some(x) = N::of_status(&books.entry(at).status) else { return false };
+            let Some(x) = N::of_entry(books.entry(at)) else { return false };
             if let Some(delta) = one_side(*op, *side, [N::of(*number), x, y.0, d.0]) {
                 delta.add_to(&mut arrived[at as usize]);
             }
         }
         Expression::Unary(op, _) => {
-            let Some(x) = N::of_status(&books.entry(at).status) else { return false };
+            let Some(x) = N::of_entry(books.entry(at)) else { return false };
             if let Some(delta) = op.pullback(&Term(x), &y, &d) {
                 delta.0.add_to(&mut arrived[at as usize]);
             }

@@ -8,7 +8,7 @@
 use super::claim::Seat;
 use super::counters::Counters;
 use super::drivers::Drivers;
-use super::entry::{Entry, Links, NONE, Status, Waiting};
+use super::entry::{Entry, Links, NONE, Scalar, Seen, State, Status, Waiting};
 use super::queue::{Queue, Work};
 use super::settings::Settings;
 use super::work::Task;
@@ -189,9 +189,20 @@ impl Books {
         &self.entries[index as usize]
     }
 
-    #[inline]
-    pub(crate) fn status(&self, index: u32) -> &Status {
-        &self.entries[index as usize].status
+    pub(crate) fn status(&self, index: u32) -> Status<'_> {
+        let entry = self.entry(index);
+        match entry.state {
+            State::Pending => Status::Pending,
+            State::Freed => Status::Freed,
+            State::F32 | State::F64 => {
+                Status::Done(Seen::Number(entry.number().expect("the state says that it is a number").into()))
+            }
+            State::Done | State::Failed => match &self.links[entry.links as usize].outcome {
+                Some(Ok(value)) => Status::Done(Seen::There(value)),
+                Some(Err(error)) => Status::Failed(error),
+                None => unreachable!("what is done or has failed has an outcome"),
+            },
+        }
     }
 
     #[inline]
@@ -213,8 +224,7 @@ impl Books {
         self.backwards.get(&index).cloned()
     }
 
-    #[inline]
-    pub(crate) fn value(&self, index: u32) -> &Value {
+    pub(crate) fn value(&self, index: u32) -> Seen<'_> {
         match self.status(index) {
             Status::Done(value) => value,
             _ => unreachable!("an entry is asked for its value when it is done, and not after it was freed"),
@@ -223,14 +233,14 @@ impl Books {
 
     fn result(&self, index: u32) -> Result<Value> {
         match self.status(index) {
-            Status::Done(value) => Ok(value.clone()),
+            Status::Done(value) => Ok(value.to_value()),
             Status::Failed(error) => Err(error.clone()),
             _ => unreachable!("an entry is asked for its result when it has ended"),
         }
     }
 
     fn ended(&self, index: u32) -> bool {
-        !matches!(self.status(index), Status::Pending)
+        self.entry(index).state != State::Pending
     }
 
     /// An empty table for what arrives at the nodes on the way back.
@@ -352,9 +362,12 @@ impl Books {
                 let cost = |operands: &[&Value]| catch_unwind(AssertUnwindSafe(|| op.cost(operands)));
                 let nanoseconds = match operands {
                     0 => cost(&[]),
-                    1 => cost(&[value(0)]),
-                    2 => cost(&[value(0), value(1)]),
-                    n => cost(&(0..n).map(value).collect::<Vec<_>>()),
+                    1 => cost(&[value(0).as_value()]),
+                    2 => cost(&[value(0).as_value(), value(1).as_value()]),
+                    n => {
+                        let values: Vec<Seen<'_>> = (0..n).map(value).collect();
+                        cost(&values.iter().map(Seen::as_value).collect::<Vec<_>>())
+                    }
                 };
                 match nanoseconds {
                     Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
@@ -378,7 +391,7 @@ impl Books {
                 let links = self.links(operand);
                 links.unfinished == 1 && self.unreachable(operand)
             };
-            into.push(if last { self.take_value(operand) } else { self.value(operand).clone() });
+            into.push(if last { self.take_value(operand) } else { self.value(operand).to_value() });
         }
     }
 
@@ -460,7 +473,7 @@ impl Books {
             let Expression::Primitive(op) = &node.expression else { return None };
             match (op.update()?, self.status(index)) {
                 (update, Status::Done(_)) => {
-                    let value = self.value(self.operand(index, update.new)).clone();
+                    let value = self.value(self.operand(index, update.new)).to_value();
                     Some(Update { buffer: update.buffer.clone(), value, place: node.place })
                 }
                 _ => None,
@@ -487,12 +500,19 @@ impl Books {
             };
             self.counters.evaluations += 1;
             self.counters.holds(bytes);
-            self.entries[index as usize].status = match result {
-                Ok(value) => Status::Done(value),
-                Err(error) => Status::Failed(error),
-            };
             let links = self.links(index);
             links.bytes = bytes;
+            match &result {
+                Ok(value) if let Some(number) = Scalar::of(value) => {
+                    self.entries[index as usize].set_number(number);
+                }
+                _ => {
+                    let state = if result.is_ok() { State::Done } else { State::Failed };
+                    links.outcome = Some(result);
+                    self.entries[index as usize].state = state;
+                }
+            }
+            let links = self.links(index);
             let mut next = std::mem::replace(&mut links.waiting, NONE);
             if self.keep == Keep::Nothing {
                 for which in 0..node.operands().len() {
@@ -524,10 +544,11 @@ impl Books {
     /// Whether nobody but those who have been met can ask for the value of this entry: all handles to its node are ours or those of its
     /// consumers.
     fn unreachable(&self, index: u32) -> bool {
-        let entry = &self.entries[index as usize];
-        let consumers = self.links[entry.links as usize].consumers as usize;
-        matches!(entry.status, Status::Done(Value(Repr::Any(_))))
-            && entry.held().handles() <= usize::from(entry.rooted) + consumers
+        let entry = self.entry(index);
+        entry.state == State::Done && {
+            let consumers = self.links[entry.links as usize].consumers as usize;
+            entry.held().handles() <= usize::from(entry.rooted) + consumers
+        }
     }
 
     /// Lets go of the value of an entry when nobody can ask for it any more.
@@ -538,24 +559,26 @@ impl Books {
         if self.links(index).unfinished > 0 {
             return;
         }
-        if matches!(self.status(index), Status::Freed) {
+        if self.entry(index).state == State::Freed {
             self.forget_bytes(index); // it was moved to the consumer that has ended now
         } else if self.unreachable(index) {
             self.discard_value(index);
         }
     }
 
+    /// The value of an entry that is no number and that nobody else needs.
     fn take_value(&mut self, index: u32) -> Value {
-        match std::mem::replace(&mut self.entries[index as usize].status, Status::Freed) {
-            Status::Done(value) => value,
+        self.entries[index as usize].state = State::Freed;
+        match self.links(index).outcome.take() {
+            Some(Ok(value)) => value,
             _ => unreachable!("only a value that is there is taken"),
         }
     }
 
     pub(super) fn discard_value(&mut self, index: u32) {
-        let entry = &mut self.entries[index as usize];
-        if let Status::Done(value @ Value(Repr::Any(_))) = std::mem::replace(&mut entry.status, Status::Freed) {
-            let origin = entry.held().origin();
+        if self.entry(index).state == State::Done {
+            let value = self.take_value(index);
+            let origin = self.node(index).origin();
             self.discarded.push((value, origin));
         }
         self.forget_bytes(index);

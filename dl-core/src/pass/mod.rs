@@ -23,7 +23,7 @@ pub(crate) use books::Books;
 pub(crate) use claim::Claim;
 pub(crate) use context::{Holder, current, enter, holder, in_pass, is_current, outside, with_current};
 pub use counters::Counters;
-pub(crate) use entry::{NONE, Status};
+pub(crate) use entry::{Entry, NONE, Scalar, Seen, Status};
 pub use settings::Mode;
 pub(crate) use settings::Settings;
 
@@ -141,7 +141,7 @@ impl Pass {
         let mut books = self.books();
         let index = books.discover(layer);
         match books.status(index) {
-            Status::Done(value) => Some(Ok(value.clone())),
+            Status::Done(value) => Some(Ok(value.to_value())),
             Status::Failed(error) => Some(Err(error.clone())),
             _ => None,
         }
@@ -201,7 +201,7 @@ impl Pass {
         let mut books = self.books();
         let index = books.discover(layer);
         let ended = match books.status(index) {
-            Status::Done(value) => Ok(value.clone()),
+            Status::Done(value) => Ok(value.to_value()),
             Status::Failed(error) => Err(error.clone()),
             Status::Freed => unreachable!("a value is freed when nobody holds the layer any more"),
             Status::Pending if books.drivers.nobody() => Err(Error::cancelled()),
