@@ -1,7 +1,7 @@
 //! Random graphs, each from a seed.
 
 use super::graph::*;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Maker {
         for step in 0..size {
             if step == fault_at && self.faults > 0 {
                 self.faults -= 1;
-                self.fault(nodes);
+                self.faults(nodes);
             }
             match self.rng.random_range(0..100) {
                 0..30 => self.binary(nodes),
@@ -318,6 +318,28 @@ impl Maker {
             }
         };
         self.push(nodes, kind, bound, Op::Dynamic(Arc::new(body)));
+    }
+
+    /// One fault, or several whose errors, or whose deltas, meet.
+    fn faults(&mut self, nodes: &mut Vec<Node>) {
+        let mut faulty = Vec::new();
+        for _ in 0..self.rng.random_range(1..4) {
+            self.fault(nodes);
+            faulty.push(self.kinds.len() - 1);
+            let size = self.rng.random_range(0..2);
+            (0..size).for_each(|_| self.kernel(nodes));
+        }
+        let last = self.kinds.len() - 1;
+        if self.kinds[last] == Kind::F64 {
+            faulty.push(last);
+        }
+        faulty.shuffle(&mut self.rng);
+        let bound = faulty.iter().map(|&node| self.bounds[node]).sum();
+        let op = match faulty[..] {
+            [a, b] => Op::Binary(Binary::Sub, [a, b]),
+            _ => Op::Kernel(Kernel::Gather(vec![1.0; faulty.len()]), faulty, self.effort()),
+        };
+        self.push(nodes, Kind::F64, bound, op);
     }
 
     fn fault(&mut self, nodes: &mut Vec<Node>) {
