@@ -105,7 +105,7 @@ impl Maker {
 
     fn fill(&mut self, nodes: &mut Vec<Node>, size: usize, weights: &[Variable]) {
         let fault_at =
-            if self.faults > 0 && self.rng.random_bool(0.5) { self.rng.random_range(0..=size) } else { size };
+            if self.faults > 0 && self.rng.random_bool(0.8) { self.rng.random_range(0..=size) } else { size };
         for step in 0..size {
             if step == fault_at && self.faults > 0 {
                 self.faults -= 1;
