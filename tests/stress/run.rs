@@ -141,7 +141,7 @@ impl Case<'_> {
         let refusing = Refusing { at: self.rng.random_range(0..4), calls: Arc::default() };
         let is_refused = trained.deltas.len() > refusing.at;
         match pool.install(|| self.built.roots[root].train(&refusing).wait()) {
-            Err(error) if is_refused && error.to_string().contains("refused") => Ok(()),
+            Err(error) if is_refused && error.to_string().contains("planned refusal") => Ok(()),
             Ok(_) if trained.deltas.is_empty() => Ok(()),
             Ok(_) if !is_refused => {
                 // it has changed the weights: put them back
@@ -265,8 +265,8 @@ impl Optimizer for Refusing {
         }
         match self.calls.fetch_add(1, SeqCst) {
             call if call < self.at => Ok(()),
-            call if call % 2 == 0 => Err(Error::invalid("refused (planned fault)")),
-            _ => panic!("refused (planned fault)"),
+            call if call % 2 == 0 => Err(Error::invalid("planned refusal")),
+            _ => panic!("planned refusal"),
         }
     }
 }
