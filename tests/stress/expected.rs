@@ -1,10 +1,11 @@
 //! What the reference says of a graph, and whether the library agrees: to the last bit.
 
+use super::backward::Trained;
 use super::build::Built;
 use super::graph::Graph;
 use super::kernels::planned;
 use super::numbers::{Failure, Value};
-use super::reference::{Pass, Trained};
+use super::reference::Pass;
 use dl::{Chunk, Error, Optimizer, Result};
 use std::sync::{Arc, Mutex};
 

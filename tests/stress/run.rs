@@ -3,7 +3,7 @@
 use super::build::{Built, build};
 use super::expected::{Expected, Recorder, Verdict, same};
 use super::foreign::block_on;
-use super::graph::{Graph, Kind};
+use super::graph::Graph;
 use super::ledger::Ledger;
 use super::numbers::Value;
 use super::random;
@@ -242,11 +242,8 @@ impl Case<'_> {
 
     /// Every weight is what the reference has.
     fn unchanged(&self) -> Verdict {
-        for (weight, (built, variable)) in self.weights.iter().zip(self.built.weights.iter().zip(&self.graph.weights)) {
-            let what: &str = if variable.kind == Kind::Counted { "counted weight" } else { "weight" };
-            same(what, &weight.elements(), &built.elements())?;
-        }
-        Ok(())
+        let pairs = self.weights.iter().zip(self.built.weights.iter());
+        pairs.into_iter().try_for_each(|(weight, built)| same("weight", &weight.elements(), &built.elements()))
     }
 }
 
