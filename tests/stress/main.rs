@@ -14,6 +14,7 @@ mod backward;
 mod build;
 mod expected;
 mod foreign;
+mod found;
 mod graph;
 mod kernels;
 mod ledger;

@@ -4,6 +4,7 @@ use super::graph::*;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::mem::take;
 use std::sync::Arc;
 
 /// The graph of this seed.
@@ -22,7 +23,8 @@ pub(crate) fn graph(seed: u64) -> Graph {
         bounds: Vec::new(),
         nested: 0,
         passes: 3,
-        gradients: 3,
+        tapes: 6,
+        gradients: if size < 90 { 3 } else { 2 },
         faults,
         next_fault: 0,
     };
@@ -39,8 +41,10 @@ pub(crate) struct Maker {
     pub(crate) bounds: Vec<f64>,
     /// How deep in bodies of dynamic nodes we are.
     nested: usize,
-    /// How many more nodes with a pass of their own there may be, and how many gradients: their costs multiply.
+    /// How many more nodes there may be with a pass of their own, with a backward written by hand, and gradients: their costs multiply.
+    /// None in a loop.
     passes: usize,
+    tapes: usize,
     gradients: usize,
     faults: usize,
     pub(crate) next_fault: usize,
@@ -103,7 +107,10 @@ impl Maker {
                 42..54 => self.literal(nodes),
                 54..78 => self.kernel(nodes),
                 78..87 if self.nested < 3 => self.dynamic(nodes, weights),
-                87..91 => self.tape(nodes),
+                87..91 if self.tapes > 0 => {
+                    self.tapes -= 1;
+                    self.tape(nodes);
+                }
                 91..94 => {
                     let (parts, together) = self.parts();
                     let bound = parts.iter().map(|&part| self.bounds[part]).sum();
@@ -185,7 +192,10 @@ impl Maker {
             }
             5 | 6 => {
                 let (start, rounds) = (self.pick(Kind::F64), self.rng.random_range(1..5));
-                let (limit, (scope, _)) = (self.rng.random_range(0.5..4.0), self.scope(Kind::F64, true, weights));
+                let limit = self.rng.random_range(0.5..4.0);
+                let budget = (take(&mut self.passes), take(&mut self.tapes), take(&mut self.gradients));
+                let (scope, _) = self.scope(Kind::F64, true, weights);
+                (self.passes, self.tapes, self.gradients) = budget;
                 (Kind::F64, f64::INFINITY, Body::Loop { start, rounds, limit, scope })
             }
             _ => {
