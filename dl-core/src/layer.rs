@@ -45,10 +45,12 @@ impl<T> fmt::Debug for Layer<T> {
 }
 
 impl<T> Layer<T> {
+    #[inline(always)]
     pub(crate) fn from_any(any: AnyLayer) -> Self {
         Layer { any, data: PhantomData }
     }
 
+    #[inline(always)]
     pub(crate) fn into_any(self) -> AnyLayer {
         self.any
     }
@@ -59,6 +61,7 @@ impl<T> Layer<T> {
 }
 
 impl<T: Data> Layer<T> {
+    #[inline(always)]
     #[track_caller]
     pub(crate) fn from_expression(expression: Expression) -> Self {
         Self::from_any(AnyLayer::new::<T>(expression, Location::caller()))

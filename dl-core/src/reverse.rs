@@ -116,9 +116,8 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
     if !books.trained(root) {
         return Ok(effects);
     }
-    let order = if books.in_order() { None } else { Some(order(&books, root)) };
+    let order = if books.in_order() { None } else { Some(order(&mut books, root)) };
     let mut arrived = books.take_arrived();
-    arrived.resize_with(books.len(), Arrived::default);
     arrived[root as usize].add(delta);
 
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
@@ -131,6 +130,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
             Arrived::Many(_) => false,
         };
         if numeric {
+            arrived[index as usize] = Arrived::Nothing;
             continue;
         }
         let Some(delta) = arrived[index as usize].take(|| books.node(index)) else { continue };
@@ -192,11 +192,11 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
 /// The entries through which a gradient can flow from `root`, operands before consumers.
 ///
 /// It depends on the graph alone, not on the order in which the pass met its parts.
-fn order(books: &Books, root: u32) -> Vec<u32> {
+fn order(books: &mut Books, root: u32) -> Vec<u32> {
     let mut order = Vec::new();
-    let mut seen = vec![false; books.len()];
+    let mut seen = books.take_seen();
     let mut walk = vec![(root, 0)];
-    seen[root as usize] = true;
+    seen.visit(root);
     while let Some((index, next)) = walk.last_mut() {
         let node = books.node(*index);
         let below = match &node.expression {
@@ -205,17 +205,15 @@ fn order(books: &Books, root: u32) -> Vec<u32> {
         };
         *next += 1;
         match below {
-            Some(below) if seen[below as usize] || !books.trained(below) => {}
-            Some(below) => {
-                seen[below as usize] = true;
-                walk.push((below, 0));
-            }
+            Some(below) if books.trained(below) && seen.visit(below) => walk.push((below, 0)),
+            Some(_) => {}
             None => {
                 order.push(*index);
                 walk.pop();
             }
         }
     }
+    books.keep_seen(seen);
     order
 }
 

@@ -163,7 +163,7 @@ pub(crate) fn kernel(kernel: &Kernel, operands: &[Value]) -> Result<Value, Failu
             return Err(Failure { number: *number, panics: false, delta: false, op: "faulty" });
         }
         Kernel::Faulty(number, Fault::ValuePanics) => {
-            return Err(Failure { number: *number, panics: true, delta: false, op: "operation" });
+            return Err(Failure { number: *number, panics: true, delta: false, op: "faulty" });
         }
         Kernel::Faulty(..) => x.clone(),
         Kernel::FaultyDelta(number, fault) => {
@@ -172,7 +172,7 @@ pub(crate) fn kernel(kernel: &Kernel, operands: &[Value]) -> Result<Value, Failu
                 number: *number,
                 panics,
                 delta: true,
-                op: if panics { "operation" } else { "faulty_delta" },
+                op: "faulty_delta",
             });
         }
     })

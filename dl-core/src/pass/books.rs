@@ -11,6 +11,7 @@ use super::drivers::Drivers;
 use super::entry::{Entry, Links, NONE, Scalar, Seen, State, Status, Waiting};
 use super::queue::{Queue, Work};
 use super::settings::Settings;
+use super::visits::Visits;
 use super::work::Task;
 use super::{Keep, discover};
 use crate::commit::Update;
@@ -75,7 +76,8 @@ pub(crate) struct Books {
     /// The panic of a destructor, which nobody else would hear of.
     pub(super) fault: Option<Error>,
     /// What the reverse pass works with.
-    arrived: Vec<Arrived>,
+    arrived: Vec<Vec<Arrived>>,
+    seen: Visits,
     pub(super) sweep_at: usize,
 }
 
@@ -121,6 +123,7 @@ impl Books {
             updates: Vec::new(),
             fault: None,
             arrived: Vec::new(),
+            seen: Visits::default(),
             sweep_at: SWEEP_AT_LEAST,
         }
     }
@@ -171,9 +174,6 @@ impl Books {
         rooms.into_iter().any(|room| room > ENTRIES_KEPT)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
 
     pub(super) fn live_entries(&self) -> usize {
         self.entries.len() - self.vacant.len()
@@ -243,14 +243,29 @@ impl Books {
         self.entry(index).state != State::Pending
     }
 
-    /// An empty table for what arrives at the nodes on the way back.
+    /// A table for what arrives at the nodes on the way back, where nothing has arrived yet.
     pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
-        std::mem::take(&mut self.arrived)
+        let mut arrived = self.arrived.pop().unwrap_or_default();
+        if arrived.len() < self.entries.len() {
+            arrived.resize_with(self.entries.len(), Arrived::default);
+        }
+        arrived
     }
 
-    pub(crate) fn keep_arrived(&mut self, mut arrived: Vec<Arrived>) {
-        arrived.clear();
-        self.arrived = arrived;
+    /// Takes it back, when everything has been taken out of it.
+    pub(crate) fn keep_arrived(&mut self, arrived: Vec<Arrived>) {
+        self.arrived.push(arrived);
+    }
+
+    /// Nodes that a walk has seen: none yet.
+    pub(crate) fn take_seen(&mut self) -> Visits {
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.begin(self.entries.len());
+        seen
+    }
+
+    pub(crate) fn keep_seen(&mut self, seen: Visits) {
+        self.seen = seen;
     }
 
     fn note_position(&mut self, position: Position) {

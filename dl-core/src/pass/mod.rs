@@ -17,6 +17,7 @@ mod entry;
 mod queue;
 mod settings;
 mod sweep;
+mod visits;
 mod work;
 
 pub(crate) use books::Books;
