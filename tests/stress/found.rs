@@ -43,7 +43,6 @@ fn side_by_side(tapes: usize) -> Duration {
 }
 
 #[test]
-#[ignore = "each backward written by hand makes a table as long as the books, so n of them cost n²"]
 fn tapes_side_by_side_are_linear() {
     let (few, many) = (side_by_side(2_000), side_by_side(16_000));
     assert!(many < few * 20, "eight times as many tapes: {few:?}, {many:?}");

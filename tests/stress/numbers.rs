@@ -168,12 +168,7 @@ pub(crate) fn kernel(kernel: &Kernel, operands: &[Value]) -> Result<Value, Failu
         Kernel::Faulty(..) => x.clone(),
         Kernel::FaultyDelta(number, fault) => {
             let panics = *fault == Fault::DeltaPanics;
-            return Err(Failure {
-                number: *number,
-                panics,
-                delta: true,
-                op: "faulty_delta",
-            });
+            return Err(Failure { number: *number, panics, delta: true, op: "faulty_delta" });
         }
     })
 }

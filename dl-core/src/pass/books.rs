@@ -174,7 +174,6 @@ impl Books {
         rooms.into_iter().any(|room| room > ENTRIES_KEPT)
     }
 
-
     pub(super) fn live_entries(&self) -> usize {
         self.entries.len() - self.vacant.len()
     }

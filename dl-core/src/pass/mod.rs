@@ -106,7 +106,8 @@ impl Pass {
     pub(crate) fn part(mut pass: Arc<Pass>) -> Result<()> {
         let Some(over) = Arc::get_mut(&mut pass) else {
             // usually somebody has it still
-            return catch_unwind(AssertUnwindSafe(|| drop(pass))).map_err(Error::panic);
+            let fault = pass.books().fault.take().map_or(Ok(()), Err);
+            return catch_unwind(AssertUnwindSafe(|| drop(pass))).map_err(Error::panic).and(fault);
         };
         let closed = catch_unwind(AssertUnwindSafe(|| {
             let books = over.books.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -11,7 +11,7 @@ use crate::primitive::AnyPrimitive;
 use crate::seed::Position;
 use crate::sync::{AtomicU8, AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop};
 use crate::value::{Repr, Value};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -350,7 +350,7 @@ impl Batch {
             let Expression::Primitive(op) = &kernel.node.expression else {
                 unreachable!("kernels belong to operations")
             };
-            kernel.result = run(&**op, operands).map_err(|error| error.at(op.name_or_panic(), kernel.node.place));
+            kernel.result = run(&**op, operands, kernel.node.place);
             for (operand, node) in operands.iter_mut().zip(op.operands()) {
                 // in the usual case somebody else has it still
                 if let value @ Value(Repr::Any(_)) = std::mem::replace(operand, Value(Repr::F64(0.0))) {
@@ -361,14 +361,15 @@ impl Batch {
     }
 }
 
-/// Whatever goes wrong in a kernel is an error.
-fn run(op: &dyn AnyPrimitive, operands: &[Value]) -> Result<Value> {
+/// Whatever goes wrong in a kernel is an error, which points to the operation.
+fn run(op: &dyn AnyPrimitive, operands: &[Value], place: &'static Location<'static>) -> Result<Value> {
     let value = || match operands {
         [a] => op.value(&[a]),
         [a, b] => op.value(&[a, b]),
         many => op.value(&many.iter().collect::<Vec<_>>()),
     };
-    catch_unwind(AssertUnwindSafe(value)).unwrap_or_else(|payload| Err(Error::panic(payload)))
+    catch_unwind(AssertUnwindSafe(|| value().map_err(|error| error.at(op.name(), place))))
+        .unwrap_or_else(|payload| Err(Error::panic(payload).at(op.name_or_panic(), place)))
 }
 
 impl Task {
