@@ -2,10 +2,11 @@
 
 use crate::commit::commit;
 use crate::data::{Data, Trainable};
-use crate::deferred::{Belongs, BoxFuture, Do, Recipe, Run, block_on};
+use crate::deferred::{Belongs, BoxFuture, Do, Recipe, Run, block_on, body_of_run};
 use crate::error::Result;
 use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
+use crate::node::Outcome;
 use crate::optimizer::Optimizer;
 use crate::pass::{self, Pass, Purpose, Settings};
 use crate::reverse::{self, Delta};
@@ -68,6 +69,12 @@ pub trait Differentiable {
         self.layer()
     }
 
+    /// The value, if the pass that the calling code runs in has it already.
+    #[doc(hidden)]
+    fn value_at_hand(&self) -> Option<Result<Self::Data>> {
+        None
+    }
+
     /// Computes the value, in a new pass.
     ///
     /// # Errors
@@ -94,18 +101,26 @@ pub trait Differentiable {
 struct Predict<T>(Layer<T>);
 
 impl<T: Data> Recipe<T> for Predict<T> {
-    fn run(&self) -> Run<T> {
-        Run::new(Belongs::Own(Purpose::Predict), Box::pin(self.0.extract()))
+    fn belongs(&self) -> Belongs {
+        Belongs::Own(Purpose::Predict)
     }
 
-    fn wait(&self, settings: Settings) -> Result<T> {
+    fn start(&self) -> BoxFuture<Result<T>> {
+        Box::pin(self.0.extract())
+    }
+
+    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+        body_of_run(Run::new(self, Settings::default()), outcome)
+    }
+
+    fn wait(self: Arc<Self>, settings: Settings) -> Result<T> {
         let pass = Pass::new(Purpose::Predict, settings);
         match pass.value_at_once(self.0.any()) {
             Some(value) => {
                 let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
                 Pass::part(pass).and(value)
             }
-            None => block_on(Run::new(Belongs::To(pass, Purpose::Predict), Box::pin(self.0.extract()))),
+            None => block_on(Run::going_on(self, pass)),
         }
     }
 }
@@ -114,18 +129,6 @@ impl<T: Data> Recipe<T> for Predict<T> {
 struct Train<T, O>(Layer<T>, O);
 
 impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
-    fn future(&self) -> BoxFuture<Result<T>> {
-        let (layer, optimizer) = (self.0.clone(), self.1.clone());
-        Box::pin(async move {
-            let value = ExtractValue::new(layer.any().clone()).await?;
-            let pass = pass::current().expect("a training step runs in its pass");
-            let one = reverse::one(layer.any(), &value)?;
-            let effects = reverse::side_effects(&pass, layer.any(), Delta::Ready(one))?;
-            effects.evaluate(&pass, &optimizer).await?;
-            extract::hand_out(value, layer.any())
-        })
-    }
-
     /// The whole step, if the value and all deltas are plain numbers.
     fn step_at_once(&self, pass: &Arc<Pass>) -> Option<Result<T>> {
         let root = self.0.any();
@@ -145,11 +148,27 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
 }
 
 impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
-    fn run(&self) -> Run<T> {
-        Run::new(Belongs::Own(Purpose::Train), self.future())
+    fn belongs(&self) -> Belongs {
+        Belongs::Own(Purpose::Train)
     }
 
-    fn wait(&self, settings: Settings) -> Result<T> {
+    fn start(&self) -> BoxFuture<Result<T>> {
+        let (layer, optimizer) = (self.0.clone(), self.1.clone());
+        Box::pin(async move {
+            let value = ExtractValue::new(layer.any().clone()).await?;
+            let pass = pass::current().expect("a training step runs in its pass");
+            let one = reverse::one(layer.any(), &value)?;
+            let effects = reverse::side_effects(&pass, layer.any(), Delta::Ready(one))?;
+            effects.evaluate(&pass, &optimizer).await?;
+            extract::hand_out(value, layer.any())
+        })
+    }
+
+    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+        body_of_run(Run::new(self, Settings::default()), outcome)
+    }
+
+    fn wait(self: Arc<Self>, settings: Settings) -> Result<T> {
         let pass = Pass::new(Purpose::Train, settings);
         match self.step_at_once(&pass) {
             Some(result) => {
@@ -157,7 +176,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
                 let _ = Pass::part(pass);
                 result
             }
-            None => block_on(Run::new(Belongs::To(pass, Purpose::Train), self.future())),
+            None => block_on(Run::going_on(self, pass)),
         }
     }
 }
@@ -179,6 +198,11 @@ impl<T: Data> Differentiable for Layer<T> {
 
     fn layer(&self) -> Layer<T> {
         self.clone()
+    }
+
+    fn value_at_hand(&self) -> Option<Result<T>> {
+        let value = pass::with_current(|pass| pass?.value_if_done(self.any()))?;
+        Some(extract::hand_out(value, self.any()))
     }
 
     fn into_layer(self) -> Layer<T> {
@@ -210,5 +234,9 @@ impl<X: Differentiable + ?Sized> Differentiable for &X {
     #[track_caller]
     fn layer(&self) -> Layer<Self::Data> {
         (**self).layer()
+    }
+
+    fn value_at_hand(&self) -> Option<Result<Self::Data>> {
+        (**self).value_at_hand()
     }
 }

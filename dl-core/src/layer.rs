@@ -147,8 +147,7 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
 
         impl<T: Data> Recipe for Forward<T> {
             fn run(&self) -> BoxFuture<Result<Outcome>> {
-                let run = self.0.run();
-                Box::pin(async move { run.await.map(Tape::into_outcome) })
+                self.0.start_body(Tape::into_outcome)
             }
 
             fn name(&self) -> &'static str {
@@ -172,8 +171,7 @@ impl<T: Data> From<Do<T>> for Layer<T> {
 
         impl<T: Data> Recipe for Plain<T> {
             fn run(&self) -> BoxFuture<Result<Outcome>> {
-                let run = self.0.run();
-                Box::pin(async move { run.await.map(|data| Outcome::Tape(data.into_value(), None)) })
+                self.0.start_body(|data| Outcome::Tape(data.into_value(), None))
             }
 
             fn name(&self) -> &'static str {

@@ -160,7 +160,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
 }
 
 async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
-    Do::starting(Belongs::To(pass.clone(), Purpose::Derive), {
+    Do::starting(Belongs::To(pass.clone()), {
         let deltas = Arc::new(deltas);
         move || {
             let deltas = deltas.clone();

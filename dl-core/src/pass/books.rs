@@ -20,7 +20,7 @@ use crate::node::{AnyLayer, Expression, Held, Node, Origin};
 use crate::reverse::Arrived;
 use crate::seed::Position;
 use crate::tape::AnyBackward;
-use crate::value::{Repr, Value};
+use crate::value::Value;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -288,21 +288,31 @@ impl Books {
         self.weights_by_address.get(&address).copied()
     }
 
+    #[inline]
     pub(super) fn links(&mut self, index: u32) -> &mut Links {
-        let entry = &mut self.entries[index as usize];
-        if entry.links == NONE {
-            entry.links = match self.vacant_links.pop() {
-                Some(vacant) => {
-                    self.links[vacant as usize] = Links::NEW;
-                    vacant
-                }
-                None => {
-                    self.links.push(Links::NEW);
-                    (self.links.len() - 1) as u32
-                }
-            };
+        if self.entries[index as usize].links == NONE {
+            self.add_links(index);
         }
-        &mut self.links[entry.links as usize]
+        &mut self.links[self.entries[index as usize].links as usize]
+    }
+
+    /// The links of an entry that has some, as all that were scheduled do.
+    #[inline(always)]
+    fn linked(&mut self, index: u32) -> &mut Links {
+        &mut self.links[self.entries[index as usize].links as usize]
+    }
+
+    fn add_links(&mut self, index: u32) {
+        self.entries[index as usize].links = match self.vacant_links.pop() {
+            Some(vacant) => {
+                self.links[vacant as usize] = Links::NEW;
+                vacant
+            }
+            None => {
+                self.links.push(Links::NEW);
+                (self.links.len() - 1) as u32
+            }
+        };
     }
 
     /// Finds out when a new entry, which could not be evaluated at once, can be.
@@ -311,19 +321,22 @@ impl Books {
         match &node.expression {
             Expression::Dynamic(recipe) => {
                 self.in_order = false;
+                self.add_links(index);
                 self.note_position(recipe.position());
                 self.queue_task(index);
             }
             Expression::Seed(position) => {
+                self.add_links(index);
                 self.note_position(*position);
                 let seed = self.settings.seed(self.number_at(*position));
                 self.finish(index, seed.map_err(|error| error.at("seed", node.place)));
             }
             _ => {
+                self.add_links(index);
                 for which in 0..node.operands().len() {
                     let operand = self.operand(index, which);
                     if self.entries[operand as usize].scheduled {
-                        let links = self.links(operand);
+                        let links = self.linked(operand);
                         links.consumers += 1;
                         links.unfinished += 1;
                         if !self.ended(operand) {
@@ -331,7 +344,7 @@ impl Books {
                         }
                     }
                 }
-                if self.links(index).pending == 0 {
+                if self.linked(index).pending == 0 {
                     self.ready(index);
                     self.settle();
                 }
@@ -347,7 +360,7 @@ impl Books {
             self.entries[index as usize].trained = self.trained(source);
             let result = self.result(source);
             self.finished.push((index, result));
-            self.links(source).unfinished -= 1;
+            self.linked(source).unfinished -= 1;
             self.free(source);
             return;
         }
@@ -402,8 +415,7 @@ impl Books {
         for which in 0..node.operands().len() {
             let operand = self.operand(index, which);
             let last = self.keep == Keep::Nothing && self.entries[operand as usize].scheduled && {
-                let links = self.links(operand);
-                links.unfinished == 1 && self.unreachable(operand)
+                self.linked(operand).unfinished == 1 && self.unreachable(operand)
             };
             into.push(if last { self.take_value(operand) } else { self.value(operand).to_value() });
         }
@@ -443,19 +455,36 @@ impl Books {
             NONE => self.waiting.len() as u32,
             unused => unused,
         };
-        let next = std::mem::replace(&mut self.links(operand).waiting, place);
+        let next = std::mem::replace(&mut self.linked(operand).waiting, place);
         let waiting = Waiting { consumer, next };
         match self.waiting.get_mut(place as usize) {
             Some(unused) => self.unused_waiting = std::mem::replace(unused, waiting).next,
             None => self.waiting.push(waiting),
         }
-        self.links(consumer).pending += 1;
+        self.linked(consumer).pending += 1;
     }
 
     pub(crate) fn wake_when_done(&mut self, index: u32, waker: &Waker) {
+        self.linked(index).awaited = true;
         let wakers = self.wakers.entry(index).or_default();
         if !wakers.iter().any(|other| other.will_wake(waker)) {
             wakers.push(waker.clone());
+        }
+    }
+
+    /// The future of a dynamic node, if it has waited before.
+    pub(super) fn task(&mut self, index: u32) -> Option<&mut Task> {
+        if self.linked(index).task { self.tasks.get_mut(&index) } else { None }
+    }
+
+    pub(super) fn keep_task(&mut self, index: u32, task: Task) {
+        self.linked(index).task = true;
+        self.tasks.insert(index, task);
+    }
+
+    pub(super) fn forget_task(&mut self, index: u32) {
+        if std::mem::take(&mut self.linked(index).task) {
+            self.tasks.remove(&index);
         }
     }
 
@@ -464,6 +493,9 @@ impl Books {
         self.rests += 1;
         self.woken.extend(self.wakers.drain().flat_map(|(_, wakers)| wakers));
         let (indices, tasks): (Vec<u32>, Vec<Task>) = self.tasks.drain().unzip();
+        for &index in &indices {
+            self.linked(index).task = false;
+        }
         let waiting = indices.into_iter().zip(&tasks).filter(|(_, task)| task.interrupt()).map(|(index, _)| index);
         let from = self.interrupted.len();
         self.interrupted.extend(waiting);
@@ -505,40 +537,19 @@ impl Books {
     fn settle(&mut self) {
         while let Some((index, result)) = self.finished.pop() {
             let node = self.node(index);
-            let bytes = match &result {
-                // the value of a dynamic node is mostly that of another node
-                Ok(value @ Value(Repr::Any(_))) if self.source(index) == NONE || node.computes() => {
-                    (node.kind_of_data.bytes)(value)
-                }
-                _ => 0,
-            };
             self.counters.evaluations += 1;
-            self.counters.holds(bytes);
-            let links = self.links(index);
-            links.bytes = bytes;
-            match &result {
-                Ok(value) if let Some(number) = Scalar::of(value) => {
-                    self.entries[index as usize].set_number(number);
-                }
-                _ => {
-                    let state = if result.is_ok() { State::Done } else { State::Failed };
-                    links.outcome = Some(result);
-                    self.entries[index as usize].state = state;
-                }
+            let mut next = self.write_down(index, &node, result);
+            if std::mem::take(&mut self.linked(index).awaited) {
+                self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
             }
-            let links = self.links(index);
-            let mut next = std::mem::replace(&mut links.waiting, NONE);
             if self.keep == Keep::Nothing {
                 for which in 0..node.operands().len() {
                     let operand = self.operand(index, which);
                     if self.entries[operand as usize].scheduled {
-                        self.links(operand).unfinished -= 1;
+                        self.linked(operand).unfinished -= 1;
                         self.free(operand);
                     }
                 }
-            }
-            if !self.wakers.is_empty() {
-                self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
             }
             while next != NONE {
                 let slot = &mut self.waiting[next as usize];
@@ -546,13 +557,38 @@ impl Books {
                 let after = std::mem::replace(&mut slot.next, self.unused_waiting);
                 self.unused_waiting = next;
                 next = after;
-                let links = self.links(consumer);
+                let links = self.linked(consumer);
                 links.pending -= 1;
                 if links.pending == 0 {
                     self.ready(consumer);
                 }
             }
         }
+    }
+
+    /// Writes down the result of an entry. What comes back is the list of those who wait for it.
+    fn write_down(&mut self, index: u32, node: &Node, result: Result<Value>) -> u32 {
+        let entry = &mut self.entries[index as usize];
+        let links = &mut self.links[entry.links as usize];
+        match result {
+            Ok(value) => match Scalar::of(&value) {
+                Some(number) => entry.set_number(number),
+                None => {
+                    // the value of a dynamic node is mostly that of another node
+                    if entry.operands[0] == NONE || node.computes() {
+                        links.bytes = (node.kind_of_data.bytes)(&value);
+                        self.counters.holds(links.bytes);
+                    }
+                    entry.state = State::Done;
+                    links.outcome = Some(Ok(value));
+                }
+            },
+            Err(error) => {
+                entry.state = State::Failed;
+                links.outcome = Some(Err(error));
+            }
+        }
+        std::mem::replace(&mut links.waiting, NONE)
     }
 
     /// Whether nobody but those who have been met can ask for the value of this entry: all handles to its node are ours or those of its
@@ -570,7 +606,7 @@ impl Books {
         if self.keep == Keep::Values || !self.entries[index as usize].scheduled {
             return;
         }
-        if self.links(index).unfinished > 0 {
+        if self.linked(index).unfinished > 0 {
             return;
         }
         if self.entry(index).state == State::Freed {
@@ -583,7 +619,7 @@ impl Books {
     /// The value of an entry that is no number and that nobody else needs.
     fn take_value(&mut self, index: u32) -> Value {
         self.entries[index as usize].state = State::Freed;
-        match self.links(index).outcome.take() {
+        match self.linked(index).outcome.take() {
             Some(Ok(value)) => value,
             _ => unreachable!("only a value that is there is taken"),
         }

@@ -129,6 +129,10 @@ pub(super) struct Links {
     pub(super) followers: u32,
     /// Where the handle of the pass is, if the entry is rooted.
     pub(super) root: u32,
+    /// Whether there are wakers to be called when it has ended.
+    pub(super) awaited: bool,
+    /// Whether there is a future, which waits or is being polled.
+    pub(super) task: bool,
     /// The size of the value.
     pub(super) bytes: usize,
 }
@@ -142,6 +146,8 @@ impl Links {
         unfinished: 0,
         followers: 0,
         root: NONE,
+        awaited: false,
+        task: false,
         bytes: 0,
     };
 }

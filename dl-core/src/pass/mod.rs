@@ -138,6 +138,15 @@ impl Pass {
         settings.or(&self.books().settings)
     }
 
+    /// The value of a layer, if it has been evaluated.
+    pub(crate) fn value_if_done(&self, layer: &AnyLayer) -> Option<Value> {
+        let books = self.books();
+        match books.status(books.find(layer)?) {
+            Status::Done(value) => Some(value.to_value()),
+            _ => None,
+        }
+    }
+
     /// The value of a layer, if it can be had at once: if it takes arithmetic, and nothing else.
     pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<Result<Value>> {
         let mut books = self.books();

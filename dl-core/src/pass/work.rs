@@ -133,7 +133,7 @@ impl Pass {
         let rests = books.rests;
         let node = books.node(index);
         let Expression::Dynamic(recipe) = &node.expression else { unreachable!("tasks belong to dynamic nodes") };
-        let (started, task, position) = match books.tasks.get_mut(&index) {
+        let (started, task, position) = match books.task(index) {
             Some(task) => (task.future.take(), task.waker.clone(), task.position),
             None => {
                 let body = books.number_at(recipe.position());
@@ -180,13 +180,13 @@ impl Pass {
         match step {
             Poll::Pending => {
                 let woken = !task.park();
-                books.tasks.insert(index, Task { future, waker: task, position });
+                books.keep_task(index, Task { future, waker: task, position });
                 if woken {
                     books.queue_task(index);
                 }
             }
             Poll::Ready(result) => {
-                books.tasks.remove(&index);
+                books.forget_task(index);
                 *spare = Some(task);
                 match result {
                     Ok(Outcome::Layer(layer)) => books.follow(index, &layer),
@@ -201,6 +201,7 @@ impl Pass {
     /// A task that waits was woken, by whomever.
     fn wake_task(self: &Arc<Self>, index: u32) {
         let mut books = self.books();
+        // the entry may be another node's by now, if the pass has come to rest since
         if books.tasks.contains_key(&index) {
             books.queue_task(index);
         }
@@ -243,13 +244,11 @@ impl Pass {
     ///
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
     fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
-        if books.drivers.nobody() {
+        let mut spare = books.queue.len().saturating_sub(usize::from(working));
+        if spare == 0 || books.drivers.nobody() {
             return;
         }
-        let mut spare = books.queue.len().saturating_sub(usize::from(working));
-        if spare > 0 {
-            self.news.fetch_add(1, Ordering::Release);
-        }
+        self.news.fetch_add(1, Ordering::Release);
         let worth_while = books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS;
         if spare > 0
             && (worth_while || !working)
@@ -324,12 +323,12 @@ impl Books {
         let share = self.queue.len() / (1 + self.tickets);
         batch.operands.clear();
         self.take_kernel(index, batch);
-        let mut more = Vec::new();
         if share > 0 {
+            let mut more = Vec::new();
             self.queue.pop_batch(nanoseconds, share, |index| more.push(index));
-        }
-        for index in more {
-            self.take_kernel(index, batch);
+            for index in more {
+                self.take_kernel(index, batch);
+            }
         }
     }
 
