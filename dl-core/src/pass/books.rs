@@ -408,17 +408,19 @@ impl Books {
         }
     }
 
-    /// The values of the operands of an entry whose kernel is to run, for the time when the books are unlocked. A value that nobody else
-    /// can ask for any more is moved out.
-    pub(super) fn take_operands(&mut self, index: u32, into: &mut Vec<Value>) {
-        let node = self.node(index);
-        for which in 0..node.operands().len() {
-            let operand = self.operand(index, which);
-            let last = self.keep == Keep::Nothing && self.entries[operand as usize].scheduled && {
-                self.linked(operand).unfinished == 1 && self.unreachable(operand)
-            };
-            into.push(if last { self.take_value(operand) } else { self.value(operand).to_value() });
+    /// The value of an operand of an entry whose kernel is to run, for the time when the books are unlocked. A value that nobody else can
+    /// ask for any more is moved out.
+    #[inline]
+    pub(super) fn take_operand(&mut self, index: u32, which: usize) -> Value {
+        let operand = self.operand(index, which);
+        if let Some(number) = self.entry(operand).number() {
+            return number.into();
         }
+        let last = self.keep == Keep::Nothing
+            && self.entry(operand).scheduled
+            && self.linked(operand).unfinished == 1
+            && self.unreachable(operand);
+        if last { self.take_value(operand) } else { self.value(operand).to_value() }
     }
 
     pub(super) fn queue_task(&mut self, index: u32) {
