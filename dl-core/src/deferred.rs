@@ -50,9 +50,20 @@ pub(crate) trait Recipe<T>: Send + Sync {
     /// The same as the body of a layer.
     fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>>;
 
-    /// Runs it to its end on a thread that has nothing else to do. A recipe that may be through before there is anything to wait for
-    /// saves itself a future.
-    fn wait(self: Arc<Self>, settings: Settings) -> Result<T>;
+    /// Runs it as far as it goes without waiting for anything, on a thread that has nothing else to do: a recipe that may be through by
+    /// then saves itself a future.
+    fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
+        AtOnce::No(settings)
+    }
+}
+
+/// How far a recipe came at once.
+pub(crate) enum AtOnce<T> {
+    Done(Result<T>),
+    /// It has begun, in this pass.
+    Begun(Arc<Pass>),
+    /// It has to be run.
+    No(Settings),
 }
 
 /// Calls a function of the user's for every run.
@@ -84,10 +95,6 @@ where
             }
             _ => body_of_run(Run::new(self, Settings::default()), outcome),
         }
-    }
-
-    fn wait(self: Arc<Self>, settings: Settings) -> Result<T> {
-        block_on(Run::new(self, settings))
     }
 }
 
@@ -307,7 +314,11 @@ impl<T: Send + 'static> Do<T> {
             Some(around) => around.inherited(self.settings.clone()),
             None => self.settings.clone(),
         });
-        pass::outside(|| self.recipe.clone().wait(settings))
+        pass::outside(|| match self.recipe.run_at_once(settings) {
+            AtOnce::Done(result) => result,
+            AtOnce::Begun(pass) => block_on(Run::going_on(self.recipe.clone(), pass)),
+            AtOnce::No(settings) => block_on(Run::new(self.recipe.clone(), settings)),
+        })
     }
 }
 
@@ -474,7 +485,7 @@ impl<T> Drop for Run<T> {
 }
 
 /// Polls a future to its end on this thread, which parks while nothing can be done.
-pub(crate) fn block_on<T>(mut run: Run<T>) -> Result<T> {
+fn block_on<T>(mut run: Run<T>) -> Result<T> {
     let parker = Parker::take();
     let waker = Waker::from(parker.clone());
     let mut cx = Context::from_waker(&waker);

@@ -2,7 +2,7 @@
 
 use crate::commit::commit;
 use crate::data::{Data, Trainable};
-use crate::deferred::{Belongs, BoxFuture, Do, Recipe, Run, block_on, body_of_run};
+use crate::deferred::{AtOnce, Belongs, BoxFuture, Do, Recipe, Run, body_of_run};
 use crate::error::Result;
 use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
@@ -113,14 +113,14 @@ impl<T: Data> Recipe<T> for Predict<T> {
         body_of_run(Run::new(self, Settings::default()), outcome)
     }
 
-    fn wait(self: Arc<Self>, settings: Settings) -> Result<T> {
+    fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
         let pass = Pass::new(Purpose::Predict, settings);
         match pass.value_at_once(self.0.any()) {
             Some(value) => {
                 let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
-                Pass::part(pass).and(value)
+                AtOnce::Done(Pass::part(pass).and(value))
             }
-            None => block_on(Run::going_on(self, pass)),
+            None => AtOnce::Begun(pass),
         }
     }
 }
@@ -168,15 +168,15 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
         body_of_run(Run::new(self, Settings::default()), outcome)
     }
 
-    fn wait(self: Arc<Self>, settings: Settings) -> Result<T> {
+    fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
         let pass = Pass::new(Purpose::Train, settings);
         match self.step_at_once(&pass) {
             Some(result) => {
                 // the step has been taken, or has failed: a destructor that panics now has nobody to tell
                 let _ = Pass::part(pass);
-                result
+                AtOnce::Done(result)
             }
-            None => block_on(Run::going_on(self, pass)),
+            None => AtOnce::Begun(pass),
         }
     }
 }

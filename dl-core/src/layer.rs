@@ -67,6 +67,13 @@ impl<T: Data> Layer<T> {
         Self::from_any(AnyLayer::new::<T>(expression, Location::caller()))
     }
 
+    /// The same for an expression that is to be made where it stays: moving it would cost a good part of what a scalar operation does.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn from_making(make: impl FnOnce() -> Expression) -> Self {
+        Self::from_any(AnyLayer::making::<T>(make, Location::caller()))
+    }
+
     /// A plain value as a layer. No gradient flows to it.
     ///
     /// ```

@@ -260,15 +260,11 @@ fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]
         Expression::Binary(op, _) => {
             let (left, right) = (books.entry(at), books.entry(bt));
             let (Some(a), Some(b)) = (N::of_entry(left), N::of_entry(right)) else { return false };
-            let (a, b) = (Term(a), Term(b));
-            if left.trained
-                && let Some(delta) = op.pullback_left(&a, &b, &y, &d)
-            {
+            let (da, db) = op.pullbacks([&Term(a), &Term(b), &y, &d], (left.trained, right.trained));
+            if let Some(delta) = da {
                 delta.0.add_to(&mut arrived[at as usize]);
             }
-            if right.trained
-                && let Some(delta) = op.pullback_right(&a, &b, &y, &d)
-            {
+            if let Some(delta) = db {
                 delta.0.add_to(&mut arrived[bt as usize]);
             }
         }
@@ -305,9 +301,8 @@ fn in_layers<T: Number + Pointwise>(books: &mut Books, index: u32, delta: Delta)
         }
         Expression::Binary(op, _) => {
             let ((a, left), (b, right)) = (operand(0), operand(1));
-            let [a, b, y, d] = [a, b, y, d].map(Term);
-            let left = if left { op.pullback_left(&a, &b, &y, &d) } else { None };
-            let right = if right { op.pullback_right(&a, &b, &y, &d) } else { None };
+            let [a, b, y, d] = &[a, b, y, d].map(Term);
+            let (left, right) = op.pullbacks([a, b, y, d], (left, right));
             [left, right].map(|delta| delta.map(|delta| delta.0))
         }
         _ => unreachable!("only scalar arithmetic is read so"),

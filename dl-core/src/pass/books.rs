@@ -47,6 +47,9 @@ pub(crate) struct Books {
     /// Who waits for whom: a list for each entry, threaded through one table.
     pub(super) waiting: Vec<Waiting>,
     unused_waiting: u32,
+    /// How many vacant entries were filled again, and how many nodes were not evaluated when they were entered.
+    pub(super) refilled: usize,
+    pub(super) others: usize,
     /// Who is to be woken as soon as the lock is released.
     pub(super) woken: Vec<Waker>,
     pub(super) wakers: HashMap<u32, Vec<Waker>>,
@@ -105,6 +108,8 @@ impl Books {
             weights_by_address: HashMap::new(),
             waiting: Vec::new(),
             unused_waiting: NONE,
+            refilled: 0,
+            others: 0,
             woken: Vec::new(),
             wakers: HashMap::new(),
             tasks: HashMap::new(),
@@ -164,6 +169,7 @@ impl Books {
         self.wakers.clear();
         self.queue.clear();
         self.drivers.clear();
+        (self.refilled, self.others) = (0, 0);
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
         self.sweep_at = SWEEP_AT_LEAST;
     }
@@ -172,6 +178,11 @@ impl Books {
     pub(super) fn are_large(&self) -> bool {
         let rooms = [self.entries.capacity(), self.links.capacity(), self.walk.capacity(), self.waiting.capacity()];
         rooms.into_iter().any(|room| room > ENTRIES_KEPT)
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        let nodes = self.entries.len() + self.refilled;
+        Counters { nodes, evaluations: nodes - self.others + self.counters.evaluations, ..self.counters }
     }
 
     pub(super) fn live_entries(&self) -> usize {

@@ -174,22 +174,20 @@ impl Books {
     /// Makes the entry of a node whose operands are all entered.
     #[inline(always)]
     fn enter(&mut self, node: Held, operands: [u32; 2], lone: bool) -> u32 {
-        self.counters.nodes += 1;
         match self.arithmetic(&node, operands) {
-            Some((number, trained)) => {
-                self.counters.evaluations += 1;
-                self.add(Entry::of_number(node, operands, number, trained), node, lone)
-            }
+            Some((number, trained)) => self.add(Entry::of_number(node, operands, number, trained), node, lone),
             None => self.enter_other(node, operands, lone),
         }
     }
 
     fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool) -> u32 {
+        self.others += 1;
         match &node.expression {
             Expression::Constant(value) => self.add_value(node, value, false, lone),
             Expression::Weight(variable) => {
                 if let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves()) {
                     self.claim(node, index);
+                    self.others -= 1; // no entry of its own
                     return index;
                 }
                 let value = self.settings.read(variable);
@@ -220,6 +218,7 @@ impl Books {
         let index = match self.vacant.pop() {
             Some(index) => {
                 self.entries[index as usize] = entry;
+                self.refilled += 1;
                 index
             }
             None => {

@@ -181,7 +181,7 @@ impl Pass {
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        let mut counters = self.books().counters;
+        let mut counters = self.books().counters();
         counters.reused_buffers = self.buffers().reused;
         counters
     }
