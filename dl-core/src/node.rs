@@ -22,7 +22,7 @@ use crate::pass::Claim;
 use crate::primitive::AnyPrimitive;
 use crate::rules::{Binary, Unary};
 use crate::seed::Position;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Guarded};
 use crate::tape::AnyBackward;
 use crate::value::Value;
 use count::Count;
@@ -41,6 +41,7 @@ pub struct Node {
     /// What the data type of this node knows about its deltas.
     pub(crate) kind_of_data: &'static DataKind,
     pub(crate) expression: Expression,
+    guarded: Guarded,
 }
 
 /// The kinds of expression.
@@ -143,7 +144,7 @@ impl Node {
         expression: Expression,
     ) -> Self {
         let (claimed_entry, claimed_by) = (AtomicU32::new(0), AtomicU64::new(0));
-        Node { count, claimed_entry, claimed_by, place, kind_of_data, expression }
+        Node { count, claimed_entry, claimed_by, place, kind_of_data, expression, guarded: Guarded::new() }
     }
 
     #[inline]

@@ -1,0 +1,74 @@
+//! Models: small programs that a checker runs again and again, each time with another interleaving of their threads.
+//!
+//! `just model` runs them. Under `shuttle` a model is the whole executor with a pool of its own, and schedules are drawn at random: uniformly
+//! and by PCT (Burckhardt et al. 2010), which finds a bug that needs few preemptions with a known probability. Under `loom` only
+//! counts, leaves and claims are modelled, but in every interleaving, and with every value that an atomic load may see.
+//!
+//! Besides its own assertions a model fails if all threads wait (a deadlock), if they run on for ever, if a node or a variable is
+//! used after it was freed, is freed twice, or is never freed.
+//!
+//! `MODEL_SCHEDULES=5000 just model` explores more; a failure prints the schedule, which `shuttle::replay` runs again.
+
+mod claims;
+mod counts;
+mod leaves;
+#[cfg(shuttle)]
+mod passes;
+#[cfg(shuttle)]
+mod steps;
+mod tracked;
+#[cfg(shuttle)]
+mod wakes;
+
+use crate::sync::checker::thread;
+use crate::sync::guarded_things;
+
+/// Runs a model, again and again.
+#[cfg(shuttle)]
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    use shuttle::scheduler::{PctScheduler, RandomScheduler};
+    use shuttle::{Config, MaxSteps, Runner};
+
+    let schedules = std::env::var("MODEL_SCHEDULES").map_or(200, |number| number.parse().expect("a number"));
+    let mut config = Config::new();
+    config.stack_size = 1 << 18;
+    config.max_steps = MaxSteps::FailAfter(200_000);
+    config.silence_warnings = true;
+    let model = std::sync::Arc::new(nothing_is_left(model));
+    let again = model.clone();
+    // `SHUTTLE_RANDOM_SEED` sets another seed
+    Runner::new(RandomScheduler::new_from_seed(1, schedules), config.clone()).run(move || again());
+    Runner::new(PctScheduler::new_from_seed(1, 3, schedules), config).run(move || model());
+}
+
+/// Runs a model in every way.
+#[cfg(loom)]
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut checker = loom::model::Builder::new();
+    checker.max_branches = 10_000;
+    checker.check(nothing_is_left(model));
+}
+
+fn nothing_is_left(model: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        model();
+        eventually(|| guarded_things() == 0);
+    }
+}
+
+/// Workers of the pool may outlive what they worked for by a moment. The checker knows when it has been too long.
+fn eventually(done: impl Fn() -> bool) {
+    while !done() {
+        thread::yield_now();
+    }
+}
+
+type Part = Box<dyn FnOnce() + Send>;
+
+/// Runs these in threads of their own, and waits for them.
+fn together(parts: impl IntoIterator<Item = Part>) {
+    let threads: Vec<_> = parts.into_iter().map(thread::spawn).collect();
+    for thread in threads {
+        thread.join().expect("no part of a model panics");
+    }
+}

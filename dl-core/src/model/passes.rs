@@ -1,0 +1,190 @@
+//! Passes: who drives them, who helps, who leaves.
+
+use super::tracked::{Tracked, plus, times};
+use super::wakes::Gate;
+use super::{Part, eventually, explore, together};
+use crate::sync::pool;
+use crate::{Differentiable, Do, Layer, Result, Sgd, SideEffects, Weight};
+use shuttle::thread;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+fn number(value: Result<Tracked>) -> f64 {
+    value.expect("nothing fails in this model").number()
+}
+
+/// With pools of two and of three threads, the one that waits included.
+fn explore_with_pools(model: impl Fn() + Send + Sync + Copy + 'static) {
+    for size in [2, 3] {
+        explore(move || {
+            pool::of_size(size);
+            model();
+        });
+    }
+}
+
+/// (2w) + (3w): two dear kernels that may run at once, and one that waits for them.
+fn five_times(w: &Weight<Tracked>) -> Layer<Tracked> {
+    plus(times(2.0, w.layer()), times(3.0, w.layer()))
+}
+
+#[test]
+fn a_wait_while_workers_hold_tickets() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        assert_eq!(number(five_times(&w).predict().wait()), 5.0);
+        drop(w);
+        eventually(|| copies.left() == 0);
+    });
+}
+
+#[test]
+fn a_training_step_with_workers() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        assert_eq!(number(five_times(&w).train(&Sgd::new(0.1)).wait()), 5.0);
+        assert_eq!(w.value().number(), 0.5);
+    });
+}
+
+#[test]
+fn two_drivers_on_one_pass() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let tape = five_times(&w).forward().wait().expect("nothing fails");
+        let step = || {
+            let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
+            Box::new(move || effects.step(&Sgd::new(1.0)).wait().expect("nothing fails")) as Part
+        };
+        together([step(), step()]);
+        assert_eq!(w.value().number(), 1.0 - 5.0 - 5.0);
+    });
+}
+
+/// Starts a step, and drops it unless it ends at once. Nobody works for it but the pool: this thread does not wait.
+fn start_and_leave(effects: &SideEffects) -> bool {
+    let mut run = effects.step(&Sgd::new(1.0)).run();
+    let polled = Pin::new(&mut run).poll(&mut Context::from_waker(Waker::noop()));
+    match polled {
+        Poll::Ready(ended) => ended.map(|()| true).expect("nothing fails"),
+        Poll::Pending => false,
+    }
+}
+
+/// A backward of `five_times`, whose delta waits before the gate.
+fn gated_backward(w: &Weight<Tracked>, gate: &Gate) -> SideEffects {
+    let tape = five_times(w).forward().wait().expect("nothing fails");
+    let gate = gate.clone();
+    tape.backward(Do::from_fn(move || {
+        let gate = gate.clone();
+        async move {
+            gate.passed().await;
+            Ok(Tracked::new(1.0))
+        }
+    }))
+}
+
+#[test]
+fn the_last_driver_leaves_while_a_task_is_polled_and_another_one_arrives() {
+    explore_with_pools(|| {
+        let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
+        let effects = gated_backward(&w, &gate);
+        let leaves = effects.clone();
+        let leaver = thread::spawn(move || start_and_leave(&leaves));
+        gate.open();
+        let ended = leaver.join().expect("no panic");
+        effects.step(&Sgd::new(1.0)).wait().expect("what was interrupted begins anew");
+        assert_eq!(w.value().number(), if ended { -9.0 } else { -4.0 });
+    });
+}
+
+#[test]
+fn a_driver_leaves_while_another_one_arrives() {
+    explore_with_pools(|| {
+        let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
+        let effects = gated_backward(&w, &gate);
+        let leaves = effects.clone();
+        let leaver = thread::spawn(move || start_and_leave(&leaves));
+        let opener = thread::spawn(move || gate.open());
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        opener.join().expect("no panic");
+        let ended = leaver.join().expect("no panic");
+        assert_eq!(w.value().number(), if ended { -9.0 } else { -4.0 });
+    });
+}
+
+#[test]
+fn drivers_come_and_go() {
+    explore_with_pools(|| {
+        let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
+        let effects = gated_backward(&w, &gate);
+        let leavers = [(); 2].map(|()| {
+            let leaves = effects.clone();
+            thread::spawn(move || start_and_leave(&leaves))
+        });
+        gate.open();
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        let ended = leavers.map(|leaver| leaver.join().expect("no panic")).into_iter().filter(|&ended| ended).count();
+        assert_eq!(w.value().number(), -4.0 - 5.0 * ended as f64);
+    });
+}
+
+#[test]
+fn two_passes_over_the_same_layers() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let shared = five_times(&w);
+        let twice = plus(shared.clone(), shared);
+        let again = twice.clone();
+        together([
+            Box::new(move || assert_eq!(number(twice.predict().wait()), 10.0)) as Part,
+            Box::new(move || assert_eq!(number(again.predict().wait()), 10.0)),
+        ]);
+    });
+}
+
+#[test]
+fn a_step_and_a_prediction_over_the_same_layers() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let shared = plus(w.layer(), w.layer());
+        let twice = plus(shared.clone(), shared);
+        let again = twice.clone();
+        together([
+            Box::new(move || assert_eq!(number(twice.train(&Sgd::new(1.0)).wait()), 4.0)) as Part,
+            Box::new(move || {
+                let seen = number(again.predict().wait());
+                assert!(seen == 4.0 || seen == -12.0, "{seen}");
+            }),
+        ]);
+        assert_eq!(w.value().number(), -3.0);
+    });
+}
+
+#[test]
+fn a_wait_inside_a_body() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let body = |w: Weight<Tracked>| {
+            Layer::dynamic(move || {
+                let inner = number(five_times(&w).predict().wait());
+                let outer = times(inner, w.layer());
+                async move { Ok(outer) }
+            })
+        };
+        let both = plus(body(w.clone()), body(w.clone()));
+        assert_eq!(number(both.predict().wait()), 10.0);
+    });
+}
+
+#[test]
+fn predictions_joined_inside_a_pass() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let (left, right) = (times(2.0, w.layer()), times(3.0, w.layer()));
+        let joined = left.predict().zip(right.predict()).map(|(a, b)| a.number() + b.number());
+        assert_eq!(joined.wait().expect("nothing fails"), 5.0);
+    });
+}
