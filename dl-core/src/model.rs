@@ -14,6 +14,7 @@ mod counts;
 mod leaves;
 #[cfg(shuttle)]
 mod passes;
+mod snapshots;
 #[cfg(shuttle)]
 mod steps;
 mod tracked;
@@ -46,6 +47,8 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut checker = loom::model::Builder::new();
     checker.max_branches = 10_000;
+    // enough for every bug that was put in to try the models; without a bound the largest ones take minutes
+    checker.preemption_bound = checker.preemption_bound.or(Some(3));
     checker.check(nothing_is_left(model));
 }
 

@@ -12,6 +12,8 @@ mod variable;
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
 pub use handle::AnyLayer;
 pub(crate) use handle::Held;
+#[cfg(all(test, any(shuttle, loom)))]
+pub(crate) use variable::use_leaf;
 pub(crate) use variable::{Variable, VariableRef};
 
 use crate::data::Data;

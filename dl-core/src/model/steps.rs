@@ -21,11 +21,7 @@ fn steps_in_opposite_order_never_interleave() {
                 assert_eq!(sum.predict().on(&snapshot).wait().expect("no error"), 20.0);
             }
         });
-        together([
-            Box::new(move || step(&one, &first)) as Part,
-            Box::new(move || step(&other, &second)),
-            seen,
-        ]);
+        together([Box::new(move || step(&one, &first)) as Part, Box::new(move || step(&other, &second)), seen]);
         assert_eq!((a.value(), b.value()), (11.0, 9.0));
     });
 }
@@ -59,10 +55,7 @@ fn a_value_is_set_during_a_step() {
     explore(|| {
         let w = Weight::new(1.0_f64);
         let (ours, loss) = (w.clone(), w.layer() * 1.0);
-        together([
-            Box::new(move || step(&loss, &Sgd::new(1.0))) as Part,
-            Box::new(move || ours.set(5.0)),
-        ]);
+        together([Box::new(move || step(&loss, &Sgd::new(1.0))) as Part, Box::new(move || ours.set(5.0))]);
         let value = w.value();
         assert!(value == 4.0 || value == 5.0, "{value}"); // the step came last, or `set`
     });

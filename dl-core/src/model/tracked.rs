@@ -65,12 +65,7 @@ impl Trainable for Tracked {
         Tracked { number: [0.0], ..self.clone() }
     }
 
-    fn update(
-        &mut self,
-        delta: &Self,
-        _: &mut [Self],
-        rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
-    ) -> Result<()> {
+    fn update(&mut self, delta: &Self, _: &mut [Self], rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
         rule(Chunk::F64 { values: &mut self.number, deltas: &delta.number, slots: &mut [] })
     }
 }

@@ -12,8 +12,8 @@ use super::count::Count;
 use super::handle::{AnyLayer, discard_leaf};
 use super::{DataKind, Expression, Node};
 use crate::sync::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Guarded, Mutex, MutexGuard, Ordering, TryLockError, array_of,
-    globals, thread_local,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Guarded, Mutex, MutexGuard, Ordering, TryLockError,
+    array_of, globals, thread_local,
 };
 use crate::value::{Repr, Value};
 use crate::weight::AnyWeight;
@@ -294,12 +294,19 @@ pub(super) unsafe fn variable_of(leaf: NonNull<Node>) -> VariableRef {
     }
 }
 
+thread_local! {
+    static SLOT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// In a model: from now on this thread uses this leaf.
+#[cfg(all(test, any(shuttle, loom)))]
+pub(crate) fn use_leaf(number: usize) {
+    SLOT.set(number);
+}
+
 /// Which leaf this thread uses.
 #[inline]
 fn slot() -> usize {
-    thread_local! {
-        static SLOT: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
     match SLOT.get() {
         usize::MAX => {
             globals! {

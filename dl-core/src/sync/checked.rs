@@ -127,10 +127,15 @@ unsafe impl Sync for Guarded {}
 impl Guarded {
     pub(crate) fn new() -> Self {
         THERE.set(THERE.get() + 1);
+        #[cfg(loom)]
+        let uses = loom::cell::UnsafeCell::new(());
+        // who uses it must have seen it made
+        #[cfg(loom)]
+        uses.with_mut(|_| ());
         Guarded {
             gone: RealBool::new(false),
             #[cfg(loom)]
-            uses: loom::cell::UnsafeCell::new(()),
+            uses,
         }
     }
 
