@@ -7,6 +7,7 @@ use crate::sync::pool;
 use crate::{Differentiable, Do, Layer, Result, Sgd, SideEffects, Weight};
 use shuttle::thread;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 fn number(value: Result<Tracked>) -> f64 {
@@ -115,6 +116,33 @@ fn a_driver_leaves_while_another_one_arrives() {
     });
 }
 
+/// The tape still holds the pass, but nobody waits for the gate any more.
+#[test]
+fn a_pass_that_rests_has_no_futures() {
+    explore_with_pools(|| {
+        let (w, alive) = (Weight::new(Tracked::new(1.0)), Arc::new(()));
+        let tape = five_times(&w).forward().wait().expect("nothing fails");
+        let effects = tape.backward(Do::from_fn({
+            let alive = alive.clone();
+            move || {
+                let alive = alive.clone();
+                async move {
+                    Gate::new().passed().await;
+                    drop(alive);
+                    Ok(Tracked::new(1.0))
+                }
+            }
+        }));
+        let leaves = effects.clone();
+        let leavers = [effects.clone(), leaves].map(|effects| thread::spawn(move || start_and_leave(&effects)));
+        for leaver in leavers {
+            assert!(!leaver.join().expect("no panic"), "it ended before the gate was open");
+        }
+        eventually(|| Arc::strong_count(&alive) == 2);
+        drop(effects);
+    });
+}
+
 #[test]
 fn drivers_come_and_go() {
     explore_with_pools(|| {
@@ -176,6 +204,74 @@ fn a_wait_inside_a_body() {
         };
         let both = plus(body(w.clone()), body(w.clone()));
         assert_eq!(number(both.predict().wait()), 10.0);
+    });
+}
+
+#[test]
+fn a_run_is_dropped_while_workers_compute() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        let layer = five_times(&w);
+        let again = layer.clone();
+        together([
+            Box::new(move || {
+                let mut run = layer.predict().run();
+                let _ = Pin::new(&mut run).poll(&mut Context::from_waker(Waker::noop()));
+                drop(run);
+            }) as Part,
+            Box::new(move || drop((w, again))),
+        ]);
+        eventually(|| copies.left() == 0);
+    });
+}
+
+/// Entries are vacated while others are being evaluated.
+#[test]
+fn loops_of_bangs_are_swept() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        let counts = |w: Weight<Tracked>| {
+            Layer::dynamic(move || {
+                let w = w.clone();
+                async move {
+                    let mut sum = w.layer();
+                    for _ in 0..3 {
+                        let bang = five_times(&w).extract().await?;
+                        sum = plus(sum, times(bang.number(), w.layer()));
+                    }
+                    Ok(sum)
+                }
+            })
+        };
+        let both = plus(counts(w.clone()), counts(w.clone()));
+        assert_eq!(number(both.predict().wait()), 32.0);
+        drop((both, w));
+        eventually(|| copies.left() == 0);
+    });
+}
+
+#[test]
+fn a_tape_is_dropped_while_its_pass_goes_backward() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        let tape = five_times(&w).forward().wait().expect("nothing fails");
+        let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
+        let ours = w.clone();
+        together([
+            Box::new(move || {
+                effects.step(&Sgd::new(1.0)).wait().expect("nothing fails");
+                assert_eq!(ours.value().number(), -4.0);
+            }) as Part,
+            Box::new(move || drop(tape)),
+        ]);
+        drop(w);
+        eventually(|| copies.left() == 0);
     });
 }
 

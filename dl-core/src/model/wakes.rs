@@ -2,6 +2,7 @@
 
 use super::tracked::{Tracked, plus};
 use super::{Part, explore, together};
+use crate::sync::pool;
 use crate::{Differentiable, Layer};
 use shuttle::sync::Mutex;
 use shuttle::thread;
@@ -17,6 +18,8 @@ pub(super) struct Gate(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     open: bool,
+    /// How many bodies have begun to wait before it.
+    runs: usize,
     wakers: Vec<Waker>,
 }
 
@@ -47,6 +50,10 @@ impl Gate {
         std::mem::take(&mut state.wakers)
     }
 
+    fn runs(&self) -> usize {
+        self.0.lock().expect("no panic").runs
+    }
+
     pub(super) fn open(&self) {
         self.open_quietly().into_iter().for_each(Waker::wake);
     }
@@ -58,6 +65,7 @@ fn gated(gate: &Gate) -> Layer<Tracked> {
     Layer::dynamic(move || {
         let gate = gate.clone();
         async move {
+            gate.0.lock().expect("no panic").runs += 1;
             gate.passed().await;
             Ok(Layer::constant(Tracked::new(1.0)))
         }
@@ -68,11 +76,13 @@ fn gated(gate: &Gate) -> Layer<Tracked> {
 fn a_task_is_woken_while_it_is_polled_or_after() {
     explore(|| {
         let gate = Gate::new();
+        let asked = gate.clone();
         let layer = gated(&gate);
         together([
             Box::new(move || assert_eq!(layer.predict().wait().expect("no error").number(), 1.0)) as Part,
             Box::new(move || gate.open()),
         ]);
+        assert_eq!(asked.runs(), 1, "each body runs once");
     });
 }
 
@@ -80,6 +90,7 @@ fn a_task_is_woken_while_it_is_polled_or_after() {
 fn a_task_is_woken_twice_and_by_two_threads() {
     explore(|| {
         let gate = Gate::new();
+        let asked = gate.clone();
         let layer = plus(gated(&gate), gated(&gate));
         let (one, other) = (gate.clone(), gate);
         together([
@@ -91,6 +102,7 @@ fn a_task_is_woken_twice_and_by_two_threads() {
             }),
             Box::new(move || other.open()),
         ]);
+        assert_eq!(asked.runs(), 2, "each body runs once");
     });
 }
 
@@ -98,6 +110,7 @@ fn a_task_is_woken_twice_and_by_two_threads() {
 fn a_task_is_woken_for_nothing() {
     explore(|| {
         let gate = Gate::new();
+        let asked = gate.clone();
         let layer = gated(&gate);
         together([
             Box::new(move || assert_eq!(layer.predict().wait().expect("no error").number(), 1.0)) as Part,
@@ -108,6 +121,7 @@ fn a_task_is_woken_for_nothing() {
                 wakers.into_iter().for_each(Waker::wake); // maybe it has ended
             }),
         ]);
+        assert_eq!(asked.runs(), 1, "each body runs once");
     });
 }
 
@@ -149,17 +163,76 @@ fn foreign_block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+/// An old waker is called while the pass that it belonged to is used again.
 #[test]
-fn a_foreign_executor_drives_a_pass() {
+fn a_pass_is_used_again_while_an_old_waker_is_called() {
     explore(|| {
         let gate = Gate::new();
-        let layer = plus(gated(&gate), gated(&gate));
+        let (first, second) = (gated(&gate), gated(&gate));
         together([
             Box::new(move || {
-                let value = foreign_block_on(layer.predict().run());
-                assert_eq!(value.expect("no error").number(), 2.0);
+                let mut run = first.predict().run();
+                let _ = Pin::new(&mut run).poll(&mut Context::from_waker(Waker::noop()));
+                drop((run, first));
+                for _ in 0..2 {
+                    assert_eq!(second.predict().wait().expect("no error").number(), 1.0);
+                }
             }) as Part,
             Box::new(move || gate.open()),
         ]);
     });
+}
+
+/// An extract is taken out of the body that polled it first, and polled to its end by another thread.
+#[test]
+fn an_extract_outlives_its_pass() {
+    explore(|| {
+        let (gate, taken) = (Gate::new(), Arc::new(Mutex::new(None)));
+        let body = Layer::dynamic({
+            let (inner, taken) = (gated(&gate), taken.clone());
+            move || {
+                let (mut extract, taken) = (inner.extract(), taken.clone());
+                async move {
+                    let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut extract).poll(cx))).await;
+                    if first.is_pending() {
+                        *taken.lock().expect("no panic") = Some(extract);
+                    }
+                    Ok(Layer::constant(Tracked::new(1.0)))
+                }
+            }
+        });
+        together([
+            Box::new(move || assert_eq!(body.predict().wait().expect("no error").number(), 1.0)) as Part,
+            Box::new(move || {
+                let extract = taken.lock().expect("no panic").take();
+                if let Some(extract) = extract {
+                    match foreign_block_on(extract) {
+                        Ok(value) => assert_eq!(value.number(), 1.0),
+                        Err(error) => assert!(error.is_cancelled(), "{error}"),
+                    }
+                }
+            }),
+            Box::new(move || gate.open()),
+        ]);
+    });
+}
+
+#[test]
+fn a_foreign_executor_drives_a_pass() {
+    for size in [1, 2] {
+        explore(move || a_foreign_executor(size));
+    }
+}
+
+fn a_foreign_executor(size: usize) {
+    pool::of_size(size);
+    let gate = Gate::new();
+    let layer = plus(gated(&gate), gated(&gate));
+    together([
+        Box::new(move || {
+            let value = foreign_block_on(layer.predict().run());
+            assert_eq!(value.expect("no error").number(), 2.0);
+        }) as Part,
+        Box::new(move || gate.open()),
+    ]);
 }
