@@ -1,9 +1,9 @@
 //! Passes: who drives them, who helps, who leaves.
 
 use super::tracked::{Tracked, plus, times};
-use super::wakes::Gate;
+use super::wakes::{Gate, foreign_block_on};
 use super::{Part, eventually, explore, together};
-use crate::sync::pool;
+use crate::sync::{AtomicUsize, Ordering, pool};
 use crate::{Differentiable, Do, Layer, Result, Sgd, SideEffects, Weight};
 use shuttle::thread;
 use std::pin::Pin;
@@ -142,6 +142,41 @@ fn a_pass_that_rests_has_no_futures() {
         drop(effects);
     });
 }
+
+/// The body that was begun for the first driver ends when the second one is there: it was interrupted all the same, and begins anew.
+#[test]
+fn a_driver_leaves_and_another_one_arrives_while_a_task_is_polled() {
+    explore_with_pools(|| {
+        let (w, stage) = (Weight::new(Tracked::new(1.0)), Arc::new(AtomicUsize::new(0)));
+        let tape = five_times(&w).forward().wait().expect("nothing fails");
+        let effects = tape.backward(Do::from_fn({
+            let stage = stage.clone();
+            move || {
+                let stage = stage.clone();
+                async move {
+                    if stage.fetch_max(POLLED, Ordering::SeqCst) < POLLED {
+                        eventually(|| stage.load(Ordering::SeqCst) == ARRIVED);
+                    }
+                    Ok(Tracked::new(1.0))
+                }
+            }
+        }));
+        let mut first = effects.step(&Sgd::new(1.0)).run();
+        let _ = Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop()));
+        eventually(|| stage.load(Ordering::SeqCst) == POLLED);
+        drop(first);
+        let mut second = effects.step(&Sgd::new(1.0)).run();
+        let ended = Pin::new(&mut second).poll(&mut Context::from_waker(Waker::noop()));
+        stage.store(ARRIVED, Ordering::SeqCst);
+        if ended.is_pending() {
+            foreign_block_on(second).expect("a pass with a driver goes on");
+        }
+        assert_eq!(w.value().number(), -4.0);
+    });
+}
+
+const POLLED: usize = 1;
+const ARRIVED: usize = 2;
 
 #[test]
 fn drivers_come_and_go() {

@@ -152,7 +152,7 @@ impl Wake for Foreign {
     }
 }
 
-fn foreign_block_on<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn foreign_block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = Box::pin(future);
     let waker = Waker::from(Arc::new(Foreign { thread: thread::current() }));
     loop {

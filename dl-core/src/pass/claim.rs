@@ -21,7 +21,7 @@ fn next_generation() -> u64 {
         static NEXT: Cell<u64> = const { Cell::new(0) };
     }
     let mut next = NEXT.get();
-    if next % BLOCK_SIZE == 0 {
+    if next.is_multiple_of(BLOCK_SIZE) {
         next = BLOCK.fetch_add(1, Ordering::Relaxed) * BLOCK_SIZE;
     }
     NEXT.set(next + 1);
