@@ -1,4 +1,4 @@
-# The five commands. `.ci/run` does the first three as CI does them.
+# The commands. `.ci/run` does all but the last two as CI does them.
 
 # All tests.
 test:
@@ -8,6 +8,11 @@ test:
 lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
+
+# The models of the executor, under two checkers. `MODEL_SCHEDULES=5000 LOOM_MAX_PREEMPTIONS=3 just model` explores more.
+model *args:
+    RUSTFLAGS="--cfg shuttle" cargo test -p monadic-dl-core --target-dir target/model --lib model:: {{ args }}
+    RUSTFLAGS="--cfg loom" cargo test -p monadic-dl-core --target-dir target/model --lib model:: {{ args }}
 
 # The documentation, without a warning.
 docs:

@@ -7,7 +7,7 @@ use crate::pass::Pass;
 use crate::reverse::Delta;
 use crate::side_effects::Deltas;
 use crate::snapshot::Earlier;
-use crate::sync::MutexGuard;
+use crate::sync::{MutexGuard, thread_local};
 use crate::value::Value;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};

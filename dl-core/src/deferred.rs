@@ -14,7 +14,7 @@ use crate::node::Outcome;
 use crate::pass::{self, Counters, Mode, Pass, Purpose, Settings};
 use crate::seed::Position;
 use crate::snapshot::Snapshot;
-use crate::sync::{AtomicBool, Ordering, Thread, current, park};
+use crate::sync::{AtomicBool, Ordering, Thread, current, park, thread_local};
 use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, IntoFuture};

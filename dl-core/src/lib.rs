@@ -36,6 +36,8 @@ mod error;
 mod extract;
 mod gradient;
 mod layer;
+#[cfg(all(test, any(shuttle, loom)))]
+mod model;
 mod node;
 mod operators;
 mod optimizer;

@@ -12,6 +12,8 @@ mod variable;
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
 pub use handle::AnyLayer;
 pub(crate) use handle::Held;
+#[cfg(all(test, any(shuttle, loom)))]
+pub(crate) use variable::use_leaf;
 pub(crate) use variable::{Variable, VariableRef};
 
 use crate::data::Data;
@@ -22,7 +24,7 @@ use crate::pass::Claim;
 use crate::primitive::AnyPrimitive;
 use crate::rules::{Binary, Unary};
 use crate::seed::Position;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Guarded};
 use crate::tape::AnyBackward;
 use crate::value::Value;
 use count::Count;
@@ -41,6 +43,7 @@ pub struct Node {
     /// What the data type of this node knows about its deltas.
     pub(crate) kind_of_data: &'static DataKind,
     pub(crate) expression: Expression,
+    guarded: Guarded,
 }
 
 /// The kinds of expression.
@@ -148,7 +151,7 @@ impl Node {
         expression: Expression,
     ) -> Self {
         let (claimed_entry, claimed_by) = (AtomicU32::new(0), AtomicU64::new(0));
-        Node { count, claimed_entry, claimed_by, place, kind_of_data, expression }
+        Node { count, claimed_entry, claimed_by, place, kind_of_data, expression, guarded: Guarded::new() }
     }
 
     #[inline]

@@ -34,6 +34,7 @@
 use crate::data::Data;
 use crate::layer::Layer;
 use crate::node::Expression;
+use crate::sync::thread_local;
 use std::cell::Cell;
 
 /// A random number for one layer of one pass, to seed a generator with.

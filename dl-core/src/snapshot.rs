@@ -1,7 +1,7 @@
 //! The weights as they are at one moment, for evaluating while training goes on.
 
 use crate::node::Variable;
-use crate::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicUsize, Mutex, Ordering, globals};
 use crate::value::Value;
 use std::collections::HashMap;
 use std::fmt;
@@ -30,9 +30,11 @@ pub struct Snapshot(Arc<Old>);
 #[derive(Default)]
 struct Old(Mutex<HashMap<u64, Value>>);
 
-/// The snapshots that are alive. Nobody looks at the list unless there is one.
-static TAKEN: Mutex<Vec<Weak<Old>>> = Mutex::new(Vec::new());
-static ALIVE: AtomicUsize = AtomicUsize::new(0);
+globals! {
+    /// The snapshots that are alive. Nobody looks at the list unless there is one.
+    static TAKEN: Mutex<Vec<Weak<Old>>> = Mutex::new(Vec::new());
+    static ALIVE: AtomicUsize = AtomicUsize::new(0);
+}
 
 impl Snapshot {
     /// The weights and buffers of this moment. A step whose commit has begun counts as done.

@@ -1,8 +1,13 @@
-//! Where threads meet: the primitives of the standard library and of rayon, or those of the model checker.
+//! Where threads meet: the primitives of the standard library and of rayon, or those of a model checker.
 //!
-//! Under `--cfg shuttle` the whole executor runs on `shuttle`, which tries thousands of interleavings (see `tests/model.rs`).
+//! Under `--cfg shuttle` the whole executor runs on `shuttle`, which tries thousands of interleavings; under `--cfg loom` the counts
+//! and the claims run on `loom`, which tries all of them, and all that the memory model of the language allows (see `model`).
+//!
+//! Besides the names of the standard library there are a few that the checkers cannot do without. [`globals`] are statics that
+//! begin anew in every execution; [`thread_local`] belongs to a thread of the checker; [`spins`] says how
+//! often to spin, which a checker need not do often; [`Guarded`] sits in what is freed by hand.
 
-#[cfg(not(shuttle))]
+#[cfg(not(any(shuttle, loom)))]
 mod real {
     pub(crate) use rayon::{current_num_threads, current_thread_index, spawn};
     pub(crate) use std::hint::spin_loop;
@@ -11,7 +16,56 @@ mod real {
     };
     pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError};
     pub(crate) use std::thread::{Thread, current, park};
+    pub(crate) use std::thread_local;
+
+    macro_rules! globals {
+        ($($item:item)*) => { $($item)* };
+    }
+    pub(crate) use globals;
+
+    macro_rules! array_of {
+        ($new:expr; $len:expr) => {
+            [const { $new }; $len]
+        };
+    }
+    pub(crate) use array_of;
+
+    pub(crate) const fn spins(often: usize) -> usize {
+        often
+    }
+
+    /// Costs nothing. A checker sees by it whether somebody uses what is gone.
+    pub(crate) struct Guarded;
+
+    impl Guarded {
+        #[inline(always)]
+        pub(crate) const fn new() -> Self {
+            Guarded
+        }
+
+        /// Somebody uses it.
+        #[inline(always)]
+        pub(crate) fn used(&self) {}
+
+        /// It is about to be freed.
+        #[inline(always)]
+        pub(crate) fn gone(&self) {}
+    }
 }
 
-#[cfg(not(shuttle))]
+#[cfg(not(any(shuttle, loom)))]
 pub(crate) use real::*;
+
+#[cfg(loom)]
+pub(crate) use loom as checker;
+#[cfg(shuttle)]
+pub(crate) use shuttle as checker;
+
+#[cfg(any(shuttle, loom))]
+mod checked;
+#[cfg(any(shuttle, loom))]
+pub(crate) use checked::*;
+#[cfg(shuttle)]
+pub(crate) mod pool;
+#[cfg(shuttle)]
+pub(crate) use pool::{current_num_threads, current_thread_index, spawn};

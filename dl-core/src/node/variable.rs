@@ -11,7 +11,10 @@
 use super::count::Count;
 use super::handle::{AnyLayer, discard_leaf};
 use super::{DataKind, Expression, Node};
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, TryLockError};
+use crate::sync::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Guarded, Mutex, MutexGuard, Ordering, TryLockError,
+    array_of, globals, thread_local,
+};
 use crate::value::{Repr, Value};
 use crate::weight::AnyWeight;
 use std::cell::Cell;
@@ -38,10 +41,11 @@ pub(crate) struct Variable {
     open: Mutex<bool>,
     /// Leaves in use, once they report; and one for the first handle.
     live: AtomicU32,
+    guarded: Guarded,
 }
 
 /// As many as there may be threads without a queue at a leaf.
-const LEAVES: usize = 16;
+const LEAVES: usize = if cfg!(loom) { 2 } else { 16 };
 
 /// Numbers are read without a lock.
 enum Cells {
@@ -70,7 +74,9 @@ impl std::ops::Deref for VariableRef {
     #[inline]
     fn deref(&self) -> &Variable {
         // SAFETY: only leaves hold this, and whoever looks at a leaf has a handle to it: so the variable is alive
-        unsafe { self.0.as_ref() }
+        let variable = unsafe { self.0.as_ref() };
+        variable.guarded.used();
+        variable
     }
 }
 
@@ -83,7 +89,9 @@ impl Variable {
         kind_of_data: &'static DataKind,
         place: &'static Location<'static>,
     ) -> AnyLayer {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+        globals! {
+            static NEXT: AtomicU64 = AtomicU64::new(1);
+        }
         let value = match value.0 {
             Repr::F32(number) => Cells::F32(AtomicU32::new(number.to_bits())),
             Repr::F64(number) => Cells::F64(AtomicU64::new(number.to_bits())),
@@ -98,10 +106,11 @@ impl Variable {
             value,
             commit: Mutex::new(()),
             alive: OnceLock::new(),
-            leaves: [const { AtomicPtr::new(std::ptr::null_mut()) }; LEAVES],
+            leaves: array_of![AtomicPtr::new(std::ptr::null_mut()); LEAVES],
             several: AtomicBool::new(false),
             open: Mutex::new(true),
             live: AtomicU32::new(1),
+            guarded: Guarded::new(),
         });
         // dropped by the last leaf that reports
         VariableRef(NonNull::from(Box::leak(variable))).new_leaf(slot())
@@ -239,7 +248,9 @@ impl VariableRef {
                 // counted before it can report that it has fallen idle
                 self.live.fetch_add(1, Ordering::Relaxed);
                 // SAFETY: the leaf belongs to this variable, which is alive as the caller has a handle
-                if !unsafe { leaf.as_ref() }.count.make_strict() {
+                let node = unsafe { leaf.as_ref() };
+                node.guarded.used();
+                if !node.count.make_strict() {
                     // SAFETY: it was counted just now; the caller's leaf is in use
                     unsafe { self.leaf_fell_idle() };
                 }
@@ -263,8 +274,15 @@ impl VariableRef {
                 unsafe { discard_leaf(leaf) };
             }
         }
-        // SAFETY: `create` took it out of a box; no leaf is left that points to it
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        self.guarded.gone();
+        // SAFETY: `create` took it out of a box; no leaf is left that points to it. A model checker looks at what is gone
+        unsafe {
+            if cfg!(any(shuttle, loom)) {
+                self.0.drop_in_place();
+            } else {
+                drop(Box::from_raw(self.0.as_ptr()));
+            }
+        }
     }
 }
 
@@ -274,21 +292,32 @@ impl VariableRef {
 /// `leaf` is a leaf of a variable that is alive.
 pub(super) unsafe fn variable_of(leaf: NonNull<Node>) -> VariableRef {
     // SAFETY: passed on
-    match unsafe { &leaf.as_ref().expression } {
+    let leaf = unsafe { leaf.as_ref() };
+    leaf.guarded.used();
+    match &leaf.expression {
         Expression::Weight(variable) => *variable,
         _ => unreachable!("only leaves report"),
     }
 }
 
+thread_local! {
+    static SLOT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// In a model: from now on this thread uses this leaf.
+#[cfg(all(test, any(shuttle, loom)))]
+pub(crate) fn use_leaf(number: usize) {
+    SLOT.set(number);
+}
+
 /// Which leaf this thread uses.
 #[inline]
 fn slot() -> usize {
-    thread_local! {
-        static SLOT: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
     match SLOT.get() {
         usize::MAX => {
-            static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+            globals! {
+                static NEXT: AtomicUsize = AtomicUsize::new(0);
+            }
             let slot = NEXT.fetch_add(1, Ordering::Relaxed) % LEAVES;
             SLOT.set(slot);
             slot

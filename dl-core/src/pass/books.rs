@@ -85,7 +85,7 @@ pub(crate) struct Books {
 }
 
 /// Fewer entries than this are not worth a sweep.
-pub(super) const SWEEP_AT_LEAST: usize = 64;
+pub(super) const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };
 /// A pass of more nodes than this does not notice the growth of its tables.
 const ENTRIES_KEPT: usize = 1 << 16;
 /// What a task costs is not known; it is worth offering when there are a few.

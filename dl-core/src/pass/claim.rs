@@ -5,13 +5,15 @@
 //! table: the number of a pass names its seat there, and the seat holds the number while the pass lives. So a claim lapses by
 //! itself when its pass ends, and nothing has to be unmarked.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, array_of, globals, thread_local};
 use std::cell::Cell;
 
-const SEATS: u64 = 256;
-static ALIVE: [AtomicU64; SEATS as usize] = [const { AtomicU64::new(0) }; SEATS as usize];
-/// Every thread takes its numbers in blocks, so that small passes of several threads do not meet here.
-static BLOCK: AtomicU64 = AtomicU64::new(1);
+const SEATS: u64 = if cfg!(any(shuttle, loom)) { 3 } else { 256 };
+globals! {
+    static ALIVE: [AtomicU64; SEATS as usize] = array_of![AtomicU64::new(0); SEATS as usize];
+    /// Every thread takes its numbers in blocks, so that small passes of several threads do not meet here.
+    static BLOCK: AtomicU64 = AtomicU64::new(1);
+}
 const BLOCK_SIZE: u64 = 1 << 12;
 
 fn next_generation() -> u64 {
@@ -19,7 +21,7 @@ fn next_generation() -> u64 {
         static NEXT: Cell<u64> = const { Cell::new(0) };
     }
     let mut next = NEXT.get();
-    if next % BLOCK_SIZE == 0 {
+    if next.is_multiple_of(BLOCK_SIZE) {
         next = BLOCK.fetch_add(1, Ordering::Relaxed) * BLOCK_SIZE;
     }
     NEXT.set(next + 1);

@@ -2,6 +2,7 @@
 
 use super::Pass;
 use super::settings::Mode;
+use crate::sync::thread_local;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};

@@ -22,6 +22,8 @@ mod work;
 
 pub(crate) use books::Books;
 pub(crate) use claim::Claim;
+#[cfg(all(test, any(shuttle, loom)))]
+pub(crate) use claim::Seat;
 pub(crate) use context::{Holder, current, enter, holder, in_pass, is_current, outside, with_current};
 pub use counters::Counters;
 pub(crate) use entry::{Entry, NONE, Scalar, Seen, Status};
@@ -31,7 +33,7 @@ pub(crate) use settings::Settings;
 use crate::commit::Update;
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, TryLockError, spin_loop};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, TryLockError, spin_loop, spins, thread_local};
 use crate::value::Value;
 use buffers::Buffers;
 use context::mode;
@@ -69,7 +71,7 @@ pub(crate) struct Pass {
 }
 
 /// A few microseconds.
-const SPINS: usize = 100;
+const SPINS: usize = spins(100);
 
 /// Passes run inside passes, but not many deep.
 const PASSES_KEPT: usize = 4;

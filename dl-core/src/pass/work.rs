@@ -8,7 +8,7 @@ use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
 use crate::node::{Expression, Held, Node, Origin, Outcome};
 use crate::seed::Position;
-use crate::sync::{AtomicU8, AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop};
+use crate::sync::{AtomicU8, AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
 use crate::value::{Repr, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -27,7 +27,7 @@ pub(crate) struct Task {
 const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
 
 /// How often a thread without work looks for news before it goes: about as long as it takes to wake one.
-const LINGER_SPINS: usize = 300;
+const LINGER_SPINS: usize = spins(300);
 
 impl Pass {
     /// Called by a driver before it polls its future.

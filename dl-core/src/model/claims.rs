@@ -1,0 +1,114 @@
+//! Passes that claim one node: one has it at a time, and has it until it is over.
+
+use super::{explore, together};
+use crate::pass::{Claim, Seat};
+use crate::sync::{AtomicU32, AtomicU64};
+use std::sync::Arc;
+
+#[derive(Default)]
+struct Node {
+    pass: AtomicU64,
+    entry: AtomicU32,
+    held: Held,
+}
+
+impl Node {
+    fn claim(&self) -> Claim<'_> {
+        Claim { pass: &self.pass, entry: &self.entry }
+    }
+
+    /// One pass, from its beginning to its end.
+    fn pass(&self, entry: u32) -> bool {
+        let seat = Seat::take();
+        let won = self.claim().claim(&seat, entry);
+        if won {
+            self.held.hold(|| assert_eq!(self.claim().entry(&seat), Some(entry)));
+        } else {
+            assert_eq!(self.claim().entry(&seat), None);
+        }
+        drop(seat);
+        won
+    }
+}
+
+/// Sees whether two passes hold the claim at once, or one after the other without an order between them.
+#[derive(Default)]
+struct Held {
+    #[cfg(loom)]
+    cell: loom::cell::UnsafeCell<()>,
+    #[cfg(shuttle)]
+    by: std::sync::atomic::AtomicUsize,
+}
+
+// SAFETY: nothing is in the cell
+#[cfg(loom)]
+#[allow(unsafe_code, reason = "the cell is there to be watched, and is empty")]
+unsafe impl Sync for Held {}
+
+impl Held {
+    #[cfg(loom)]
+    fn hold(&self, meanwhile: impl FnOnce()) {
+        let _alone = self.cell.get_mut();
+        meanwhile();
+    }
+
+    #[cfg(shuttle)]
+    fn hold(&self, meanwhile: impl FnOnce()) {
+        use std::sync::atomic::Ordering::Relaxed;
+        assert_eq!(self.by.fetch_add(1, Relaxed), 0, "two passes hold the claim");
+        meanwhile();
+        self.by.fetch_sub(1, Relaxed);
+    }
+}
+
+#[test]
+fn two_passes_claim_one_node() {
+    explore(|| {
+        let node = Arc::new(Node::default());
+        let other = node.clone();
+        together([
+            Box::new(move || {
+                node.pass(1);
+            }) as super::Part,
+            Box::new(move || {
+                other.pass(2);
+            }),
+        ]);
+    });
+}
+
+#[test]
+fn a_claim_lapses_with_its_pass() {
+    explore(|| {
+        let node = Arc::new(Node::default());
+        let ended = Arc::new(crate::sync::AtomicBool::new(false));
+        let (theirs, told) = (node.clone(), ended.clone());
+        together([
+            Box::new(move || {
+                theirs.pass(1);
+                told.store(true, crate::sync::Ordering::Release);
+            }) as super::Part,
+            Box::new(move || {
+                let lapsed = ended.load(crate::sync::Ordering::Acquire);
+                assert!(node.pass(2) || !lapsed, "nobody holds the claim any more");
+            }),
+        ]);
+    });
+}
+
+#[test]
+fn a_seat_is_taken_again_while_somebody_asks_for_its_claim() {
+    explore(|| {
+        let node = Arc::new(Node::default());
+        let other = node.clone();
+        together([
+            Box::new(move || {
+                node.pass(1);
+                node.pass(2);
+            }) as super::Part,
+            Box::new(move || {
+                other.pass(3);
+            }),
+        ]);
+    });
+}

@@ -1,0 +1,34 @@
+//! Handles to one node, given back by several threads: it is freed once, after the last use.
+
+use super::{explore, together};
+use crate::layer::Layer;
+
+#[test]
+fn two_threads_give_their_handles_back() {
+    explore(|| {
+        let first = Layer::constant(1.0_f64);
+        let second = first.clone();
+        together([Box::new(move || drop(second)) as super::Part, Box::new(move || drop(first))]);
+    });
+}
+
+#[test]
+fn a_handle_is_cloned_while_another_one_goes() {
+    explore(|| {
+        let first = Layer::constant(1.0_f64);
+        let second = first.clone();
+        together([
+            Box::new(move || drop((first.clone(), first))) as super::Part,
+            Box::new(move || drop((second.clone(), second))),
+        ]);
+    });
+}
+
+#[test]
+fn an_operand_goes_with_its_last_consumer() {
+    explore(|| {
+        let shared = Layer::constant(1.0_f64);
+        let (left, right) = (shared.clone() + 1.0, shared + 2.0);
+        together([Box::new(move || drop(left)) as super::Part, Box::new(move || drop(right))]);
+    });
+}

@@ -1,0 +1,72 @@
+//! The leaves of a weight, used and given back by several threads while its first handle goes: it is freed once, after the last use.
+
+use super::tracked::Tracked;
+use super::{eventually, explore, thread};
+use crate::Differentiable;
+use crate::node::use_leaf;
+use crate::weight::Weight;
+
+/// Runs the parts, with a clone of one weight and a leaf of this number for each, while the first handle goes.
+fn with_a_weight_that_goes<const N: usize>(parts: [(usize, fn(Weight<Tracked>)); N]) {
+    explore(move || {
+        use_leaf(0);
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let first = Weight::new(value);
+        let threads = parts.map(|(leaf, part)| {
+            let weight = first.clone();
+            thread::spawn(move || {
+                use_leaf(leaf);
+                part(weight);
+            })
+        });
+        drop(first);
+        for thread in threads {
+            thread.join().expect("no part of a model panics");
+        }
+        eventually(|| copies.left() == 0);
+    });
+}
+
+#[test]
+fn the_first_handle_goes_while_another_goes() {
+    with_a_weight_that_goes([(1, drop)]);
+}
+
+#[test]
+fn the_first_handle_goes_while_another_thread_makes_a_leaf_of_its_own() {
+    with_a_weight_that_goes([(1, |weight| drop(weight.layer()))]);
+}
+
+#[test]
+fn the_first_handle_goes_while_a_leaf_falls_idle_and_comes_into_use_again() {
+    with_a_weight_that_goes([(1, |weight| {
+        drop(weight.layer());
+        let layer = weight.layer();
+        drop(weight);
+        assert_eq!(layer.any().variable().expect("a leaf").id(), 1);
+    })]);
+}
+
+/// Who frees a leaf need not be one of those who used it.
+#[test]
+fn a_leaf_that_fell_idle_is_freed_by_a_thread_that_never_used_it() {
+    with_a_weight_that_goes([
+        (1, |weight| {
+            let layer = weight.layer();
+            drop(weight);
+            drop(layer);
+        }),
+        (0, drop),
+    ]);
+}
+
+#[test]
+fn two_threads_share_a_leaf() {
+    with_a_weight_that_goes([(1, |weight| drop(weight.layer())), (1, |weight| drop(weight.layer()))]);
+}
+
+#[test]
+fn a_handle_is_cloned_by_another_thread() {
+    with_a_weight_that_goes([(1, drop), (0, |weight| drop(weight.clone()))]);
+}

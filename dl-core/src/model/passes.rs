@@ -1,0 +1,326 @@
+//! Passes: who drives them, who helps, who leaves.
+
+use super::tracked::{Tracked, plus, times};
+use super::wakes::{Gate, foreign_block_on};
+use super::{Part, eventually, explore, together};
+use crate::sync::{AtomicUsize, Ordering, pool};
+use crate::{Differentiable, Do, Layer, Result, Sgd, SideEffects, Weight};
+use shuttle::thread;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+fn number(value: Result<Tracked>) -> f64 {
+    value.expect("nothing fails in this model").number()
+}
+
+/// With pools of two and of three threads, the one that waits included.
+fn explore_with_pools(model: impl Fn() + Send + Sync + Copy + 'static) {
+    for size in [2, 3] {
+        explore(move || {
+            pool::of_size(size);
+            model();
+        });
+    }
+}
+
+/// (2w) + (3w): two dear kernels that may run at once, and one that waits for them.
+fn five_times(w: &Weight<Tracked>) -> Layer<Tracked> {
+    plus(times(2.0, w.layer()), times(3.0, w.layer()))
+}
+
+#[test]
+fn a_wait_while_workers_hold_tickets() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        assert_eq!(number(five_times(&w).predict().wait()), 5.0);
+        drop(w);
+        eventually(|| copies.left() == 0);
+    });
+}
+
+#[test]
+fn a_training_step_with_workers() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        assert_eq!(number(five_times(&w).train(&Sgd::new(0.1)).wait()), 5.0);
+        assert_eq!(w.value().number(), 0.5);
+    });
+}
+
+#[test]
+fn two_drivers_on_one_pass() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let tape = five_times(&w).forward().wait().expect("nothing fails");
+        let step = || {
+            let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
+            Box::new(move || effects.step(&Sgd::new(1.0)).wait().expect("nothing fails")) as Part
+        };
+        together([step(), step()]);
+        assert_eq!(w.value().number(), 1.0 - 5.0 - 5.0);
+    });
+}
+
+/// Starts a step, and drops it unless it ends at once. Nobody works for it but the pool: this thread does not wait.
+fn start_and_leave(effects: &SideEffects) -> bool {
+    let mut run = effects.step(&Sgd::new(1.0)).run();
+    let polled = Pin::new(&mut run).poll(&mut Context::from_waker(Waker::noop()));
+    match polled {
+        Poll::Ready(ended) => ended.map(|()| true).expect("nothing fails"),
+        Poll::Pending => false,
+    }
+}
+
+/// A backward of `five_times`, whose delta waits before the gate.
+fn gated_backward(w: &Weight<Tracked>, gate: &Gate) -> SideEffects {
+    let tape = five_times(w).forward().wait().expect("nothing fails");
+    let gate = gate.clone();
+    tape.backward(Do::from_fn(move || {
+        let gate = gate.clone();
+        async move {
+            gate.passed().await;
+            Ok(Tracked::new(1.0))
+        }
+    }))
+}
+
+#[test]
+fn the_last_driver_leaves_while_a_task_is_polled_and_another_one_arrives() {
+    explore_with_pools(|| {
+        let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
+        let effects = gated_backward(&w, &gate);
+        let leaves = effects.clone();
+        let leaver = thread::spawn(move || start_and_leave(&leaves));
+        gate.open();
+        let ended = leaver.join().expect("no panic");
+        effects.step(&Sgd::new(1.0)).wait().expect("what was interrupted begins anew");
+        assert_eq!(w.value().number(), if ended { -9.0 } else { -4.0 });
+    });
+}
+
+#[test]
+fn a_driver_leaves_while_another_one_arrives() {
+    explore_with_pools(|| {
+        let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
+        let effects = gated_backward(&w, &gate);
+        let leaves = effects.clone();
+        let leaver = thread::spawn(move || start_and_leave(&leaves));
+        let opener = thread::spawn(move || gate.open());
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        opener.join().expect("no panic");
+        let ended = leaver.join().expect("no panic");
+        assert_eq!(w.value().number(), if ended { -9.0 } else { -4.0 });
+    });
+}
+
+/// The tape still holds the pass, but nobody waits for the gate any more.
+#[test]
+fn a_pass_that_rests_has_no_futures() {
+    explore_with_pools(|| {
+        let (w, alive) = (Weight::new(Tracked::new(1.0)), Arc::new(()));
+        let tape = five_times(&w).forward().wait().expect("nothing fails");
+        let effects = tape.backward(Do::from_fn({
+            let alive = alive.clone();
+            move || {
+                let alive = alive.clone();
+                async move {
+                    Gate::new().passed().await;
+                    drop(alive);
+                    Ok(Tracked::new(1.0))
+                }
+            }
+        }));
+        let leaves = effects.clone();
+        let leavers = [effects.clone(), leaves].map(|effects| thread::spawn(move || start_and_leave(&effects)));
+        for leaver in leavers {
+            assert!(!leaver.join().expect("no panic"), "it ended before the gate was open");
+        }
+        eventually(|| Arc::strong_count(&alive) == 2);
+        drop(effects);
+    });
+}
+
+/// The body that was begun for the first driver ends when the second one is there: it was interrupted all the same, and begins anew.
+#[test]
+fn a_driver_leaves_and_another_one_arrives_while_a_task_is_polled() {
+    explore_with_pools(|| {
+        let (w, stage) = (Weight::new(Tracked::new(1.0)), Arc::new(AtomicUsize::new(0)));
+        let tape = five_times(&w).forward().wait().expect("nothing fails");
+        let effects = tape.backward(Do::from_fn({
+            let stage = stage.clone();
+            move || {
+                let stage = stage.clone();
+                async move {
+                    if stage.fetch_max(POLLED, Ordering::SeqCst) < POLLED {
+                        eventually(|| stage.load(Ordering::SeqCst) == ARRIVED);
+                    }
+                    Ok(Tracked::new(1.0))
+                }
+            }
+        }));
+        let mut first = effects.step(&Sgd::new(1.0)).run();
+        let _ = Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop()));
+        eventually(|| stage.load(Ordering::SeqCst) == POLLED);
+        drop(first);
+        let mut second = effects.step(&Sgd::new(1.0)).run();
+        let ended = Pin::new(&mut second).poll(&mut Context::from_waker(Waker::noop()));
+        stage.store(ARRIVED, Ordering::SeqCst);
+        if ended.is_pending() {
+            foreign_block_on(second).expect("a pass with a driver goes on");
+        }
+        assert_eq!(w.value().number(), -4.0);
+    });
+}
+
+const POLLED: usize = 1;
+const ARRIVED: usize = 2;
+
+#[test]
+fn drivers_come_and_go() {
+    explore_with_pools(|| {
+        let (w, gate) = (Weight::new(Tracked::new(1.0)), Gate::new());
+        let effects = gated_backward(&w, &gate);
+        let leavers = [(); 2].map(|()| {
+            let leaves = effects.clone();
+            thread::spawn(move || start_and_leave(&leaves))
+        });
+        gate.open();
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        let ended = leavers.map(|leaver| leaver.join().expect("no panic")).into_iter().filter(|&ended| ended).count();
+        assert_eq!(w.value().number(), -4.0 - 5.0 * ended as f64);
+    });
+}
+
+#[test]
+fn two_passes_over_the_same_layers() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let shared = five_times(&w);
+        let twice = plus(shared.clone(), shared);
+        let again = twice.clone();
+        together([
+            Box::new(move || assert_eq!(number(twice.predict().wait()), 10.0)) as Part,
+            Box::new(move || assert_eq!(number(again.predict().wait()), 10.0)),
+        ]);
+    });
+}
+
+#[test]
+fn a_step_and_a_prediction_over_the_same_layers() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let shared = plus(w.layer(), w.layer());
+        let twice = plus(shared.clone(), shared);
+        let again = twice.clone();
+        together([
+            Box::new(move || assert_eq!(number(twice.train(&Sgd::new(1.0)).wait()), 4.0)) as Part,
+            Box::new(move || {
+                let seen = number(again.predict().wait());
+                assert!(seen == 4.0 || seen == -12.0, "{seen}");
+            }),
+        ]);
+        assert_eq!(w.value().number(), -3.0);
+    });
+}
+
+#[test]
+fn a_wait_inside_a_body() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let body = |w: Weight<Tracked>| {
+            Layer::dynamic(move || {
+                let inner = number(five_times(&w).predict().wait());
+                let outer = times(inner, w.layer());
+                async move { Ok(outer) }
+            })
+        };
+        let both = plus(body(w.clone()), body(w.clone()));
+        assert_eq!(number(both.predict().wait()), 10.0);
+    });
+}
+
+#[test]
+fn a_run_is_dropped_while_workers_compute() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        let layer = five_times(&w);
+        let again = layer.clone();
+        together([
+            Box::new(move || {
+                let mut run = layer.predict().run();
+                let _ = Pin::new(&mut run).poll(&mut Context::from_waker(Waker::noop()));
+                drop(run);
+            }) as Part,
+            Box::new(move || drop((w, again))),
+        ]);
+        eventually(|| copies.left() == 0);
+    });
+}
+
+/// Entries are vacated while others are being evaluated.
+#[test]
+fn loops_of_bangs_are_swept() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        let counts = |w: Weight<Tracked>| {
+            Layer::dynamic(move || {
+                let w = w.clone();
+                async move {
+                    let mut sum = w.layer();
+                    for _ in 0..3 {
+                        // nobody waits for this one, whose kernel may be running when its entry is looked at
+                        let mut given_up = times(7.0, w.layer()).extract();
+                        poll_fn(|cx| Poll::Ready(drop(Pin::new(&mut given_up).poll(cx)))).await;
+                        drop(given_up);
+                        let bang = five_times(&w).extract().await?;
+                        sum = plus(sum, times(bang.number(), w.layer()));
+                    }
+                    Ok(sum)
+                }
+            })
+        };
+        let both = plus(counts(w.clone()), counts(w.clone()));
+        assert_eq!(number(both.predict().wait()), 32.0);
+        drop((both, w));
+        eventually(|| copies.left() == 0);
+    });
+}
+
+#[test]
+fn a_tape_is_dropped_while_its_pass_goes_backward() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        let tape = five_times(&w).forward().wait().expect("nothing fails");
+        let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
+        let ours = w.clone();
+        together([
+            Box::new(move || {
+                effects.step(&Sgd::new(1.0)).wait().expect("nothing fails");
+                assert_eq!(ours.value().number(), -4.0);
+            }) as Part,
+            Box::new(move || drop(tape)),
+        ]);
+        drop(w);
+        eventually(|| copies.left() == 0);
+    });
+}
+
+#[test]
+fn predictions_joined_inside_a_pass() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let (left, right) = (times(2.0, w.layer()), times(3.0, w.layer()));
+        let joined = left.predict().zip(right.predict()).map(|(a, b)| a.number() + b.number());
+        assert_eq!(joined.wait().expect("nothing fails"), 5.0);
+    });
+}
