@@ -23,6 +23,7 @@ struct Change<'a> {
     variable: &'a Variable,
     /// Says what the new value is made of.
     source: Source<'a>,
+    lock: Option<MutexGuard<'a, ()>>,
     /// The new value, and then the old one.
     value: Option<Value>,
     shelf: Option<Shelf>,
@@ -48,10 +49,10 @@ pub(crate) struct Update {
 /// or a panic, leaves everything as it was. Then the copies take their places, which cannot fail. The locks of all variables are
 /// held meanwhile, taken in one order everywhere, so two commits on shared weights never interleave.
 pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<Pass>]) -> Result<()> {
-    if let Some(fault) = passes.iter().find_map(|pass| pass.take_fault()) {
-        return Err(fault);
+    let mut updates: Vec<Update> = Vec::new();
+    for pass in passes {
+        pass.before_commit(&mut updates)?;
     }
-    let updates: Vec<Update> = passes.iter().flat_map(|pass| pass.updates()).collect();
     let mut changes = Vec::with_capacity(deltas.len() + updates.len());
     changes.extend(deltas.iter().filter_map(|(layer, delta)| match (layer.as_variable(), delta) {
         (Some(variable), Delta::Ready(delta)) => Some(Change::new(variable, Source::Delta(delta), None)),
@@ -61,20 +62,20 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<P
         let variable = update.buffer.as_variable()?;
         Some(Change::new(variable, Source::Update(update.place), Some(update.value.clone())))
     }));
-    changes.sort_unstable_by_key(|change| (change.variable.id(), change.place()));
+    changes.sort_by_key(|change| change.variable.id());
     let twice = changes.windows(2).find(|pair| pair[0].variable.id() == pair[1].variable.id());
     if let Some([first, second]) = twice {
-        let place = second.place();
+        // whichever was evaluated first
+        let (first, second) = (first.place().min(second.place()), first.place().max(second.place()));
         return Err(Error::invalid(format!(
-            "this buffer is written twice in one step, here and at {place}: combine the two into one update"
+            "this buffer is written twice in one step, here and at {second}: combine the two into one update"
         ))
-        .at("update of a buffer", first.place()));
+        .at("update of a buffer", first));
     }
 
     let nested = STEPPING.get();
-    let mut locks = Vec::with_capacity(changes.len());
-    for change in &changes {
-        locks.push(lock(change.variable, nested)?);
+    for change in &mut changes {
+        change.lock = Some(lock(change.variable, nested)?);
     }
     let mut memory = optimizer.memory().map(|memory| lock_memory(memory, nested)).transpose()?;
 
@@ -93,7 +94,10 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<P
             shelves.retain(|_, shelf| shelf.owner.strong_count() > 0);
         }
     }
-    drop((memory, locks));
+    drop(memory);
+    for change in &mut changes {
+        change.lock = None;
+    }
     // the step has been taken: a destructor of an old value that panics has nobody to tell
     let _ = catch_unwind(AssertUnwindSafe(|| drop((changes, earlier))));
     Ok(())
@@ -101,7 +105,7 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<P
 
 impl<'a> Change<'a> {
     fn new(variable: &'a Variable, source: Source<'a>, value: Option<Value>) -> Self {
-        Change { variable, source, value, shelf: None }
+        Change { variable, source, lock: None, value, shelf: None }
     }
 
     fn place(&self) -> &'static Location<'static> {

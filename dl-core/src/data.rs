@@ -31,6 +31,14 @@ pub trait Data: Clone + Send + Sync + 'static {
     /// The sum of one or more layers, in their order.
     fn sum(terms: Vec<Layer<Self>>) -> Layer<Self>;
 
+    /// The sum of some layers, in their order; of none, it is [`none`](Data::none).
+    #[doc(hidden)]
+    #[track_caller]
+    fn sum_of(terms: impl Iterator<Item = Layer<Self>>) -> Layer<Self> {
+        let terms: Vec<Layer<Self>> = terms.collect();
+        if terms.is_empty() { Self::none() } else { Self::sum(terms) }
+    }
+
     /// The sum of no layers: zero for scalars. Where it has no shape, as for tensors, it is a layer that fails when it is evaluated.
     ///
     /// ```

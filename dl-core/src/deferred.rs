@@ -10,6 +10,7 @@
 //! ```
 
 use crate::error::{Error, Result};
+use crate::node::Outcome;
 use crate::pass::{self, Counters, Mode, Pass, Purpose, Settings};
 use crate::seed::Position;
 use crate::snapshot::Snapshot;
@@ -34,8 +35,71 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// take no stack.
 #[must_use = "nothing is computed until it is run: write `.wait()?`, or `.await?` inside async code"]
 pub struct Do<T> {
-    recipe: Arc<dyn Fn() -> Run<T> + Send + Sync>,
+    recipe: Arc<dyn Recipe<T>>,
     settings: Settings,
+}
+
+/// What a [`Do`] does.
+pub(crate) trait Recipe<T>: Send + Sync {
+    /// Which pass a run belongs to.
+    fn belongs(&self) -> Belongs;
+
+    /// Starts anew.
+    fn start(&self) -> BoxFuture<Result<T>>;
+
+    /// The same as the body of a layer.
+    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>>;
+
+    /// Runs it as far as it goes without waiting for anything, on a thread that has nothing else to do: a recipe that may be through by
+    /// then saves itself a future.
+    fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
+        AtOnce::No(settings)
+    }
+}
+
+/// How far a recipe came at once.
+pub(crate) enum AtOnce<T> {
+    Done(Result<T>),
+    /// It has begun, in this pass.
+    Begun(Arc<Pass>),
+    /// It has to be run.
+    No(Settings),
+}
+
+/// Calls a function of the user's for every run.
+struct FromFn<F> {
+    belongs: Belongs,
+    start: F,
+}
+
+impl<T, F, Fut> Recipe<T> for FromFn<F>
+where
+    T: Send + 'static,
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<T>> + Send + 'static,
+{
+    fn belongs(&self) -> Belongs {
+        self.belongs.clone()
+    }
+
+    fn start(&self) -> BoxFuture<Result<T>> {
+        Box::pin((self.start)())
+    }
+
+    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+        match self.belongs {
+            // a body runs in a pass
+            Belongs::Around => {
+                let future = (self.start)();
+                Box::pin(async move { future.await.map(outcome) })
+            }
+            _ => body_of_run(Run::new(self, Settings::default()), outcome),
+        }
+    }
+}
+
+pub(crate) fn body_of_run<T: Send + 'static>(run: Run<T>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+    Box::pin(async move { run.await.map(outcome) })
 }
 
 impl<T> Clone for Do<T> {
@@ -51,12 +115,16 @@ impl<T> fmt::Debug for Do<T> {
 }
 
 impl<T: Send + 'static> Do<T> {
+    pub(crate) fn new(recipe: impl Recipe<T> + 'static) -> Self {
+        Do { recipe: Arc::new(recipe), settings: Settings::default() }
+    }
+
     pub(crate) fn starting<F, Fut>(belongs: Belongs, start: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        Do { recipe: Arc::new(move || Run::new(belongs.clone(), Box::pin(start()))), settings: Settings::default() }
+        Do::new(FromFn { belongs, start })
     }
 
     /// A computation that calls `start` anew for every run.
@@ -71,11 +139,7 @@ impl<T: Send + 'static> Do<T> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        let start = Arc::new(start);
-        Do::starting(Belongs::Around, move || {
-            let start = start.clone();
-            async move { start().await }
-        })
+        Do::starting(Belongs::Around, start)
     }
 
     /// A computation made from a future, which can run only once: a second run fails, and says so.
@@ -184,11 +248,17 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
+    /// A fresh run, as the body of a layer. Settings are for runs that start a pass, and this one does not.
+    pub(crate) fn start_body(&self, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+        match self.recipe.belongs() {
+            Belongs::Around => self.recipe.clone().start_body(outcome),
+            _ => body_of_run(self.run(), outcome),
+        }
+    }
+
     /// Starts a fresh run. Like `.await`, but as a named future.
     pub fn run(&self) -> Run<T> {
-        let mut run = (self.recipe)();
-        run.settings = self.settings.clone();
-        run
+        Run::new(self.recipe.clone(), self.settings.clone())
     }
 
     /// The same computation, whose random numbers are drawn from this seed: see [`Seed`](crate::Seed).
@@ -240,7 +310,15 @@ impl<T: Send + 'static> Do<T> {
     /// # Errors
     /// Those of the computation; a panic in it is one of them.
     pub fn wait(&self) -> Result<T> {
-        pass::outside(|| block_on(self.run()))
+        let settings = pass::with_current(|around| match around {
+            Some(around) => around.inherited(self.settings.clone()),
+            None => self.settings.clone(),
+        });
+        pass::outside(|| match self.recipe.run_at_once(settings) {
+            AtOnce::Done(result) => result,
+            AtOnce::Begun(pass) => block_on(Run::going_on(self.recipe.clone(), pass)),
+            AtOnce::No(settings) => block_on(Run::new(self.recipe.clone(), settings)),
+        })
     }
 }
 
@@ -267,8 +345,10 @@ pub(crate) enum Belongs {
 /// One run of a [`Do`], as a future. Dropping it cancels the work.
 #[must_use = "futures do nothing unless polled: write `.await?`"]
 pub struct Run<T> {
+    recipe: Arc<dyn Recipe<T>>,
     scope: Scope,
     settings: Settings,
+    /// Present between the first poll and the end.
     future: Option<BoxFuture<Result<T>>>,
     /// Whether somebody wants to know what the pass counts, and what it has counted in the end.
     counts: bool,
@@ -276,10 +356,13 @@ pub struct Run<T> {
 }
 
 enum Scope {
-    Unstarted(Belongs),
+    Unstarted,
+    /// In this pass, which it is to drive.
+    Continuing(Arc<Pass>),
     /// Part of somebody else's pass.
     Within,
     Driving(Drive),
+    Ended,
 }
 
 /// A driver of a pass.
@@ -304,13 +387,31 @@ impl Scope {
 }
 
 impl<T> Run<T> {
-    pub(crate) fn new(belongs: Belongs, future: BoxFuture<Result<T>>) -> Self {
-        Run {
-            scope: Scope::Unstarted(belongs),
-            settings: Settings::default(),
-            future: Some(future),
-            counts: false,
-            counters: None,
+    pub(crate) fn new(recipe: Arc<dyn Recipe<T>>, settings: Settings) -> Self {
+        Run { recipe, scope: Scope::Unstarted, settings, future: None, counts: false, counters: None }
+    }
+
+    /// A run that goes on in a pass which has been begun.
+    pub(crate) fn going_on(recipe: Arc<dyn Recipe<T>>, pass: Arc<Pass>) -> Self {
+        let mut run = Run::new(recipe, Settings::default());
+        run.scope = Scope::Continuing(pass);
+        run
+    }
+
+    /// Which pass it belongs to, when it is first polled.
+    fn scope(&mut self, scope: Scope) -> Scope {
+        let belongs = self.recipe.belongs();
+        let only_predicts = matches!(belongs, Belongs::Own(Purpose::Predict));
+        if let Scope::Continuing(pass) = scope {
+            return Scope::driving(pass, only_predicts);
+        }
+        let settings = std::mem::take(&mut self.settings);
+        match (belongs, pass::in_pass()) {
+            (Belongs::Around, true) => Scope::Within,
+            (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, settings), false),
+            (Belongs::Own(purpose), _) => Scope::driving(Pass::new(purpose, settings), only_predicts),
+            (Belongs::To(pass), _) if pass::is_current(&pass) => Scope::Within,
+            (Belongs::To(pass), _) => Scope::driving(pass, false),
         }
     }
 }
@@ -326,24 +427,17 @@ impl<T> Future for Run<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
         let this = &mut *self;
-        if let Scope::Unstarted(belongs) = &this.scope {
-            let mut settings = || std::mem::take(&mut this.settings);
-            this.scope = match (belongs, pass::in_pass()) {
-                (Belongs::Around, true) => Scope::Within,
-                (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, settings()), false),
-                (&Belongs::Own(purpose), _) => {
-                    Scope::driving(Pass::new(purpose, settings()), purpose == Purpose::Predict)
-                }
-                (Belongs::To(pass), _) if pass::is_current(pass) => Scope::Within,
-                (Belongs::To(pass), _) => Scope::driving(pass.clone(), false),
-            };
+        if matches!(this.scope, Scope::Unstarted | Scope::Continuing(_)) {
+            let scope = std::mem::replace(&mut this.scope, Scope::Ended);
+            this.scope = this.scope(scope);
         }
-        let future = this.future.as_mut().expect("a run is not polled after it has ended");
+        let (recipe, future) = (&this.recipe, &mut this.future);
+        let mut poll = |cx: &mut Context<'_>| future.get_or_insert_with(|| recipe.start()).as_mut().poll(cx);
         let ended = match &mut this.scope {
             Scope::Driving(drive) => loop {
                 drive.pass.drive(drive.number);
                 let outside = drive.position.enter();
-                let step = pass::enter(&drive.pass, || catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))));
+                let step = pass::enter(&drive.pass, || catch_unwind(AssertUnwindSafe(|| poll(cx))));
                 drive.position = outside.enter();
                 match step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload)))) {
                     Poll::Ready(result) => break result,
@@ -354,14 +448,15 @@ impl<T> Future for Run<T> {
                     }
                 }
             },
-            _ => match future.as_mut().poll(cx) {
+            Scope::Within => match poll(cx) {
                 Poll::Ready(result) => result,
                 Poll::Pending => return Poll::Pending,
             },
+            _ => unreachable!("a run is not polled after it has ended"),
         };
         // a destructor of the user's may panic: that is an error like any other
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(this.future.take()))).map_err(Error::panic);
-        let parted = match std::mem::replace(&mut this.scope, Scope::Within) {
+        let parted = match std::mem::replace(&mut this.scope, Scope::Ended) {
             Scope::Driving(drive) => {
                 drive.pass.leave(drive.number);
                 this.counters = this.counts.then(|| drive.pass.counters());
@@ -381,7 +476,7 @@ impl<T> Future for Run<T> {
 /// A pass whose only driver is dropped stops, and frees its futures.
 impl<T> Drop for Run<T> {
     fn drop(&mut self) {
-        if let Scope::Driving(drive) = std::mem::replace(&mut self.scope, Scope::Within) {
+        if let Scope::Driving(drive) = std::mem::replace(&mut self.scope, Scope::Ended) {
             drive.pass.leave(drive.number);
             drop(self.future.take());
             let _ = Pass::part(drive.pass); // whoever drops a run does not want to know

@@ -1,14 +1,19 @@
 //! The type class of everything that can be differentiated.
 
+use crate::commit::commit;
 use crate::data::{Data, Trainable};
-use crate::deferred::{Belongs, Do};
-use crate::extract::ExtractValue;
+use crate::deferred::{AtOnce, Belongs, BoxFuture, Do, Recipe, Run, body_of_run};
+use crate::error::Result;
+use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
+use crate::node::Outcome;
 use crate::optimizer::Optimizer;
-use crate::pass::{self, Purpose};
-use crate::reverse;
+use crate::pass::{self, Pass, Purpose, Settings};
+use crate::reverse::{self, Delta};
 use crate::tape::Tape;
+use crate::value::Value;
 use crate::weight::Weight;
+use std::sync::Arc;
 
 /// Anything with data, a delta and a forward: plain values, weights, layers, and types of your own.
 ///
@@ -64,14 +69,19 @@ pub trait Differentiable {
         self.layer()
     }
 
+    /// The value, if the pass that the calling code runs in has it already.
+    #[doc(hidden)]
+    fn value_at_hand(&self) -> Option<Result<Self::Data>> {
+        None
+    }
+
     /// Computes the value, in a new pass.
     ///
     /// # Errors
     /// Whatever goes wrong on the way: shapes that do not fit, an error or a panic of user code.
     #[track_caller]
     fn predict(&self) -> Do<Self::Data> {
-        let layer = self.layer();
-        Do::starting(Belongs::Own(Purpose::Predict), move || layer.extract())
+        Do::new(Predict(self.layer()))
     }
 
     /// One training step, in a new pass: computes the value, the deltas of all weights that it depends on, and lets the
@@ -83,19 +93,91 @@ pub trait Differentiable {
     /// As [`predict`](Differentiable::predict), and those of the optimizer. Then no weight has changed.
     #[track_caller]
     fn train<O: Optimizer + Clone + 'static>(&self, optimizer: &O) -> Do<Self::Data> {
-        let layer = self.layer();
-        let optimizer = optimizer.clone();
-        Do::starting(Belongs::Own(Purpose::Train), move || {
-            let (layer, optimizer) = (layer.clone(), optimizer.clone());
-            async move {
-                let root = layer.any().clone();
-                let value = ExtractValue::new(root.clone()).await?;
-                let pass = pass::current().expect("a training step runs in its pass");
-                let one = reverse::one(&root, &value)?;
-                reverse::side_effects(&pass, &root, reverse::Delta::Ready(one))?.evaluate(&pass, &optimizer).await?;
-                Ok(value.into())
+        Do::new(Train(self.layer(), optimizer.clone()))
+    }
+}
+
+/// Computes the value of a layer.
+struct Predict<T>(Layer<T>);
+
+impl<T: Data> Recipe<T> for Predict<T> {
+    fn belongs(&self) -> Belongs {
+        Belongs::Own(Purpose::Predict)
+    }
+
+    fn start(&self) -> BoxFuture<Result<T>> {
+        Box::pin(self.0.extract())
+    }
+
+    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+        body_of_run(Run::new(self, Settings::default()), outcome)
+    }
+
+    fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
+        let pass = Pass::new(Purpose::Predict, settings);
+        match pass.value_at_once(self.0.any()) {
+            Some(value) => {
+                let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
+                AtOnce::Done(Pass::part(pass).and(value))
             }
+            None => AtOnce::Begun(pass),
+        }
+    }
+}
+
+/// Takes a training step.
+struct Train<T, O>(Layer<T>, O);
+
+impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
+    /// The whole step, if the value and all deltas are plain numbers.
+    fn step_at_once(&self, pass: &Arc<Pass>) -> Option<Result<T>> {
+        let root = self.0.any();
+        let step = |value: Value| {
+            let one = reverse::one(root, &value)?;
+            let effects = reverse::side_effects(pass, root, Delta::Ready(one))?;
+            Ok(match effects.ready() {
+                Some(deltas) => {
+                    commit(&self.1, deltas, std::slice::from_ref(pass))?;
+                    Some(extract::hand_out(value, root)?)
+                }
+                None => None,
+            })
+        };
+        pass.value_at_once(root)?.and_then(step).transpose()
+    }
+}
+
+impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
+    fn belongs(&self) -> Belongs {
+        Belongs::Own(Purpose::Train)
+    }
+
+    fn start(&self) -> BoxFuture<Result<T>> {
+        let (layer, optimizer) = (self.0.clone(), self.1.clone());
+        Box::pin(async move {
+            let value = ExtractValue::new(layer.any().clone()).await?;
+            let pass = pass::current().expect("a training step runs in its pass");
+            let one = reverse::one(layer.any(), &value)?;
+            let effects = reverse::side_effects(&pass, layer.any(), Delta::Ready(one))?;
+            effects.evaluate(&pass, &optimizer).await?;
+            extract::hand_out(value, layer.any())
         })
+    }
+
+    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+        body_of_run(Run::new(self, Settings::default()), outcome)
+    }
+
+    fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
+        let pass = Pass::new(Purpose::Train, settings);
+        match self.step_at_once(&pass) {
+            Some(result) => {
+                // the step has been taken, or has failed: a destructor that panics now has nobody to tell
+                let _ = Pass::part(pass);
+                AtOnce::Done(result)
+            }
+            None => AtOnce::Begun(pass),
+        }
     }
 }
 
@@ -116,6 +198,11 @@ impl<T: Data> Differentiable for Layer<T> {
 
     fn layer(&self) -> Layer<T> {
         self.clone()
+    }
+
+    fn value_at_hand(&self) -> Option<Result<T>> {
+        let value = pass::with_current(|pass| pass?.value_if_done(self.any()))?;
+        Some(extract::hand_out(value, self.any()))
     }
 
     fn into_layer(self) -> Layer<T> {
@@ -147,5 +234,9 @@ impl<X: Differentiable + ?Sized> Differentiable for &X {
     #[track_caller]
     fn layer(&self) -> Layer<Self::Data> {
         (**self).layer()
+    }
+
+    fn value_at_hand(&self) -> Option<Result<Self::Data>> {
+        (**self).value_at_hand()
     }
 }

@@ -1,13 +1,12 @@
 //! The bang as a future: run a layer forward and hand back its data.
 
 use crate::data::Data;
-use crate::deferred::{Belongs, Run};
+use crate::deferred::{Belongs, Do, Run};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::pass::{self, Pass, Purpose};
 use crate::value::Value;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -17,14 +16,23 @@ use std::task::{Context, Poll};
 ///
 /// It belongs to the pass in which it is first polled, and may be polled anywhere afterwards.
 #[must_use = "futures do nothing unless polled: write `.await?`"]
-pub struct Extract<T> {
-    value: ExtractValue,
-    data: PhantomData<fn() -> T>,
+pub struct Extract<T>(State<T>);
+
+enum State<T> {
+    /// It was there already; present until it is polled.
+    AtHand(Option<Result<T>>),
+    Waits(ExtractValue),
 }
+
+impl<T> Unpin for Extract<T> {}
 
 impl<T> Extract<T> {
     pub(crate) fn new(layer: AnyLayer) -> Self {
-        Extract { value: ExtractValue::new(layer), data: PhantomData }
+        Extract(State::Waits(ExtractValue::new(layer)))
+    }
+
+    pub(crate) fn at_hand(value: Result<T>) -> Self {
+        Extract(State::AtHand(Some(value)))
     }
 }
 
@@ -32,15 +40,17 @@ impl<T: Data> Future for Extract<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.value).poll(cx).map(|value| {
-            let value = value?;
-            // a value that is shared is cloned
-            catch_unwind(AssertUnwindSafe(|| value.into())).map_err(|payload| {
-                let layer = &self.value.layer;
-                Error::panic(payload).at("clone of a value", layer.place)
-            })
-        })
+        match &mut self.0 {
+            State::AtHand(value) => Poll::Ready(value.take().expect("an extract is not polled after it has ended")),
+            State::Waits(value) => Pin::new(&mut *value).poll(cx).map(|result| hand_out(result?, &value.layer)),
+        }
     }
+}
+
+/// The value of this layer, as the user gets it: a clone, if somebody else has it still.
+pub(crate) fn hand_out<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(|| value.into()))
+        .map_err(|payload| Error::panic(payload).at("clone of a value", layer.place))
 }
 
 /// The same, with the type forgotten.
@@ -70,22 +80,26 @@ impl Future for ExtractValue {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         match &mut this.bound {
-            Bound::Not => match pass::current() {
-                Some(pass) => {
+            Bound::Not => {
+                let here = pass::with_current(|pass| {
+                    let pass = pass?;
                     let polled = pass.poll_value(&this.layer, cx.waker());
                     if polled.is_pending() {
-                        this.bound = Bound::To(Arc::downgrade(&pass));
+                        this.bound = Bound::To(Arc::downgrade(pass));
                     }
+                    Some(polled)
+                });
+                if let Some(polled) = here {
                     polled
-                }
-                None => {
-                    let alone = Box::pin(ExtractValue::new(this.layer.clone()));
-                    let mut run = Box::new(Run::new(Belongs::Own(Purpose::Predict), alone));
+                } else {
+                    let layer = this.layer.clone();
+                    let alone = Do::starting(Belongs::Own(Purpose::Predict), move || ExtractValue::new(layer.clone()));
+                    let mut run = Box::new(alone.run());
                     let polled = Pin::new(&mut *run).poll(cx);
                     this.bound = Bound::Own(run);
                     polled
                 }
-            },
+            }
             Bound::To(pass) => match pass.upgrade() {
                 Some(pass) => pass.poll_value(&this.layer, cx.waker()),
                 None => Poll::Ready(Err(Error::cancelled())),

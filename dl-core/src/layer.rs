@@ -45,10 +45,12 @@ impl<T> fmt::Debug for Layer<T> {
 }
 
 impl<T> Layer<T> {
+    #[inline(always)]
     pub(crate) fn from_any(any: AnyLayer) -> Self {
         Layer { any, data: PhantomData }
     }
 
+    #[inline(always)]
     pub(crate) fn into_any(self) -> AnyLayer {
         self.any
     }
@@ -59,9 +61,17 @@ impl<T> Layer<T> {
 }
 
 impl<T: Data> Layer<T> {
+    #[inline(always)]
     #[track_caller]
     pub(crate) fn from_expression(expression: Expression) -> Self {
         Self::from_any(AnyLayer::new::<T>(expression, Location::caller()))
+    }
+
+    /// The same for an expression that is to be made where it stays: moving it would cost a good part of what a scalar operation does.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn from_making(make: impl FnOnce() -> Expression) -> Self {
+        Self::from_any(AnyLayer::making::<T>(make, Location::caller()))
     }
 
     /// A plain value as a layer. No gradient flows to it.
@@ -144,8 +154,7 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
 
         impl<T: Data> Recipe for Forward<T> {
             fn run(&self) -> BoxFuture<Result<Outcome>> {
-                let run = self.0.run();
-                Box::pin(async move { run.await.map(Tape::into_outcome) })
+                self.0.start_body(Tape::into_outcome)
             }
 
             fn name(&self) -> &'static str {
@@ -169,8 +178,7 @@ impl<T: Data> From<Do<T>> for Layer<T> {
 
         impl<T: Data> Recipe for Plain<T> {
             fn run(&self) -> BoxFuture<Result<Outcome>> {
-                let run = self.0.run();
-                Box::pin(async move { run.await.map(|data| Outcome::Tape(data.into_value(), None)) })
+                self.0.start_body(|data| Outcome::Tape(data.into_value(), None))
             }
 
             fn name(&self) -> &'static str {

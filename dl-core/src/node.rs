@@ -131,9 +131,14 @@ impl<T: Data> Typed<T> {
 }
 
 impl AnyLayer {
-    #[inline(always)]
     pub(crate) fn new<T: Data>(expression: Expression, place: &'static Location<'static>) -> Self {
-        AnyLayer::first(Node::new(Count::one(), place, DataKind::of::<T>(), expression))
+        AnyLayer::making::<T>(|| expression, place)
+    }
+
+    /// A node whose expression is made where it stays.
+    #[inline(always)]
+    pub(crate) fn making<T: Data>(make: impl FnOnce() -> Expression, place: &'static Location<'static>) -> Self {
+        AnyLayer::first(|| Node::new(Count::one(), place, DataKind::of::<T>(), make()))
     }
 }
 

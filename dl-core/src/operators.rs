@@ -61,7 +61,7 @@ macro_rules! scalar_pairs {
             #[track_caller]
             fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
                 let number = f64::from(<$T>::clone(&right));
-                Layer::from_expression(Expression::WithNumber(op, Side::Right, number, [left.into_any()]))
+                Layer::from_making(|| Expression::WithNumber(op, Side::Right, number, [left.into_any()]))
             }
         }
     )*};
@@ -71,13 +71,15 @@ macro_rules! scalar_pairs {
 
             #[track_caller]
             fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
-                Layer::from_expression(Expression::Binary(op, [left.into_any(), right.into_layer().into_any()]))
+                let right = right.into_layer();
+                Layer::from_making(|| Expression::Binary(op, [left.into_any(), right.into_any()]))
             }
 
             #[track_caller]
             fn combine_value(op: Binary, left: $T, right: $R) -> Layer<$T> {
                 let number = f64::from(left);
-                Layer::from_expression(Expression::WithNumber(op, Side::Left, number, [right.into_layer().into_any()]))
+                let right = right.into_layer();
+                Layer::from_making(|| Expression::WithNumber(op, Side::Left, number, [right.into_any()]))
             }
         }
     )*};
@@ -263,8 +265,7 @@ functions! {
 impl<T: Data> std::iter::Sum for Layer<T> {
     #[track_caller]
     fn sum<I: Iterator<Item = Layer<T>>>(terms: I) -> Layer<T> {
-        let terms: Vec<Layer<T>> = terms.collect();
-        if terms.is_empty() { T::none() } else { T::sum(terms) }
+        T::sum_of(terms)
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
-use crate::pass::{Books, Keep, NONE, Pass, Status};
+use crate::pass::{Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::AnyAt;
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
 use crate::side_effects::{Deltas, SideEffects};
@@ -116,9 +116,8 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
     if !books.trained(root) {
         return Ok(effects);
     }
-    let order = if books.in_order() { None } else { Some(order(&books, root)) };
+    let order = if books.in_order() { None } else { Some(order(&mut books, root)) };
     let mut arrived = books.take_arrived();
-    arrived.resize_with(books.len(), Arrived::default);
     arrived[root as usize].add(delta);
 
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
@@ -131,6 +130,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
             Arrived::Many(_) => false,
         };
         if numeric {
+            arrived[index as usize] = Arrived::Nothing;
             continue;
         }
         let Some(delta) = arrived[index as usize].take(|| books.node(index)) else { continue };
@@ -154,13 +154,11 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
                     books.claim_lone(place); // the rule may hand them out
                 }
                 let output = books.handle(index);
-                let values: Vec<&Value> = places.iter().map(|&x| books.value(x)).collect();
-                let at = AnyAt {
-                    values: &values,
-                    output: &output,
-                    value: books.value(index),
-                    delta: delta.into_layer(&node),
-                };
+                let values: Vec<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
+                let values: Vec<&Value> = values.iter().map(Seen::as_value).collect();
+                let value = books.value(index);
+                let at =
+                    AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
                 let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
                     .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))?;
                 for (place, delta) in places.into_iter().zip(deltas) {
@@ -194,11 +192,11 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
 /// The entries through which a gradient can flow from `root`, operands before consumers.
 ///
 /// It depends on the graph alone, not on the order in which the pass met its parts.
-fn order(books: &Books, root: u32) -> Vec<u32> {
+fn order(books: &mut Books, root: u32) -> Vec<u32> {
     let mut order = Vec::new();
-    let mut seen = vec![false; books.len()];
+    let mut seen = books.take_seen();
     let mut walk = vec![(root, 0)];
-    seen[root as usize] = true;
+    seen.visit(root);
     while let Some((index, next)) = walk.last_mut() {
         let node = books.node(*index);
         let below = match &node.expression {
@@ -207,23 +205,21 @@ fn order(books: &Books, root: u32) -> Vec<u32> {
         };
         *next += 1;
         match below {
-            Some(below) if seen[below as usize] || !books.trained(below) => {}
-            Some(below) => {
-                seen[below as usize] = true;
-                walk.push((below, 0));
-            }
+            Some(below) if books.trained(below) && seen.visit(below) => walk.push((below, 0)),
+            Some(_) => {}
             None => {
                 order.push(*index);
                 walk.pop();
             }
         }
     }
+    books.keep_seen(seen);
     order
 }
 
 /// Plain numbers, as the numeric reading meets them.
 trait Plain: Number {
-    fn of_status(status: &Status) -> Option<Self>;
+    fn of_entry(entry: &Entry) -> Option<Self>;
     fn add_to(self, arrived: &mut Arrived);
 }
 
@@ -231,9 +227,9 @@ macro_rules! plain {
     ($T:ident $Repr:ident) => {
         impl Plain for $T {
             #[inline(always)]
-            fn of_status(status: &Status) -> Option<Self> {
-                match status {
-                    Status::Done(Value(Repr::$Repr(number))) => Some(*number),
+            fn of_entry(entry: &Entry) -> Option<Self> {
+                match entry.number() {
+                    Some(Scalar::$Repr(number)) => Some(number),
                     _ => None,
                 }
             }
@@ -258,32 +254,28 @@ plain!(f64 F64);
 fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]) -> bool {
     let entry = books.entry(index);
     let [at, bt] = entry.operands;
-    let Some(y) = N::of_status(&entry.status).map(Term) else { return false };
+    let Some(y) = N::of_entry(entry).map(Term) else { return false };
     let d = Term(d);
     match &entry.held().expression {
         Expression::Binary(op, _) => {
             let (left, right) = (books.entry(at), books.entry(bt));
-            let (Some(a), Some(b)) = (N::of_status(&left.status), N::of_status(&right.status)) else { return false };
-            let (a, b) = (Term(a), Term(b));
-            if left.trained
-                && let Some(delta) = op.pullback_left(&a, &b, &y, &d)
-            {
+            let (Some(a), Some(b)) = (N::of_entry(left), N::of_entry(right)) else { return false };
+            let (da, db) = op.pullbacks([&Term(a), &Term(b), &y, &d], (left.trained, right.trained));
+            if let Some(delta) = da {
                 delta.0.add_to(&mut arrived[at as usize]);
             }
-            if right.trained
-                && let Some(delta) = op.pullback_right(&a, &b, &y, &d)
-            {
+            if let Some(delta) = db {
                 delta.0.add_to(&mut arrived[bt as usize]);
             }
         }
         Expression::WithNumber(op, side, number, _) => {
-            let Some(x) = N::of_status(&books.entry(at).status) else { return false };
+            let Some(x) = N::of_entry(books.entry(at)) else { return false };
             if let Some(delta) = one_side(*op, *side, [N::of(*number), x, y.0, d.0]) {
                 delta.add_to(&mut arrived[at as usize]);
             }
         }
         Expression::Unary(op, _) => {
-            let Some(x) = N::of_status(&books.entry(at).status) else { return false };
+            let Some(x) = N::of_entry(books.entry(at)) else { return false };
             if let Some(delta) = op.pullback(&Term(x), &y, &d) {
                 delta.0.add_to(&mut arrived[at as usize]);
             }
@@ -309,9 +301,8 @@ fn in_layers<T: Number + Pointwise>(books: &mut Books, index: u32, delta: Delta)
         }
         Expression::Binary(op, _) => {
             let ((a, left), (b, right)) = (operand(0), operand(1));
-            let [a, b, y, d] = [a, b, y, d].map(Term);
-            let left = if left { op.pullback_left(&a, &b, &y, &d) } else { None };
-            let right = if right { op.pullback_right(&a, &b, &y, &d) } else { None };
+            let [a, b, y, d] = &[a, b, y, d].map(Term);
+            let (left, right) = op.pullbacks([a, b, y, d], (left, right));
             [left, right].map(|delta| delta.map(|delta| delta.0))
         }
         _ => unreachable!("only scalar arithmetic is read so"),

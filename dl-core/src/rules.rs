@@ -303,6 +303,23 @@ macro_rules! binary {
                 match self { $(Binary::$Op => { let ($a, $b, $y, $d) = (a, b, y, d); IntoDelta::into_delta($da) })* }
             }
 
+            /// The deltas of both operands, as far as they are wanted.
+            #[inline(always)]
+            #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
+            pub fn pullbacks<A: Algebra>(
+                self,
+                [a, b, y, d]: [&Term<A>; 4],
+                wanted: (bool, bool),
+            ) -> (Option<Term<A>>, Option<Term<A>>) {
+                match self { $(Binary::$Op => {
+                    let ($a, $b, $y, $d) = (a, b, y, d);
+                    (
+                        if wanted.0 { IntoDelta::into_delta($da) } else { None },
+                        if wanted.1 { IntoDelta::into_delta($db) } else { None },
+                    )
+                })* }
+            }
+
             /// The delta of the right operand.
             #[inline(always)]
             #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]

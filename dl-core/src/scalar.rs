@@ -27,9 +27,17 @@ macro_rules! scalar {
             /// If there are no terms.
             #[track_caller]
             fn sum(terms: Vec<Layer<$T>>) -> Layer<$T> {
-                let mut terms = terms.into_iter();
-                let first = terms.next().expect("a sum of at least one layer");
-                terms.fold(first, |sum, term| sum + term)
+                assert!(!terms.is_empty(), "a sum of at least one layer");
+                Self::sum_of(terms.into_iter())
+            }
+
+            #[track_caller]
+            fn sum_of(mut terms: impl Iterator<Item = Layer<$T>>) -> Layer<$T> {
+                let Some(mut sum) = terms.next() else { return Self::none() };
+                for term in terms {
+                    sum = sum + term;
+                }
+                sum
             }
 
             #[track_caller]
@@ -77,18 +85,18 @@ macro_rules! scalar {
         impl Pointwise for $T {
             #[track_caller]
             fn unary(op: Unary, x: &Layer<$T>) -> Layer<$T> {
-                Layer::from_expression(Expression::Unary(op, [x.any().clone()]))
+                Layer::from_making(|| Expression::Unary(op, [x.any().clone()]))
             }
 
             #[track_caller]
             fn binary(op: Binary, a: &Layer<$T>, b: &Layer<$T>) -> Layer<$T> {
-                Layer::from_expression(Expression::Binary(op, [a.any().clone(), b.any().clone()]))
+                Layer::from_making(|| Expression::Binary(op, [a.any().clone(), b.any().clone()]))
             }
 
             #[track_caller]
             fn with_number(op: Binary, x: &Layer<$T>, number: f64, left: bool) -> Layer<$T> {
                 let side = if left { Side::Left } else { Side::Right };
-                Layer::from_expression(Expression::WithNumber(op, side, number, [x.any().clone()]))
+                Layer::from_making(|| Expression::WithNumber(op, side, number, [x.any().clone()]))
             }
         }
 

@@ -19,7 +19,8 @@ use crate::rules::Number;
 pub struct Sgd {
     learning_rate: f64,
     momentum: f64,
-    memory: Memory,
+    /// Present with momentum.
+    memory: Option<Memory>,
 }
 
 impl Sgd {
@@ -29,7 +30,7 @@ impl Sgd {
     /// assert_eq!(dl_core::Sgd::new(0.1).learning_rate(), 0.1);
     /// ```
     pub fn new(learning_rate: f64) -> Self {
-        Sgd { learning_rate, momentum: 0.0, memory: Memory::new() }
+        Sgd { learning_rate, momentum: 0.0, memory: None }
     }
 
     /// Adds momentum.
@@ -40,6 +41,7 @@ impl Sgd {
     #[must_use]
     pub fn momentum(mut self, momentum: f64) -> Self {
         self.momentum = momentum;
+        self.memory.get_or_insert_default();
         self
     }
 
@@ -84,7 +86,7 @@ impl Optimizer for Sgd {
     }
 
     fn memory(&self) -> Option<&Memory> {
-        (self.momentum != 0.0).then_some(&self.memory)
+        self.memory.as_ref().filter(|_| self.momentum != 0.0)
     }
 
     fn step(&self, chunk: Chunk<'_>) -> Result<()> {

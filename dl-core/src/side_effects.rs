@@ -71,6 +71,17 @@ impl SideEffects {
         }
     }
 
+    /// The deltas, if all are computed already and are those of one pass.
+    pub(crate) fn ready(&self) -> Option<&Deltas> {
+        static NOTHING: Deltas = Deltas::new();
+        match &self.parts[..] {
+            _ if self.fault.is_some() => None,
+            [] => Some(&NOTHING),
+            [only] if only.deltas.iter().all(|(_, delta)| matches!(delta, Delta::Ready(_))) => Some(&only.deltas),
+            _ => None,
+        }
+    }
+
     /// The delta of one weight, as a layer; nothing when it is not touched.
     pub(crate) fn delta_of(self, weight: &AnyLayer) -> Result<Option<AnyLayer>> {
         if let Some(error) = self.fault {

@@ -3,7 +3,7 @@
 use crate::element::{Element, Rank};
 use dl_core::{
     At, Binary, Chunk, Data, Differentiable, Do, Error, Layer, Pointwise, Primitive, Result, SideEffects, Tape,
-    Trainable,
+    Trainable, buffers,
 };
 use ndarray::{ArcArray, Array, ArrayView, Dimension, Ix1, Ix2, Ix3, NdIndex};
 use std::fmt;
@@ -224,6 +224,17 @@ impl<A: Element, D: Rank> Data for Nd<A, D> {
     #[track_caller]
     fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self> {
         Self::with_number(Binary::Mul, layer, factor, false)
+    }
+
+    fn bytes(&self) -> usize {
+        self.len() * size_of::<A>()
+    }
+
+    /// Its elements are room for those of another tensor.
+    fn recycle(self) {
+        if let Ok(array) = self.0.try_into_owned_nocopy() {
+            buffers::give_back(array.into_raw_vec_and_offset().0);
+        }
     }
 }
 

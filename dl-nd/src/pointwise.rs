@@ -3,7 +3,7 @@
 use crate::broadcast::{broadcast_shape, sum_to};
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
-use dl_core::{At, Binary, BinaryLoop, Layer, Pointwise, Primitive, Result, Term, Unary, UnaryLoop};
+use dl_core::{At, Binary, BinaryLoop, Layer, Pointwise, Primitive, Result, Term, Unary, UnaryLoop, buffers};
 use ndarray::{Array, ArrayView, ArrayView1};
 use std::marker::PhantomData;
 
@@ -53,7 +53,7 @@ impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
             type Output = Nd<A, D>;
 
             fn run(self, value: impl Fn(A) -> A) -> Nd<A, D> {
-                self.0.0.mapv(value).into()
+                map(self.0.view(), value).into()
             }
         }
 
@@ -155,6 +155,14 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
     }
 }
 
+/// The loop over one tensor, into a buffer that the pass may have at hand.
+fn map<A: Element, D: Rank>(x: ArrayView<'_, A, D>, value: impl Fn(A) -> A) -> Array<A, D> {
+    let Some(slice) = x.as_slice() else { return x.mapv(value) };
+    let mut elements = buffers::take(slice.len());
+    elements.extend(slice.iter().map(|&x| value(x)));
+    Array::from_shape_vec(x.raw_dim(), elements).expect("one element each")
+}
+
 /// The loop over a tensor and a number, which stands on the left when `left`.
 struct Map<'a, A, D> {
     x: &'a ArrayView<'a, A, D>,
@@ -167,7 +175,8 @@ impl<A: Element, D: Rank> BinaryLoop<A> for Map<'_, A, D> {
 
     fn run(self, value: impl Fn(A, A) -> A) -> Array<A, D> {
         let number = self.number;
-        if self.left { self.x.mapv(|x| value(number, x)) } else { self.x.mapv(|x| value(x, number)) }
+        let x = self.x.view();
+        if self.left { map(x, |x| value(number, x)) } else { map(x, |x| value(x, number)) }
     }
 }
 
@@ -184,14 +193,15 @@ impl<A: Element, D: Rank> BinaryLoop<A> for Zip<'_, A, D> {
         let Zip { a, b } = self;
         let shape = a.raw_dim();
         if let (Some(a), Some(b)) = (a.as_slice(), b.as_slice()) {
-            let elements = a.iter().zip(b).map(|(&a, &b)| value(a, b)).collect();
+            let mut elements = buffers::take(a.len());
+            elements.extend(a.iter().zip(b).map(|(&a, &b)| value(a, b)));
             return Array::from_shape_vec(shape, elements).expect("one element each");
         }
         if a.ndim() == 0 || a.strides() == b.strides() {
             return ndarray::Zip::from(&a).and(&b).map_collect(|&a, &b| value(a, b));
         }
         // row by row; within a row an operand is mostly either contiguous or a single number
-        let mut elements = Vec::with_capacity(a.len());
+        let mut elements = buffers::take(a.len());
         for (a, b) in a.rows().into_iter().zip(b.rows()) {
             match (Row::of(&a), Row::of(&b)) {
                 (Row::Slice(a), Row::Slice(b)) => elements.extend(a.iter().zip(b).map(|(&a, &b)| value(a, b))),

@@ -94,7 +94,6 @@ fn no_pass_sees_the_values_of_another() {
 
 /// Two are joined. While the second one blocks its thread in a `wait()` of its own, the first one's answer comes.
 #[test]
-#[ignore = "hangs: the inner wait takes the token that was meant to unpark the outer one"]
 fn a_wake_up_during_an_inner_wait_is_not_lost() {
     for threads in [None, Some(1), Some(2)] {
         let value = watched("the first one's wake-up was lost", move || {

@@ -53,7 +53,6 @@ impl Trainable for Number {
 /// The value that a step has replaced is the first one to be dropped. By then the step has happened: either that is what the
 /// caller is told, or nothing has changed.
 #[test]
-#[ignore = "the weight has changed, and the step ends with an error"]
 fn of_a_value_that_a_step_replaced() {
     for threads in [1, 2] {
         let w = Weight::new(Number(1.0, Arc::default()));
@@ -84,13 +83,11 @@ fn ends(pass: Do<f64>) {
 }
 
 #[test]
-#[ignore = "now and then it unwinds out of `wait`: the value was still there when the pass was dropped"]
 fn of_an_intermediate_value() {
     ends(broken().predict());
 }
 
 #[test]
-#[ignore = "unwinds out of `wait`: kept values are dropped with the pass, where nobody catches"]
 fn of_a_value_that_is_kept_for_the_backward() {
     ends(broken().train(&Sgd::new(0.1)));
 }

@@ -15,6 +15,7 @@ mod nets;
 mod outside;
 mod panics;
 mod shake;
+mod state;
 mod support;
 
 // the main example's network and its data, as they are

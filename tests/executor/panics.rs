@@ -64,7 +64,6 @@ fn in_a_name() {
 }
 
 #[test]
-#[ignore = "a panic in `cost` is swallowed"]
 fn in_an_estimate_of_cost() {
     let y = Layer::apply(Tell(Break::Cost), (source(),)); // this line
     let line = line!() - 1;
@@ -160,7 +159,6 @@ fn in_the_step_of_a_weight_of_the_users() {
 }
 
 #[test]
-#[ignore = "a panic in a destructor of an intermediate value is swallowed"]
 fn in_the_destructor_of_an_intermediate_value() {
     let x = Layer::apply(Give(Break::Drop), (source(),)); // this line
     let line = line!() - 1;
@@ -168,7 +166,6 @@ fn in_the_destructor_of_an_intermediate_value() {
 }
 
 #[test]
-#[ignore = "the error has no place"]
 fn in_the_clone_that_hands_a_value_out() {
     let x = Layer::apply(Give(Break::Clone), (source(),)); // this line
     let line = line!() - 1;
@@ -176,7 +173,6 @@ fn in_the_clone_that_hands_a_value_out() {
 }
 
 #[test]
-#[ignore = "the error has no place"]
 fn in_the_delta_that_a_backward_starts_with() {
     let w = Weight::new(Fragile(Break::One)); // this line
     let line = line!() - 1;
@@ -185,7 +181,6 @@ fn in_the_delta_that_a_backward_starts_with() {
 
 /// The panic's own payload breaks when it is dropped: that must not tear down what runs the pass.
 #[test]
-#[ignore = "unwinds out of `wait`"]
 fn with_a_payload_that_breaks_itself() {
     let y = Layer::apply(Tell(Break::PayloadDrop), (source(),)); // this line
     let line = line!() - 1;

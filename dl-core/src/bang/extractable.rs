@@ -25,7 +25,10 @@ impl<X: Differentiable> Extractable for X {
 
     #[track_caller]
     fn start(&self) -> Self::Future {
-        self.layer().extract()
+        match self.value_at_hand() {
+            Some(value) => Extract::at_hand(value),
+            None => self.layer().extract(),
+        }
     }
 }
 

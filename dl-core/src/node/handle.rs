@@ -28,8 +28,11 @@ const _: fn() = || {
 impl AnyLayer {
     /// The first handle to a new node. Its count must be that of one handle.
     #[inline(always)]
-    pub(super) fn first(node: Node) -> Self {
-        AnyLayer(allocate(node))
+    pub(super) fn first(make: impl FnOnce() -> Node) -> Self {
+        let memory = YARD.try_with(Yard::take).ok().flatten().unwrap_or_else(new_memory);
+        // SAFETY: the memory is that of a node, and ours
+        unsafe { memory.write(make()) };
+        AnyLayer(memory)
     }
 
     /// One more handle to a leaf that a living weight owns. Says whether the leaf has come into use.
@@ -173,7 +176,7 @@ impl Yard {
     }
 
     /// # Safety
-    /// The memory came from `allocate`, and nobody uses it any more.
+    /// The memory came from `new_memory`, and nobody uses it any more.
     #[inline]
     unsafe fn keep(&self, node: NonNull<Node>) {
         if self.length.get() == KEPT {
@@ -191,18 +194,10 @@ impl Yard {
 impl Drop for Yard {
     fn drop(&mut self) {
         while let Some(node) = self.take() {
-            // SAFETY: what is on the list came from `allocate`
+            // SAFETY: what is on the list came from `new_memory`
             unsafe { give_back(node) };
         }
     }
-}
-
-#[inline(always)]
-fn allocate(node: Node) -> NonNull<Node> {
-    let memory = YARD.try_with(Yard::take).ok().flatten().unwrap_or_else(new_memory);
-    // SAFETY: the memory is that of a node, and ours
-    unsafe { memory.write(node) };
-    memory
 }
 
 #[cold]
@@ -211,12 +206,12 @@ fn new_memory() -> NonNull<Node> {
 }
 
 /// # Safety
-/// The memory came from `allocate`, and nobody uses it any more.
+/// The memory came from `new_memory`, and nobody uses it any more.
 unsafe fn give_back(node: NonNull<Node>) {
     if cfg!(any(shuttle, loom)) {
         return; // a model checker looks at what is gone
     }
-    // SAFETY: `allocate` takes its memory from a box; there is no value in it any more
+    // SAFETY: `new_memory` takes it from a box; there is no value in it any more
     drop(unsafe { Box::from_raw(node.cast::<std::mem::MaybeUninit<Node>>().as_ptr()) });
 }
 

@@ -150,15 +150,20 @@ impl Variable {
         }
     }
 
-    /// Puts the new value in its place, and hands back the old one: its destructor may be the user's.
+    /// Puts the new value in its place, and hands back the old one: its destructor may be the user's. Whoever calls holds the lock.
     #[must_use = "the old value is dropped by whoever can afford it"]
     pub(crate) fn write(&self, value: Value) -> Value {
         match (&self.value, value) {
+            // whoever writes holds the lock of the commit: nobody writes in between
             (Cells::F32(bits), Value(Repr::F32(new))) => {
-                Value(Repr::F32(f32::from_bits(bits.swap(new.to_bits(), Ordering::AcqRel))))
+                let old = bits.load(Ordering::Relaxed);
+                bits.store(new.to_bits(), Ordering::Release);
+                Value(Repr::F32(f32::from_bits(old)))
             }
             (Cells::F64(bits), Value(Repr::F64(new))) => {
-                Value(Repr::F64(f64::from_bits(bits.swap(new.to_bits(), Ordering::AcqRel))))
+                let old = bits.load(Ordering::Relaxed);
+                bits.store(new.to_bits(), Ordering::Release);
+                Value(Repr::F64(f64::from_bits(old)))
             }
             (Cells::Any(value), new) => {
                 std::mem::replace(&mut *value.lock().unwrap_or_else(PoisonError::into_inner), new)
@@ -227,7 +232,8 @@ impl VariableRef {
     }
 
     fn new_leaf(self, slot: usize) -> AnyLayer {
-        let leaf = AnyLayer::first(Node::new(Count::leaf(), self.place, self.kind_of_data, Expression::Weight(self)));
+        let leaf =
+            AnyLayer::first(|| Node::new(Count::leaf(), self.place, self.kind_of_data, Expression::Weight(self)));
         self.leaves[slot].store(leaf.as_ptr().as_ptr(), Ordering::Release);
         leaf
     }

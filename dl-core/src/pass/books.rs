@@ -8,9 +8,10 @@
 use super::claim::Seat;
 use super::counters::Counters;
 use super::drivers::Drivers;
-use super::entry::{Entry, Links, NONE, Status, Waiting};
+use super::entry::{Entry, Links, NONE, Scalar, Seen, State, Status, Waiting};
 use super::queue::{Queue, Work};
 use super::settings::Settings;
+use super::visits::Visits;
 use super::work::Task;
 use super::{Keep, discover};
 use crate::commit::Update;
@@ -19,7 +20,7 @@ use crate::node::{AnyLayer, Expression, Held, Node, Origin};
 use crate::reverse::Arrived;
 use crate::seed::Position;
 use crate::tape::AnyBackward;
-use crate::value::{Repr, Value};
+use crate::value::Value;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -46,6 +47,9 @@ pub(crate) struct Books {
     /// Who waits for whom: a list for each entry, threaded through one table.
     pub(super) waiting: Vec<Waiting>,
     unused_waiting: u32,
+    /// How many vacant entries were filled again, and how many nodes were not evaluated when they were entered.
+    pub(super) refilled: usize,
+    pub(super) others: usize,
     /// Who is to be woken as soon as the lock is released.
     pub(super) woken: Vec<Waker>,
     pub(super) wakers: HashMap<u32, Vec<Waker>>,
@@ -72,8 +76,11 @@ pub(crate) struct Books {
     pub(super) finished: Vec<(u32, Result<Value>)>,
     /// Operations whose values are for a buffer, once a step commits.
     pub(super) updates: Vec<u32>,
+    /// The panic of a destructor, which nobody else would hear of.
+    pub(super) fault: Option<Error>,
     /// What the reverse pass works with.
-    arrived: Vec<Arrived>,
+    arrived: Vec<Vec<Arrived>>,
+    seen: Visits,
     pub(super) sweep_at: usize,
 }
 
@@ -101,6 +108,8 @@ impl Books {
             weights_by_address: HashMap::new(),
             waiting: Vec::new(),
             unused_waiting: NONE,
+            refilled: 0,
+            others: 0,
             woken: Vec::new(),
             wakers: HashMap::new(),
             tasks: HashMap::new(),
@@ -117,7 +126,9 @@ impl Books {
             walk: Vec::new(),
             finished: Vec::new(),
             updates: Vec::new(),
+            fault: None,
             arrived: Vec::new(),
+            seen: Visits::default(),
             sweep_at: SWEEP_AT_LEAST,
         }
     }
@@ -142,14 +153,23 @@ impl Books {
         self.updates.clear();
         self.waiting.clear();
         self.unused_waiting = NONE;
-        self.side.clear();
-        self.weights_by_address.clear();
+        if self.side.capacity() > 0 {
+            self.side.clear();
+        }
+        if self.weights_by_address.capacity() > 0 {
+            self.weights_by_address.clear();
+        }
+        if !self.in_order {
+            // only decisions fill these
+            self.wakers.clear();
+            self.tasks.clear();
+            self.backwards.clear();
+            self.interrupted.clear();
+        }
         self.wakers.clear();
-        self.tasks.clear();
-        self.backwards.clear();
-        self.interrupted.clear();
         self.queue.clear();
-        self.drivers = Drivers::default();
+        self.drivers.clear();
+        (self.refilled, self.others) = (0, 0);
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
         self.sweep_at = SWEEP_AT_LEAST;
     }
@@ -160,8 +180,9 @@ impl Books {
         rooms.into_iter().any(|room| room > ENTRIES_KEPT)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+    pub(super) fn counters(&self) -> Counters {
+        let nodes = self.entries.len() + self.refilled;
+        Counters { nodes, evaluations: nodes - self.others + self.counters.evaluations, ..self.counters }
     }
 
     pub(super) fn live_entries(&self) -> usize {
@@ -178,9 +199,20 @@ impl Books {
         &self.entries[index as usize]
     }
 
-    #[inline]
-    pub(crate) fn status(&self, index: u32) -> &Status {
-        &self.entries[index as usize].status
+    pub(crate) fn status(&self, index: u32) -> Status<'_> {
+        let entry = self.entry(index);
+        match entry.state {
+            State::Pending => Status::Pending,
+            State::Freed => Status::Freed,
+            State::F32 | State::F64 => {
+                Status::Done(Seen::Number(entry.number().expect("the state says that it is a number").into()))
+            }
+            State::Done | State::Failed => match &self.links[entry.links as usize].outcome {
+                Some(Ok(value)) => Status::Done(Seen::There(value)),
+                Some(Err(error)) => Status::Failed(error),
+                None => unreachable!("what is done or has failed has an outcome"),
+            },
+        }
     }
 
     #[inline]
@@ -202,8 +234,7 @@ impl Books {
         self.backwards.get(&index).cloned()
     }
 
-    #[inline]
-    pub(crate) fn value(&self, index: u32) -> &Value {
+    pub(crate) fn value(&self, index: u32) -> Seen<'_> {
         match self.status(index) {
             Status::Done(value) => value,
             _ => unreachable!("an entry is asked for its value when it is done, and not after it was freed"),
@@ -212,24 +243,39 @@ impl Books {
 
     fn result(&self, index: u32) -> Result<Value> {
         match self.status(index) {
-            Status::Done(value) => Ok(value.clone()),
+            Status::Done(value) => Ok(value.to_value()),
             Status::Failed(error) => Err(error.clone()),
             _ => unreachable!("an entry is asked for its result when it has ended"),
         }
     }
 
     fn ended(&self, index: u32) -> bool {
-        !matches!(self.status(index), Status::Pending)
+        self.entry(index).state != State::Pending
     }
 
-    /// An empty table for what arrives at the nodes on the way back.
+    /// A table for what arrives at the nodes on the way back, where nothing has arrived yet.
     pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
-        std::mem::take(&mut self.arrived)
+        let mut arrived = self.arrived.pop().unwrap_or_default();
+        if arrived.len() < self.entries.len() {
+            arrived.resize_with(self.entries.len(), Arrived::default);
+        }
+        arrived
     }
 
-    pub(crate) fn keep_arrived(&mut self, mut arrived: Vec<Arrived>) {
-        arrived.clear();
-        self.arrived = arrived;
+    /// Takes it back, when everything has been taken out of it.
+    pub(crate) fn keep_arrived(&mut self, arrived: Vec<Arrived>) {
+        self.arrived.push(arrived);
+    }
+
+    /// Nodes that a walk has seen: none yet.
+    pub(crate) fn take_seen(&mut self) -> Visits {
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.begin(self.entries.len());
+        seen
+    }
+
+    pub(crate) fn keep_seen(&mut self, seen: Visits) {
+        self.seen = seen;
     }
 
     fn note_position(&mut self, position: Position) {
@@ -253,21 +299,31 @@ impl Books {
         self.weights_by_address.get(&address).copied()
     }
 
+    #[inline]
     pub(super) fn links(&mut self, index: u32) -> &mut Links {
-        let entry = &mut self.entries[index as usize];
-        if entry.links == NONE {
-            entry.links = match self.vacant_links.pop() {
-                Some(vacant) => {
-                    self.links[vacant as usize] = Links::NEW;
-                    vacant
-                }
-                None => {
-                    self.links.push(Links::NEW);
-                    (self.links.len() - 1) as u32
-                }
-            };
+        if self.entries[index as usize].links == NONE {
+            self.add_links(index);
         }
-        &mut self.links[entry.links as usize]
+        &mut self.links[self.entries[index as usize].links as usize]
+    }
+
+    /// The links of an entry that has some, as all that were scheduled do.
+    #[inline(always)]
+    fn linked(&mut self, index: u32) -> &mut Links {
+        &mut self.links[self.entries[index as usize].links as usize]
+    }
+
+    fn add_links(&mut self, index: u32) {
+        self.entries[index as usize].links = match self.vacant_links.pop() {
+            Some(vacant) => {
+                self.links[vacant as usize] = Links::NEW;
+                vacant
+            }
+            None => {
+                self.links.push(Links::NEW);
+                (self.links.len() - 1) as u32
+            }
+        };
     }
 
     /// Finds out when a new entry, which could not be evaluated at once, can be.
@@ -276,19 +332,22 @@ impl Books {
         match &node.expression {
             Expression::Dynamic(recipe) => {
                 self.in_order = false;
+                self.add_links(index);
                 self.note_position(recipe.position());
                 self.queue_task(index);
             }
             Expression::Seed(position) => {
+                self.add_links(index);
                 self.note_position(*position);
                 let seed = self.settings.seed(self.number_at(*position));
                 self.finish(index, seed.map_err(|error| error.at("seed", node.place)));
             }
             _ => {
+                self.add_links(index);
                 for which in 0..node.operands().len() {
                     let operand = self.operand(index, which);
                     if self.entries[operand as usize].scheduled {
-                        let links = self.links(operand);
+                        let links = self.linked(operand);
                         links.consumers += 1;
                         links.unfinished += 1;
                         if !self.ended(operand) {
@@ -296,7 +355,7 @@ impl Books {
                         }
                     }
                 }
-                if self.links(index).pending == 0 {
+                if self.linked(index).pending == 0 {
                     self.ready(index);
                     self.settle();
                 }
@@ -312,7 +371,7 @@ impl Books {
             self.entries[index as usize].trained = self.trained(source);
             let result = self.result(source);
             self.finished.push((index, result));
-            self.links(source).unfinished -= 1;
+            self.linked(source).unfinished -= 1;
             self.free(source);
             return;
         }
@@ -341,9 +400,12 @@ impl Books {
                 let cost = |operands: &[&Value]| catch_unwind(AssertUnwindSafe(|| op.cost(operands)));
                 let nanoseconds = match operands {
                     0 => cost(&[]),
-                    1 => cost(&[value(0)]),
-                    2 => cost(&[value(0), value(1)]),
-                    n => cost(&(0..n).map(value).collect::<Vec<_>>()),
+                    1 => cost(&[value(0).as_value()]),
+                    2 => cost(&[value(0).as_value(), value(1).as_value()]),
+                    n => {
+                        let values: Vec<Seen<'_>> = (0..n).map(value).collect();
+                        cost(&values.iter().map(Seen::as_value).collect::<Vec<_>>())
+                    }
                 };
                 match nanoseconds {
                     Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
@@ -357,18 +419,19 @@ impl Books {
         }
     }
 
-    /// The values of the operands of an entry whose kernel is to run, for the time when the books are unlocked. A value that nobody else
-    /// can ask for any more is moved out.
-    pub(super) fn take_operands(&mut self, index: u32, into: &mut Vec<Value>) {
-        let node = self.node(index);
-        for which in 0..node.operands().len() {
-            let operand = self.operand(index, which);
-            let last = self.keep == Keep::Nothing && self.entries[operand as usize].scheduled && {
-                let links = self.links(operand);
-                links.unfinished == 1 && self.unreachable(operand)
-            };
-            into.push(if last { self.take_value(operand) } else { self.value(operand).clone() });
+    /// The value of an operand of an entry whose kernel is to run, for the time when the books are unlocked. A value that nobody else can
+    /// ask for any more is moved out.
+    #[inline]
+    pub(super) fn take_operand(&mut self, index: u32, which: usize) -> Value {
+        let operand = self.operand(index, which);
+        if let Some(number) = self.entry(operand).number() {
+            return number.into();
         }
+        let last = self.keep == Keep::Nothing
+            && self.entry(operand).scheduled
+            && self.linked(operand).unfinished == 1
+            && self.unreachable(operand);
+        if last { self.take_value(operand) } else { self.value(operand).to_value() }
     }
 
     pub(super) fn queue_task(&mut self, index: u32) {
@@ -405,19 +468,36 @@ impl Books {
             NONE => self.waiting.len() as u32,
             unused => unused,
         };
-        let next = std::mem::replace(&mut self.links(operand).waiting, place);
+        let next = std::mem::replace(&mut self.linked(operand).waiting, place);
         let waiting = Waiting { consumer, next };
         match self.waiting.get_mut(place as usize) {
             Some(unused) => self.unused_waiting = std::mem::replace(unused, waiting).next,
             None => self.waiting.push(waiting),
         }
-        self.links(consumer).pending += 1;
+        self.linked(consumer).pending += 1;
     }
 
     pub(crate) fn wake_when_done(&mut self, index: u32, waker: &Waker) {
+        self.linked(index).awaited = true;
         let wakers = self.wakers.entry(index).or_default();
         if !wakers.iter().any(|other| other.will_wake(waker)) {
             wakers.push(waker.clone());
+        }
+    }
+
+    /// The future of a dynamic node, if it has waited before.
+    pub(super) fn task(&mut self, index: u32) -> Option<&mut Task> {
+        if self.linked(index).task { self.tasks.get_mut(&index) } else { None }
+    }
+
+    pub(super) fn keep_task(&mut self, index: u32, task: Task) {
+        self.linked(index).task = true;
+        self.tasks.insert(index, task);
+    }
+
+    pub(super) fn forget_task(&mut self, index: u32) {
+        if std::mem::take(&mut self.linked(index).task) {
+            self.tasks.remove(&index);
         }
     }
 
@@ -426,6 +506,9 @@ impl Books {
         self.rests += 1;
         self.woken.extend(self.wakers.drain().flat_map(|(_, wakers)| wakers));
         let (indices, tasks): (Vec<u32>, Vec<Task>) = self.tasks.drain().unzip();
+        for &index in &indices {
+            self.linked(index).task = false;
+        }
         let waiting = indices.into_iter().zip(&tasks).filter(|(_, task)| task.interrupt()).map(|(index, _)| index);
         let from = self.interrupted.len();
         self.interrupted.extend(waiting);
@@ -443,19 +526,19 @@ impl Books {
     }
 
     /// The updates of buffers that were evaluated.
-    pub(super) fn updates(&self) -> Vec<Update> {
+    pub(super) fn updates(&self, into: &mut Vec<Update>) {
         let update = |&index: &u32| {
             let node = self.node(index);
             let Expression::Primitive(op) = &node.expression else { return None };
             match (op.update()?, self.status(index)) {
                 (update, Status::Done(_)) => {
-                    let value = self.value(self.operand(index, update.new)).clone();
+                    let value = self.value(self.operand(index, update.new)).to_value();
                     Some(Update { buffer: update.buffer.clone(), value, place: node.place })
                 }
                 _ => None,
             }
         };
-        self.updates.iter().filter_map(update).collect()
+        into.extend(self.updates.iter().filter_map(update));
     }
 
     /// Writes down how an entry ended, and what follows from that.
@@ -467,33 +550,19 @@ impl Books {
     fn settle(&mut self) {
         while let Some((index, result)) = self.finished.pop() {
             let node = self.node(index);
-            let bytes = match &result {
-                // the value of a dynamic node is mostly that of another node
-                Ok(value @ Value(Repr::Any(_))) if self.source(index) == NONE || node.computes() => {
-                    (node.kind_of_data.bytes)(value)
-                }
-                _ => 0,
-            };
             self.counters.evaluations += 1;
-            self.counters.holds(bytes);
-            self.entries[index as usize].status = match result {
-                Ok(value) => Status::Done(value),
-                Err(error) => Status::Failed(error),
-            };
-            let links = self.links(index);
-            links.bytes = bytes;
-            let mut next = std::mem::replace(&mut links.waiting, NONE);
+            let mut next = self.write_down(index, &node, result);
+            if std::mem::take(&mut self.linked(index).awaited) {
+                self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
+            }
             if self.keep == Keep::Nothing {
                 for which in 0..node.operands().len() {
                     let operand = self.operand(index, which);
                     if self.entries[operand as usize].scheduled {
-                        self.links(operand).unfinished -= 1;
+                        self.linked(operand).unfinished -= 1;
                         self.free(operand);
                     }
                 }
-            }
-            if !self.wakers.is_empty() {
-                self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
             }
             while next != NONE {
                 let slot = &mut self.waiting[next as usize];
@@ -501,7 +570,7 @@ impl Books {
                 let after = std::mem::replace(&mut slot.next, self.unused_waiting);
                 self.unused_waiting = next;
                 next = after;
-                let links = self.links(consumer);
+                let links = self.linked(consumer);
                 links.pending -= 1;
                 if links.pending == 0 {
                     self.ready(consumer);
@@ -510,13 +579,39 @@ impl Books {
         }
     }
 
+    /// Writes down the result of an entry. What comes back is the list of those who wait for it.
+    fn write_down(&mut self, index: u32, node: &Node, result: Result<Value>) -> u32 {
+        let entry = &mut self.entries[index as usize];
+        let links = &mut self.links[entry.links as usize];
+        match result {
+            Ok(value) => match Scalar::of(&value) {
+                Some(number) => entry.set_number(number),
+                None => {
+                    // the value of a dynamic node is mostly that of another node
+                    if entry.operands[0] == NONE || node.computes() {
+                        links.bytes = (node.kind_of_data.bytes)(&value);
+                        self.counters.holds(links.bytes);
+                    }
+                    entry.state = State::Done;
+                    links.outcome = Some(Ok(value));
+                }
+            },
+            Err(error) => {
+                entry.state = State::Failed;
+                links.outcome = Some(Err(error));
+            }
+        }
+        std::mem::replace(&mut links.waiting, NONE)
+    }
+
     /// Whether nobody but those who have been met can ask for the value of this entry: all handles to its node are ours or those of its
     /// consumers.
     fn unreachable(&self, index: u32) -> bool {
-        let entry = &self.entries[index as usize];
-        let consumers = self.links[entry.links as usize].consumers as usize;
-        matches!(entry.status, Status::Done(Value(Repr::Any(_))))
-            && entry.held().handles() <= usize::from(entry.rooted) + consumers
+        let entry = self.entry(index);
+        entry.state == State::Done && {
+            let consumers = self.links[entry.links as usize].consumers as usize;
+            entry.held().handles() <= usize::from(entry.rooted) + consumers
+        }
     }
 
     /// Lets go of the value of an entry when nobody can ask for it any more.
@@ -524,27 +619,29 @@ impl Books {
         if self.keep == Keep::Values || !self.entries[index as usize].scheduled {
             return;
         }
-        if self.links(index).unfinished > 0 {
+        if self.linked(index).unfinished > 0 {
             return;
         }
-        if matches!(self.status(index), Status::Freed) {
+        if self.entry(index).state == State::Freed {
             self.forget_bytes(index); // it was moved to the consumer that has ended now
         } else if self.unreachable(index) {
             self.discard_value(index);
         }
     }
 
+    /// The value of an entry that is no number and that nobody else needs.
     fn take_value(&mut self, index: u32) -> Value {
-        match std::mem::replace(&mut self.entries[index as usize].status, Status::Freed) {
-            Status::Done(value) => value,
+        self.entries[index as usize].state = State::Freed;
+        match self.linked(index).outcome.take() {
+            Some(Ok(value)) => value,
             _ => unreachable!("only a value that is there is taken"),
         }
     }
 
     pub(super) fn discard_value(&mut self, index: u32) {
-        let entry = &mut self.entries[index as usize];
-        if let Status::Done(value @ Value(Repr::Any(_))) = std::mem::replace(&mut entry.status, Status::Freed) {
-            let origin = entry.held().origin();
+        if self.entry(index).state == State::Done {
+            let value = self.take_value(index);
+            let origin = self.node(index).origin();
             self.discarded.push((value, origin));
         }
         self.forget_bytes(index);

@@ -20,6 +20,14 @@ pub struct Buffers {
     pub(super) reused: usize,
 }
 
+impl Buffers {
+    pub(super) fn clear(&mut self) {
+        self.f32.clear();
+        self.f64.clear();
+        self.reused = 0;
+    }
+}
+
 /// So many free ones are kept of each type: a value dies about when the next one is born.
 const KEPT: usize = 4;
 /// Less than this, the allocator has at hand.

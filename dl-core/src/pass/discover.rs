@@ -8,26 +8,19 @@
 //! nobody can meet it another way. Its entry is known to its consumer, and it is claimed when somebody is given a handle to it.
 
 use super::books::Books;
-use super::entry::{Entry, NONE, Status};
+use super::entry::{Entry, NONE, Scalar, State};
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
-use crate::rules::Binary;
-use crate::rules::Unary;
-use crate::value::{Repr, Value};
+use crate::rules::{Binary, Number};
+use crate::value::Value;
 
 /// A node whose operands are being entered.
+#[derive(Clone, Copy)]
 pub(super) struct Step {
     node: Held,
     /// The entry of the first operand, once it is known.
     first: u32,
-    /// Of a node with many operands, whose consumer finds them by their claims: how many of them are entered.
+    /// Of a node with many operands, whose entries are found by their claims: how many of them are entered.
     many: u32,
-    lone: bool,
-}
-
-impl Step {
-    fn new(node: Held, lone: bool) -> Self {
-        Step { node, first: NONE, many: FEW, lone }
-    }
 }
 
 /// The node has two operands at most.
@@ -93,10 +86,9 @@ impl Books {
 
         let mut walk = std::mem::take(&mut self.walk);
         let base = walk.len();
-        let Step { mut node, mut first, mut many, mut lone } = Step::new(held(root), false);
-        let mut second = NONE;
+        let (mut node, mut first, mut second, mut many) = (held(root), NONE, NONE, FEW);
         let index = loop {
-            // the first operand that is not entered yet, and whether it is a lone one
+            // the first operand that is not entered yet
             let missing = match &node.expression {
                 Expression::Binary(_, [a, b]) => self.missing_of_two(a, b, &mut first, &mut second),
                 Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => self.missing(x, &mut first),
@@ -108,23 +100,21 @@ impl Books {
                 },
                 _ => None,
             };
-            if let Some((operand, operand_is_lone)) = missing {
-                walk.push(Step { node, first, many, lone });
-                Step { node, first, many, lone } = Step::new(held(operand), operand_is_lone);
-                second = NONE;
+            if let Some(operand) = missing {
+                walk.push(Step { node, first, many });
+                (node, first, second, many) = (held(operand), NONE, NONE, FEW);
                 continue;
             }
-            let index = self.enter(node, lone, [first, second]);
-            if walk.len() == base {
-                break index;
-            }
-            Step { node, first, many, lone } = walk.pop().expect("the walk is longer than it was");
-            second = NONE;
+            let consumer = if walk.len() > base { walk.pop() } else { None };
+            let Some(consumer) = consumer else { break self.enter(node, [first, second], false) };
+            // a lone node is known to its consumer, if that has few operands
+            let lone = consumer.many == FEW && node.is_lone();
+            let index = self.enter(node, [first, second], lone);
+            (node, first, second, many) = (consumer.node, consumer.first, NONE, consumer.many);
             if many == FEW {
-                if first == NONE {
-                    first = index;
-                } else {
-                    second = index;
+                match first {
+                    NONE => first = index,
+                    _ => second = index,
                 }
             }
         };
@@ -145,19 +135,19 @@ impl Books {
 
     /// Looks for an operand, unless its entry is known already.
     #[inline(always)]
-    fn missing<'a>(&self, operand: &'a AnyLayer, known: &mut u32) -> Option<(&'a AnyLayer, bool)> {
+    fn missing<'a>(&self, operand: &'a AnyLayer, known: &mut u32) -> Option<&'a AnyLayer> {
         if *known != NONE {
             return None;
         }
         if operand.is_lone() {
-            return Some((operand, true)); // nobody can have met it
+            return Some(operand); // nobody can have met it
         }
         match self.find(operand) {
             Some(index) => {
                 *known = index;
                 None
             }
-            None => Some((operand, false)),
+            None => Some(operand),
         }
     }
 
@@ -168,77 +158,77 @@ impl Books {
         b: &'a AnyLayer,
         first: &mut u32,
         second: &mut u32,
-    ) -> Option<(&'a AnyLayer, bool)> {
+    ) -> Option<&'a AnyLayer> {
         self.missing(a, first).or_else(|| self.missing(b, second))
     }
 
-    fn missing_of_many<'a>(&self, operands: &'a [AnyLayer], entered: &mut u32) -> Option<(&'a AnyLayer, bool)> {
+    fn missing_of_many<'a>(&self, operands: &'a [AnyLayer], entered: &mut u32) -> Option<&'a AnyLayer> {
         if *entered == FEW {
             *entered = 0;
         }
         let missing = operands[*entered as usize..].iter().position(|operand| self.find(operand).is_none())?;
         *entered += missing as u32;
-        Some((&operands[*entered as usize], false))
+        Some(&operands[*entered as usize])
     }
 
     /// Makes the entry of a node whose operands are all entered.
     #[inline(always)]
-    fn enter(&mut self, node: Held, lone: bool, operands: [u32; 2]) -> u32 {
-        self.counters.nodes += 1;
-        if let Some((number, trained)) = self.arithmetic(&node, operands) {
-            self.counters.evaluations += 1;
-            return self.add(node, number.into(), operands, trained, lone);
+    fn enter(&mut self, node: Held, operands: [u32; 2], lone: bool) -> u32 {
+        match self.arithmetic(&node, operands) {
+            Some((number, trained)) => self.add(Entry::of_number(node, operands, number, trained), node, lone),
+            None => self.enter_other(node, operands, lone),
         }
-        self.enter_other(node, lone, operands)
     }
 
-    fn enter_other(&mut self, node: Held, lone: bool, operands: [u32; 2]) -> u32 {
+    fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool) -> u32 {
+        self.others += 1;
         match &node.expression {
-            Expression::Constant(value) => self.add(node, value.clone(), operands, false, lone),
+            Expression::Constant(value) => self.add_value(node, value, false, lone),
             Expression::Weight(variable) => {
                 if let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves()) {
                     self.claim(node, index);
+                    self.others -= 1; // no entry of its own
                     return index;
                 }
                 let value = self.settings.read(variable);
-                let index = self.add(node, value, operands, !variable.frozen(), lone);
+                let index = self.add_value(node, &value, !variable.frozen(), lone);
                 self.weights.push((variable.address(), index));
                 index
             }
             _ => {
-                let index = self.next_entry(node, operands);
-                let entry = &mut self.entries[index as usize];
-                (entry.status, entry.scheduled) = (Status::Pending, true);
-                if !lone {
-                    self.claim(node, index);
-                }
+                let index = self.add(Entry::pending(node, operands), node, lone);
                 self.schedule(index);
                 index
             }
         }
     }
 
-    /// Adds an entry that is done.
-    #[inline(always)]
-    fn add(&mut self, node: Held, value: Value, operands: [u32; 2], trained: bool, lone: bool) -> u32 {
-        let index = self.next_entry(node, operands);
-        let entry = &mut self.entries[index as usize];
-        (entry.status, entry.trained) = (Status::Done(value), trained);
-        if !lone {
-            self.claim(node, index);
+    fn add_value(&mut self, node: Held, value: &Value, trained: bool, lone: bool) -> u32 {
+        if let Some(number) = Scalar::of(value) {
+            return self.add(Entry::of_number(node, [NONE; 2], number, trained), node, lone);
         }
+        let entry = Entry { node: Some(node), state: State::Done, trained, ..Entry::VACANT };
+        let index = self.add(entry, node, lone);
+        self.links(index).outcome = Some(Ok(value.clone()));
         index
     }
 
-    /// A vacant entry, which is filled in place.
     #[inline(always)]
-    fn next_entry(&mut self, node: Held, operands: [u32; 2]) -> u32 {
-        let index = self.vacant.pop().unwrap_or_else(|| {
-            self.entries.push(Entry::VACANT);
-            (self.entries.len() - 1) as u32
-        });
-        let entry = &mut self.entries[index as usize];
-        (entry.node, entry.operands) = (Some(node), operands);
+    fn add(&mut self, entry: Entry, node: Held, lone: bool) -> u32 {
+        let index = match self.vacant.pop() {
+            Some(index) => {
+                self.entries[index as usize] = entry;
+                self.refilled += 1;
+                index
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        if !lone {
+            self.claim(node, index);
+        }
         index
     }
 
@@ -248,16 +238,28 @@ impl Books {
         match &node.expression {
             Expression::Binary(op, _) => {
                 let (a, b) = (self.entry(a), self.entry(b));
-                let number = Scalar::of(&a.status)?.binary(*op, Scalar::of(&b.status)?);
+                let number = match (a.number()?, b.number()?) {
+                    (Scalar::F32(a), Scalar::F32(b)) => Scalar::F32(op.value(a, b)),
+                    (Scalar::F64(a), Scalar::F64(b)) => Scalar::F64(op.value(a, b)),
+                    _ => unreachable!("scalar arithmetic works on scalars of one type"),
+                };
                 Some((number, a.trained | b.trained))
             }
             Expression::WithNumber(op, side, number, _) => {
                 let x = self.entry(a);
-                Some((Scalar::of(&x.status)?.with_number(*op, *side, *number), x.trained))
+                let number = match x.number()? {
+                    Scalar::F32(x) => Scalar::F32(with_number(*op, *side, *number as f32, x)),
+                    Scalar::F64(x) => Scalar::F64(with_number(*op, *side, *number, x)),
+                };
+                Some((number, x.trained))
             }
             Expression::Unary(op, _) => {
                 let x = self.entry(a);
-                Some((Scalar::of(&x.status)?.unary(*op), x.trained))
+                let number = match x.number()? {
+                    Scalar::F32(x) => Scalar::F32(op.value(x)),
+                    Scalar::F64(x) => Scalar::F64(op.value(x)),
+                };
+                Some((number, x.trained))
             }
             _ => None,
         }
@@ -270,59 +272,10 @@ impl Books {
     }
 }
 
-/// A plain number that somebody has computed.
-#[derive(Clone, Copy)]
-enum Scalar {
-    F32(f32),
-    F64(f64),
-}
-
-impl From<Scalar> for Value {
-    #[inline(always)]
-    fn from(number: Scalar) -> Value {
-        match number {
-            Scalar::F32(number) => Value(Repr::F32(number)),
-            Scalar::F64(number) => Value(Repr::F64(number)),
-        }
-    }
-}
-
-impl Scalar {
-    #[inline(always)]
-    fn of(status: &Status) -> Option<Scalar> {
-        match status {
-            Status::Done(Value(Repr::F32(number))) => Some(Scalar::F32(*number)),
-            Status::Done(Value(Repr::F64(number))) => Some(Scalar::F64(*number)),
-            _ => None,
-        }
-    }
-
-    #[inline(always)]
-    fn unary(self, op: Unary) -> Scalar {
-        match self {
-            Scalar::F32(x) => Scalar::F32(op.value(x)),
-            Scalar::F64(x) => Scalar::F64(op.value(x)),
-        }
-    }
-
-    #[inline(always)]
-    fn binary(self, op: Binary, right: Scalar) -> Scalar {
-        match (self, right) {
-            (Scalar::F32(a), Scalar::F32(b)) => Scalar::F32(op.value(a, b)),
-            (Scalar::F64(a), Scalar::F64(b)) => Scalar::F64(op.value(a, b)),
-            _ => unreachable!("scalar arithmetic works on scalars of one type"),
-        }
-    }
-
-    #[inline(always)]
-    fn with_number(self, op: Binary, side: Side, number: f64) -> Scalar {
-        let number = match self {
-            Scalar::F32(_) => Scalar::F32(number as f32),
-            Scalar::F64(_) => Scalar::F64(number),
-        };
-        match side {
-            Side::Left => number.binary(op, self),
-            Side::Right => self.binary(op, number),
-        }
+#[inline(always)]
+fn with_number<N: Number>(op: Binary, side: Side, number: N, x: N) -> N {
+    match side {
+        Side::Left => op.value(number, x),
+        Side::Right => op.value(x, number),
     }
 }

@@ -20,6 +20,11 @@ struct Driver {
 }
 
 impl Drivers {
+    pub(super) fn clear(&mut self) {
+        self.present.clear();
+        self.arrived = 0;
+    }
+
     pub(super) fn arrive(&mut self) -> u32 {
         self.arrived += 1;
         self.present.push(Driver { number: self.arrived, works: false, idle: None });

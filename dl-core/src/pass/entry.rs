@@ -2,19 +2,23 @@
 
 use crate::error::Error;
 use crate::node::Held;
-use crate::value::Value;
+use crate::value::{Repr, Value};
 
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// Half a cache line: a scalar operation touches three of these.
+#[derive(Clone, Copy)]
 pub(crate) struct Entry {
     /// Absent when the entry is vacant.
     pub(crate) node: Option<Held>,
-    pub(crate) status: Status,
+    /// The value, if it is a plain number.
+    pub(super) bits: u64,
     /// The entries of the first two operands. For a dynamic node, the first is that of the layer that it turned out to be.
     pub(crate) operands: [u32; 2],
     /// Where its [`Links`] are, if it has any.
     pub(crate) links: u32,
+    pub(super) state: State,
     /// Whether a gradient could flow through it to some weight.
     pub(crate) trained: bool,
     /// Whether the pass has a handle to the node. All other nodes are below one that it has.
@@ -23,33 +27,96 @@ pub(crate) struct Entry {
     pub(crate) scheduled: bool,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Pending,
+    F32,
+    F64,
+    /// Done, with the value in the links.
+    Done,
+    Freed,
+    /// With the error in the links.
+    Failed,
+}
+
 impl Entry {
     pub(super) const VACANT: Entry = Entry {
         node: None,
-        status: Status::Freed,
+        bits: 0,
         operands: [NONE; 2],
         links: NONE,
+        state: State::Freed,
         trained: false,
         rooted: false,
         scheduled: false,
     };
 
+    /// The entry of a node that waits to be evaluated.
+    #[inline(always)]
+    pub(super) fn pending(node: Held, operands: [u32; 2]) -> Entry {
+        Entry { node: Some(node), operands, state: State::Pending, scheduled: true, ..Entry::VACANT }
+    }
+
+    /// The entry of a node whose value is a number.
+    #[inline(always)]
+    pub(super) fn of_number(node: Held, operands: [u32; 2], number: Scalar, trained: bool) -> Entry {
+        let (state, bits) = number.to_bits();
+        Entry { node: Some(node), bits, operands, state, trained, ..Entry::VACANT }
+    }
+
     #[inline(always)]
     pub(crate) fn held(&self) -> Held {
         self.node.expect("the entry is not vacant")
     }
+
+    /// The value, if it is a number that is there.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> Option<Scalar> {
+        match self.state {
+            State::F32 => Some(Scalar::F32(f32::from_bits(self.bits as u32))),
+            State::F64 => Some(Scalar::F64(f64::from_bits(self.bits))),
+            _ => None,
+        }
+    }
+
+    pub(super) fn set_number(&mut self, number: Scalar) {
+        (self.state, self.bits) = number.to_bits();
+    }
 }
 
-pub(crate) enum Status {
+/// How an entry stands.
+pub(crate) enum Status<'a> {
     Pending,
-    Done(Value),
+    Done(Seen<'a>),
     /// It was done; nobody needs the value any more.
     Freed,
-    Failed(Error),
+    Failed(&'a Error),
 }
 
-/// What an entry needs that waits, that is waited for, or whose value may be let go.
+/// A value in the books.
+pub(crate) enum Seen<'a> {
+    Number(Value),
+    There(&'a Value),
+}
+
+impl Seen<'_> {
+    pub(crate) fn as_value(&self) -> &Value {
+        match self {
+            Seen::Number(value) => value,
+            Seen::There(value) => value,
+        }
+    }
+
+    /// A copy; large values are shared.
+    pub(crate) fn to_value(&self) -> Value {
+        self.as_value().clone()
+    }
+}
+
+/// What an entry needs that waits, that is waited for, or whose value is no number.
 pub(super) struct Links {
+    /// The value, if it is no number, or the error.
+    pub(super) outcome: Option<Result<Value, Error>>,
     /// Operands that are not done.
     pub(super) pending: u32,
     /// The first of those who wait for this one.
@@ -62,13 +129,27 @@ pub(super) struct Links {
     pub(super) followers: u32,
     /// Where the handle of the pass is, if the entry is rooted.
     pub(super) root: u32,
+    /// Whether there are wakers to be called when it has ended.
+    pub(super) awaited: bool,
+    /// Whether there is a future, which waits or is being polled.
+    pub(super) task: bool,
     /// The size of the value.
     pub(super) bytes: usize,
 }
 
 impl Links {
-    pub(super) const NEW: Links =
-        Links { pending: 0, waiting: NONE, consumers: 0, unfinished: 0, followers: 0, root: NONE, bytes: 0 };
+    pub(super) const NEW: Links = Links {
+        outcome: None,
+        pending: 0,
+        waiting: NONE,
+        consumers: 0,
+        unfinished: 0,
+        followers: 0,
+        root: NONE,
+        awaited: false,
+        task: false,
+        bytes: 0,
+    };
 }
 
 /// Somebody who waits, in a list that is threaded through one table.
@@ -77,12 +158,48 @@ pub(super) struct Waiting {
     pub(super) next: u32,
 }
 
+/// A plain number.
+#[derive(Clone, Copy)]
+pub(crate) enum Scalar {
+    F32(f32),
+    F64(f64),
+}
+
+impl Scalar {
+    #[inline(always)]
+    fn to_bits(self) -> (State, u64) {
+        match self {
+            Scalar::F32(number) => (State::F32, number.to_bits().into()),
+            Scalar::F64(number) => (State::F64, number.to_bits()),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn of(value: &Value) -> Option<Scalar> {
+        match value.0 {
+            Repr::F32(number) => Some(Scalar::F32(number)),
+            Repr::F64(number) => Some(Scalar::F64(number)),
+            Repr::Any(_) => None,
+        }
+    }
+}
+
+impl From<Scalar> for Value {
+    #[inline(always)]
+    fn from(number: Scalar) -> Value {
+        match number {
+            Scalar::F32(number) => Value(Repr::F32(number)),
+            Scalar::F64(number) => Value(Repr::F64(number)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_small() {
-        assert!(size_of::<Entry>() <= 48);
+    fn an_entry_is_half_a_cache_line() {
+        assert_eq!(size_of::<Entry>(), 32);
     }
 }

@@ -17,6 +17,7 @@ mod entry;
 mod queue;
 mod settings;
 mod sweep;
+mod visits;
 mod work;
 
 pub(crate) use books::Books;
@@ -25,7 +26,7 @@ pub(crate) use claim::Claim;
 pub(crate) use claim::Seat;
 pub(crate) use context::{Holder, current, enter, holder, in_pass, is_current, outside, with_current};
 pub use counters::Counters;
-pub(crate) use entry::{NONE, Status};
+pub(crate) use entry::{Entry, NONE, Scalar, Seen, Status};
 pub use settings::Mode;
 pub(crate) use settings::Settings;
 
@@ -67,8 +68,6 @@ pub(crate) struct Pass {
     /// Counts what a thread without work waits for: something queued, somebody woken.
     news: Arc<AtomicUsize>,
     buffers: Mutex<Buffers>,
-    /// The panic of a destructor, which nobody else would hear of.
-    fault: Mutex<Option<Error>>,
 }
 
 /// A few microseconds.
@@ -87,7 +86,7 @@ impl Pass {
     pub(crate) fn new(purpose: Purpose, settings: Settings) -> Arc<Pass> {
         let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
         let (settings, around) = with_current(|around| match around {
-            Some(around) => (settings.or(&around.books().settings), Some(around.mode)),
+            Some(around) => (around.inherited(settings), Some(around.mode)),
             None => (settings, None),
         });
         let mode = settings.mode.unwrap_or(match (purpose, around) {
@@ -96,13 +95,7 @@ impl Pass {
             _ => Mode::Train,
         });
         let mut pass = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten().unwrap_or_else(|| {
-            Arc::new(Pass {
-                books: Mutex::new(Books::new()),
-                mode,
-                news: Arc::default(),
-                buffers: Mutex::default(),
-                fault: Mutex::default(),
-            })
+            Arc::new(Pass { books: Mutex::new(Books::new()), mode, news: Arc::default(), buffers: Mutex::default() })
         });
         let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
         fresh.mode = mode;
@@ -115,22 +108,26 @@ impl Pass {
     pub(crate) fn part(mut pass: Arc<Pass>) -> Result<()> {
         let Some(over) = Arc::get_mut(&mut pass) else {
             // usually somebody has it still
-            return catch_unwind(AssertUnwindSafe(|| drop(pass))).map_err(Error::panic);
+            let fault = pass.books().fault.take().map_or(Ok(()), Err);
+            return catch_unwind(AssertUnwindSafe(|| drop(pass))).map_err(Error::panic).and(fault);
         };
         let closed = catch_unwind(AssertUnwindSafe(|| {
-            over.books.get_mut().unwrap_or_else(PoisonError::into_inner).close();
-            *over.buffers.get_mut().unwrap_or_else(PoisonError::into_inner) = Buffers::default();
+            let books = over.books.get_mut().unwrap_or_else(PoisonError::into_inner);
+            books.close();
+            over.buffers.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+            (books.fault.take(), books.are_large())
         }));
-        if let Err(payload) = closed {
-            // what is left of it is dropped with the pass; what panics there, too, is one panic too many to tell
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(pass)));
-            return Err(Error::panic(payload));
-        }
-        let fault = over.take_fault();
+        let (fault, large) = match closed {
+            Ok(closed) => closed,
+            Err(payload) => {
+                // what is left of it is dropped with the pass; what panics there, too, is one panic too many to tell
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(pass)));
+                return Err(Error::panic(payload));
+            }
+        };
         // a thread that is ending keeps nothing
         let _ = OVER.try_with(|kept| {
             let mut kept = kept.borrow_mut();
-            let large = pass.books().are_large();
             if kept.len() < PASSES_KEPT && !large {
                 kept.push(pass);
             }
@@ -138,14 +135,39 @@ impl Pass {
         fault.map_or(Ok(()), Err)
     }
 
-    /// The updates of buffers that were evaluated.
-    pub(crate) fn updates(&self) -> Vec<Update> {
-        self.books().updates()
+    /// These settings; what they leave open is that of this pass.
+    pub(crate) fn inherited(&self, settings: Settings) -> Settings {
+        settings.or(&self.books().settings)
     }
 
-    /// The panic of a destructor since this was last asked.
-    pub(crate) fn take_fault(&self) -> Option<Error> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The value of a layer, if it has been evaluated.
+    pub(crate) fn value_if_done(&self, layer: &AnyLayer) -> Option<Value> {
+        let books = self.books();
+        match books.status(books.find(layer)?) {
+            Status::Done(value) => Some(value.to_value()),
+            _ => None,
+        }
+    }
+
+    /// The value of a layer, if it can be had at once: if it takes arithmetic, and nothing else.
+    pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<Result<Value>> {
+        let mut books = self.books();
+        let index = books.discover(layer);
+        match books.status(index) {
+            Status::Done(value) => Some(Ok(value.to_value())),
+            Status::Failed(error) => Some(Err(error.clone())),
+            _ => None,
+        }
+    }
+
+    /// What a commit has to know: the updates of buffers that were evaluated.
+    ///
+    /// # Errors
+    /// The panic of a destructor that nobody has heard of.
+    pub(crate) fn before_commit(&self, updates: &mut Vec<Update>) -> Result<()> {
+        let mut books = self.books();
+        books.updates(updates);
+        books.fault.take().map_or(Ok(()), Err)
     }
 
     pub(crate) fn keep(&self) -> Keep {
@@ -161,7 +183,7 @@ impl Pass {
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        let mut counters = self.books().counters;
+        let mut counters = self.books().counters();
         counters.reused_buffers = self.buffers().reused;
         counters
     }
@@ -192,7 +214,7 @@ impl Pass {
         let mut books = self.books();
         let index = books.discover(layer);
         let ended = match books.status(index) {
-            Status::Done(value) => Ok(value.clone()),
+            Status::Done(value) => Ok(value.to_value()),
             Status::Failed(error) => Err(error.clone()),
             Status::Freed => unreachable!("a value is freed when nobody holds the layer any more"),
             Status::Pending if books.drivers.nobody() => Err(Error::cancelled()),

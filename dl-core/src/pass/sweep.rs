@@ -1,7 +1,7 @@
 //! Vacating the entries whose nodes nobody can reach any more, so that a loop of a million bangs runs in constant memory.
 
 use super::books::{Books, SWEEP_AT_LEAST};
-use super::entry::{Entry, NONE, Status};
+use super::entry::{Entry, NONE, State};
 use crate::node::{AnyLayer, Expression};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -52,7 +52,7 @@ impl Books {
         let node = entry.held();
         node.as_variable().is_some()
             || node.is_update()
-            || matches!(entry.status, Status::Pending)
+            || entry.state == State::Pending
             || waited_for(entry.links)
             || self.wakers.contains_key(&index)
     }

@@ -6,13 +6,12 @@ use super::queue::{Job, Work};
 use super::{Keep, Pass, context};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
-use crate::node::{Expression, Held, Origin, Outcome};
-use crate::primitive::AnyPrimitive;
+use crate::node::{Expression, Held, Node, Origin, Outcome};
 use crate::seed::Position;
 use crate::sync::{AtomicU8, AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
 use crate::value::{Repr, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// The future of a dynamic node that waits.
@@ -100,13 +99,13 @@ impl Pass {
             }
             match books.queue.pop() {
                 Some(Job { what: Work::Kernel(index), nanoseconds }) => {
-                    books.take_batch(index, nanoseconds, &mut batch);
-                    self.release(books);
-                    computing(self, || batch.run(self));
-                    books = self.books();
-                    for kernel in batch.kernels.drain(..) {
-                        books.finish(kernel.index, kernel.result);
-                    }
+                    let share = books.queue.len() / (1 + books.tickets);
+                    books = if share == 0 {
+                        self.run_one(index, books)
+                    } else {
+                        books.take_batch(index, nanoseconds, share, &mut batch);
+                        self.run_batch(&mut batch, books)
+                    };
                 }
                 Some(Job { what: Work::Task(index), .. }) => books = self.poll_task(index, books, &mut spare),
                 Some(Job { what: Work::Help(pass), .. }) => {
@@ -133,7 +132,7 @@ impl Pass {
         let rests = books.rests;
         let node = books.node(index);
         let Expression::Dynamic(recipe) = &node.expression else { unreachable!("tasks belong to dynamic nodes") };
-        let (started, task, position) = match books.tasks.get_mut(&index) {
+        let (started, task, position) = match books.task(index) {
             Some(task) => (task.future.take(), task.waker.clone(), task.position),
             None => {
                 let body = books.number_at(recipe.position());
@@ -180,13 +179,13 @@ impl Pass {
         match step {
             Poll::Pending => {
                 let woken = !task.park();
-                books.tasks.insert(index, Task { future, waker: task, position });
+                books.keep_task(index, Task { future, waker: task, position });
                 if woken {
                     books.queue_task(index);
                 }
             }
             Poll::Ready(result) => {
-                books.tasks.remove(&index);
+                books.forget_task(index);
                 *spare = Some(task);
                 match result {
                     Ok(Outcome::Layer(layer)) => books.follow(index, &layer),
@@ -201,6 +200,7 @@ impl Pass {
     /// A task that waits was woken, by whomever.
     fn wake_task(self: &Arc<Self>, index: u32) {
         let mut books = self.books();
+        // the entry may be another node's by now, if the pass has come to rest since
         if books.tasks.contains_key(&index) {
             books.queue_task(index);
         }
@@ -234,7 +234,7 @@ impl Pass {
     fn recycle(&self, value: Value, node: &Origin) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (node.kind_of_data.recycle)(value))) {
             let error = Error::panic(payload).at("destructor of a value", node.place);
-            self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.books().fault.get_or_insert(error);
         }
     }
 
@@ -243,13 +243,11 @@ impl Pass {
     ///
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
     fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
-        if books.drivers.nobody() {
+        let mut spare = books.queue.len().saturating_sub(usize::from(working));
+        if spare == 0 || books.drivers.nobody() {
             return;
         }
-        let mut spare = books.queue.len().saturating_sub(usize::from(working));
-        if spare > 0 {
-            self.news.fetch_add(1, Ordering::Release);
-        }
+        self.news.fetch_add(1, Ordering::Release);
         let worth_while = books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS;
         if spare > 0
             && (worth_while || !working)
@@ -308,67 +306,99 @@ fn linger(news: &AtomicUsize, read: usize) {
 struct Batch {
     kernels: Vec<Kernel>,
     operands: Vec<Value>,
+    results: Vec<(u32, Result<Value>)>,
 }
 
 struct Kernel {
     index: u32,
     /// Alive: what is pending is not swept.
     node: Held,
-    /// Where its operands begin.
-    from: usize,
-    result: Result<Value>,
 }
 
 impl Books {
-    fn take_batch(&mut self, index: u32, nanoseconds: f64, batch: &mut Batch) {
-        let share = self.queue.len() / (1 + self.tickets);
-        batch.operands.clear();
-        self.take_kernel(index, batch);
+    fn take_batch(&mut self, index: u32, nanoseconds: f64, share: usize, batch: &mut Batch) {
+        batch.kernels.push(Kernel { index, node: self.node(index) });
         let mut more = Vec::new();
-        if share > 0 {
-            self.queue.pop_batch(nanoseconds, share, |index| more.push(index));
-        }
-        for index in more {
-            self.take_kernel(index, batch);
+        self.queue.pop_batch(nanoseconds, share, |index| more.push(index));
+        batch.kernels.extend(more.into_iter().map(|index| Kernel { index, node: self.node(index) }));
+        for kernel in &batch.kernels {
+            self.note_update(kernel.index, &kernel.node);
+            let operands = kernel.node.operands().len();
+            batch.operands.extend((0..operands).map(|which| self.take_operand(kernel.index, which)));
         }
     }
 
-    fn take_kernel(&mut self, index: u32, batch: &mut Batch) {
-        let (node, from) = (self.node(index), batch.operands.len());
+    fn note_update(&mut self, index: u32, node: &Node) {
         if self.keep == Keep::Values && node.is_update() {
             self.updates.push(index);
         }
-        self.take_operands(index, &mut batch.operands);
-        batch.kernels.push(Kernel { index, node, from, result: Ok(Value(Repr::F64(0.0))) });
     }
 }
 
-impl Batch {
-    fn run(&mut self, pass: &Pass) {
-        for kernel in &mut self.kernels {
-            let operands = &mut self.operands[kernel.from..][..kernel.node.operands().len()];
-            let Expression::Primitive(op) = &kernel.node.expression else {
-                unreachable!("kernels belong to operations")
-            };
-            kernel.result = run(&**op, operands).map_err(|error| error.at(op.name_or_panic(), kernel.node.place));
-            for (operand, node) in operands.iter_mut().zip(op.operands()) {
-                // in the usual case somebody else has it still
-                if let value @ Value(Repr::Any(_)) = std::mem::replace(operand, Value(Repr::F64(0.0))) {
-                    pass.recycle(value, &node.origin());
-                }
+impl Pass {
+    fn run_one<'a>(self: &'a Arc<Self>, index: u32, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+        // alive: what is pending is not swept
+        let node = books.node(index);
+        books.note_update(index, &node);
+        let result = match node.operands().len() {
+            1 => {
+                let mut operands = [books.take_operand(index, 0)];
+                self.release(books);
+                computing(self, || self.run(&node, &mut operands))
+            }
+            2 => {
+                let mut operands = [books.take_operand(index, 0), books.take_operand(index, 1)];
+                self.release(books);
+                computing(self, || self.run(&node, &mut operands))
+            }
+            n => {
+                let mut operands: Vec<Value> = (0..n).map(|which| books.take_operand(index, which)).collect();
+                self.release(books);
+                computing(self, || self.run(&node, &mut operands))
+            }
+        };
+        let mut books = self.books();
+        books.finish(index, result);
+        books
+    }
+
+    fn run_batch<'a>(self: &'a Arc<Self>, batch: &mut Batch, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+        self.release(books);
+        computing(self, || {
+            let mut operands = &mut batch.operands[..];
+            for Kernel { index, node } in batch.kernels.drain(..) {
+                let (these, others) = operands.split_at_mut(node.operands().len());
+                batch.results.push((index, self.run(&node, these)));
+                operands = others;
+            }
+        });
+        batch.operands.clear();
+        let mut books = self.books();
+        for (index, result) in batch.results.drain(..) {
+            books.finish(index, result);
+        }
+        books
+    }
+
+    /// Runs a kernel and lets go of its operands. Whatever goes wrong is an error, which points to the operation.
+    #[inline]
+    fn run(self: &Arc<Self>, node: &Node, operands: &mut [Value]) -> Result<Value> {
+        let Expression::Primitive(op) = &node.expression else { unreachable!("kernels belong to operations") };
+        let value = || match &operands[..] {
+            [a] => op.value(&[a]),
+            [a, b] => op.value(&[a, b]),
+            many => op.value(&many.iter().collect::<Vec<_>>()),
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| value().map_err(|error| error.at(op.name(), node.place))));
+        for (which, operand) in operands.iter_mut().enumerate() {
+            // in the usual case somebody else has it still
+            if let Value(Repr::Any(_)) = operand {
+                let value = std::mem::replace(operand, Value(Repr::F64(0.0)));
+                self.recycle(value, &op.operands()[which].origin());
             }
         }
+        result.unwrap_or_else(|payload| Err(Error::panic(payload).at(op.name_or_panic(), node.place)))
     }
-}
-
-/// Whatever goes wrong in a kernel is an error.
-fn run(op: &dyn AnyPrimitive, operands: &[Value]) -> Result<Value> {
-    let value = || match operands {
-        [a] => op.value(&[a]),
-        [a, b] => op.value(&[a, b]),
-        many => op.value(&many.iter().collect::<Vec<_>>()),
-    };
-    catch_unwind(AssertUnwindSafe(value)).unwrap_or_else(|payload| Err(Error::panic(payload)))
 }
 
 impl Task {

@@ -1,0 +1,254 @@
+//! What a pass carries: mode, seed, snapshot, buffers; and what it counts.
+
+use crate::support::{on_threads, watched};
+use dl::prelude::*;
+use dl::{At, Buffer, Counters, Error, Mode, Primitive, Result, Seed, Snapshot};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
+
+/// A number between 0 and 1 for each seed.
+struct Uniform;
+
+impl Primitive for Uniform {
+    type Operands = (Layer<Seed>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "uniform"
+    }
+
+    fn value(&self, (seed,): (&Seed,)) -> Result<f64> {
+        Ok((seed.get() >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Seed>>,) {
+        (None,)
+    }
+
+    fn cost(&self, _: (&Seed,)) -> f64 {
+        1e6
+    }
+}
+
+fn uniform() -> Layer<f64> {
+    Layer::apply(Uniform, (Seed::draw(),))
+}
+
+/// Draws in a body, once for each digit, and goes on as the numbers say.
+#[differentiable]
+fn walk(x: &Layer<f64>, steps: usize) -> Layer<f64> {
+    let mut x = x.clone();
+    for _ in 0..steps {
+        let toss = !uniform();
+        x = if toss < 0.5 { x * 0.5 + toss } else { x * uniform() };
+    }
+    x
+}
+
+#[test]
+fn draws_depend_on_the_seed_and_on_nothing_else() {
+    let w = Weight::new(1.0);
+    let program = || {
+        let walks: Layer<f64> = (0..8).map(|i| walk(&(&w * f64::from(i)), 5)).sum();
+        walks + uniform() * 10.0
+    };
+    let expected = program().predict().seed(3).wait().unwrap();
+    for threads in [1, 2, 3, 8] {
+        for _ in 0..10 {
+            let value = on_threads(threads, || program().predict().seed(3).wait().unwrap());
+            assert_eq!(value.to_bits(), expected.to_bits(), "{threads} threads");
+        }
+    }
+    assert_ne!(program().predict().seed(4).wait().unwrap(), expected);
+    // the same layer, whatever was built since
+    let layer = program();
+    let first = layer.predict().seed(5).wait().unwrap();
+    let _others: Vec<Layer<f64>> = (0..10).map(|_| uniform()).collect();
+    assert_eq!(layer.predict().seed(5).wait().unwrap(), first);
+}
+
+#[test]
+fn without_a_seed_a_draw_is_an_error_that_says_what_to_write() {
+    let x = uniform();
+    let error = x.predict().wait().unwrap_err();
+    assert!(error.is_invalid() && error.to_string().contains("`.seed("), "{error}");
+    assert!(error.place().is_some_and(|place| place.file().ends_with("state.rs")), "{error}");
+}
+
+/// What the body of a dynamic layer, and the kernel below it, see.
+fn modes() -> Layer<f64> {
+    struct InAKernel;
+
+    impl Primitive for InAKernel {
+        type Operands = (Layer<f64>,);
+        type Output = f64;
+
+        fn name(&self) -> &'static str {
+            "mode"
+        }
+
+        fn value(&self, (x,): (&f64,)) -> Result<f64> {
+            Ok(x + if Mode::current() == Some(Mode::Train) { 10.0 } else { 0.0 })
+        }
+
+        fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+            (Some(at.delta.clone()),)
+        }
+    }
+
+    Layer::dynamic(|| async {
+        let in_a_body = if Mode::current() == Some(Mode::Train) { 1.0 } else { 0.0 };
+        Ok(Layer::apply(InAKernel, (Layer::constant(in_a_body),)))
+    })
+}
+
+#[test]
+fn the_mode_is_that_of_the_pass_unless_it_is_overridden() {
+    let (x, sgd) = (modes(), Sgd::new(0.1));
+    assert_eq!(x.predict().wait().unwrap(), 0.0);
+    assert_eq!(x.train(&sgd).wait().unwrap(), 11.0);
+    assert_eq!(x.predict().mode(Mode::Train).wait().unwrap(), 11.0);
+    assert_eq!(x.train(&sgd).mode(Mode::Evaluate).wait().unwrap(), 0.0);
+    // a pass inside a pass has the settings of the one around it, where it has none of its own
+    let inner = modes();
+    let outer = Layer::dynamic(move || {
+        let inner = inner.clone();
+        async move {
+            let (awaited, waited) = (inner.predict().await?, inner.predict().wait()?);
+            Ok(Layer::constant(awaited * 100.0 + waited))
+        }
+    });
+    assert_eq!(outer.predict().mode(Mode::Train).wait().unwrap(), 1111.0);
+    assert_eq!(outer.predict().wait().unwrap(), 0.0);
+    assert_eq!(Mode::current(), None);
+}
+
+/// Two weights that every step moves together are never seen apart on a snapshot.
+#[test]
+fn a_snapshot_shows_all_weights_as_they_were() {
+    watched("a snapshot while training", || {
+        let (a, b) = (Weight::new(0.0), Weight::new(Nd::from([0.0, 0.0])));
+        let step = (&a + b.sum()).train(&Sgd::new(-1.0));
+        let done = Arc::new(AtomicBool::new(false));
+        let trainer = std::thread::spawn({
+            let done = done.clone();
+            move || {
+                while !done.load(SeqCst) {
+                    step.wait().unwrap();
+                }
+            }
+        });
+        let apart = &a - b.sum() / 2.0;
+        let mut seen = Vec::new();
+        for _ in 0..300 {
+            let snapshot = Snapshot::take();
+            let before = a.predict().on(&snapshot).wait().unwrap();
+            assert_eq!(apart.predict().on(&snapshot).wait().unwrap(), 0.0);
+            std::thread::yield_now();
+            assert_eq!(a.predict().on(&snapshot).wait().unwrap(), before);
+            seen.push(before);
+        }
+        done.store(true, SeqCst);
+        trainer.join().unwrap();
+        assert!(seen.is_sorted());
+    });
+}
+
+#[test]
+fn a_buffer_is_written_by_a_step_that_succeeds_and_by_nothing_else() {
+    for threads in [1, 2] {
+        on_threads(threads, || {
+            let (w, steps, mean) = (Weight::new(2.0), Buffer::new(0.0), Buffer::new(Nd::from([1.0, 1.0])));
+            let counted = (&w * &w).updating(&steps, steps.layer() + 1.0);
+            let loss = counted.updating(&mean, mean.layer() * 0.5);
+            loss.predict().wait().unwrap();
+            assert!((loss.clone() + failing()).train(&Sgd::new(0.1)).wait().is_err());
+            let not_finite = (loss.clone() + (&w - 2.0).sqrt()).train(&Sgd::new(0.1).refuse_non_finite());
+            assert!(not_finite.wait().unwrap_err().is_not_finite());
+            assert_eq!((steps.value(), mean.value(), w.value()), (0.0, Nd::from([1.0, 1.0]), 2.0));
+            for _ in 0..2 {
+                loss.train(&Sgd::new(0.0)).wait().unwrap();
+            }
+            assert_eq!((steps.value(), mean.value()), (2.0, Nd::from([0.25, 0.25])));
+            // no gradient flows into what a buffer becomes
+            let through = w.layer().updating(&steps, w.exp());
+            through.train(&Sgd::new(1.0)).wait().unwrap();
+            assert_eq!((w.value(), steps.value()), (1.0, 2.0_f64.exp()));
+        });
+    }
+}
+
+fn failing() -> Layer<f64> {
+    Layer::from(Do::<f64>::fail(Error::invalid("no")))
+}
+
+#[test]
+fn a_buffer_that_two_layers_write_is_an_error_that_names_both() {
+    let (w, b) = (Weight::new(1.0), Buffer::new(0.0));
+    let twice = w.layer().updating(&b, 1.0) + w.layer().updating(&b, 2.0);
+    let error = twice.train(&Sgd::new(0.1)).wait().unwrap_err();
+    assert_eq!(error.to_string().matches("state.rs").count(), 2, "{error}");
+    assert_eq!((w.value(), b.value()), (1.0, 0.0));
+}
+
+#[test]
+fn all_failures_of_parallel_parts_are_reported() {
+    let fails = |what: &'static str| Layer::from(Do::<f64>::fail(Error::invalid(what)));
+    let parts = (fails("first") + 1.0) * fails("second") + fails("third");
+    for threads in [1, 4] {
+        let error = on_threads(threads, || parts.predict().wait().unwrap_err());
+        assert!(error.to_string().contains("first"), "{error}");
+        let others: Vec<String> = error.others().iter().map(Error::to_string).collect();
+        assert_eq!(others.len(), 2, "{others:?}");
+        assert!(others[0].contains("second") && others[1].contains("third"), "{others:?}");
+    }
+}
+
+#[test]
+fn buffers_of_values_that_are_gone_are_used_again() {
+    let x = Nd::from_vec([1000], vec![0.5_f64; 1000]).unwrap();
+    let deep = |depth| (0..depth).fold(Layer::constant(x.clone()), |y, _| y.tanh() + 0.25);
+    let (_, shallow): (_, Counters) = deep(10).predict().counted().wait().unwrap();
+    let (_, deeper) = deep(1_000).predict().counted().wait().unwrap();
+    assert_eq!(deeper.bytes_peak, shallow.bytes_peak);
+    assert!(deeper.bytes_peak <= 3 * 8_000, "{deeper:?}");
+    assert!(deeper.reused_buffers >= 1_990, "{deeper:?}");
+    assert_eq!((deeper.nodes, deeper.evaluations), (2_001, 2_000));
+}
+
+/// Can be evaluated only while another one is.
+struct Together(Arc<Barrier>);
+
+impl Primitive for Together {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "together"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        self.0.wait();
+        Ok(*x)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(at.delta.clone()),)
+    }
+
+    fn cost(&self, _: (&f64,)) -> f64 {
+        1e6
+    }
+}
+
+#[test]
+fn the_width_is_the_number_of_threads_that_worked() {
+    watched("two that meet", || {
+        let meeting = Arc::new(Barrier::new(2));
+        let met: Layer<f64> = (0..2).map(|_| Layer::apply(Together(meeting.clone()), (Layer::constant(1.0),))).sum();
+        let (_, counters) = on_threads(2, || met.predict().counted().wait().unwrap());
+        assert_eq!(counters.parallel_width, 2);
+        let (_, alone) = on_threads(2, || Layer::constant(1.0).predict().counted().wait().unwrap());
+        assert_eq!(alone.parallel_width, 0);
+    });
+}

@@ -1,0 +1,150 @@
+//! The backward of the reference: deltas as expressions, and the order in which they are summed.
+//!
+//! - Expressions are listed by a depth-first walk from the root, operands from the left, each one after its operands; only those
+//!   through which a gradient can flow to a weight.
+//! - From the end of that list to its beginning, each one hands its delta on to its operands, from the left.
+//! - What has arrived somewhere is summed in the order of arrival.
+//!
+//! So consumers are served in the reverse order of that walk. A dynamic node has the layer that it turned out to be as its operand; a
+//! backward written by hand is a walk of its own, at the place of its node. A weight's delta is the sum of what those walks found for
+//! it, in their order.
+
+use super::graph::{Binary, Kernel, Kind, Part};
+use super::numbers::{Failure, Value};
+use super::reference::{Expression, Id, Pass};
+use super::rules;
+use std::collections::HashMap;
+
+/// What a training step finds out: the value, and the delta of each weight that it reaches.
+#[derive(Clone, Debug)]
+pub(crate) struct Trained {
+    pub(crate) value: Value,
+    pub(crate) deltas: Vec<(usize, Value)>,
+}
+
+/// What a backward does to the weights.
+#[derive(Default)]
+struct Effects {
+    terms: Vec<(usize, Id)>,
+    failure: Option<Failure>,
+}
+
+impl Pass<'_> {
+    pub(crate) fn train(&mut self, root: Id) -> Result<Trained, Failure> {
+        let value = self.value(root)?;
+        let one = self.add(Expression::Constant(value.filled(1.0)));
+        let deltas = self.backward(root, one)?.by_weight()?;
+        let deltas = deltas.into_iter().map(|(weight, terms)| {
+            let delta = self.sum(self.graph.weights[weight].kind, terms);
+            Ok((weight, self.value(delta)?))
+        });
+        Ok(Trained { value, deltas: deltas.collect::<Result<_, Failure>>()? })
+    }
+
+    /// The delta of a weight, as an expression. A pass that keeps nothing for a backward has another one find its value.
+    pub(crate) fn gradient(&mut self, of: Id, weight: usize) -> Result<Id, Failure> {
+        if self.predict {
+            let mut inside = self.inside(false);
+            let gradient = inside.gradient(of, weight)?;
+            let value = inside.value(gradient)?;
+            return Ok(self.add(Expression::Constant(value)));
+        }
+        let one = self.value(of)?.filled(1.0);
+        let one = self.add(Expression::Constant(one));
+        let terms = self.backward(of, one)?.by_weight()?;
+        Ok(match terms.into_iter().find(|(other, _)| *other == weight) {
+            Some((_, terms)) => self.sum(self.graph.weights[weight].kind, terms),
+            None => self.add(Expression::Constant(self.weights[weight].filled(0.0))),
+        })
+    }
+
+    /// Writes down the deltas of the weights.
+    fn backward(&mut self, root: Id, delta: Id) -> Result<Effects, Failure> {
+        let mut effects = Effects::default();
+        let mut order = Vec::new();
+        if self.trained[root] {
+            self.walk(root, &mut vec![false; self.expressions.len()], &mut order);
+        }
+        let mut arrived = HashMap::from([(root, vec![delta])]);
+        for &id in order.iter().rev() {
+            let Some(terms) = arrived.remove(&id) else { continue };
+            let kind = self.kind(id);
+            let delta = self.sum(kind, terms);
+            match self.expressions[id].clone() {
+                Expression::Weight(weight) => effects.terms.push((weight, delta)),
+                Expression::Tape(parts, of) => {
+                    for (part, of) in parts.iter().zip(of) {
+                        effects.extend(self.backward_of_part(part, of, delta));
+                    }
+                }
+                _ => {
+                    let operands = self.operands(id).to_vec();
+                    for (operand, delta) in operands.into_iter().zip(rules::pull_back(self, id, delta)?) {
+                        if let Some(delta) = delta.filter(|_| self.trained[operand]) {
+                            arrived.entry(operand).or_default().push(delta);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(effects)
+    }
+
+    fn backward_of_part(&mut self, part: &Part, of: Id, delta: Id) -> Effects {
+        let delta = self.add(Expression::Detached(delta, part.factor));
+        let mut effects = match self.backward(of, delta) {
+            Ok(effects) => effects,
+            Err(failure) => Effects { terms: Vec::new(), failure: Some(failure) },
+        };
+        if let Some(scale) = part.scale {
+            for (weight, delta) in &mut effects.terms {
+                *delta = rules::scale(self, self.graph.weights[*weight].kind, *delta, scale);
+            }
+        }
+        effects
+    }
+
+    /// The expressions through which a gradient can flow from this one, each after its operands.
+    fn walk(&self, id: Id, seen: &mut [bool], order: &mut Vec<Id>) {
+        if !std::mem::replace(&mut seen[id], true) {
+            for &operand in self.operands(id).iter().filter(|&&operand| self.trained[operand]) {
+                self.walk(operand, seen, order);
+            }
+            order.push(id);
+        }
+    }
+
+    /// The sum of what has arrived at an expression of this kind.
+    fn sum(&mut self, kind: Kind, terms: Vec<Id>) -> Id {
+        match (kind, terms.as_slice()) {
+            (_, [term]) => *term,
+            (Kind::Many | Kind::Counted, _) => self.add(Expression::Kernel(Kernel::Sum, terms)),
+            (_, [first, others @ ..]) => {
+                others.iter().fold(*first, |sum, term| self.add(Expression::Binary(Binary::Add, [sum, *term])))
+            }
+            (_, []) => unreachable!("something has arrived"),
+        }
+    }
+}
+
+impl Effects {
+    fn extend(&mut self, other: Effects) {
+        self.terms.extend(other.terms);
+        self.failure = self.failure.take().or(other.failure);
+    }
+
+    /// The terms of each weight, in the order of first mention.
+    fn by_weight(self) -> Result<Vec<(usize, Vec<Id>)>, Failure> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let mut groups: Vec<(usize, Vec<Id>)> = Vec::new();
+        for (weight, delta) in self.terms {
+            match groups.iter_mut().find(|(other, _)| *other == weight) {
+                Some((_, terms)) => terms.push(delta),
+                None => groups.push((weight, vec![delta])),
+            }
+        }
+        Ok(groups)
+    }
+}

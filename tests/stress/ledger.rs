@@ -1,0 +1,150 @@
+//! What is alive: every value, tape, body and operation of a graph holds a token, and is entered in a ledger while it lives.
+
+use dl::{Chunk, Data, Layer, Result, Trainable, Value};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::graph::Effort;
+use super::kernels::{Stretch, Sum, Work};
+
+#[derive(Default)]
+pub(crate) struct Ledger {
+    tokens: Mutex<Tokens>,
+    /// Evaluations of kernels.
+    kernels: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Tokens {
+    alive: HashSet<usize>,
+    made: usize,
+    released: usize,
+    /// How often a token was released that was not alive.
+    twice: usize,
+}
+
+impl Ledger {
+    pub(crate) fn kernel_runs(&self) {
+        self.kernels.fetch_add(1, SeqCst);
+    }
+
+    pub(crate) fn kernels(&self) -> usize {
+        self.kernels.load(SeqCst)
+    }
+
+    pub(crate) fn made(&self) -> usize {
+        self.tokens.lock().unwrap().made
+    }
+
+    /// Sees that everything has been released, exactly once. Work that had begun when its pass was dropped gets time to end.
+    pub(crate) fn close(&self) -> std::result::Result<(), String> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let tokens = self.tokens.lock().unwrap();
+            if tokens.alive.is_empty() || Instant::now() > deadline {
+                let Tokens { alive, made, released, twice } = &*tokens;
+                return match (alive.len(), twice) {
+                    (0, 0) if made == released => Ok(()),
+                    (left, twice) => Err(format!("of {made} tokens {left} leak, and {twice} were released twice")),
+                };
+            }
+            drop(tokens);
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+/// An entry in a ledger. A clone is an entry of its own.
+pub(crate) struct Token {
+    pub(crate) ledger: Arc<Ledger>,
+    number: usize,
+}
+
+impl Token {
+    pub(crate) fn new(ledger: &Arc<Ledger>) -> Token {
+        let mut tokens = ledger.tokens.lock().unwrap();
+        tokens.made += 1;
+        let number = tokens.made;
+        tokens.alive.insert(number);
+        Token { ledger: ledger.clone(), number }
+    }
+}
+
+impl Clone for Token {
+    fn clone(&self) -> Self {
+        Token::new(&self.ledger)
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        let mut tokens = self.ledger.tokens.lock().unwrap();
+        tokens.released += 1;
+        if !tokens.alive.remove(&self.number) {
+            tokens.twice += 1;
+        }
+    }
+}
+
+/// A number whose copies are counted.
+#[derive(Clone)]
+pub(crate) struct Counted {
+    pub(crate) number: f64,
+    pub(crate) token: Token,
+}
+
+impl Counted {
+    pub(crate) fn new(number: f64, ledger: &Arc<Ledger>) -> Self {
+        Counted { number, token: Token::new(ledger) }
+    }
+
+    /// Another number of the same ledger.
+    pub(crate) fn with(&self, number: f64) -> Self {
+        Counted::new(number, &self.token.ledger)
+    }
+}
+
+/// What a sum or a multiple says that it costs.
+const EFFORT: Effort = Effort { nanoseconds: 100.0, spins: 0 };
+
+impl Data for Counted {
+    type Delta = Counted;
+
+    fn one(&self) -> Counted {
+        self.with(1.0)
+    }
+
+    fn sum(mut terms: Vec<Layer<Counted>>) -> Layer<Counted> {
+        if terms.len() == 1 { terms.remove(0) } else { Layer::apply(Sum { effort: EFFORT }, terms) }
+    }
+
+    fn scale(layer: &Layer<Counted>, factor: f64) -> Layer<Counted> {
+        Layer::apply(Stretch { work: Work { effort: EFFORT, token: None }, factor }, (layer.clone(),))
+    }
+
+    fn into_value(self) -> Value {
+        Value::boxed(self)
+    }
+}
+
+impl Trainable for Counted {
+    fn zeros_like(&self) -> Self {
+        self.with(0.0)
+    }
+
+    fn update(
+        &mut self,
+        delta: &Counted,
+        slots: &mut [Counted],
+        rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut slots: Vec<&mut [f64]> = slots.iter_mut().map(|slot| std::slice::from_mut(&mut slot.number)).collect();
+        rule(Chunk::F64 {
+            values: std::slice::from_mut(&mut self.number),
+            deltas: std::slice::from_ref(&delta.number),
+            slots: &mut slots,
+        })
+    }
+}
