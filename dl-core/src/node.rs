@@ -11,7 +11,7 @@ mod variable;
 
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
 pub use handle::AnyLayer;
-pub(crate) use handle::Held;
+pub(crate) use handle::{Held, help_is_over};
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use variable::use_leaf;
 pub(crate) use variable::{Variable, VariableRef};

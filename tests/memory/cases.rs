@@ -95,10 +95,18 @@ impl Net {
 /// pass goes with the thread. The pool that they belong to leaves some things to be collected later, a bounded number; if every pass left as
 /// much as one block, that would be more than is tolerated.
 fn leaves_nothing(what: &str, pass: impl Fn() + Sync) {
+    leaves_nothing_with(what, || (), |()| pass());
+}
+
+/// The same with something that is made for each round, on its thread, and goes with it.
+fn leaves_nothing_with<R>(what: &str, make: impl Fn() -> R + Sync, pass: impl Fn(&R) + Sync) {
     for threads in [1, 2] {
         let round = |passes: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| (0..passes).for_each(|_| pass()));
+            pool.install(|| {
+                let made = make();
+                (0..passes).for_each(|_| pass(&made));
+            });
         };
         // what is made once and for all is made here
         std::thread::scope(|scope| scope.spawn(|| round(5)).join().unwrap());
@@ -176,16 +184,18 @@ pub(crate) fn run_all() {
         }
     });
     for workers in [None, Some(2)] {
-        let mut builder = match workers {
-            None => tokio::runtime::Builder::new_current_thread(),
-            Some(_) => tokio::runtime::Builder::new_multi_thread(),
+        let runtime = || {
+            let mut builder = match workers {
+                None => tokio::runtime::Builder::new_current_thread(),
+                Some(_) => tokio::runtime::Builder::new_multi_thread(),
+            };
+            builder.worker_threads(2).build().unwrap()
         };
-        let runtime = builder.worker_threads(2).build().unwrap();
-        leaves_nothing("a task of tokio", || {
+        leaves_nothing_with("a task of tokio", runtime, |runtime| {
             let task = runtime.spawn(good.loss().train(&good.sgd).run());
             runtime.block_on(task).unwrap().unwrap();
         });
-        leaves_nothing("an aborted task of tokio", || {
+        leaves_nothing_with("an aborted task of tokio", runtime, |runtime| {
             let never = Layer::<f64>::dynamic(std::future::pending);
             let task = runtime.spawn((good.loss() + never).predict().run());
             runtime.block_on(async {

@@ -158,6 +158,8 @@ struct Free {
 
 /// A megabyte.
 const KEPT: usize = if cfg!(any(shuttle, loom)) { 0 } else { 1 << 14 };
+/// What a thread keeps that only helps.
+const KEPT_BY_HELPERS: usize = 64;
 
 thread_local! {
     static YARD: Yard = const {
@@ -173,6 +175,14 @@ impl Yard {
         self.free.set(unsafe { free.as_ref() }.next);
         self.length.set(self.length.get() - 1);
         Some(free.cast())
+    }
+
+    fn trim(&self) {
+        while self.length.get() > KEPT_BY_HELPERS {
+            let Some(node) = self.take() else { return };
+            // SAFETY: what is on the list came from `new_memory`
+            unsafe { give_back(node) };
+        }
     }
 
     /// # Safety
@@ -198,6 +208,11 @@ impl Drop for Yard {
             unsafe { give_back(node) };
         }
     }
+}
+
+/// This thread has helped with a pass. The nodes that it has freed were made elsewhere, and it will hardly need them.
+pub(crate) fn help_is_over() {
+    let _ = YARD.try_with(Yard::trim);
 }
 
 #[cold]

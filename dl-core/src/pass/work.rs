@@ -6,7 +6,7 @@ use super::queue::{Job, Work};
 use super::{Keep, Pass, context};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
-use crate::node::{Expression, Held, Node, Origin, Outcome};
+use crate::node::{Expression, Held, Node, Origin, Outcome, help_is_over};
 use crate::seed::Position;
 use crate::sync::{AtomicU8, AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
 use crate::value::{Repr, Value};
@@ -282,6 +282,7 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
         if latest == read {
             books.tickets -= 1;
             pass.release(books);
+            help_is_over();
             return;
         }
         read = latest;
