@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
-use crate::pass::{Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
+use crate::pass::{Arithmetic, Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::AnyAt;
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
 use crate::side_effects::{Deltas, SideEffects};
@@ -256,8 +256,8 @@ fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]
     let [at, bt] = entry.operands;
     let Some(y) = N::of_entry(entry).map(Term) else { return false };
     let d = Term(d);
-    match &entry.held().expression {
-        Expression::Binary(op, _) => {
+    match entry.arithmetic {
+        Arithmetic::Binary(op) => {
             let (left, right) = (books.entry(at), books.entry(bt));
             let (Some(a), Some(b)) = (N::of_entry(left), N::of_entry(right)) else { return false };
             let (da, db) = op.pullbacks([&Term(a), &Term(b), &y, &d], (left.trained, right.trained));
@@ -268,19 +268,21 @@ fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]
                 delta.0.add_to(&mut arrived[bt as usize]);
             }
         }
-        Expression::WithNumber(op, side, number, _) => {
+        Arithmetic::WithNumber => {
+            let node = entry.held();
+            let Expression::WithNumber(op, side, number, _) = &node.expression else { return false };
             let Some(x) = N::of_entry(books.entry(at)) else { return false };
             if let Some(delta) = one_side(*op, *side, [N::of(*number), x, y.0, d.0]) {
                 delta.add_to(&mut arrived[at as usize]);
             }
         }
-        Expression::Unary(op, _) => {
+        Arithmetic::Unary(op) => {
             let Some(x) = N::of_entry(books.entry(at)) else { return false };
             if let Some(delta) = op.pullback(&Term(x), &y, &d) {
                 delta.0.add_to(&mut arrived[at as usize]);
             }
         }
-        _ => return false,
+        Arithmetic::None => return false,
     }
     true
 }

@@ -313,6 +313,13 @@ impl Books {
         &mut self.links[self.entries[index as usize].links as usize]
     }
 
+    /// Whether this entry could not be evaluated when it was entered.
+    #[inline]
+    pub(super) fn is_scheduled(&self, index: u32) -> bool {
+        let links = self.entry(index).links;
+        links != NONE && self.links[links as usize].scheduled
+    }
+
     fn add_links(&mut self, index: u32) {
         self.entries[index as usize].links = match self.vacant_links.pop() {
             Some(vacant) => {
@@ -329,24 +336,23 @@ impl Books {
     /// Finds out when a new entry, which could not be evaluated at once, can be.
     pub(super) fn schedule(&mut self, index: u32) {
         let node = self.node(index);
+        self.add_links(index);
+        self.linked(index).scheduled = true;
         match &node.expression {
             Expression::Dynamic(recipe) => {
                 self.in_order = false;
-                self.add_links(index);
                 self.note_position(recipe.position());
                 self.queue_task(index);
             }
             Expression::Seed(position) => {
-                self.add_links(index);
                 self.note_position(*position);
                 let seed = self.settings.seed(self.number_at(*position));
                 self.finish(index, seed.map_err(|error| error.at("seed", node.place)));
             }
             _ => {
-                self.add_links(index);
                 for which in 0..node.operands().len() {
                     let operand = self.operand(index, which);
-                    if self.entries[operand as usize].scheduled {
+                    if self.is_scheduled(operand) {
                         let links = self.linked(operand);
                         links.consumers += 1;
                         links.unfinished += 1;
@@ -390,13 +396,13 @@ impl Books {
             return;
         }
         self.entries[index as usize].trained = trained;
-        let value = |which| self.value(self.operand(index, which));
         match &node.expression {
             Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
                 let value = self.arithmetic_of(index).expect("all operands are done, and are numbers");
                 self.finished.push((index, Ok(value)));
             }
             Expression::Primitive(op) => {
+                let value = |which| self.value(self.operand(index, which));
                 let cost = |operands: &[&Value]| catch_unwind(AssertUnwindSafe(|| op.cost(operands)));
                 let nanoseconds = match operands {
                     0 => cost(&[]),
@@ -428,7 +434,7 @@ impl Books {
             return number.into();
         }
         let last = self.keep == Keep::Nothing
-            && self.entry(operand).scheduled
+            && self.is_scheduled(operand)
             && self.linked(operand).unfinished == 1
             && self.unreachable(operand);
         if last { self.take_value(operand) } else { self.value(operand).to_value() }
@@ -558,7 +564,7 @@ impl Books {
             if self.keep == Keep::Nothing {
                 for which in 0..node.operands().len() {
                     let operand = self.operand(index, which);
-                    if self.entries[operand as usize].scheduled {
+                    if self.is_scheduled(operand) {
                         self.linked(operand).unfinished -= 1;
                         self.free(operand);
                     }
@@ -609,14 +615,14 @@ impl Books {
     fn unreachable(&self, index: u32) -> bool {
         let entry = self.entry(index);
         entry.state == State::Done && {
-            let consumers = self.links[entry.links as usize].consumers as usize;
-            entry.held().handles() <= usize::from(entry.rooted) + consumers
+            let links = &self.links[entry.links as usize];
+            entry.held().handles() <= usize::from(links.root != NONE) + links.consumers as usize
         }
     }
 
     /// Lets go of the value of an entry when nobody can ask for it any more.
     fn free(&mut self, index: u32) {
-        if self.keep == Keep::Values || !self.entries[index as usize].scheduled {
+        if self.keep == Keep::Values || !self.is_scheduled(index) {
             return;
         }
         if self.linked(index).unfinished > 0 {

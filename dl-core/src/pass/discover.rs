@@ -8,7 +8,7 @@
 //! nobody can meet it another way. Its entry is known to its consumer, and it is claimed when somebody is given a handle to it.
 
 use super::books::Books;
-use super::entry::{Entry, NONE, Scalar, State};
+use super::entry::{Arithmetic, Entry, NONE, Scalar, State};
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
 use crate::rules::{Binary, Number};
 use crate::value::Value;
@@ -125,11 +125,11 @@ impl Books {
 
     /// From now on the pass has a handle to this node.
     pub(super) fn root(&mut self, index: u32) {
-        let entry = &mut self.entries[index as usize];
-        if !std::mem::replace(&mut entry.rooted, true) {
-            let handle = entry.held().handle();
-            self.links(index).root = self.roots.len() as u32;
-            self.roots.push((handle, index));
+        let place = self.roots.len() as u32;
+        let links = self.links(index);
+        if links.root == NONE {
+            links.root = place;
+            self.roots.push((self.node(index).handle(), index));
         }
     }
 
@@ -175,7 +175,10 @@ impl Books {
     #[inline(always)]
     fn enter(&mut self, node: Held, operands: [u32; 2], lone: bool) -> u32 {
         match self.arithmetic(&node, operands) {
-            Some((number, trained)) => self.add(Entry::of_number(node, operands, number, trained), node, lone),
+            Some((number, trained, arithmetic)) => {
+                let entry = Entry { operands, arithmetic, ..Entry::of_number(node, number, trained) };
+                self.add(entry, node, lone)
+            }
             None => self.enter_other(node, operands, lone),
         }
     }
@@ -205,7 +208,7 @@ impl Books {
 
     fn add_value(&mut self, node: Held, value: &Value, trained: bool, lone: bool) -> u32 {
         if let Some(number) = Scalar::of(value) {
-            return self.add(Entry::of_number(node, [NONE; 2], number, trained), node, lone);
+            return self.add(Entry::of_number(node, number, trained), node, lone);
         }
         let entry = Entry { node: Some(node), state: State::Done, trained, ..Entry::VACANT };
         let index = self.add(entry, node, lone);
@@ -234,7 +237,7 @@ impl Books {
 
     /// The value of scalar arithmetic whose operands are there, and whether a gradient could flow through it.
     #[inline(always)]
-    fn arithmetic(&self, node: &Node, [a, b]: [u32; 2]) -> Option<(Scalar, bool)> {
+    fn arithmetic(&self, node: &Node, [a, b]: [u32; 2]) -> Option<(Scalar, bool, Arithmetic)> {
         match &node.expression {
             Expression::Binary(op, _) => {
                 let (a, b) = (self.entry(a), self.entry(b));
@@ -243,7 +246,7 @@ impl Books {
                     (Scalar::F64(a), Scalar::F64(b)) => Scalar::F64(op.value(a, b)),
                     _ => unreachable!("scalar arithmetic works on scalars of one type"),
                 };
-                Some((number, a.trained | b.trained))
+                Some((number, a.trained | b.trained, Arithmetic::Binary(*op)))
             }
             Expression::WithNumber(op, side, number, _) => {
                 let x = self.entry(a);
@@ -251,7 +254,7 @@ impl Books {
                     Scalar::F32(x) => Scalar::F32(with_number(*op, *side, *number as f32, x)),
                     Scalar::F64(x) => Scalar::F64(with_number(*op, *side, *number, x)),
                 };
-                Some((number, x.trained))
+                Some((number, x.trained, Arithmetic::WithNumber))
             }
             Expression::Unary(op, _) => {
                 let x = self.entry(a);
@@ -259,16 +262,18 @@ impl Books {
                     Scalar::F32(x) => Scalar::F32(op.value(x)),
                     Scalar::F64(x) => Scalar::F64(op.value(x)),
                 };
-                Some((number, x.trained))
+                Some((number, x.trained, Arithmetic::Unary(*op)))
             }
             _ => None,
         }
     }
 
     /// The same for an entry that had to wait.
-    pub(super) fn arithmetic_of(&self, index: u32) -> Option<Value> {
+    pub(super) fn arithmetic_of(&mut self, index: u32) -> Option<Value> {
         let entry = self.entry(index);
-        self.arithmetic(&entry.held(), entry.operands).map(|(number, _)| number.into())
+        let (number, _, arithmetic) = self.arithmetic(&entry.held(), entry.operands)?;
+        self.entries[index as usize].arithmetic = arithmetic;
+        Some(number.into())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::node::Held;
+use crate::rules::{Binary, Unary};
 use crate::value::{Repr, Value};
 
 /// No entry.
@@ -21,10 +22,8 @@ pub(crate) struct Entry {
     pub(super) state: State,
     /// Whether a gradient could flow through it to some weight.
     pub(crate) trained: bool,
-    /// Whether the pass has a handle to the node. All other nodes are below one that it has.
-    pub(crate) rooted: bool,
-    /// Whether it could not be evaluated when it was entered. Only then do its consumers count.
-    pub(crate) scheduled: bool,
+    /// The operation, if it is scalar arithmetic: so that the way back need not look at the node.
+    pub(crate) arithmetic: Arithmetic,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,21 +46,20 @@ impl Entry {
         links: NONE,
         state: State::Freed,
         trained: false,
-        rooted: false,
-        scheduled: false,
+        arithmetic: Arithmetic::None,
     };
 
     /// The entry of a node that waits to be evaluated.
     #[inline(always)]
     pub(super) fn pending(node: Held, operands: [u32; 2]) -> Entry {
-        Entry { node: Some(node), operands, state: State::Pending, scheduled: true, ..Entry::VACANT }
+        Entry { node: Some(node), operands, state: State::Pending, ..Entry::VACANT }
     }
 
     /// The entry of a node whose value is a number.
     #[inline(always)]
-    pub(super) fn of_number(node: Held, operands: [u32; 2], number: Scalar, trained: bool) -> Entry {
+    pub(super) fn of_number(node: Held, number: Scalar, trained: bool) -> Entry {
         let (state, bits) = number.to_bits();
-        Entry { node: Some(node), bits, operands, state, trained, ..Entry::VACANT }
+        Entry { node: Some(node), bits, state, trained, ..Entry::VACANT }
     }
 
     #[inline(always)]
@@ -82,6 +80,17 @@ impl Entry {
     pub(super) fn set_number(&mut self, number: Scalar) {
         (self.state, self.bits) = number.to_bits();
     }
+}
+
+/// Scalar arithmetic.
+#[derive(Clone, Copy)]
+pub(crate) enum Arithmetic {
+    /// It is something else.
+    None,
+    Unary(Unary),
+    Binary(Binary),
+    /// With a number, which the node has.
+    WithNumber,
 }
 
 /// How an entry stands.
@@ -127,8 +136,10 @@ pub(super) struct Links {
     pub(super) unfinished: u32,
     /// How many dynamic nodes turned out to be this one.
     pub(super) followers: u32,
-    /// Where the handle of the pass is, if the entry is rooted.
+    /// Where the handle of the pass is, if it has one. All other nodes are below one that has.
     pub(super) root: u32,
+    /// Whether the entry could not be evaluated when it was entered. Only then do its consumers count.
+    pub(super) scheduled: bool,
     /// Whether there are wakers to be called when it has ended.
     pub(super) awaited: bool,
     /// Whether there is a future, which waits or is being polled.
@@ -146,6 +157,7 @@ impl Links {
         unfinished: 0,
         followers: 0,
         root: NONE,
+        scheduled: false,
         awaited: false,
         task: false,
         bytes: 0,

@@ -26,7 +26,7 @@ pub(crate) use claim::Claim;
 pub(crate) use claim::Seat;
 pub(crate) use context::{Holder, current, enter, holder, in_pass, is_current, outside, with_current};
 pub use counters::Counters;
-pub(crate) use entry::{Entry, NONE, Scalar, Seen, Status};
+pub(crate) use entry::{Arithmetic, Entry, NONE, Scalar, Seen, Status};
 pub use settings::Mode;
 pub(crate) use settings::Settings;
 

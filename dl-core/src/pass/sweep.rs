@@ -26,7 +26,7 @@ impl Books {
             }
             for which in 0..node.operands().len() {
                 let operand = self.operand(index, which);
-                if self.entries[operand as usize].scheduled {
+                if self.is_scheduled(operand) {
                     let links = self.links(operand);
                     links.consumers = links.consumers.saturating_sub(1);
                 }
