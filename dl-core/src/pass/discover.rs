@@ -107,6 +107,9 @@ impl Books {
             }
             let consumer = if walk.len() > base { walk.pop() } else { None };
             let Some(consumer) = consumer else { break self.enter(node, [first, second], false) };
+            if let Some(next) = walk.last() {
+                next.node.prefetch();
+            }
             // a lone node is known to its consumer, if that has few operands
             let lone = consumer.many == FEW && node.is_lone();
             let index = self.enter(node, [first, second], lone);
