@@ -33,6 +33,12 @@
 //! | `!x` | the bang: run `x` forward and hand back its data, detached |
 //! | pass | one `predict`, `train` or `forward` and everything it evaluates |
 //! | [`Primitive`] | an operation with a kernel and a derivative rule of its own |
+//!
+//! # What a pass carries
+//!
+//! Settings of the pass that a computation starts are methods of [`Do`]: [`seed`](Do::seed) for random numbers ([`Seed`]), [`mode`](Do::mode) to train or to
+//! evaluate ([`Mode`]), [`on`](Do::on) for the weights of another moment ([`Snapshot`]); [`counted`](Do::counted) tells what the pass did
+//! ([`Counters`]). [`Buffer`] is state that is not trained but written by the steps that train. All of it is in the example `pass_state`.
 
 #![forbid(unsafe_code)]
 
@@ -43,6 +49,7 @@ pub use dl_nd as nd;
 /// What most programs need: `use dl::prelude::*`.
 pub mod prelude {
     pub use crate::{Layers, differentiable, direct};
+    pub use dl_core::{Buffer, Mode, Seed, Snapshot};
     pub use dl_core::{Differentiable, Do, Error, Layer, Optimizer, Sgd, SideEffects, Tape, Weight, max, min, pow};
     pub use dl_nd::ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, IxDyn};
     pub use dl_nd::{Nd, NdExpression, NdLayer, NdOps, NdWeight};

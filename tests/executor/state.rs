@@ -2,7 +2,7 @@
 
 use crate::support::{on_threads, watched};
 use dl::prelude::*;
-use dl::{At, Buffer, Counters, Error, Mode, Primitive, Result, Seed, Snapshot};
+use dl::{At, Counters, Primitive, Result};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 
