@@ -445,9 +445,8 @@ impl Books {
     }
 
     /// A dynamic node turned out to be this layer.
-    pub(super) fn follow(&mut self, index: u32, layer: &AnyLayer) {
-        let source = self.discover(layer);
-        self.root(source);
+    pub(super) fn follow(&mut self, index: u32, layer: AnyLayer) {
+        let source = self.discover_owned(layer);
         let links = self.links(source);
         links.unfinished += 1;
         links.followers += 1;

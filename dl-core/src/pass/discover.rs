@@ -73,9 +73,27 @@ impl Books {
 
     /// The entry of a node; it and everything it needs are entered if they are not yet.
     pub(crate) fn discover(&mut self, root: &AnyLayer) -> u32 {
-        if let Some(index) = self.find(root) {
-            return index;
+        self.find(root).unwrap_or_else(|| {
+            let index = self.enter_from(root);
+            self.root(index);
+            index
+        })
+    }
+
+    /// The same for a layer that is given away.
+    pub(super) fn discover_owned(&mut self, root: AnyLayer) -> u32 {
+        let index = self.find(&root).unwrap_or_else(|| self.enter_from(&root));
+        let place = self.roots.len() as u32;
+        let links = self.links(index);
+        if links.root == NONE {
+            links.root = place;
+            self.roots.push((root, index));
         }
+        index
+    }
+
+    /// Enters a node and everything it needs. The pass is to have a handle to it.
+    fn enter_from(&mut self, root: &AnyLayer) -> u32 {
         self.roots_met += 1;
         if self.live_entries() >= self.sweep_at {
             self.sweep();
@@ -122,7 +140,6 @@ impl Books {
             }
         };
         self.walk = walk;
-        self.root(index);
         index
     }
 

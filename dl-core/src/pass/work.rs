@@ -8,7 +8,9 @@ use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
 use crate::node::{Expression, Held, Node, Origin, Outcome, help_is_over};
 use crate::seed::Position;
-use crate::sync::{AtomicU8, AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
+use crate::sync::{
+    AtomicU8, AtomicU32, AtomicUsize, MutexGuard, Ordering, current_num_threads, fence, spawn, spin_loop, spins,
+};
 use crate::value::{Repr, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -18,7 +20,7 @@ use std::task::{Context, Poll, Wake, Waker};
 pub(crate) struct Task {
     /// Absent while somebody polls it.
     future: Option<BoxFuture<Result<Outcome>>>,
-    waker: Arc<TaskWaker>,
+    waker: Wakeable,
     /// Where it goes on to build layers.
     position: Position,
 }
@@ -127,7 +129,7 @@ impl Pass {
         self: &'a Arc<Self>,
         index: u32,
         mut books: MutexGuard<'a, Books>,
-        spare: &mut Option<Arc<TaskWaker>>,
+        spare: &mut Option<Wakeable>,
     ) -> MutexGuard<'a, Books> {
         let rests = books.rests;
         let node = books.node(index);
@@ -136,11 +138,10 @@ impl Pass {
             Some(task) => (task.future.take(), task.waker.clone(), task.position),
             None => {
                 let body = books.number_at(recipe.position());
-                (None, TaskWaker::new(self, index, spare.take()), Position::in_body(body))
+                (None, Wakeable::new(self, index, spare.take()), Position::in_body(body))
             }
         };
-        task.state.store(POLLED, Ordering::Relaxed);
-        let waker = Waker::from(task.clone());
+        task.shared.state.store(POLLED, Ordering::Relaxed);
         self.release(books);
 
         let outside = position.enter();
@@ -148,7 +149,7 @@ impl Pass {
         let step = polling(self, true, || {
             catch_unwind(AssertUnwindSafe(|| {
                 let future = future.get_or_insert_with(|| recipe.run());
-                future.as_mut().poll(&mut Context::from_waker(&waker))
+                future.as_mut().poll(&mut Context::from_waker(&task.waker))
             }))
         });
         let step = match step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload)))) {
@@ -162,7 +163,6 @@ impl Pass {
             }
         };
         let position = outside.enter();
-        drop(waker);
 
         let mut books = self.books();
         if books.rests != rests {
@@ -178,7 +178,7 @@ impl Pass {
         }
         match step {
             Poll::Pending => {
-                let woken = !task.park();
+                let woken = !task.shared.park();
                 books.keep_task(index, Task { future, waker: task, position });
                 if woken {
                     books.queue_task(index);
@@ -188,7 +188,7 @@ impl Pass {
                 books.forget_task(index);
                 *spare = Some(task);
                 match result {
-                    Ok(Outcome::Layer(layer)) => books.follow(index, &layer),
+                    Ok(Outcome::Layer(layer)) => books.follow(index, layer),
                     Ok(Outcome::Tape(value, backward)) => books.finish_tape(index, value, backward),
                     Err(error) => books.finish(index, Err(error)),
                 }
@@ -406,14 +406,38 @@ impl Task {
     /// The pass rests: the future is dropped, and a late call of its waker is none of our business. Says whether it was waiting; else it is
     /// in the queue, or somebody polls it and will see.
     pub(super) fn interrupt(&self) -> bool {
-        self.waker.state.swap(WOKEN, Ordering::AcqRel) == PARKED
+        self.waker.shared.state.swap(WOKEN, Ordering::AcqRel) == PARKED
     }
 }
 
-/// Wakes a task. It is made anew only if the one before is kept by somebody.
+/// What wakes a task, as the pass has it.
+#[derive(Clone)]
+struct Wakeable {
+    shared: Arc<TaskWaker>,
+    /// The same, for the future.
+    waker: Waker,
+}
+
+impl Wakeable {
+    /// That of the task before, if nobody has kept it: most tasks never wait.
+    fn new(pass: &Arc<Pass>, index: u32, spare: Option<Wakeable>) -> Self {
+        if let Some(spare) = spare
+            && Arc::strong_count(&spare.shared) == 2
+        {
+            // whoever had it is done with it
+            fence(Ordering::Acquire);
+            spare.shared.index.store(index, Ordering::Relaxed);
+            return spare;
+        }
+        let (index, state) = (AtomicU32::new(index), AtomicU8::new(POLLED));
+        let shared = Arc::new(TaskWaker { pass: Arc::downgrade(pass), index, state });
+        Wakeable { waker: Waker::from(shared.clone()), shared }
+    }
+}
+
 struct TaskWaker {
     pass: Weak<Pass>,
-    index: u32,
+    index: AtomicU32,
     state: AtomicU8,
 }
 
@@ -425,16 +449,6 @@ const WOKEN: u8 = 1;
 const PARKED: u8 = 2;
 
 impl TaskWaker {
-    fn new(pass: &Arc<Pass>, index: u32, spare: Option<Arc<TaskWaker>>) -> Arc<Self> {
-        if let Some(mut spare) = spare
-            && let Some(waker) = Arc::get_mut(&mut spare)
-        {
-            waker.index = index;
-            return spare;
-        }
-        Arc::new(TaskWaker { pass: Arc::downgrade(pass), index, state: AtomicU8::new(POLLED) })
-    }
-
     /// From now on the task waits, unless it was woken meanwhile.
     fn park(&self) -> bool {
         self.state.compare_exchange(POLLED, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -450,7 +464,7 @@ impl Wake for TaskWaker {
         if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED
             && let Some(pass) = self.pass.upgrade()
         {
-            pass.wake_task(self.index);
+            pass.wake_task(self.index.load(Ordering::Relaxed));
         }
     }
 }
