@@ -161,13 +161,17 @@ impl Books {
         }
         if !self.in_order {
             // only decisions fill these
-            self.wakers.clear();
             self.tasks.clear();
             self.backwards.clear();
             self.interrupted.clear();
         }
         self.wakers.clear();
         self.queue.clear();
+        // empty, unless code of the user's has panicked
+        self.walk.clear();
+        self.finished.clear();
+        self.woken.clear();
+        self.discarded.clear();
         self.drivers.clear();
         (self.refilled, self.others) = (0, 0);
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
@@ -588,15 +592,21 @@ impl Books {
     fn write_down(&mut self, index: u32, node: &Node, result: Result<Value>) -> u32 {
         let entry = &mut self.entries[index as usize];
         let links = &mut self.links[entry.links as usize];
-        match result {
-            Ok(value) => match Scalar::of(&value) {
+        // the value of a dynamic node is mostly that of another node
+        let own = entry.operands[0] == NONE || node.computes();
+        let measured = result.and_then(|value| match own && Scalar::of(&value).is_none() {
+            true => match catch_unwind(AssertUnwindSafe(|| (node.kind_of_data.bytes)(&value))) {
+                Ok(bytes) => Ok((value, bytes)),
+                Err(payload) => Err(Error::panic(payload).at("size of a value", node.place)),
+            },
+            false => Ok((value, 0)),
+        });
+        match measured {
+            Ok((value, bytes)) => match Scalar::of(&value) {
                 Some(number) => entry.set_number(number),
                 None => {
-                    // the value of a dynamic node is mostly that of another node
-                    if entry.operands[0] == NONE || node.computes() {
-                        links.bytes = (node.kind_of_data.bytes)(&value);
-                        self.counters.holds(links.bytes);
-                    }
+                    links.bytes = bytes;
+                    self.counters.holds(bytes);
                     entry.state = State::Done;
                     links.outcome = Some(Ok(value));
                 }
