@@ -18,6 +18,10 @@ thread_local! {
     static STEPPING: Cell<bool> = const { Cell::new(false) };
 }
 
+pub(crate) fn is_stepping() -> bool {
+    STEPPING.get()
+}
+
 /// A variable that is going to change.
 struct Change<'a> {
     variable: &'a Variable,
@@ -84,22 +88,32 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<P
     }
 
     let earlier = Earlier::all();
+    let mut grown = false;
     for change in &mut changes {
         earlier.keep(change.variable);
         let new = change.value.take().expect("a new value was proposed");
         change.value = Some(change.variable.write(new));
-        if let (Some(shelves), Some(shelf)) = (memory.as_mut(), change.shelf.take())
-            && shelves.insert(change.variable.id(), shelf).is_none()
-        {
-            shelves.retain(|_, shelf| shelf.owner.strong_count() > 0);
+        if let (Some(shelves), Some(shelf)) = (memory.as_mut(), change.shelf.take()) {
+            // the old state goes when all is done, as the old value does: its destructor may be the user's
+            change.shelf = shelves.insert(change.variable.id(), shelf);
+            grown |= change.shelf.is_none();
         }
     }
+    let dead: Vec<Shelf> = match memory.as_mut() {
+        Some(shelves) if grown => {
+            shelves.extract_if(|_, shelf| shelf.owner.strong_count() == 0).map(|dead| dead.1).collect()
+        }
+        _ => Vec::new(),
+    };
     drop(memory);
     for change in &mut changes {
         change.lock = None;
     }
+    for pass in passes {
+        pass.after_commit();
+    }
     // the step has been taken: a destructor of an old value that panics has nobody to tell
-    let _ = catch_unwind(AssertUnwindSafe(|| drop((changes, earlier))));
+    let _ = catch_unwind(AssertUnwindSafe(|| drop((changes, dead, earlier))));
     Ok(())
 }
 

@@ -33,6 +33,9 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Computations nest on the stack: a chain of a few thousand [`map`](Do::map) or [`flat_map`](Do::flat_map), or as many
 /// `predict().await` inside one another, is fine; for longer ones write a loop in [`from_fn`](Do::from_fn), or chain layers, which
 /// take no stack.
+///
+/// Under [`wait`](Do::wait), and on a worker of rayon, a run does its own work if nobody else does. Awaited under another executor it leaves the
+/// work to the workers of rayon, so that it does not hold up that executor: do not block all of them until it ends.
 #[must_use = "nothing is computed until it is run: write `.wait()?`, or `.await?` inside async code"]
 pub struct Do<T> {
     recipe: Arc<dyn Recipe<T>>,
@@ -116,7 +119,8 @@ impl<T> fmt::Debug for Do<T> {
 
 impl<T: Send + 'static> Do<T> {
     pub(crate) fn new(recipe: impl Recipe<T> + 'static) -> Self {
-        Do { recipe: Arc::new(recipe), settings: Settings::default() }
+        let settings = Settings { made_at: Position::outside_now(), ..Settings::default() };
+        Do { recipe: Arc::new(recipe), settings }
     }
 
     pub(crate) fn starting<F, Fut>(belongs: Belongs, start: F) -> Self
@@ -227,8 +231,11 @@ impl<T: Send + 'static> Do<T> {
         Do::from_fn(move || {
             let (left, right) = (this.run(), other.run());
             async move {
-                let (left, right) = futures::future::join(left, right).await;
-                Ok((left?, right?))
+                match futures::future::join(left, right).await {
+                    (Ok(left), Ok(right)) => Ok((left, right)),
+                    (Err(left), Err(right)) => Err(left.and(&right)),
+                    (Err(error), _) | (_, Err(error)) => Err(error),
+                }
             }
         })
     }
@@ -244,7 +251,7 @@ impl<T: Send + 'static> Do<T> {
         let all: Vec<Do<T>> = all.into_iter().collect();
         Do::from_fn(move || {
             let runs = futures::future::join_all(all.iter().map(Do::run));
-            async move { runs.await.into_iter().collect() }
+            async move { Error::all(runs.await) }
         })
     }
 

@@ -157,6 +157,19 @@ impl Error {
         Error(Arc::new(Inner { others, ..Inner::clone(&self.0) }))
     }
 
+    /// All values, or the leftmost error with the others beside it.
+    pub(crate) fn all<T>(results: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
+        let mut failed: Option<Error> = None;
+        let mut values = Vec::new();
+        for result in results {
+            match result {
+                Ok(value) => values.push(value),
+                Err(error) => failed = Some(failed.map_or_else(|| error.clone(), |first| first.and(&error))),
+            }
+        }
+        failed.map_or(Ok(values), Err)
+    }
+
     /// What else failed, in parallel with this: operands further to the right, in the order of the program. At most sixteen are
     /// kept.
     ///

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// The forward value of a layer, as a future. Made by [`Layer::extract`](crate::Layer::extract).
 ///
@@ -112,13 +112,13 @@ impl Future for ExtractValue {
 /// The forward values of many layers of the current pass, evaluated in parallel. The leftmost error is the one reported.
 pub(crate) struct ExtractAll {
     layers: Vec<AnyLayer>,
-    values: Vec<Value>,
+    results: Vec<Result<Value>>,
     requested: bool,
 }
 
 impl ExtractAll {
     pub(crate) fn new(layers: Vec<AnyLayer>) -> Self {
-        ExtractAll { values: Vec::with_capacity(layers.len()), layers, requested: false }
+        ExtractAll { results: Vec::with_capacity(layers.len()), layers, requested: false }
     }
 }
 
@@ -131,13 +131,9 @@ impl Future for ExtractAll {
         if !std::mem::replace(&mut this.requested, true) {
             pass.request(&this.layers);
         }
-        while let Some(layer) = this.layers.get(this.values.len()) {
-            match pass.poll_value(layer, cx.waker()) {
-                Poll::Ready(Ok(value)) => this.values.push(value),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return Poll::Pending,
-            }
+        while let Some(layer) = this.layers.get(this.results.len()) {
+            this.results.push(ready!(pass.poll_value(layer, cx.waker())));
         }
-        Poll::Ready(Ok(std::mem::take(&mut this.values)))
+        Poll::Ready(Error::all(std::mem::take(&mut this.results)))
     }
 }

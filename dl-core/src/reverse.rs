@@ -114,6 +114,8 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
         return Err(Error::cancelled());
     };
     if !books.trained(root) {
+        drop(books);
+        effects.push(pass, deltas);
         return Ok(effects);
     }
     let order = if books.in_order() { None } else { Some(order(&mut books, root)) };
@@ -133,8 +135,11 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
             arrived[index as usize] = Arrived::Nothing;
             continue;
         }
-        let Some(delta) = arrived[index as usize].take(|| books.node(index)) else { continue };
         let node = books.node(index);
+        // the sum of the user's data may panic
+        let delta = catch_unwind(AssertUnwindSafe(|| arrived[index as usize].take(|| node)))
+            .map_err(|payload| Error::panic(payload).at(node.name(), node.place))?;
+        let Some(delta) = delta else { continue };
         match &node.expression {
             Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
                 let deltas = match node.kind_of_data.is_single {

@@ -107,6 +107,11 @@ impl Position {
         position
     }
 
+    /// Where the next such layer will be, if that is outside of bodies.
+    pub(crate) fn outside_now() -> Option<Position> {
+        Some(NEXT.get()).filter(|position| position.is_outside())
+    }
+
     /// The first position in the body of this number.
     pub(crate) fn in_body(number: u64) -> Position {
         Position { body: number.max(1), number: 0 }

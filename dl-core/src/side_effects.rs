@@ -57,16 +57,16 @@ impl SideEffects {
 
     /// Whether no weight is touched.
     pub fn is_none(&self) -> bool {
-        self.parts.is_empty() && self.fault.is_none()
+        self.parts.iter().all(|part| part.deltas.is_empty()) && self.fault.is_none()
     }
 
     pub(crate) fn failed(error: Error) -> Self {
         SideEffects { parts: Vec::new(), fault: Some(error) }
     }
 
-    /// Adds the deltas of weights that are different from one another.
+    /// Adds the deltas of weights that are different from one another. Also without any, a step writes the buffers of the pass.
     pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: Deltas) {
-        if !deltas.is_empty() {
+        if !deltas.is_empty() || pass.has_updates() {
             self.parts.push(Part { pass: pass.clone(), deltas });
         }
     }
@@ -101,7 +101,7 @@ impl SideEffects {
         Do::from_fn(move || {
             let (this, optimizer) = (this.clone(), optimizer.clone());
             async move {
-                let passes: Vec<_> = this.parts.iter().map(|part| part.pass.clone()).collect();
+                let passes = this.passes();
                 commit(&optimizer, &this.by_pass().await?, &passes)
             }
         })
@@ -113,9 +113,26 @@ impl SideEffects {
         let deltas = match &mut self.parts[..] {
             [only] if here => values(std::mem::take(&mut only.deltas)).await?,
             _ if here => values(by_weight(self.parts.into_iter().map(|part| part.deltas))).await?,
-            _ => self.by_pass().await?,
+            _ => {
+                let mut passes = self.passes();
+                if !passes.iter().any(|known| Arc::ptr_eq(known, pass)) {
+                    passes.push(pass.clone());
+                }
+                return commit(optimizer, &self.by_pass().await?, &passes);
+            }
         };
         commit(optimizer, &deltas, std::slice::from_ref(pass))
+    }
+
+    /// The passes of all parts, each once.
+    fn passes(&self) -> Vec<Arc<Pass>> {
+        let mut passes: Vec<Arc<Pass>> = Vec::new();
+        for part in &self.parts {
+            if !passes.iter().any(|known| Arc::ptr_eq(known, &part.pass)) {
+                passes.push(part.pass.clone());
+            }
+        }
+        passes
     }
 
     /// Evaluates every delta in the pass that it belongs to, and adds up those of the same weight.

@@ -1,5 +1,6 @@
 //! The weights as they are at one moment, for evaluating while training goes on.
 
+use crate::commit::is_stepping;
 use crate::node::Variable;
 use crate::sync::{AtomicUsize, Mutex, Ordering, globals};
 use crate::value::Value;
@@ -47,8 +48,9 @@ impl Snapshot {
     }
 
     pub(crate) fn read(&self, variable: &Variable) -> Value {
-        // whoever overwrites it holds this lock
-        let _no_commit = variable.lock();
+        // whoever overwrites it holds this lock; it may be the very step in which this thread evaluates something, and which has not
+        // overwritten anything yet
+        let _no_commit = if is_stepping() { variable.try_lock() } else { Some(variable.lock()) };
         let old = lock(&self.0.0).get(&variable.id()).cloned();
         old.unwrap_or_else(|| variable.read())
     }

@@ -1,6 +1,6 @@
 //! Several runs at once: all are waited for, and of their errors the leftmost is reported, whichever came first.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -71,7 +71,16 @@ macro_rules! tuples {
                 if pending.contains(&true) {
                     return Poll::Pending;
                 }
-                Poll::Ready(Ok(($($F.take()?,)+)))
+                let mut failed: Option<Error> = None;
+                $(#[allow(non_snake_case, reason = "a variable is named after its type")]
+                let $T = $F.take().map_err(|error| {
+                    failed = Some(failed.take().map_or_else(|| error.clone(), |first| first.and(&error)));
+                    error
+                });)+
+                match failed {
+                    Some(error) => Poll::Ready(Err(error)),
+                    None => Poll::Ready(Ok(($($T?,)+))),
+                }
             }
         }
     )*};
@@ -115,7 +124,7 @@ impl<F: Future<Output = Result<T>> + Unpin, T, C> Future for JoinAll<F, T, C> {
         if pending > 0 {
             return Poll::Pending;
         }
-        let values = self.slots.iter_mut().map(Slot::take).collect::<Result<Vec<T>>>();
+        let values = Error::all(self.slots.iter_mut().map(Slot::take));
         Poll::Ready(values.map(self.collect))
     }
 }

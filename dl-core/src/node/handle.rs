@@ -275,9 +275,34 @@ fn dismantle(node: NonNull<Node>) {
         take_apart(node, &yard.doomed, |node| unsafe { yard.keep(node) });
     });
     if dismantled.is_err() {
-        // the thread is ending, and its yard is gone
-        // SAFETY: as above
-        take_apart(node, &RefCell::default(), |node| unsafe { give_back(node) });
+        dismantle_late(node);
+    }
+}
+
+/// The same when the thread is ending and its yard is gone.
+fn dismantle_late(node: NonNull<Node>) {
+    thread_local! {
+        /// The list of the outermost drop. It needs no destructor, so it is there to the end.
+        static DOOMED: Cell<Option<NonNull<RefCell<Vec<NonNull<Node>>>>>> = const { Cell::new(None) };
+    }
+    match DOOMED.get() {
+        // SAFETY: whoever put it there, further up on this stack, takes it away before it goes
+        Some(doomed) => unsafe { doomed.as_ref() }.borrow_mut().push(node),
+        None => {
+            struct Reset;
+
+            impl Drop for Reset {
+                fn drop(&mut self) {
+                    DOOMED.set(None);
+                }
+            }
+
+            let doomed = RefCell::default();
+            DOOMED.set(Some(NonNull::from(&doomed)));
+            let _reset = Reset;
+            // SAFETY: `take_apart` gives back nodes that nobody uses any more
+            take_apart(node, &doomed, |node| unsafe { give_back(node) });
+        }
     }
 }
 

@@ -22,21 +22,23 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, PoisonError};
 
+/// What a pass reads of it comes first, in one cache line.
+#[repr(C, align(64))]
 pub(crate) struct Variable {
+    value: Cells,
+    frozen: AtomicBool,
+    /// Whether there is more than one leaf.
+    several: AtomicBool,
     /// Orders the locks of a commit.
     id: u64,
+    pub(crate) weight: &'static dyn AnyWeight,
     place: &'static Location<'static>,
     kind_of_data: &'static DataKind,
-    pub(crate) weight: &'static dyn AnyWeight,
-    frozen: AtomicBool,
-    value: Cells,
     /// Held during a commit, together with those of all weights of the step, taken in the order of their numbers.
     commit: Mutex<()>,
     /// For those who keep something for this weight and want to know whether it is alive.
     alive: OnceLock<Arc<()>>,
     leaves: [AtomicPtr<Node>; LEAVES],
-    /// Whether there is more than one leaf.
-    several: AtomicBool,
     /// Whether leaves may be added: until the first handle goes.
     open: Mutex<bool>,
     /// Leaves in use, once they report; and one for the first handle.

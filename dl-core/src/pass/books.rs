@@ -151,6 +151,7 @@ impl Books {
         self.vacant_links.clear();
         self.weights.clear();
         self.updates.clear();
+        self.tickets = 0;
         self.waiting.clear();
         self.unused_waiting = NONE;
         if self.side.capacity() > 0 {
@@ -282,7 +283,8 @@ impl Books {
         self.seen = seen;
     }
 
-    fn note_position(&mut self, position: Position) {
+    /// From now on positions outside of bodies are counted from here, unless there was one already.
+    pub(super) fn note_position(&mut self, position: Position) {
         if self.origin.is_none() && position.is_outside() {
             self.origin = Some(position);
         }
@@ -489,7 +491,8 @@ impl Books {
     pub(crate) fn wake_when_done(&mut self, index: u32, waker: &Waker) {
         self.linked(index).awaited = true;
         let wakers = self.wakers.entry(index).or_default();
-        if !wakers.iter().any(|other| other.will_wake(waker)) {
+        // whoever polls again and again is mostly the last one who did
+        if !wakers.last().is_some_and(|last| last.will_wake(waker)) {
             wakers.push(waker.clone());
         }
     }
@@ -515,12 +518,14 @@ impl Books {
         self.rests += 1;
         self.woken.extend(self.wakers.drain().flat_map(|(_, wakers)| wakers));
         let (indices, tasks): (Vec<u32>, Vec<Task>) = self.tasks.drain().unzip();
-        for &index in &indices {
-            self.linked(index).task = false;
-        }
-        let waiting = indices.into_iter().zip(&tasks).filter(|(_, task)| task.interrupt()).map(|(index, _)| index);
+        self.queue.forget_tasks(&indices);
         let from = self.interrupted.len();
-        self.interrupted.extend(waiting);
+        for (index, task) in indices.into_iter().zip(&tasks) {
+            self.linked(index).task = false;
+            if task.waits() {
+                self.interrupted.push(index);
+            }
+        }
         self.interrupted[from..].sort_unstable();
         tasks
     }

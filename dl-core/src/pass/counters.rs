@@ -28,12 +28,12 @@ pub struct Counters {
 
 impl Counters {
     pub(super) fn holds(&mut self, bytes: usize) {
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         self.bytes_peak = self.bytes_peak.max(self.bytes);
     }
 
     pub(super) fn lets_go(&mut self, bytes: usize) {
-        self.bytes -= bytes;
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 
     pub(super) fn works(&mut self) {

@@ -140,6 +140,11 @@ impl Books {
             }
         };
         self.walk = walk;
+        if self.roots_met == 1
+            && let Some(made_at) = self.settings.made_at
+        {
+            self.note_position(made_at);
+        }
         index
     }
 

@@ -33,6 +33,7 @@ pub(crate) use settings::Settings;
 use crate::commit::Update;
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
+use crate::seed::Position;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, TryLockError, spin_loop, spins, thread_local};
 use crate::value::Value;
 use buffers::Buffers;
@@ -65,6 +66,7 @@ pub(crate) enum Keep {
 pub(crate) struct Pass {
     books: Mutex<Books>,
     mode: Mode,
+    settings: Settings,
     /// Counts what a thread without work waits for: something queued, somebody woken.
     news: Arc<AtomicUsize>,
     buffers: Mutex<Buffers>,
@@ -86,6 +88,8 @@ impl Pass {
     pub(crate) fn new(purpose: Purpose, settings: Settings) -> Arc<Pass> {
         let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
         let (settings, around) = with_current(|around| match around {
+            // a derivative is that of the very values around it
+            Some(around) if purpose == Purpose::Derive => (settings.or(&around.settings), Some(around.mode)),
             Some(around) => (around.inherited(settings), Some(around.mode)),
             None => (settings, None),
         });
@@ -95,10 +99,16 @@ impl Pass {
             _ => Mode::Train,
         });
         let mut pass = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten().unwrap_or_else(|| {
-            Arc::new(Pass { books: Mutex::new(Books::new()), mode, news: Arc::default(), buffers: Mutex::default() })
+            Arc::new(Pass {
+                books: Mutex::new(Books::new()),
+                mode,
+                settings: Settings::default(),
+                news: Arc::default(),
+                buffers: Mutex::default(),
+            })
         });
         let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
-        fresh.mode = mode;
+        (fresh.mode, fresh.settings) = (mode, settings.clone());
         fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner).open(keep, settings);
         pass
     }
@@ -135,9 +145,11 @@ impl Pass {
         fault.map_or(Ok(()), Err)
     }
 
-    /// These settings; what they leave open is that of this pass.
+    /// These settings, for a pass inside this one; what they leave open is that of this pass. Its random numbers are others, which depend on
+    /// where it is started.
     pub(crate) fn inherited(&self, settings: Settings) -> Settings {
-        settings.or(&self.books().settings)
+        let seed = settings.seed.or_else(|| self.settings.seed.map(|seed| Position::next().mix(seed)));
+        Settings { seed, ..settings }.or(&self.settings)
     }
 
     /// The value of a layer, if it has been evaluated.
@@ -168,6 +180,15 @@ impl Pass {
         let mut books = self.books();
         books.updates(updates);
         books.fault.take().map_or(Ok(()), Err)
+    }
+
+    /// What was to be written has been written.
+    pub(crate) fn after_commit(&self) {
+        self.books().updates.clear();
+    }
+
+    pub(crate) fn has_updates(&self) -> bool {
+        !self.books().updates.is_empty()
     }
 
     pub(crate) fn keep(&self) -> Keep {

@@ -1,7 +1,7 @@
 //! What is ready to run in a pass, with a guess of how long it takes.
 
 use super::Pass;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 pub(super) struct Job {
@@ -67,6 +67,14 @@ impl Queue {
                 }
                 _ => return,
             }
+        }
+    }
+
+    /// These dynamic nodes begin anew some other time.
+    pub(super) fn forget_tasks(&mut self, indices: &[u32]) {
+        if !indices.is_empty() {
+            let forgotten: HashSet<u32> = indices.iter().copied().collect();
+            self.jobs.retain(|job| !matches!(job.what, Work::Task(index) if forgotten.contains(&index)));
         }
     }
 

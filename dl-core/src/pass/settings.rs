@@ -3,7 +3,7 @@
 use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::node::Variable;
-use crate::seed::Seed;
+use crate::seed::{Position, Seed};
 use crate::snapshot::Snapshot;
 use crate::value::Value;
 
@@ -44,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) mode: Option<Mode>,
     pub(crate) seed: Option<u64>,
     pub(crate) snapshot: Option<Snapshot>,
+    /// Where the computation was made: what positions outside of bodies are counted from, if its first layer has none.
+    pub(crate) made_at: Option<Position>,
 }
 
 impl Settings {

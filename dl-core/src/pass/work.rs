@@ -198,10 +198,11 @@ impl Pass {
     }
 
     /// A task that waits was woken, by whomever.
-    fn wake_task(self: &Arc<Self>, index: u32) {
+    fn wake_task(self: &Arc<Self>, woken: &Arc<TaskWaker>) {
         let mut books = self.books();
-        // the entry may be another node's by now, if the pass has come to rest since
-        if books.tasks.contains_key(&index) {
+        let index = woken.index.load(Ordering::Relaxed);
+        // if the pass has come to rest since, this is another run of the body, or no run at all
+        if books.tasks.get(&index).is_some_and(|task| Arc::ptr_eq(&task.waker.shared, woken)) {
             books.queue_task(index);
         }
         self.offer(books);
@@ -226,7 +227,8 @@ impl Pass {
         }
         self.news.fetch_add(1, Ordering::Release);
         for waker in woken {
-            waker.wake();
+            // a waker of the user's that panics has nobody to tell
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }
 
@@ -249,8 +251,7 @@ impl Pass {
         }
         self.news.fetch_add(1, Ordering::Release);
         let worth_while = books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS;
-        if spare > 0
-            && (worth_while || !working)
+        if (worth_while || !working)
             && let Some(driver) = books.drivers.take_idle()
         {
             books.woken.push(driver);
@@ -403,10 +404,9 @@ impl Pass {
 }
 
 impl Task {
-    /// The pass rests: the future is dropped, and a late call of its waker is none of our business. Says whether it was waiting; else it is
-    /// in the queue, or somebody polls it and will see.
-    pub(super) fn interrupt(&self) -> bool {
-        self.waker.shared.state.swap(WOKEN, Ordering::AcqRel) == PARKED
+    /// Whether the future is here, rather than with somebody who polls it and will see that the pass rests.
+    pub(super) fn waits(&self) -> bool {
+        self.future.is_some()
     }
 }
 
@@ -464,7 +464,7 @@ impl Wake for TaskWaker {
         if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED
             && let Some(pass) = self.pass.upgrade()
         {
-            pass.wake_task(self.index.load(Ordering::Relaxed));
+            pass.wake_task(self);
         }
     }
 }
