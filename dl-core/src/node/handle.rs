@@ -167,8 +167,11 @@ struct Yard {
     free: Cell<Option<NonNull<Free>>>,
     length: Cell<usize>,
     dismantling: Cell<bool>,
-    doomed: RefCell<Vec<NonNull<Node>>>,
+    doomed: Doomed,
 }
+
+/// Nodes that are to be dismantled.
+type Doomed = RefCell<Vec<NonNull<Node>>>;
 
 struct Free {
     next: Option<NonNull<Free>>,
@@ -283,7 +286,7 @@ fn dismantle(node: NonNull<Node>) {
 fn dismantle_late(node: NonNull<Node>) {
     thread_local! {
         /// The list of the outermost drop. It needs no destructor, so it is there to the end.
-        static DOOMED: Cell<Option<NonNull<RefCell<Vec<NonNull<Node>>>>>> = const { Cell::new(None) };
+        static DOOMED: Cell<Option<NonNull<Doomed>>> = const { Cell::new(None) };
     }
     match DOOMED.get() {
         // SAFETY: whoever put it there, further up on this stack, takes it away before it goes
@@ -306,7 +309,7 @@ fn dismantle_late(node: NonNull<Node>) {
     }
 }
 
-fn take_apart(first: NonNull<Node>, doomed: &RefCell<Vec<NonNull<Node>>>, free: impl Fn(NonNull<Node>)) {
+fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>)) {
     let mut next = Some(first);
     while let Some(node) = next.take().or_else(|| doomed.borrow_mut().pop()) {
         // SAFETY: the node has no handle left, so its parts are ours; each is taken out once, before the memory is given away
