@@ -109,8 +109,8 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<P
     for change in &mut changes {
         change.lock = None;
     }
-    for pass in passes {
-        pass.after_commit();
+    if !updates.is_empty() {
+        passes.iter().for_each(|pass| pass.after_commit());
     }
     // the step has been taken: a destructor of an old value that panics has nobody to tell
     let _ = catch_unwind(AssertUnwindSafe(|| drop((changes, dead, earlier))));

@@ -136,10 +136,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
             continue;
         }
         let node = books.node(index);
-        // the sum of the user's data may panic
-        let delta = catch_unwind(AssertUnwindSafe(|| arrived[index as usize].take(|| node)))
-            .map_err(|payload| Error::panic(payload).at(node.name(), node.place))?;
-        let Some(delta) = delta else { continue };
+        let Some(delta) = take_sum(&mut arrived[index as usize], node)? else { continue };
         match &node.expression {
             Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
                 let deltas = match node.kind_of_data.is_single {
@@ -192,6 +189,13 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
     drop(books);
     effects.push(pass, deltas);
     Ok(effects)
+}
+
+/// The sum of what has arrived at this node; that of the user's data may panic. Not inlined: the loop over plain numbers is faster without.
+#[inline(never)]
+fn take_sum(arrived: &mut Arrived, node: Held) -> Result<Option<Delta>> {
+    catch_unwind(AssertUnwindSafe(|| arrived.take(|| node)))
+        .map_err(|payload| Error::panic(payload).at(node.name(), node.place))
 }
 
 /// The entries through which a gradient can flow from `root`, operands before consumers.

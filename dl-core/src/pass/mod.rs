@@ -108,7 +108,8 @@ impl Pass {
             })
         });
         let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
-        (fresh.mode, fresh.settings) = (mode, settings.clone());
+        fresh.mode = mode;
+        fresh.settings = settings.clone();
         fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner).open(keep, settings);
         pass
     }
@@ -116,6 +117,15 @@ impl Pass {
     /// Somebody is done with a pass. If he was the last one who had it, the pass is over: its values and nodes are dropped, and its tables are kept
     /// for the next one. A panic of a destructor comes back.
     pub(crate) fn part(mut pass: Arc<Pass>) -> Result<()> {
+        // a worker that finds nothing more to do is gone in a moment; what it held would else be dropped by it, far from where it was made
+        if Arc::strong_count(&pass) > 1 && pass.books().tickets > 0 {
+            for _ in 0..SPINS {
+                if Arc::strong_count(&pass) == 1 {
+                    break;
+                }
+                spin_loop();
+            }
+        }
         let Some(over) = Arc::get_mut(&mut pass) else {
             // usually somebody has it still
             let fault = pass.books().fault.take().map_or(Ok(()), Err);
