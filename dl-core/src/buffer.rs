@@ -86,7 +86,16 @@ impl<T: Data> Layer<T> {
     /// This layer. When a training step that evaluates it commits, the buffer takes the value of `new`.
     ///
     /// `new` is evaluated with this layer, and sees the old value of the buffer. No gradient flows into it. A step that writes one buffer
-    /// from two such layers is refused.
+    /// from two such layers is refused. If the deltas of one tape are stepped several times, the buffer is written the first time.
+    ///
+    /// ```
+    /// use dl_core::{Buffer, Differentiable, Sgd, Weight};
+    /// let (w, last) = (Weight::new(2.0_f64), Buffer::new(0.0_f64));
+    /// let loss = (&w * &w).updating(&last, &w);
+    /// loss.train(&Sgd::new(0.25)).wait()?;
+    /// assert_eq!((w.value(), last.value()), (1.0, 2.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn updating<U: Data>(
         &self,

@@ -272,18 +272,41 @@ impl<T: Send + 'static> Do<T> {
     ///
     /// Like [`mode`](Do::mode) and [`on`](Do::on), it is a setting of the pass that a run starts, and of passes inside that
     /// one which do not say otherwise; a run that is part of a pass around it has the settings of that pass.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Seed};
+    /// let number = Seed::draw();
+    /// assert_eq!(number.predict().seed(1).wait()?, number.predict().seed(1).wait()?);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = Some(seed);
         self
     }
 
     /// The same computation, in training or in evaluation: see [`Mode`].
+    ///
+    /// ```
+    /// use dl_core::{Do, Mode};
+    /// let mode = Do::from_fn(|| async { Ok(Mode::current()) });
+    /// assert_eq!(mode.mode(Mode::Evaluate).wait()?, Some(Mode::Evaluate));
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn mode(mut self, mode: Mode) -> Self {
         self.settings.mode = Some(mode);
         self
     }
 
     /// The same computation, on the weights as they were when the snapshot was taken: see [`Snapshot`].
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Snapshot, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// let before = Snapshot::take();
+    /// w.set(2.0);
+    /// assert_eq!(w.layer().predict().on(&before).wait()?, 1.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn on(mut self, snapshot: &Snapshot) -> Self {
         self.settings.snapshot = Some(snapshot.clone());
         self

@@ -65,6 +65,12 @@ impl Seed {
     }
 
     /// The number.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Seed};
+    /// assert_ne!(Seed::draw().predict().seed(1).wait()?.get(), Seed::draw().predict().seed(2).wait()?.get());
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn get(self) -> u64 {
         self.0
     }
