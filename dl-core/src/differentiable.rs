@@ -201,8 +201,8 @@ impl<T: Data> Differentiable for Layer<T> {
     }
 
     fn value_at_hand(&self) -> Option<Result<T>> {
-        let value = pass::with_current(|pass| pass?.value_if_done(self.any()))?;
-        Some(extract::hand_out(value, self.any()))
+        let value = pass::with_current(|pass| pass?.value_at_hand(self.any()))?;
+        Some(value.and_then(|value| extract::hand_out(value, self.any())))
     }
 
     fn into_layer(self) -> Layer<T> {

@@ -157,6 +157,11 @@ impl Error {
         Error(Arc::new(Inner { others, ..Inner::clone(&self.0) }))
     }
 
+    /// This error beside those of operands further to the left, if there are any.
+    pub(crate) fn beside(&self, left: Option<Error>) -> Error {
+        left.map_or_else(|| self.clone(), |left| left.and(self))
+    }
+
     /// All values, or the leftmost error with the others beside it.
     pub(crate) fn all<T>(results: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
         let mut failed: Option<Error> = None;
@@ -164,7 +169,7 @@ impl Error {
         for result in results {
             match result {
                 Ok(value) => values.push(value),
-                Err(error) => failed = Some(failed.map_or_else(|| error.clone(), |first| first.and(&error))),
+                Err(error) => failed = Some(error.beside(failed)),
             }
         }
         failed.map_or(Ok(values), Err)

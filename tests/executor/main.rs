@@ -4,6 +4,7 @@
 //! `DL_SWEEP=1` tries far more of them.
 
 mod atomicity;
+mod corners;
 mod crowd;
 mod deadlock;
 mod destructors;

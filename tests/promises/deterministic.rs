@@ -74,3 +74,30 @@ fn nor_does_the_order_in_which_bangs_are_answered() {
     };
     assert_eq!(trained([1, 30]), trained([30, 1]));
 }
+
+/// The parts of a graph are built by several threads, each with its own handle to the weight: to the pass it is one weight, read once, whose deltas are
+/// summed in the order of the graph, and which is stepped once.
+#[test]
+fn a_weight_that_several_threads_have_built_upon() {
+    let factors: Vec<f64> = (0..64).map(|i| (f64::from(i) * 0.7).sin() * 10_f64.powi(i % 9 - 4)).collect();
+    let trained = |threads: usize| {
+        let w = Weight::new(0.3);
+        let built: Vec<Vec<Layer<f64>>> = std::thread::scope(|scope| {
+            let parts: Vec<_> = (0..threads)
+                .map(|part| {
+                    let (w, factors) = (&w, &factors);
+                    scope.spawn(move || factors.iter().skip(part).step_by(threads).map(|f| (w * *f).exp()).collect())
+                })
+                .collect();
+            parts.into_iter().map(|part| part.join().unwrap()).collect()
+        });
+        // interleaved, so that neighbours come from different threads
+        let sum: Layer<f64> = (0..factors.len()).map(|i| &built[i % threads][i / threads]).sum();
+        (sum * 1e-3).train(&Sgd::new(1e-2)).wait().unwrap();
+        w.value().to_bits()
+    };
+    let alone = trained(1);
+    for threads in [2, 4, 8] {
+        assert_eq!(trained(threads), alone, "built by {threads} threads");
+    }
+}

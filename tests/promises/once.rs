@@ -1,7 +1,7 @@
 //! Promise 1: in one pass each layer is evaluated at most once, however it is reached.
 
 use super::support::Counted;
-use dl::{Differentiable, Layer, Sgd, Weight};
+use dl::{At, Differentiable, Layer, Primitive, Result, Sgd, Weight};
 
 #[test]
 fn a_diamond_a_thousand_deep_costs_a_thousand() {
@@ -76,4 +76,40 @@ fn two_passes_over_the_same_layers_at_once() {
         }
     });
     assert_eq!(counted.counts(), (4 * 50 * 100, 0));
+}
+
+/// x ↦ x², whose rule mentions its operand, to which nobody else has a handle.
+struct Squared;
+
+impl Primitive for Squared {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "squared"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        Ok(x * x)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(2.0 * (at.delta * &at.operands.0)),)
+    }
+}
+
+#[test]
+fn an_operand_that_only_a_rule_reaches_again() {
+    let w = Weight::new(3.0);
+    let counted = Counted::new(0.5);
+    let squared = Layer::apply(Squared, (counted.of(&w.layer()),));
+    squared.train(&Sgd::new(1.0)).wait().unwrap();
+    assert_eq!(counted.counts(), (1, 1));
+    assert_eq!(w.value(), 3.0 - 1.5);
+    // and again where the gradient is differentiated once more
+    let counted = Counted::new(0.5);
+    let squared = Layer::apply(Squared, (counted.of(&w.layer()),));
+    let curvature = squared.gradient(&w).gradient(&w);
+    assert_eq!(curvature.train(&Sgd::new(0.0)).wait().unwrap(), 0.5);
+    assert_eq!(counted.counts().0, 1);
 }

@@ -74,7 +74,7 @@ macro_rules! tuples {
                 let mut failed: Option<Error> = None;
                 $(#[allow(non_snake_case, reason = "a variable is named after its type")]
                 let $T = $F.take().map_err(|error| {
-                    failed = Some(failed.take().map_or_else(|| error.clone(), |first| first.and(&error)));
+                    failed = Some(error.beside(failed.take()));
                     error
                 });)+
                 match failed {

@@ -226,6 +226,12 @@ impl Yard {
 
 impl Drop for Yard {
     fn drop(&mut self) {
+        // left over if a destructor has panicked
+        let doomed = self.doomed.take();
+        if let Some((&first, rest)) = doomed.split_first() {
+            // SAFETY: `take_apart` gives back nodes that nobody uses any more
+            take_apart(first, &RefCell::new(rest.to_vec()), |node| unsafe { give_back(node) });
+        }
         while let Some(node) = self.take() {
             // SAFETY: what is on the list came from `new_memory`
             unsafe { give_back(node) };

@@ -6,17 +6,16 @@
 //! that failed. So the error that is reported does not depend on time.
 
 use super::claim::Seat;
-use super::counters::Counters;
+use super::counters::{Count, Counters};
 use super::drivers::Drivers;
-use super::entry::{Entry, Links, NONE, Scalar, Seen, State, Status, Waiting};
+use super::entry::{Entry, Links, NONE, Seen, State, Status, Waiting};
 use super::queue::{Queue, Work};
 use super::settings::Settings;
 use super::visits::Visits;
 use super::work::Task;
 use super::{Keep, discover};
-use crate::commit::Update;
 use crate::error::{Error, Result};
-use crate::node::{AnyLayer, Expression, Held, Node, Origin};
+use crate::node::{AnyLayer, Expression, Held, Origin};
 use crate::reverse::Arrived;
 use crate::seed::Position;
 use crate::tape::AnyBackward;
@@ -29,7 +28,7 @@ use std::task::Waker;
 pub(crate) struct Books {
     pub(crate) keep: Keep,
     pub(super) settings: Settings,
-    pub(super) counters: Counters,
+    pub(super) count: Count,
     pub(super) seat: Seat,
     pub(super) entries: Vec<Entry>,
     /// Entries whose nodes are gone, for reuse.
@@ -88,15 +87,13 @@ pub(crate) struct Books {
 pub(super) const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };
 /// A pass of more nodes than this does not notice the growth of its tables.
 const ENTRIES_KEPT: usize = 1 << 16;
-/// What a task costs is not known; it is worth offering when there are a few.
-const TASK_NANOSECONDS: f64 = 5_000.0;
 
 impl Books {
     pub(super) fn new() -> Self {
         Books {
             keep: Keep::Nothing,
             settings: Settings::default(),
-            counters: Counters::default(),
+            count: Count::default(),
             seat: Seat::none(),
             entries: Vec::new(),
             vacant: Vec::new(),
@@ -143,7 +140,7 @@ impl Books {
     pub(super) fn close(&mut self) {
         self.seat = Seat::none();
         self.settings = Settings::default();
-        self.counters = Counters::default();
+        self.count = Count::default();
         self.entries.clear();
         self.roots.clear();
         self.links.clear();
@@ -187,7 +184,8 @@ impl Books {
 
     pub(super) fn counters(&self) -> Counters {
         let nodes = self.entries.len() + self.refilled;
-        Counters { nodes, evaluations: nodes - self.others + self.counters.evaluations, ..self.counters }
+        let so_far = self.count.so_far;
+        Counters { nodes, evaluations: nodes - self.others + so_far.evaluations, ..so_far }
     }
 
     pub(super) fn live_entries(&self) -> usize {
@@ -246,15 +244,17 @@ impl Books {
         }
     }
 
-    fn result(&self, index: u32) -> Result<Value> {
+    /// How an entry has ended, if it has.
+    pub(super) fn outcome(&self, index: u32) -> Option<Result<Value>> {
         match self.status(index) {
-            Status::Done(value) => Ok(value.to_value()),
-            Status::Failed(error) => Err(error.clone()),
-            _ => unreachable!("an entry is asked for its result when it has ended"),
+            Status::Pending => None,
+            Status::Done(value) => Some(Ok(value.to_value())),
+            Status::Failed(error) => Some(Err(error.clone())),
+            Status::Freed => unreachable!("a value is freed when nobody can ask for it any more"),
         }
     }
 
-    fn ended(&self, index: u32) -> bool {
+    pub(super) fn ended(&self, index: u32) -> bool {
         self.entry(index).state != State::Pending
     }
 
@@ -315,7 +315,7 @@ impl Books {
 
     /// The links of an entry that has some, as all that were scheduled do.
     #[inline(always)]
-    fn linked(&mut self, index: u32) -> &mut Links {
+    pub(super) fn linked(&mut self, index: u32) -> &mut Links {
         &mut self.links[self.entries[index as usize].links as usize]
     }
 
@@ -376,12 +376,12 @@ impl Books {
     }
 
     /// All operands of this entry have ended: evaluate it now, or queue it.
-    fn ready(&mut self, index: u32) {
+    pub(super) fn ready(&mut self, index: u32) {
         let node = self.node(index);
         if let Expression::Dynamic(_) = &node.expression {
             let source = self.source(index);
             self.entries[index as usize].trained = self.trained(source);
-            let result = self.result(source);
+            let result = self.outcome(source).expect("what it turned out to be has ended");
             self.finished.push((index, result));
             self.linked(source).unfinished -= 1;
             self.free(source);
@@ -394,7 +394,7 @@ impl Books {
             let operand = self.operand(index, which);
             trained |= self.trained(operand);
             if let Status::Failed(error) = self.status(operand) {
-                failed = Some(failed.map_or_else(|| error.clone(), |first| first.and(error)));
+                failed = Some(error.beside(failed));
             }
         }
         if let Some(error) = failed {
@@ -431,50 +431,7 @@ impl Books {
         }
     }
 
-    /// The value of an operand of an entry whose kernel is to run, for the time when the books are unlocked. A value that nobody else can
-    /// ask for any more is moved out.
-    #[inline]
-    pub(super) fn take_operand(&mut self, index: u32, which: usize) -> Value {
-        let operand = self.operand(index, which);
-        if let Some(number) = self.entry(operand).number() {
-            return number.into();
-        }
-        let last = self.keep == Keep::Nothing
-            && self.is_scheduled(operand)
-            && self.linked(operand).unfinished == 1
-            && self.unreachable(operand);
-        if last { self.take_value(operand) } else { self.value(operand).to_value() }
-    }
-
-    pub(super) fn queue_task(&mut self, index: u32) {
-        self.queue.push(Work::Task(index), TASK_NANOSECONDS);
-    }
-
-    /// A dynamic node turned out to be this layer.
-    pub(super) fn follow(&mut self, index: u32, layer: AnyLayer) {
-        let source = self.discover_owned(layer);
-        let links = self.links(source);
-        links.unfinished += 1;
-        links.followers += 1;
-        self.entries[index as usize].operands[0] = source;
-        if self.ended(source) {
-            self.ready(index);
-            self.settle();
-        } else {
-            self.wait_for(source, index);
-        }
-    }
-
-    /// A dynamic node ended with a value, and perhaps with a backward of its own.
-    pub(super) fn finish_tape(&mut self, index: u32, value: Value, backward: Option<Arc<dyn AnyBackward>>) {
-        if let Some(backward) = backward {
-            self.entries[index as usize].trained = true;
-            self.backwards.insert(index, backward);
-        }
-        self.finish(index, Ok(value));
-    }
-
-    fn wait_for(&mut self, operand: u32, consumer: u32) {
+    pub(super) fn wait_for(&mut self, operand: u32, consumer: u32) {
         let place = match self.unused_waiting {
             NONE => self.waiting.len() as u32,
             unused => unused,
@@ -488,83 +445,16 @@ impl Books {
         self.linked(consumer).pending += 1;
     }
 
-    pub(crate) fn wake_when_done(&mut self, index: u32, waker: &Waker) {
-        self.linked(index).awaited = true;
-        let wakers = self.wakers.entry(index).or_default();
-        // whoever polls again and again is mostly the last one who did
-        if !wakers.last().is_some_and(|last| last.will_wake(waker)) {
-            wakers.push(waker.clone());
-        }
-    }
-
-    /// The future of a dynamic node, if it has waited before.
-    pub(super) fn task(&mut self, index: u32) -> Option<&mut Task> {
-        if self.linked(index).task { self.tasks.get_mut(&index) } else { None }
-    }
-
-    pub(super) fn keep_task(&mut self, index: u32, task: Task) {
-        self.linked(index).task = true;
-        self.tasks.insert(index, task);
-    }
-
-    pub(super) fn forget_task(&mut self, index: u32) {
-        if std::mem::take(&mut self.linked(index).task) {
-            self.tasks.remove(&index);
-        }
-    }
-
-    /// Nobody drives the pass any more: takes all futures away, and has everybody woken who waits.
-    pub(super) fn rest(&mut self) -> Vec<Task> {
-        self.rests += 1;
-        self.woken.extend(self.wakers.drain().flat_map(|(_, wakers)| wakers));
-        let (indices, tasks): (Vec<u32>, Vec<Task>) = self.tasks.drain().unzip();
-        self.queue.forget_tasks(&indices);
-        let from = self.interrupted.len();
-        for (index, task) in indices.into_iter().zip(&tasks) {
-            self.linked(index).task = false;
-            if task.waits() {
-                self.interrupted.push(index);
-            }
-        }
-        self.interrupted[from..].sort_unstable();
-        tasks
-    }
-
-    /// The opposite: what was interrupted begins anew.
-    pub(super) fn resume(&mut self) {
-        for index in std::mem::take(&mut self.interrupted) {
-            if !self.ended(index) {
-                self.queue_task(index);
-            }
-        }
-    }
-
-    /// The updates of buffers that were evaluated.
-    pub(super) fn updates(&self, into: &mut Vec<Update>) {
-        let update = |&index: &u32| {
-            let node = self.node(index);
-            let Expression::Primitive(op) = &node.expression else { return None };
-            match (op.update()?, self.status(index)) {
-                (update, Status::Done(_)) => {
-                    let value = self.value(self.operand(index, update.new)).to_value();
-                    Some(Update { buffer: update.buffer.clone(), value, place: node.place })
-                }
-                _ => None,
-            }
-        };
-        into.extend(self.updates.iter().filter_map(update));
-    }
-
     /// Writes down how an entry ended, and what follows from that.
     pub(super) fn finish(&mut self, index: u32, result: Result<Value>) {
         self.finished.push((index, result));
         self.settle();
     }
 
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         while let Some((index, result)) = self.finished.pop() {
             let node = self.node(index);
-            self.counters.evaluations += 1;
+            self.count.so_far.evaluations += 1;
             let mut next = self.write_down(index, &node, result);
             if std::mem::take(&mut self.linked(index).awaited) {
                 self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
@@ -591,94 +481,5 @@ impl Books {
                 }
             }
         }
-    }
-
-    /// Writes down the result of an entry. What comes back is the list of those who wait for it.
-    fn write_down(&mut self, index: u32, node: &Node, result: Result<Value>) -> u32 {
-        let entry = &mut self.entries[index as usize];
-        let links = &mut self.links[entry.links as usize];
-        // the value of a dynamic node is mostly that of another node
-        let own = entry.operands[0] == NONE || node.computes();
-        let measured = result.and_then(|value| match own && Scalar::of(&value).is_none() {
-            true => match catch_unwind(AssertUnwindSafe(|| (node.kind_of_data.bytes)(&value))) {
-                Ok(bytes) => Ok((value, bytes)),
-                Err(payload) => Err(Error::panic(payload).at("size of a value", node.place)),
-            },
-            false => Ok((value, 0)),
-        });
-        match measured {
-            Ok((value, bytes)) => match Scalar::of(&value) {
-                Some(number) => entry.set_number(number),
-                None => {
-                    links.bytes = bytes;
-                    self.counters.holds(bytes);
-                    entry.state = State::Done;
-                    links.outcome = Some(Ok(value));
-                }
-            },
-            Err(error) => {
-                entry.state = State::Failed;
-                links.outcome = Some(Err(error));
-            }
-        }
-        std::mem::replace(&mut links.waiting, NONE)
-    }
-
-    /// Whether nobody but those who have been met can ask for the value of this entry: all handles to its node are ours or those of its
-    /// consumers.
-    fn unreachable(&self, index: u32) -> bool {
-        let entry = self.entry(index);
-        entry.state == State::Done && {
-            let links = &self.links[entry.links as usize];
-            entry.held().handles() <= usize::from(links.root != NONE) + links.consumers as usize
-        }
-    }
-
-    /// Lets go of the value of an entry when nobody can ask for it any more.
-    fn free(&mut self, index: u32) {
-        if self.keep == Keep::Values || !self.is_scheduled(index) {
-            return;
-        }
-        if self.linked(index).unfinished > 0 {
-            return;
-        }
-        if self.entry(index).state == State::Freed {
-            self.forget_bytes(index); // it was moved to the consumer that has ended now
-        } else if self.unreachable(index) {
-            self.discard_value(index);
-        }
-    }
-
-    /// The value of an entry that is no number and that nobody else needs.
-    fn take_value(&mut self, index: u32) -> Value {
-        self.entries[index as usize].state = State::Freed;
-        match self.linked(index).outcome.take() {
-            Some(Ok(value)) => value,
-            _ => unreachable!("only a value that is there is taken"),
-        }
-    }
-
-    pub(super) fn discard_value(&mut self, index: u32) {
-        if self.entry(index).state == State::Done {
-            let value = self.take_value(index);
-            let origin = self.node(index).origin();
-            self.discarded.push((value, origin));
-        }
-        self.forget_bytes(index);
-    }
-
-    fn forget_bytes(&mut self, index: u32) {
-        let entry = &self.entries[index as usize];
-        if entry.links != NONE {
-            let bytes = std::mem::take(&mut self.links[entry.links as usize].bytes);
-            self.counters.lets_go(bytes);
-        }
-    }
-}
-
-impl Node {
-    /// Whether its value is its own, not that of another node.
-    fn computes(&self) -> bool {
-        !matches!(self.expression, Expression::Dynamic(_))
     }
 }

@@ -22,14 +22,20 @@ pub struct Counters {
     pub bytes_peak: usize,
     /// The most threads that worked for it at the same time.
     pub parallel_width: usize,
-    pub(super) bytes: usize,
-    pub(super) working: usize,
 }
 
-impl Counters {
+/// The counting: what has been counted so far, and what goes up and down.
+#[derive(Default)]
+pub(super) struct Count {
+    pub(super) so_far: Counters,
+    bytes: usize,
+    working: usize,
+}
+
+impl Count {
     pub(super) fn holds(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
-        self.bytes_peak = self.bytes_peak.max(self.bytes);
+        self.so_far.bytes_peak = self.so_far.bytes_peak.max(self.bytes);
     }
 
     pub(super) fn lets_go(&mut self, bytes: usize) {
@@ -38,7 +44,7 @@ impl Counters {
 
     pub(super) fn works(&mut self) {
         self.working += 1;
-        self.parallel_width = self.parallel_width.max(self.working);
+        self.so_far.parallel_width = self.so_far.parallel_width.max(self.working);
     }
 
     pub(super) fn rests(&mut self) {

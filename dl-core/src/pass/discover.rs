@@ -83,12 +83,7 @@ impl Books {
     /// The same for a layer that is given away.
     pub(super) fn discover_owned(&mut self, root: AnyLayer) -> u32 {
         let index = self.find(&root).unwrap_or_else(|| self.enter_from(&root));
-        let place = self.roots.len() as u32;
-        let links = self.links(index);
-        if links.root == NONE {
-            links.root = place;
-            self.roots.push((root, index));
-        }
+        self.root_with(index, |_| root);
         index
     }
 
@@ -150,11 +145,15 @@ impl Books {
 
     /// From now on the pass has a handle to this node.
     pub(super) fn root(&mut self, index: u32) {
+        self.root_with(index, Held::handle);
+    }
+
+    fn root_with(&mut self, index: u32, handle: impl FnOnce(Held) -> AnyLayer) {
         let place = self.roots.len() as u32;
         let links = self.links(index);
         if links.root == NONE {
             links.root = place;
-            self.roots.push((self.node(index).handle(), index));
+            self.roots.push((handle(self.node(index)), index));
         }
     }
 

@@ -1,7 +1,7 @@
 //! One pass: a call of `predict`, `train` or `forward`, and everything it evaluates.
 //!
 //! A pass keeps its books in dense tables of its own (`books.rs`), behind its own lock; kernels and bodies of dynamic nodes run outside
-//! that lock (`work.rs`). Under it run only the estimates of costs and the rules that write down deltas, which compute nothing. Whoever
+//! that lock (`work.rs`). Under it run only what computes nothing: estimates of costs and sizes, and the rules that write down deltas. Whoever
 //! drives the pass works through its queue; other threads of the rayon pool are only *offered* a share, by tickets, so nobody
 //! ever waits for a thread to become free, and a `wait()` inside a worker cannot deadlock.
 
@@ -17,6 +17,8 @@ mod entry;
 mod queue;
 mod settings;
 mod sweep;
+mod tasks;
+mod values;
 mod visits;
 mod work;
 
@@ -66,6 +68,7 @@ pub(crate) enum Keep {
 pub(crate) struct Pass {
     books: Mutex<Books>,
     mode: Mode,
+    /// Those of the books, for passes inside this one: they may be started by whoever holds the lock.
     settings: Settings,
     /// Counts what a thread without work waits for: something queued, somebody woken.
     news: Arc<AtomicUsize>,
@@ -117,15 +120,6 @@ impl Pass {
     /// Somebody is done with a pass. If he was the last one who had it, the pass is over: its values and nodes are dropped, and its tables are kept
     /// for the next one. A panic of a destructor comes back.
     pub(crate) fn part(mut pass: Arc<Pass>) -> Result<()> {
-        // a worker that finds nothing more to do is gone in a moment; what it held would else be dropped by it, far from where it was made
-        if Arc::strong_count(&pass) > 1 && pass.books().tickets > 0 {
-            for _ in 0..SPINS {
-                if Arc::strong_count(&pass) == 1 {
-                    break;
-                }
-                spin_loop();
-            }
-        }
         let Some(over) = Arc::get_mut(&mut pass) else {
             // usually somebody has it still
             let fault = pass.books().fault.take().map_or(Ok(()), Err);
@@ -162,24 +156,17 @@ impl Pass {
         Settings { seed, ..settings }.or(&self.settings)
     }
 
-    /// The value of a layer, if it has been evaluated.
-    pub(crate) fn value_if_done(&self, layer: &AnyLayer) -> Option<Value> {
+    /// The value of a layer, or why there is none, if it has been evaluated.
+    pub(crate) fn value_at_hand(&self, layer: &AnyLayer) -> Option<Result<Value>> {
         let books = self.books();
-        match books.status(books.find(layer)?) {
-            Status::Done(value) => Some(value.to_value()),
-            _ => None,
-        }
+        books.outcome(books.find(layer)?)
     }
 
-    /// The value of a layer, if it can be had at once: if it takes arithmetic, and nothing else.
-    pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<Result<Value>> {
+    /// The same if it can be had at once: if it takes arithmetic, and nothing else.
+    pub(crate) fn value_at_once(&self, layer: &AnyLayer) -> Option<Result<Value>> {
         let mut books = self.books();
         let index = books.discover(layer);
-        match books.status(index) {
-            Status::Done(value) => Some(Ok(value.to_value())),
-            Status::Failed(error) => Some(Err(error.clone())),
-            _ => None,
-        }
+        books.outcome(index)
     }
 
     /// What a commit has to know: the updates of buffers that were evaluated.
@@ -214,9 +201,8 @@ impl Pass {
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        let mut counters = self.books().counters();
-        counters.reused_buffers = self.buffers().reused;
-        counters
+        let reused_buffers = self.buffers().reused;
+        Counters { reused_buffers, ..self.books().counters() }
     }
 
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
@@ -244,12 +230,10 @@ impl Pass {
     pub(crate) fn poll_value(self: &Arc<Self>, layer: &AnyLayer, waker: &Waker) -> Poll<Result<Value>> {
         let mut books = self.books();
         let index = books.discover(layer);
-        let ended = match books.status(index) {
-            Status::Done(value) => Ok(value.to_value()),
-            Status::Failed(error) => Err(error.clone()),
-            Status::Freed => unreachable!("a value is freed when nobody holds the layer any more"),
-            Status::Pending if books.drivers.nobody() => Err(Error::cancelled()),
-            Status::Pending => {
+        let ended = match books.outcome(index) {
+            Some(ended) => ended,
+            None if books.drivers.nobody() => Err(Error::cancelled()),
+            None => {
                 books.wake_when_done(index, waker);
                 self.offer(books);
                 return Poll::Pending;

@@ -93,7 +93,7 @@ impl Pass {
     fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
         let mut batch = Batch::default();
         let mut spare = None;
-        books.counters.works();
+        books.count.works();
         loop {
             self.share(&mut books, true);
             if books.drivers.nobody() {
@@ -120,7 +120,7 @@ impl Pass {
                 None => break,
             }
         }
-        books.counters.rests();
+        books.count.rests();
         books
     }
 

@@ -1,6 +1,7 @@
 //! Corners in which promises were broken once: code of the user's where nobody expects any, wakes and rests that meet, steps inside steps. Those
 //! that would hang are ended by a watchdog.
 
+use crate::support::watched;
 use dl::prelude::*;
 use dl::{At, Buffer, Chunk, Data, Error, Memory, Optimizer, Primitive, Result, Seed, Snapshot, Trainable, Value};
 use std::cell::RefCell;
@@ -8,12 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
-
-fn within<T: Send + 'static>(seconds: u64, f: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || tell.send(f()));
-    told.recv_timeout(Duration::from_secs(seconds)).expect("hangs, or has panicked")
-}
 
 fn one() -> f64 {
     Layer::constant(1.0_f64).predict().wait().unwrap()
@@ -66,7 +61,7 @@ impl Primitive for Op {
 
 #[test]
 fn a_destructor_that_waits_during_a_sweep() {
-    within(10, || {
+    watched("a corner", || {
         Do::from_fn(|| async {
             for _ in 0..1000 {
                 Layer::apply(Op(Waits::Drop), (Layer::constant(1.0),)).extract().await?;
@@ -80,14 +75,14 @@ fn a_destructor_that_waits_during_a_sweep() {
 
 #[test]
 fn an_estimate_of_the_cost_that_waits() {
-    within(10, || {
+    watched("a corner", || {
         Do::from_fn(|| async { Layer::apply(Op(Waits::Cost), (Layer::constant(1.0),)).extract().await }).wait().unwrap()
     });
 }
 
 #[test]
 fn a_rule_that_waits() {
-    within(10, || {
+    watched("a corner", || {
         Layer::apply(Op(Waits::Rule), (Weight::new(1.0).layer(),)).train(&Sgd::new(0.1)).wait().map(|_| ()).ok()
     });
 }
@@ -102,7 +97,7 @@ impl Optimizer for Looks {
 
 #[test]
 fn an_optimizer_that_evaluates_on_a_snapshot() {
-    within(10, || {
+    watched("a corner", || {
         let w = Weight::new(1.0);
         let _ = (&w * 2.0).train(&Looks(w.clone(), Snapshot::take())).wait();
     });
@@ -117,7 +112,7 @@ impl Optimizer for Plain {
 }
 #[test]
 fn an_optimizer_that_evaluates_in_a_step_on_a_snapshot() {
-    within(10, || {
+    watched("a corner", || {
         let w = Weight::new(1.0);
         let y = &w * 2.0;
         // decides, so that the step is not taken at once
@@ -185,17 +180,17 @@ fn sized(n: usize) -> Layer<f64> {
 
 #[test]
 fn a_size_that_panics_in_a_wait() {
-    let error = within(10, || sized(0).predict().wait()).unwrap_err();
+    let error = watched("a corner", || sized(0).predict().wait()).unwrap_err();
     assert!(error.is_panic());
 }
 #[test]
 fn a_size_that_panics_in_the_pool() {
-    let error = within(10, || futures::executor::block_on(sized(0).predict().run())).unwrap_err();
+    let error = watched("a corner", || futures::executor::block_on(sized(0).predict().run())).unwrap_err();
     assert!(error.is_panic());
 }
 #[test]
 fn a_size_that_is_enormous() {
-    within(10, || sized(usize::MAX / 2).predict().wait()).unwrap();
+    watched("a corner", || sized(usize::MAX / 2).predict().wait()).unwrap();
 }
 
 #[test]
@@ -351,7 +346,7 @@ fn rests(meanwhile: bool) {
         });
         let effects = tape.backward(sum);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            within(10, move || effects.step(&Sgd::new(1.0)).wait()).unwrap();
+            watched("a corner", move || effects.step(&Sgd::new(1.0)).wait()).unwrap();
         }));
         assert!(result.is_ok(), "round {round}");
     }
@@ -523,7 +518,7 @@ fn a_step_is_whole_although_old_state_panics_when_it_goes() {
 #[ignore = "a limit, see the docs of `Do`: under a foreign executor a pass needs a worker that is free"]
 fn a_task_of_tokio_while_all_workers_of_rayon_block_on_it() {
     let rt = Arc::new(tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap());
-    within(10, move || {
+    watched("a corner", move || {
         rayon::broadcast(|_| {
             let task = rt.spawn(async { Layer::apply(Op(Waits::Value), (Layer::constant(1.0),)).predict().await });
             rt.block_on(task).unwrap().unwrap()

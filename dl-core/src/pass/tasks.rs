@@ -1,0 +1,94 @@
+//! The dynamic nodes of a pass: their futures, what they turn out to be, and who is woken when.
+
+use super::books::Books;
+use super::queue::Work;
+use super::work::Task;
+use crate::node::AnyLayer;
+use crate::tape::AnyBackward;
+use crate::value::Value;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// What a task costs is not known; it is worth offering when there are a few.
+const TASK_NANOSECONDS: f64 = 5_000.0;
+
+impl Books {
+    pub(super) fn queue_task(&mut self, index: u32) {
+        self.queue.push(Work::Task(index), TASK_NANOSECONDS);
+    }
+
+    /// A dynamic node turned out to be this layer.
+    pub(super) fn follow(&mut self, index: u32, layer: AnyLayer) {
+        let source = self.discover_owned(layer);
+        let links = self.links(source);
+        links.unfinished += 1;
+        links.followers += 1;
+        self.entries[index as usize].operands[0] = source;
+        if self.ended(source) {
+            self.ready(index);
+            self.settle();
+        } else {
+            self.wait_for(source, index);
+        }
+    }
+
+    /// A dynamic node ended with a value, and perhaps with a backward of its own.
+    pub(super) fn finish_tape(&mut self, index: u32, value: Value, backward: Option<Arc<dyn AnyBackward>>) {
+        if let Some(backward) = backward {
+            self.entries[index as usize].trained = true;
+            self.backwards.insert(index, backward);
+        }
+        self.finish(index, Ok(value));
+    }
+
+    pub(crate) fn wake_when_done(&mut self, index: u32, waker: &Waker) {
+        self.linked(index).awaited = true;
+        let wakers = self.wakers.entry(index).or_default();
+        // whoever polls again and again is mostly the last one who did
+        if !wakers.last().is_some_and(|last| last.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+
+    /// The future of a dynamic node, if it has waited before.
+    pub(super) fn task(&mut self, index: u32) -> Option<&mut Task> {
+        if self.linked(index).task { self.tasks.get_mut(&index) } else { None }
+    }
+
+    pub(super) fn keep_task(&mut self, index: u32, task: Task) {
+        self.linked(index).task = true;
+        self.tasks.insert(index, task);
+    }
+
+    pub(super) fn forget_task(&mut self, index: u32) {
+        if std::mem::take(&mut self.linked(index).task) {
+            self.tasks.remove(&index);
+        }
+    }
+
+    /// Nobody drives the pass any more: takes all futures away, and has everybody woken who waits.
+    pub(super) fn rest(&mut self) -> Vec<Task> {
+        self.rests += 1;
+        self.woken.extend(self.wakers.drain().flat_map(|(_, wakers)| wakers));
+        let (indices, tasks): (Vec<u32>, Vec<Task>) = self.tasks.drain().unzip();
+        self.queue.forget_tasks(&indices);
+        let from = self.interrupted.len();
+        for (index, task) in indices.into_iter().zip(&tasks) {
+            self.linked(index).task = false;
+            if task.waits() {
+                self.interrupted.push(index);
+            }
+        }
+        self.interrupted[from..].sort_unstable();
+        tasks
+    }
+
+    /// The opposite: what was interrupted begins anew.
+    pub(super) fn resume(&mut self) {
+        for index in std::mem::take(&mut self.interrupted) {
+            if !self.ended(index) {
+                self.queue_task(index);
+            }
+        }
+    }
+}
