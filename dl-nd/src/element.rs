@@ -1,7 +1,7 @@
 //! What tensors are made of: their elements and their ranks.
 
 use dl_core::{Chunk, Data, Number, Pointwise, Trainable};
-use ndarray::{Dimension, Ix2, IxDyn};
+use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 
 /// The elements of a tensor: `f32` and `f64`.
 ///
@@ -47,21 +47,26 @@ pub trait Rank: Dimension + 'static {}
 
 impl<D: Dimension + 'static> Rank for D {}
 
-/// The rank of a matrix: `Ix2`, or `IxDyn`, which is looked at when it runs.
+/// Ranks that may be `N`: the rank of `N` axes, and `IxDyn`, which is looked at when it runs.
 ///
 /// ```
 /// use dl_core::Layer;
-/// use dl_nd::{Element, Matrix, Nd, NdOps};
-/// fn loss<A: Element, D: Matrix>(logits: &Layer<Nd<A, D>>) -> Layer<A> {
+/// use dl_nd::{Element, HasRank, Nd, NdOps};
+/// fn loss<A: Element, D: HasRank<2>>(logits: &Layer<Nd<A, D>>) -> Layer<A> {
 ///     logits.cross_entropy([0])
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a matrix is wanted here, a tensor with two axes, but the rank is `{Self}`",
-    note = "`insert_axis(0)` makes a batch of one row of a vector"
+    message = "a tensor with {N} axes is wanted here, but the rank is `{Self}`",
+    note = "`unsqueeze` adds an axis of length 1, `reshape` gives another shape"
 )]
-pub trait Matrix: Rank {}
+pub trait HasRank<const N: usize>: Rank {}
 
-impl Matrix for Ix2 {}
+macro_rules! ranks {
+    ($($N:literal $D:ty),*) => {$(
+        impl HasRank<$N> for $D {}
+        impl HasRank<$N> for IxDyn {}
+    )*};
+}
 
-impl Matrix for IxDyn {}
+ranks!(0 Ix0, 1 Ix1, 2 Ix2, 3 Ix3, 4 Ix4, 5 Ix5, 6 Ix6);

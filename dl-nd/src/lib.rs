@@ -57,7 +57,7 @@ mod reduce;
 mod select;
 mod softmax;
 
-pub use element::{Element, Matrix, Rank};
+pub use element::{Element, HasRank, Rank};
 pub use expression::{NdExpression, NdLayer, NdWeight};
 pub use loss::{Labels, one_hot};
 pub use matmul::MatMul;

@@ -1,6 +1,6 @@
 //! Losses, and the labels that they compare with.
 
-use crate::element::{Element, Matrix};
+use crate::element::{Element, HasRank};
 use crate::nd::Nd;
 use crate::reduce::spread;
 use crate::softmax::{exp_sum, softmax};
@@ -104,7 +104,7 @@ pub fn one_hot<A: Element>(labels: impl Into<Labels>, classes: usize) -> Result<
 }
 
 #[track_caller]
-pub(crate) fn cross_entropy<A: Element, D: Matrix>(logits: Layer<Nd<A, D>>, labels: Labels) -> Layer<A> {
+pub(crate) fn cross_entropy<A: Element, D: HasRank<2>>(logits: Layer<Nd<A, D>>, labels: Labels) -> Layer<A> {
     Layer::apply(CrossEntropy { labels, types: PhantomData }, (logits,))
 }
 
@@ -113,7 +113,7 @@ struct CrossEntropy<A, D> {
     types: PhantomData<(A, D)>,
 }
 
-impl<A: Element, D: Matrix> Primitive for CrossEntropy<A, D> {
+impl<A: Element, D: HasRank<2>> Primitive for CrossEntropy<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = A;
 

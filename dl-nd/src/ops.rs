@@ -1,6 +1,6 @@
 //! The operations of tensors, as methods of everything whose value is a tensor.
 
-use crate::element::{Element, Matrix, Rank};
+use crate::element::{Element, HasRank, Rank};
 use crate::loss::{self, Labels};
 use crate::matmul::{self, MatMul};
 use crate::movement::{self, Target};
@@ -401,7 +401,7 @@ pub trait NdOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     #[track_caller]
     fn cross_entropy(&self, labels: impl Into<Labels>) -> Layer<A>
     where
-        D: Matrix,
+        D: HasRank<2>,
     {
         loss::cross_entropy(self.layer(), labels.into())
     }
