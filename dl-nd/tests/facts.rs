@@ -113,6 +113,24 @@ fn operands_of_every_kind() {
     assert_eq!(negated.predict().wait().unwrap(), Nd::from([[-1.0, -2.0], [-3.0, -4.0]]));
 }
 
+/// numpy: `np.array([-7, 5.5]) % 3`, `5 % np.array([-7, 5.5])`
+#[test]
+fn remainders() {
+    let plain = Nd::from([-7.0_f32, 5.5]);
+    let weight: NdWeight<Ix1> = Weight::new(plain.clone());
+    let (three, five) = (Weight::new(3.0_f32), Weight::new(5.0_f32));
+    for (i, layer) in [&plain % 3.0, plain.clone() % &three, &weight % 3.0, weight.layer() % &three].iter().enumerate()
+    {
+        assert_eq!(layer.predict().wait().unwrap(), Nd::from([2.0, 2.5]), "number {i}");
+    }
+    for (i, layer) in [5.0 % &plain, 5.0 % plain.clone(), 5.0 % &weight, &five % &plain, five.layer() % weight.layer()]
+        .iter()
+        .enumerate()
+    {
+        assert_eq!(layer.predict().wait().unwrap(), Nd::from([-2.0, 5.0]), "number {i}");
+    }
+}
+
 #[test]
 fn unequal_ranks_broadcast() {
     let matrix = Nd::from([[1.0_f64, 2.0, 3.0], [4.0, 5.0, 6.0]]);

@@ -10,7 +10,8 @@ use ndarray::{IntoDimension, IxDyn};
 /// Where the operation is smooth, with all operands between these.
 fn domain(op: Unary) -> (f64, f64) {
     match op {
-        Unary::Ln | Unary::Sqrt | Unary::Recip => (0.5, 2.0),
+        Unary::Ln | Unary::Sqrt | Unary::Rsqrt | Unary::Recip => (0.5, 2.0),
+        Unary::Log1p | Unary::Tan => (-0.5, 1.0),
         _ => (-2.0, 2.0),
     }
 }
@@ -37,13 +38,22 @@ fn every_unary_operation() {
     every_unary([2, 0]);
 }
 
+/// The same for the left operand of two; the right one is between 0.5 and 2.
+fn left_domain(op: Binary) -> (f64, f64) {
+    match op {
+        Binary::LeakyRelu | Binary::Elu | Binary::Kink => (-2.0, 2.0),
+        _ => (0.5, 2.0),
+    }
+}
+
 fn every_binary<S: IntoDimension + Clone>(left: S, right: S)
 where
     S::Dim: Rank,
 {
     for (seed, &op) in Binary::ALL.iter().enumerate() {
         let seed = 2 * seed as u64;
-        let a = Weight::new(numbers(left.clone(), 0.5, 2.0, seed));
+        let (low, high) = left_domain(op);
+        let a = Weight::new(numbers(left.clone(), low, high, seed));
         let b = Weight::new(numbers(right.clone(), 0.5, 2.0, seed + 1));
         let loss = mixed(&Nd::binary(op, &a.layer(), &b.layer()));
         check_twice(op.name(), &loss, &a);
@@ -92,10 +102,19 @@ fn every_binary_operation_on_transposed_operands() {
 fn every_binary_operation_with_a_number() {
     for &op in Binary::ALL {
         for left in [false, true] {
-            let w = Weight::new(numbers([2, 3], 0.5, 2.0, 7));
+            let (low, high) = if left { (0.5, 2.0) } else { left_domain(op) };
+            let w = Weight::new(numbers([2, 3], low, high, 7));
             check_twice(op.name(), &mixed(&Nd::with_number(op, &w.layer(), 1.3, left)), &w);
         }
     }
+}
+
+#[test]
+fn methods_with_numbers() {
+    let w = Weight::new(numbers([3, 4], -2.0, 2.0, 1));
+    check_twice("leaky_relu", &mixed(&w.leaky_relu(0.1)), &w);
+    check_twice("elu", &mixed(&w.elu(1.5)), &w);
+    check_twice("clamp", &mixed(&w.clamp(-1.0, 0.5).square()), &w);
 }
 
 #[test]
@@ -104,7 +123,9 @@ fn operators_of_unequal_ranks() {
     let vector = Weight::new(numbers(3, 0.5, 2.0, 2));
     let point = Weight::new(numbers((), 0.5, 2.0, 3));
     let open = Weight::new(numbers(IxDyn(&[4, 1, 3]), 0.5, 2.0, 4));
-    let loss = mixed(&(&matrix / &vector * &point)) + mixed(&(&vector - &matrix)) + mixed(&(&matrix * &open / &vector));
+    let loss = mixed(&(&matrix / &vector * &point))
+        + mixed(&(&vector - &matrix))
+        + mixed(&(&matrix * &open / &vector % &matrix));
     check_twice("matrix", &loss, &matrix);
     check_twice("vector", &loss, &vector);
     check_twice("point", &loss, &point);
@@ -119,6 +140,7 @@ fn a_scalar_layer_with_a_tensor() {
     for (what, layer) in [
         ("right", &w / &number),
         ("left", &number / &w),
+        ("remainder", &w % &number),
         ("pow", dl_core::pow(&number, &w)),
         ("max", dl_core::max(&w, &number)),
     ] {
