@@ -64,6 +64,7 @@ mod pointwise;
 mod reduce;
 mod slice;
 mod softmax;
+mod spread;
 mod sum;
 
 pub use arrange::ArrangeOps;
@@ -85,6 +86,7 @@ pub use npy::NpyItem;
 pub use reduce::ReduceOps;
 pub use slice::SliceOps;
 pub use softmax::SoftmaxOps;
+pub use spread::SpreadOps;
 
 /// The operations of tensors: `use dl_nd::ops::*` brings all of them into scope.
 ///
