@@ -89,7 +89,7 @@ impl Optimizer for Sgd {
         self.memory.as_ref().filter(|_| self.momentum != 0.0)
     }
 
-    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+    fn step(&self, chunk: Chunk<'_>, _: u64) -> Result<()> {
         match chunk {
             Chunk::F32 { values, deltas, slots } => self.rule(values, deltas, slots),
             Chunk::F64 { values, deltas, slots } => self.rule(values, deltas, slots),
