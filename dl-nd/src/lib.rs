@@ -56,6 +56,7 @@ mod pointwise;
 mod reduce;
 mod select;
 mod softmax;
+mod table;
 
 pub use element::{Element, Matrix, Rank};
 pub use expression::{NdExpression, NdLayer, NdWeight};
@@ -64,3 +65,4 @@ pub use matmul::MatMul;
 pub use nd::Nd;
 pub use ndarray;
 pub use ops::NdOps;
+pub use table::{ByRow, Rows, Table, TableOps};
