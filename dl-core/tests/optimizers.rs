@@ -38,6 +38,14 @@ fn as_in_pytorch() {
     check("adam-settings", &Adam::new(0.05).betas(0.8, 0.95).eps(1e-3));
 }
 
+#[test]
+fn a_step_that_fails_does_not_count() {
+    let (adam, w) = (Adam::new(0.5).refuse_non_finite(), Weight::new(0.0_f64));
+    assert!(w.sqrt().train(&adam).wait().unwrap_err().is_not_finite());
+    (&w * 2.0).train(&adam).wait().unwrap();
+    assert!((w.value() + 0.5).abs() < 1e-8);
+}
+
 /// The number of steps is that of the weight, with this memory.
 #[test]
 fn a_weight_that_comes_later_counts_from_one() {

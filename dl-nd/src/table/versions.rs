@@ -177,3 +177,56 @@ impl<A: Element> Diff<A> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl<A: Element> Version<A> {
+        /// How many rows each version that is alive has as its diff.
+        fn diffs(&self) -> Vec<usize> {
+            self.family.read().diffs.values().map(|diff| diff.places.len()).collect()
+        }
+    }
+
+    #[test]
+    fn what_nobody_holds_is_not_kept() {
+        let mut newest = Version::new([100, 1], vec![0.0_f32; 100]);
+        for step in 0..1_000 {
+            newest = newest.changed(Some(&[step % 10]), vec![1.0]);
+            assert_eq!(newest.diffs(), [0]);
+        }
+        let mut held = Vec::new();
+        for step in 0..1_000 {
+            let next = newest.changed(Some(&[step % 20]), vec![2.0]);
+            let before = std::mem::replace(&mut newest, next);
+            if step % 250 == 0 {
+                held.push(before);
+            }
+        }
+        // a row once for each version that is held
+        assert_eq!(newest.diffs(), [20, 20, 20, 20, 0]);
+        held.remove(1);
+        assert_eq!(newest.diffs(), [20, 20, 20, 0]);
+        drop(newest);
+        let newest = held.pop().unwrap();
+        assert_eq!(newest.diffs(), [20, 20, 0]);
+        assert_eq!(held[0].read(None, Vec::new())[5..15], [[1.0; 5], [0.0; 5]].concat());
+    }
+
+    #[test]
+    fn a_branch_is_a_family_of_its_own() {
+        let first = Version::new([2, 1], vec![1.0, 2.0]);
+        let second = first.changed(Some(&[0]), vec![3.0]);
+        let other = first.changed(Some(&[1]), vec![4.0]);
+        assert!(!Arc::ptr_eq(&first.family, &other.family));
+        drop(second);
+        // which the first one is not, once it has the buffer again
+        let third = first.changed(Some(&[1]), vec![5.0]);
+        assert!(Arc::ptr_eq(&first.family, &third.family));
+        assert_eq!(
+            [&first, &other, &third].map(|version| version.read(None, Vec::new())),
+            [[1.0, 2.0], [1.0, 4.0], [1.0, 5.0]]
+        );
+    }
+}
