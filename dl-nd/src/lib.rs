@@ -37,6 +37,7 @@
 //! - *rank*: the number of axes. It is part of the type (`Ix0` to `Ix6`); `IxDyn` leaves it open. See [`Rank`].
 //! - *broadcasting*: NumPy's rule for operands of unequal shapes. They are aligned at their last axes; missing axes, and axes
 //!   of length 1, are repeated. The gradient of a repeated operand is summed back to its shape.
+//! - *table*: a matrix of which a training step reads, and changes, some rows; its delta is sparse. See [`Table`].
 //!
 //! What it does not do: it knows no data sets and no modules, and it does not check ranks that were declared open before it runs.
 
@@ -66,6 +67,7 @@ mod slice;
 mod softmax;
 mod spread;
 mod sum;
+mod table;
 
 pub use arrange::ArrangeOps;
 pub use axes::{Axes, AxisList};
@@ -87,6 +89,7 @@ pub use reduce::ReduceOps;
 pub use slice::SliceOps;
 pub use softmax::SoftmaxOps;
 pub use spread::SpreadOps;
+pub use table::{ByRow, Rows, Table, TableOps};
 
 /// The operations of tensors: `use dl_nd::ops::*` brings all of them into scope.
 ///
@@ -100,6 +103,6 @@ pub use spread::SpreadOps;
 pub mod ops {
     pub use crate::{
         ArrangeOps, CastOps, CompareOps, DiscreteOps, ExtremeOps, IndexOps, LossOps, MovementOps, ProductOps,
-        ReduceOps, SliceOps, SoftmaxOps, concat, stack, where_,
+        ReduceOps, SliceOps, SoftmaxOps, SpreadOps, TableOps, concat, stack, where_,
     };
 }
