@@ -43,6 +43,7 @@
 #![forbid(unsafe_code)]
 
 mod broadcast;
+mod conv;
 mod element;
 mod expression;
 pub mod init;
@@ -53,10 +54,14 @@ mod nd;
 mod operators;
 mod ops;
 mod pointwise;
+mod pool;
 mod reduce;
+mod resample;
 mod select;
 mod softmax;
+mod window;
 
+pub use conv::{Conv, ConvOps, ConvTranspose};
 pub use element::{Element, HasRank, Rank};
 pub use expression::{NdExpression, NdLayer, NdWeight};
 pub use loss::{Labels, one_hot};
@@ -64,3 +69,6 @@ pub use matmul::MatMul;
 pub use nd::Nd;
 pub use ndarray;
 pub use ops::NdOps;
+pub use pool::{AvgPool, Pool, PoolOps};
+pub use resample::ResampleOps;
+pub use window::PerAxis;
