@@ -1,19 +1,21 @@
 //! Convolution and its transpose, over one, two or three spatial axes.
 //!
-//! Convolution is linear in each of its two operands, and so are its gradients: with a delta `y` of the output, all three are parts of one form
-//! `Σ y·w·x`, trilinear in output, weight and input. Hence there is one operation, [`Convolution`], that asks for one of the three, given the other
-//! two; the deltas of its operands are the same operation again, asked for another one.
+//! Convolution is linear in each of its two operands, and so are its gradients: with a delta `y` of the output, all
+//! three are parts of one form `Σ y·w·x`, trilinear in output, weight and input. Hence there is one operation,
+//! [`Convolution`], that asks for one of the three, given the other two; the deltas of its operands are the same
+//! operation again, asked for another one.
 
 mod kernel;
 
 use crate::element::{Element, HasRank, Rank};
 use crate::nd::Nd;
-use crate::window::{PerAxis, SPATIAL, Window, check_batch, filled, size, tensor};
+use crate::window::{PerAxis, SPATIAL, Window, check_batch, filled, size, tensor, windows};
 use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
 use kernel::Geometry;
 use std::marker::PhantomData;
 
-/// How a convolution moves over its input, in PyTorch's words: by default with stride 1, padding 0, dilation 1 and one group.
+/// How a convolution moves over its input, in PyTorch's words: by default with stride 1, padding 0, dilation 1 and one
+/// group.
 ///
 /// A plain number holds for all spatial axes, an array has one for each.
 ///
@@ -90,7 +92,8 @@ impl<const N: usize> Conv<N> {
         self
     }
 
-    /// For a transposed convolution: how many elements its result is longer at the end of each spatial axis. It comes last.
+    /// For a transposed convolution: how many elements its result is longer at the end of each spatial axis. It comes
+    /// last.
     ///
     /// ```
     /// let up = dl_nd::Conv::<2>::new().stride(2).padding(1).output_padding(1);
@@ -120,8 +123,8 @@ impl<const N: usize> From<Conv<N>> for ConvTranspose<N> {
 
 /// Convolutions, on layers, weights and plain values alike.
 ///
-/// As in PyTorch, a convolution is a cross-correlation: the weight is not mirrored. A bias is added by broadcasting, for `conv2d` in the shape
-/// `[channels, 1, 1]`.
+/// As in PyTorch, a convolution is a cross-correlation: the weight is not mirrored. A bias is added by broadcasting,
+/// for `conv2d` in the shape `[1, channels, 1, 1]`.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -165,8 +168,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve(self.layer(), weight.into_layer(), conv)
     }
 
-    /// Convolution over two axes: `[batch, channels, height, width]` with a weight `[out, channels / groups, kernel height, kernel width]` gives
-    /// `[batch, out, height′, width′]`, where along each axis (the formula is PyTorch's, of `Conv2d`)
+    /// Convolution over two axes: `[batch, channels, height, width]` with a weight `[out, channels / groups, kernel
+    /// height, kernel width]` gives `[batch, out, height′, width′]`, where along each axis (the formula is PyTorch's,
+    /// of `Conv2d`)
     ///
     /// `length′ = ⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`
     ///
@@ -180,8 +184,8 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When input and weight have unequal numbers of channels, the groups do not divide them, the kernel is longer than the input with its padding,
-    /// a spatial axis has length 0, or a stride, a dilation or the number of groups is 0.
+    /// When input and weight have unequal numbers of channels, the groups do not divide them, the kernel is longer than
+    /// the input with its padding, a spatial axis has length 0, or a stride, a dilation or the number of groups is 0.
     #[track_caller]
     fn conv2d<W, E>(&self, weight: W, conv: Conv<2>) -> Layer<Nd<A, D>>
     where
@@ -192,9 +196,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve(self.layer(), weight.into_layer(), conv)
     }
 
-    /// Convolution over three axes: `[batch, channels, depth, height, width]` with a weight
-    /// `[out, channels / groups, kernel depth, kernel height, kernel width]` gives `[batch, out, depth′, height′, width′]`.
-    /// See [`conv2d`](ConvOps::conv2d).
+    /// Convolution over three axes: `[batch, channels, depth, height, width]` with a weight `[out, channels / groups,
+    /// kernel depth, kernel height, kernel width]` gives `[batch, out, depth′, height′, width′]`. See
+    /// [`conv2d`](ConvOps::conv2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Conv, ConvOps, Nd};
@@ -216,8 +220,8 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve(self.layer(), weight.into_layer(), conv)
     }
 
-    /// Transposed convolution over one axis: `[batch, channels, length]` with a weight `[channels, out / groups, kernel]` gives
-    /// `[batch, out, length′]`. See [`conv_transpose2d`](ConvOps::conv_transpose2d).
+    /// Transposed convolution over one axis: `[batch, channels, length]` with a weight `[channels, out / groups,
+    /// kernel]` gives `[batch, out, length′]`. See [`conv_transpose2d`](ConvOps::conv_transpose2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Conv, ConvOps, Nd};
@@ -239,9 +243,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve_transposed(self.layer(), weight.into_layer(), conv.into())
     }
 
-    /// Transposed convolution over two axes, the gradient of [`conv2d`](ConvOps::conv2d) by its input: `[batch, channels, height, width]` with a
-    /// weight `[channels, out / groups, kernel height, kernel width]` gives `[batch, out, height′, width′]`, where along each axis (the formula
-    /// is PyTorch's, of `ConvTranspose2d`)
+    /// Transposed convolution over two axes, the gradient of [`conv2d`](ConvOps::conv2d) by its input: `[batch,
+    /// channels, height, width]` with a weight `[channels, out / groups, kernel height, kernel width]` gives `[batch,
+    /// out, height′, width′]`, where along each axis (the formula is PyTorch's, of `ConvTranspose2d`)
     ///
     /// `length′ = (length − 1)·stride − 2·padding + dilation·(kernel − 1) + output_padding + 1`
     ///
@@ -254,9 +258,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When input and weight have unequal numbers of channels, the groups do not divide them, the result would have no length along an
-    /// axis, a spatial axis has length 0, the output padding is less neither than the stride nor than the dilation, or a stride, a dilation
-    /// or the number of groups is 0.
+    /// When input and weight have unequal numbers of channels, the groups do not divide them, the result would have no
+    /// length along an axis, a spatial axis has length 0, the output padding is less neither than the stride nor than
+    /// the dilation, or a stride, a dilation or the number of groups is 0.
     #[track_caller]
     fn conv_transpose2d<W, E>(&self, weight: W, conv: impl Into<ConvTranspose<2>>) -> Layer<Nd<A, D>>
     where
@@ -267,9 +271,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve_transposed(self.layer(), weight.into_layer(), conv.into())
     }
 
-    /// Transposed convolution over three axes: `[batch, channels, depth, height, width]` with a weight
-    /// `[channels, out / groups, kernel depth, kernel height, kernel width]` gives `[batch, out, depth′, height′, width′]`.
-    /// See [`conv_transpose2d`](ConvOps::conv_transpose2d).
+    /// Transposed convolution over three axes: `[batch, channels, depth, height, width]` with a weight `[channels, out
+    /// / groups, kernel depth, kernel height, kernel width]` gives `[batch, out, depth′, height′, width′]`. See
+    /// [`conv_transpose2d`](ConvOps::conv_transpose2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Conv, ConvOps, Nd};
@@ -322,16 +326,12 @@ impl<const N: usize> Conv<N> {
 
     /// The windows of kernels of these lengths.
     fn windows(&self, kernel: [usize; N]) -> [Window; N] {
-        std::array::from_fn(|axis| Window {
-            kernel: kernel[axis],
-            stride: self.stride[axis],
-            padding: self.padding[axis],
-            dilation: self.dilation[axis],
-        })
+        windows(kernel, self.stride, self.padding, self.dilation)
     }
 }
 
-/// A member of the form, and its spatial lengths. They follow from those of the operands, unless it is the delta of a tensor, whose lengths it has.
+/// A member of the form, and its spatial lengths. They follow from those of the operands, unless it is the delta of a
+/// tensor, whose lengths it has.
 #[derive(Clone, Copy)]
 enum Wanted {
     /// `x` from `y` and `w`: the transposed convolution.
@@ -374,8 +374,9 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
         let windows = self.conv.windows(lengths(right));
         let along = |formula: &dyn Fn(usize, usize) -> Result<usize>| {
             let mut lengths = [1; SPATIAL];
-            for index in SPATIAL - self.spatial..SPATIAL {
-                lengths[index] = formula(index, 2 + self.spatial + index - SPATIAL)?;
+            for axis in 2..left.len() {
+                let index = SPATIAL + axis - left.len();
+                lengths[index] = formula(index, axis)?;
             }
             Ok::<_, Error>(lengths)
         };
@@ -394,12 +395,14 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
     fn check(&self, input: &[usize], weight: &[usize]) -> Result<()> {
         check_batch("input", input, self.spatial)?;
         let groups = self.conv.groups;
+        if weight.len() != input.len() {
+            let (found, wanted) = (weight.len(), input.len());
+            return Err(Error::shape(format!("a weight of shape {weight:?} has {found} axes instead of {wanted}")));
+        }
+        if groups == 0 {
+            return Err(Error::invalid("0 groups"));
+        }
         let takes = match self.wanted {
-            _ if weight.len() != input.len() => {
-                let (found, wanted) = (weight.len(), input.len());
-                return Err(Error::shape(format!("a weight of shape {weight:?} has {found} axes instead of {wanted}")));
-            }
-            _ if groups == 0 => return Err(Error::invalid("0 groups")),
             Wanted::Input { .. } => weight[0],
             _ => weight[1].saturating_mul(groups),
         };
@@ -448,7 +451,8 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
         let geometry = self.geometry(left.shape(), right.shape())?;
         let Geometry { batch, groups, inputs, outputs, windows, input, output } = &geometry;
         let (first, second, lengths) = match self.wanted {
-            Wanted::Input { .. } => (*batch, groups * inputs, *input),
+            // without channels in `y`, there may be any number of groups
+            Wanted::Input { .. } => (*batch, groups.saturating_mul(*inputs), *input),
             Wanted::Weight { .. } => (groups * outputs, *inputs, windows.map(|window| window.kernel)),
             Wanted::Output { .. } => (*batch, groups * outputs, *output),
         };

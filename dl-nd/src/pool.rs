@@ -3,7 +3,7 @@
 use crate::element::{Element, HasRank, Rank};
 use crate::nd::Nd;
 use crate::resample::{Rule, resample};
-use crate::window::{PerAxis, SPATIAL, Window, check_batch, filled, size, tensor, zeros};
+use crate::window::{PerAxis, SPATIAL, Window, check_batch, filled, size, tensor, windows, zeros};
 use dl_core::{At, Data, Differentiable, Error, Layer, Primitive, Result, buffers};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -50,7 +50,8 @@ impl<const N: usize> Pool<N> {
         self
     }
 
-    /// How much is added at either end of each spatial axis: zeros for a mean, −∞ for a maximum. It is at most the half of the kernel.
+    /// How much is added at either end of each spatial axis: zeros for a mean, −∞ for a maximum. It is at most the half
+    /// of the kernel.
     ///
     /// ```
     /// let same = dl_nd::Pool::<2>::new(3).stride(1).padding(1); // keeps height and width
@@ -94,12 +95,7 @@ impl<const N: usize> Pool<N> {
     }
 
     fn windows(self) -> [Window; N] {
-        std::array::from_fn(|axis| Window {
-            kernel: self.kernel[axis],
-            stride: self.stride[axis],
-            padding: self.padding[axis],
-            dilation: self.dilation[axis],
-        })
+        windows(self.kernel, self.stride, self.padding, self.dilation)
     }
 }
 
@@ -127,7 +123,8 @@ impl<const N: usize> From<Pool<N>> for AvgPool<N> {
 ///
 /// `length′ = ⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`
 ///
-/// With [`ceil_mode`](Pool::ceil_mode) the quotient is rounded up, as long as the last window does not start in the padding at the end.
+/// With [`ceil_mode`](Pool::ceil_mode) the quotient is rounded up, as long as the last window does not start in the
+/// padding at the end.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -157,8 +154,8 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         max_pool(self.layer(), pool)
     }
 
-    /// The maximum under a window over `[batch, channels, height, width]`; NaN if there is one. Padding counts as −∞. The gradient
-    /// flows to the first maximum.
+    /// The maximum under a window over `[batch, channels, height, width]`; NaN if there is one. Padding counts as −∞.
+    /// The gradient flows to the first maximum.
     ///
     /// ```
     /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{Nd, NdOps, Pool, PoolOps};
@@ -169,8 +166,8 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When the window is longer than the input with its padding, the padding is more than half of the kernel, a spatial axis has length 0,
-    /// or kernel, stride or dilation is 0.
+    /// When the window is longer than the input with its padding, the padding is more than half of the kernel, a
+    /// spatial axis has length 0, or kernel, stride or dilation is 0.
     #[track_caller]
     fn max_pool2d(&self, pool: Pool<2>) -> Layer<Nd<A, D>>
     where
@@ -179,7 +176,8 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         max_pool(self.layer(), pool)
     }
 
-    /// The maximum under a window over `[batch, channels, depth, height, width]`. See [`max_pool2d`](PoolOps::max_pool2d).
+    /// The maximum under a window over `[batch, channels, depth, height, width]`. See
+    /// [`max_pool2d`](PoolOps::max_pool2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
@@ -342,8 +340,7 @@ impl<A: Element, D: Rank> Primitive for Maxima<A, D> {
         if len > 0 {
             let lengths = filled(&x.shape()[2..], 1);
             let axis = |axis: usize| -> Vec<_> {
-                let point = Window { kernel: 1, stride: 1, padding: 0, dilation: 1 };
-                let (window, windows) = (filled(&self.windows, point)[axis], filled(&shape[2..], 1)[axis]);
+                let (window, windows) = (filled(&self.windows, Window::POINT)[axis], filled(&shape[2..], 1)[axis]);
                 (0..windows).map(|at| window.places(at, lengths[axis])).collect()
             };
             let axes = [0, 1, 2].map(axis);
@@ -366,7 +363,8 @@ impl<A: Element, D: Rank> Primitive for Maxima<A, D> {
     }
 }
 
-/// The places of the first maxima in one channel, given what is under the windows along each axis. NaN counts as the largest.
+/// The places of the first maxima in one channel, given what is under the windows along each axis. NaN counts as the
+/// largest.
 fn first_maxima<A: Element>(
     channel: &[A],
     [_, height, width]: [usize; SPATIAL],

@@ -40,11 +40,11 @@ pub(crate) fn filled<T: Copy>(last: &[T], rest: T) -> [T; SPATIAL] {
 
 /// Fails unless a tensor has the axes of a batch with so many spatial axes.
 pub(crate) fn check_batch(what: &str, shape: &[usize], spatial: usize) -> Result<()> {
-    const AXES: [&str; SPATIAL] = ["depth", "height", "width"];
+    const AXES: [&str; SPATIAL] = ["length", "height, width", "depth, height, width"];
     if shape.len() == 2 + spatial {
         return Ok(());
     }
-    let axes = AXES[SPATIAL - spatial..].join(", ");
+    let axes = AXES[spatial - 1];
     Err(Error::shape(format!("{what} of shape {shape:?} instead of [batch, channels, {axes}]")))
 }
 
@@ -75,7 +75,8 @@ pub(crate) fn tensor<A: Element, D: Rank>(shape: &[usize], elements: Vec<A>) -> 
 /// Windows and axes with their padding are no longer than this, so that sums of their lengths need no check.
 const LONGEST: usize = usize::MAX / 4;
 
-/// A window with `kernel` taps, on an axis with `padding` at either end. It moves by `stride`, its taps are `dilation` apart.
+/// A window with `kernel` taps, on an axis with `padding` at either end. It moves by `stride`, its taps are `dilation`
+/// apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) kernel: usize,
@@ -84,7 +85,25 @@ pub(crate) struct Window {
     pub(crate) dilation: usize,
 }
 
+/// The windows along several axes.
+pub(crate) fn windows<const N: usize>(
+    kernel: [usize; N],
+    stride: [usize; N],
+    padding: [usize; N],
+    dilation: [usize; N],
+) -> [Window; N] {
+    std::array::from_fn(|axis| Window {
+        kernel: kernel[axis],
+        stride: stride[axis],
+        padding: padding[axis],
+        dilation: dilation[axis],
+    })
+}
+
 impl Window {
+    /// One element after the other: what an axis without a window has.
+    pub(crate) const POINT: Window = Window { kernel: 1, stride: 1, padding: 0, dilation: 1 };
+
     /// From its first tap to its last.
     fn span(self) -> usize {
         self.dilation * (self.kernel - 1) + 1
@@ -111,21 +130,22 @@ impl Window {
         )))
     }
 
-    /// How many windows there are along this axis: `⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`. With `ceil` the
-    /// quotient is rounded up, as long as the last window does not start in the padding at the end.
+    /// How many windows there are along this axis: `⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`.
+    /// With `ceil` the quotient is rounded up, as long as the last window does not start in the padding at the end.
     pub(crate) fn outputs(self, shape: &[usize], axis: usize, ceil: bool) -> Result<usize> {
         self.check(shape, axis)?;
         let Window { kernel, stride, padding, dilation } = self;
-        let length = shape[axis];
-        let Some(rest) = (length + 2 * padding).checked_sub(self.span()) else {
-            let (span, padded) = (self.span(), length + 2 * padding);
+        let (span, padded) = (self.span(), shape[axis] + 2 * padding);
+        // rounded up, a quotient above −1 is 0: there is one window, longer than the axis
+        if span > padded && !(ceil && span - padded < stride) {
             return Err(Error::shape(format!(
                 "along axis {axis} of {shape:?}, a kernel of {kernel} with dilation {dilation} spans {span} elements, but with \
                  padding {padding} there are {padded}"
             )));
-        };
+        }
+        let rest = padded.saturating_sub(span);
         let last = if ceil { rest.div_ceil(stride) } else { rest / stride };
-        let starts_behind = last.saturating_mul(stride) >= length + padding;
+        let starts_behind = last.saturating_mul(stride) >= shape[axis] + padding;
         Ok(if ceil && starts_behind { last } else { last + 1 })
     }
 
@@ -161,7 +181,8 @@ impl Window {
         (first..end).step_by(self.dilation)
     }
 
-    /// How many taps of window `at` are over elements or padding: all of them, except at the end of an axis whose windows were rounded up.
+    /// How many taps of window `at` are over elements or padding: all of them, except at the end of an axis whose
+    /// windows were rounded up.
     pub(crate) fn taps(self, at: usize, length: usize) -> usize {
         let start = at * self.stride;
         let end = (start + self.span()).min(length + 2 * self.padding);

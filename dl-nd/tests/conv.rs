@@ -1,13 +1,17 @@
 //! Convolutions against plain loops, their gradients against central differences, and their errors.
 
 mod common;
+#[path = "common/compare.rs"]
+mod compare;
+#[path = "common/faults.rs"]
+mod faults;
 
 use common::{check, check_twice, mixed, numbers};
+use compare::{Open, close, last, strided, value};
 use dl_core::{Differentiable, Layer, Sgd, Weight};
 use dl_nd::{Conv, ConvOps, Nd, NdOps};
-use ndarray::{ArrayD, Axis, IxDyn, Slice};
-
-type Open = Nd<f64, IxDyn>;
+use faults::error_of;
+use ndarray::{ArrayD, Axis, Ix4, IxDyn};
 
 /// A convolution over one to three axes, as long as the shapes say. Settings are those of the last axes.
 #[derive(Clone, Copy, Debug)]
@@ -58,13 +62,9 @@ impl Case {
         self.x.len() - 2
     }
 
-    fn along<const N: usize>(all: [usize; 3]) -> [usize; N] {
-        std::array::from_fn(|axis| all[3 - N + axis])
-    }
-
     fn options<const N: usize>(&self) -> Conv<N> {
-        let conv = Conv::new().stride(Self::along(self.stride)).padding(Self::along(self.padding));
-        conv.dilation(Self::along(self.dilation)).groups(self.groups)
+        let conv = Conv::new().stride(last(self.stride)).padding(last(self.padding));
+        conv.dilation(last(self.dilation)).groups(self.groups)
     }
 
     fn conv(&self, x: &Layer<Open>, w: &Layer<Open>) -> Layer<Open> {
@@ -77,9 +77,9 @@ impl Case {
 
     fn conv_transpose(&self, y: &Layer<Open>, w: &Layer<Open>, output_padding: [usize; 3]) -> Layer<Open> {
         match self.spatial() {
-            1 => y.conv_transpose1d(w, self.options().output_padding(Self::along(output_padding))),
-            2 => y.conv_transpose2d(w, self.options().output_padding(Self::along(output_padding))),
-            _ => y.conv_transpose3d(w, self.options().output_padding(Self::along(output_padding))),
+            1 => y.conv_transpose1d(w, self.options().output_padding(last(output_padding))),
+            2 => y.conv_transpose2d(w, self.options().output_padding(last(output_padding))),
+            _ => y.conv_transpose3d(w, self.options().output_padding(last(output_padding))),
         }
     }
 
@@ -118,31 +118,6 @@ impl Case {
     }
 }
 
-fn value(layer: &Layer<Open>) -> Open {
-    layer.predict().wait().unwrap()
-}
-
-#[track_caller]
-fn close(found: &Open, wanted: &Open, what: &str) {
-    assert_eq!(found.shape(), wanted.shape(), "{what}");
-    let far = found.view().iter().zip(wanted.view()).find(|(a, b)| (**a - **b).abs() > 1e-12).map(|(a, b)| (*a, *b));
-    assert_eq!(far, None, "{what}");
-}
-
-/// The same elements in other strides: axes stored in reverse, every second element of longer axes.
-fn strided(x: &Open) -> Open {
-    let longer: Vec<usize> = x.shape().iter().rev().map(|&length| 2 * length).collect();
-    let mut all = ArrayD::from_elem(longer, f64::NAN);
-    let steps = |mut view: ndarray::ArrayViewMutD<'_, f64>| {
-        (0..view.ndim()).for_each(|axis| view.slice_axis_inplace(Axis(axis), Slice::from(..).step_by(2)));
-        view.reversed_axes().assign(&x.view());
-    };
-    steps(all.view_mut());
-    let mut all = all.into_shared();
-    (0..all.ndim()).for_each(|axis| all.slice_axis_inplace(Axis(axis), Slice::from(..).step_by(2)));
-    Nd::from(all.reversed_axes())
-}
-
 #[test]
 fn convolutions_agree_with_loops() {
     for case in CASES {
@@ -156,8 +131,9 @@ fn convolutions_agree_with_loops() {
 
 #[test]
 fn convolutions_of_many_blocks_agree_with_loops() {
-    for case in [case(&[2, 31, 17, 19], &[3, 31, 3, 3], [1, 1, 1], 1), case(&[1, 300, 200], &[2, 300, 1], [1, 0, 1], 1)]
-    {
+    let square = case(&[2, 31, 17, 19], &[3, 31, 3, 3], [1, 1, 1], 1);
+    let pointwise = case(&[1, 300, 200], &[2, 300, 1], [1, 0, 1], 1);
+    for case in [square, pointwise] {
         let (x, w) = (case.x(), case.w());
         let y = case.conv(&x.layer(), &w.layer());
         close(&value(&y), &case.by_loops(&x, &w), &format!("{case:?}"));
@@ -246,7 +222,7 @@ fn batches_and_channels_may_be_empty() {
     let shapes = |x: [usize; 4], w: [usize; 4]| {
         let (x, w) = (Weight::new(Nd::full(x, 1.0_f32)), Weight::new(Nd::full(w, 1.0_f32)));
         let y = x.conv2d(&w, Conv::new().padding(1));
-        let of = |layer: &Layer<Nd<f32, ndarray::Ix4>>| layer.predict().wait().unwrap();
+        let of = |layer: &Layer<Nd<f32, Ix4>>| layer.predict().wait().unwrap();
         let (dx, dw) = (y.sum().gradient(&x), y.sum().gradient(&w));
         assert_eq!((of(&dx).shape(), of(&dw).shape()), (x.value().shape(), w.value().shape()));
         y.sum().train(&Sgd::new(0.1)).wait().unwrap();
@@ -259,58 +235,44 @@ fn batches_and_channels_may_be_empty() {
     assert_eq!(none.predict().wait().unwrap().shape(), [0, 5, 6, 6]);
 }
 
-/// The error of a layer, which is to name the operation and to contain all parts.
+fn ones(shape: [usize; 4]) -> Nd<f32, Ix4> {
+    Nd::full(shape, 1.0)
+}
+
+/// The convolution of an input of shape `[2, 3, 8, 8]`.
 #[track_caller]
-fn error<T: dl_core::Data + std::fmt::Debug>(layer: Layer<T>, op: &str, parts: &[&str]) -> dl_core::Error {
-    let error = layer.predict().wait().expect_err("the layer does not fit");
-    assert_eq!(error.op(), Some(op), "{error}");
-    for part in parts {
-        assert!(error.to_string().contains(part), "{error} should contain {part}");
-    }
-    error
+fn conv(w: [usize; 4], conv: Conv<2>) -> Layer<Nd<f32, Ix4>> {
+    ones([2, 3, 8, 8]).conv2d(ones(w), conv)
 }
 
 #[test]
 fn convolutions_that_do_not_fit() {
-    let ones = |shape: [usize; 4]| Nd::full(shape, 1.0_f32);
-    let x = ones([2, 3, 8, 8]);
-    let conv = |w: [usize; 4], conv: Conv<2>| x.conv2d(ones(w), conv);
-    let found = error(
-        conv([8, 4, 3, 3], Conv::new()),
-        "conv2d",
-        &["input of shape [2, 3, 8, 8] has 3 channels, but a weight of shape [8, 4, 3, 3] with 1 group takes 4"],
-    );
-    assert!(found.is_shape());
-    error(conv([4, 1, 3, 3], Conv::new().groups(3)), "conv2d", &["[4, 1, 3, 3]", "length 4", "3 groups"]);
-    error(conv([4, 2, 3, 3], Conv::new().groups(usize::MAX)), "conv2d", &["groups"]);
-    assert!(error(conv([4, 3, 3, 3], Conv::new().groups(0)), "conv2d", &["0 groups"]).is_invalid());
-    assert!(
-        error(conv([4, 3, 3, 3], Conv::new().stride([1, 0])), "conv2d", &["stride of 0 along axis 3"]).is_invalid()
-    );
-    assert!(
-        error(conv([4, 3, 3, 3], Conv::new().dilation([0, 1])), "conv2d", &["dilation of 0 along axis 2"]).is_invalid()
-    );
-    error(conv([4, 3, 0, 3], Conv::new()), "conv2d", &["kernel of 0 along axis 2"]);
-    error(
-        conv([4, 3, 3, 5], Conv::new().dilation(3).padding(2)),
-        "conv2d",
-        &["axis 3 of [2, 3, 8, 8]", "kernel of 5", "dilation 3 spans 13", "padding 2 there are 12"],
-    );
+    let op = "conv2d";
+    let takes = "input of shape [2, 3, 8, 8] has 3 channels, but a weight of shape [8, 4, 3, 3] with 1 group takes 4";
+    assert!(error_of(conv([8, 4, 3, 3], Conv::new()), op, &[takes]).is_shape());
+    error_of(conv([4, 1, 3, 3], Conv::new().groups(3)), op, &["[4, 1, 3, 3]", "length 4", "3 groups"]);
+    error_of(conv([4, 2, 3, 3], Conv::new().groups(usize::MAX)), op, &["groups"]);
+    assert!(error_of(conv([4, 3, 3, 3], Conv::new().groups(0)), op, &["0 groups"]).is_invalid());
+    assert!(error_of(conv([4, 3, 3, 3], Conv::new().stride([1, 0])), op, &["stride of 0 along axis 3"]).is_invalid());
+    error_of(conv([4, 3, 3, 3], Conv::new().dilation([0, 1])), op, &["dilation of 0 along axis 2"]);
+    error_of(conv([4, 3, 0, 3], Conv::new()), op, &["kernel of 0 along axis 2"]);
+    let parts = ["axis 3 of [2, 3, 8, 8]", "kernel of 5", "dilation 3 spans 13", "padding 2 there are 12"];
+    assert!(error_of(conv([4, 3, 3, 5], Conv::new().dilation(3).padding(2)), op, &parts).is_shape());
     for huge in [usize::MAX, usize::MAX / 2, usize::MAX / 4, 1 << 61] {
-        error(conv([4, 3, 3, 3], Conv::new().padding(huge)), "conv2d", &["too large"]);
-        error(conv([4, 3, 3, 3], Conv::new().dilation(huge)), "conv2d", &["axis 2 of [2, 3, 8, 8]"]);
+        error_of(conv([4, 3, 3, 3], Conv::new().padding(huge)), op, &["too large"]);
+        error_of(conv([4, 3, 3, 3], Conv::new().dilation(huge)), op, &["axis 2 of [2, 3, 8, 8]"]);
         let strided = conv([4, 3, 3, 3], Conv::new().stride(huge));
         assert_eq!(strided.predict().wait().unwrap().shape(), [2, 4, 1, 1]);
     }
-    error(ones([1, 1, 0, 4]).conv2d(ones([1, 1, 1, 1]), Conv::new().padding(1)), "conv2d", &["axis 2", "length 0"]);
+    error_of(ones([1, 1, 0, 4]).conv2d(ones([1, 1, 1, 1]), Conv::new().padding(1)), op, &["axis 2", "length 0"]);
 }
 
 #[test]
 fn ranks_that_do_not_fit_when_they_are_open() {
     let (x, w) = (Nd::full(IxDyn(&[2, 3]), 1.0_f32), Nd::full(IxDyn(&[1, 3, 3]), 1.0_f32));
-    error(x.conv2d(&w, Conv::new()), "conv2d", &["[2, 3] instead of [batch, channels, height, width]"]);
+    error_of(x.conv2d(&w, Conv::new()), "conv2d", &["[2, 3] instead of [batch, channels, height, width]"]);
     let x = Nd::full([2, 3, 4, 4], 1.0_f32);
-    error(x.conv2d(&w, Conv::new()), "conv2d", &["weight of shape [1, 3, 3] has 3 axes instead of 4"]);
+    error_of(x.conv2d(&w, Conv::new()), "conv2d", &["weight of shape [1, 3, 3] has 3 axes instead of 4"]);
     let w = Nd::full(IxDyn(&[1, 3, 3, 3]), 1.0_f32);
     assert_eq!(x.conv2d(&w, Conv::new()).predict().wait().unwrap().shape(), [2, 1, 2, 2]);
 }
@@ -321,15 +283,19 @@ fn transposed_convolutions_that_do_not_fit() {
     let x = ones([1, 2, 4]);
     let op = "conv_transpose1d";
     let parts = ["[1, 2, 4] has 2 channels", "[3, 1, 2] with 1 group takes 3"];
-    error(x.conv_transpose1d(ones([3, 1, 2]), Conv::new()), op, &parts);
+    error_of(x.conv_transpose1d(ones([3, 1, 2]), Conv::new()), op, &parts);
     let parts = ["output padding of 2", "axis 2", "stride, 2", "dilation, 1"];
-    error(x.conv_transpose1d(ones([2, 1, 2]), Conv::new().stride(2).output_padding(2)), op, &parts);
+    error_of(x.conv_transpose1d(ones([2, 1, 2]), Conv::new().stride(2).output_padding(2)), op, &parts);
     let parts = ["axis 2 of [1, 2, 4]", "makes 5", "padding of 3"];
-    error(x.conv_transpose1d(ones([2, 1, 2]), Conv::new().padding(3)), op, &parts);
-    error(ones([1, 2, 0]).conv_transpose1d(ones([2, 1, 3]), Conv::new()), op, &["axis 2", "length 0"]);
+    error_of(x.conv_transpose1d(ones([2, 1, 2]), Conv::new().padding(3)), op, &parts);
+    error_of(ones([1, 2, 0]).conv_transpose1d(ones([2, 1, 3]), Conv::new()), op, &["axis 2", "length 0"]);
     for huge in [usize::MAX, usize::MAX / 4, 1 << 61] {
-        error(x.conv_transpose1d(ones([2, 1, 2]), Conv::new().stride(huge)), op, &["too large"]);
-        error(x.conv_transpose1d(ones([2, 1, 2]), Conv::new().padding(huge)), op, &["axis 2"]);
+        error_of(x.conv_transpose1d(ones([2, 1, 2]), Conv::new().stride(huge)), op, &["too large"]);
+        error_of(x.conv_transpose1d(ones([2, 1, 2]), Conv::new().padding(huge)), op, &["axis 2"]);
     }
-    error(x.conv_transpose1d(ones([2, 1, 2]), Conv::new().groups(5)), op, &["5 groups"]);
+    error_of(x.conv_transpose1d(ones([2, 1, 2]), Conv::new().groups(5)), op, &["5 groups"]);
+    let nothing = ones([2, 0, 4]);
+    error_of(nothing.conv_transpose1d(ones([0, 5, 2]), Conv::new().groups(usize::MAX)), op, &["too large"]);
+    let none = nothing.conv_transpose1d(ones([0, 0, 2]), Conv::new().groups(usize::MAX));
+    assert_eq!(none.predict().wait().unwrap().shape(), [2, 0, 5]);
 }

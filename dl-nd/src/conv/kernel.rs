@@ -1,9 +1,9 @@
 //! The kernels of convolution: products of matrices, block by block.
 //!
-//! For one sample and one group, `y = w · p`: `w` has a row for each output channel, and `p`, the *patches*, has a column for each position of
-//! the window and a row for each element under it. `p` is nothing but elements of `x` and zeros, so the two gradients are products with `p` as well:
-//! `w = y · pᵀ`, and `p = wᵀ · y` added up where its elements come from. `p` is made in blocks that fit into a cache; the order of all sums
-//! depends on the shapes alone.
+//! For one sample and one group, `y = w · p`: `w` has a row for each output channel, and `p`, the *patches*, has a
+//! column for each position of the window and a row for each element under it. `p` is nothing but elements of `x` and
+//! zeros, so the two gradients are products with `p` as well: `w = y · pᵀ`, and `p = wᵀ · y` added up where its
+//! elements come from. `p` is made in blocks that fit into a cache; the order of all sums depends on the shapes alone.
 
 use crate::element::Element;
 use crate::window::{SPATIAL, Window, zeros};
@@ -45,7 +45,7 @@ struct Block {
 impl Geometry {
     /// The output `y`, of shape `[batch, outputs of all groups, output…]`.
     pub(super) fn output<A: Element>(&self, x: &[A], w: &[A]) -> Vec<A> {
-        let mut y = zeros(self.batch * self.groups * self.outputs * self.positions());
+        let mut y = zeros(self.outputs * self.groups * self.batch * self.positions());
         self.blocks(|Block { x: in_x, w: in_w, y: in_y, rows, columns }, room| {
             let patches = self.patches(&x[in_x], &rows, &columns, room);
             let w = self.per_output(&w[in_w], rows);
@@ -56,7 +56,7 @@ impl Geometry {
 
     /// The gradient of the weight, of shape `[outputs of all groups, inputs, kernel…]`, for a delta `y` of the output.
     pub(super) fn weight<A: Element>(&self, x: &[A], y: &[A]) -> Vec<A> {
-        let mut w = zeros(self.groups * self.outputs * self.taps());
+        let mut w = zeros(self.outputs * self.groups * self.taps());
         self.blocks(|Block { x: in_x, w: in_w, y: in_y, rows, columns }, room| {
             let patches = self.patches(&x[in_x], &rows, &columns, room);
             let y = self.per_output(&y[in_y], columns);
@@ -67,7 +67,7 @@ impl Geometry {
 
     /// The gradient of the input, of shape `[batch, inputs of all groups, input…]`, for a delta `y` of the output.
     pub(super) fn input<A: Element>(&self, y: &[A], w: &[A]) -> Vec<A> {
-        let mut x = zeros(self.batch * self.groups * self.inputs * self.elements());
+        let mut x = zeros(self.inputs * self.groups * self.batch * self.elements());
         self.blocks(|Block { x: in_x, w: in_w, y: in_y, rows, columns }, room| {
             let w = self.per_output(&w[in_w], rows.clone()).reversed_axes();
             let y = self.per_output(&y[in_y], columns.clone());
@@ -168,12 +168,13 @@ impl Geometry {
 
     /// Whether the patches are `x` itself.
     fn is_pointwise(&self) -> bool {
-        let point = Window { kernel: 1, stride: 1, padding: 0, dilation: 1 };
-        self.input == self.output && self.windows.iter().all(|&window| Window { dilation: 1, ..window } == point)
+        // one tap alone, whatever its distance from others
+        let is_point = |&window: &Window| Window { dilation: 1, ..window } == Window::POINT;
+        self.input == self.output && self.windows.iter().all(is_point)
     }
 
-    /// Goes through a row of the patches. Each run of columns is padding, or else comes from `x`, from this element on in steps of
-    /// the last stride.
+    /// Goes through a row of the patches. Each run of columns is padding, or else comes from `x`, from this element on
+    /// in steps of the last stride.
     fn runs(&self, row: usize, columns: &Range<usize>, mut each: impl FnMut(Range<usize>, Option<usize>)) {
         let [deep, high, wide] = self.windows;
         let [_, height, width] = self.output;
