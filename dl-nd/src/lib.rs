@@ -46,6 +46,7 @@ mod arrange;
 mod axes;
 mod broadcast;
 mod compare;
+mod einsum;
 mod element;
 mod expression;
 mod extreme;
@@ -66,6 +67,7 @@ mod sum;
 pub use arrange::ArrangeOps;
 pub use axes::{Axes, AxisList};
 pub use compare::{Comparand, CompareOps, DiscreteOps, where_};
+pub use einsum::einsum;
 pub use element::{Discrete, Element, HasRank, Item, Nothing, Rank};
 pub use expression::{NdExpression, NdLayer, NdWeight};
 pub use extreme::ExtremeOps;
@@ -92,6 +94,6 @@ pub use softmax::SoftmaxOps;
 pub mod ops {
     pub use crate::{
         ArrangeOps, CompareOps, DiscreteOps, ExtremeOps, IndexOps, LossOps, MovementOps, ProductOps, ReduceOps,
-        SliceOps, SoftmaxOps, concat, stack, where_,
+        SliceOps, SoftmaxOps, concat, einsum, stack, where_,
     };
 }
