@@ -43,47 +43,60 @@
 #![forbid(unsafe_code)]
 
 mod arrange;
+mod attention;
 mod axes;
 mod broadcast;
 mod compare;
 mod convert;
+mod cross_entropy;
+mod dropout;
 mod element;
 mod expression;
 mod extreme;
 mod index;
 pub mod init;
 mod join;
+mod like;
 mod loss;
 mod matmul;
+mod mode;
 mod movement;
 mod nd;
+mod normalize;
 #[cfg(feature = "npy")]
 mod npy;
 mod operators;
 mod pointwise;
 mod reduce;
+mod reduction;
+mod refuse;
 mod slice;
 mod softmax;
 mod spread;
 mod sum;
 
 pub use arrange::ArrangeOps;
+pub use attention::{Attention, scaled_dot_product_attention, scaled_dot_product_attention_with};
 pub use axes::{Axes, AxisList};
 pub use compare::{Comparand, CompareOps, where_};
 pub use convert::{CastOps, DiscreteOps};
+pub use cross_entropy::{ClassTargets, CrossEntropy, one_hot};
+pub use dropout::DropoutOps;
 pub use element::{Discrete, Element, HasRank, Item, Nothing, Rank};
 pub use expression::{NdExpression, NdLayer, NdWeight};
 pub use extreme::ExtremeOps;
 pub use index::{IndexOps, Indices};
 pub use join::{concat, stack};
-pub use loss::{LossOps, one_hot};
+pub use loss::{Bce, LossOps};
 pub use matmul::{MatMul, ProductOps};
 pub use movement::MovementOps;
 pub use nd::Nd;
 pub use ndarray;
+pub use normalize::{NormOps, RunningStats};
 #[cfg(feature = "npy")]
 pub use npy::NpyItem;
 pub use reduce::ReduceOps;
+pub use reduction::{BatchMean, Each, Mean, Reduction, Sum};
 pub use slice::SliceOps;
 pub use softmax::SoftmaxOps;
 pub use spread::SpreadOps;
@@ -99,7 +112,9 @@ pub use spread::SpreadOps;
 /// ```
 pub mod ops {
     pub use crate::{
-        ArrangeOps, CastOps, CompareOps, DiscreteOps, ExtremeOps, IndexOps, LossOps, MovementOps, ProductOps,
-        ReduceOps, SliceOps, SoftmaxOps, concat, stack, where_,
+        ArrangeOps, Attention, BatchMean, Bce, CastOps, CompareOps, CrossEntropy, DiscreteOps, DropoutOps, Each,
+        ExtremeOps, IndexOps, LossOps, Mean, MovementOps, NormOps, ProductOps, ReduceOps, RunningStats, SliceOps,
+        SoftmaxOps, SpreadOps, Sum, concat, scaled_dot_product_attention, scaled_dot_product_attention_with, stack,
+        where_,
     };
 }
