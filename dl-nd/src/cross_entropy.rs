@@ -248,10 +248,8 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
     if let Err(error) = settings.check(&targets) {
         return refused(name, error);
     }
-    let mul = |a: &_, b: &_| Nd::binary(Binary::Mul, a, b);
-    let scaled = |x: &_, factor| Nd::with_number(Binary::Mul, x, factor, false);
     let weighted = match &settings.weights {
-        Some(weights) => mul(&x, &per_channel(name, weights, &x)),
+        Some(weights) => Nd::binary(Binary::Mul, &x, &per_channel(name, weights, &x)),
         None => x.clone(),
     };
     // all of them with the axis of the classes, whose length is 1
@@ -264,11 +262,16 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
             let ignored = settings.ignore_index;
             let op = Lined { name, ignored, at_least_one: R::MEAN, types: PhantomData };
             let lined: Layer<Nd<usize, D>> = Layer::apply(op, (x.clone(), labels.clone()));
-            let kept = ignored.map(|ignored| Layer::apply(Kept { name, ignored, types: PhantomData }, (labels,)));
-            let of_labels = settings.weights.as_ref().map(|weights| take(name, 0, weights.clone(), lined.clone()));
-            let weights = match (of_labels, &kept) {
-                (Some(weights), Some(kept)) => Some(mul(&weights, kept)),
-                (weights, kept) => weights.or_else(|| kept.clone()),
+            let kept = match ignored {
+                Some(ignored) => Some(Layer::apply(Kept { name, ignored, types: PhantomData }, (labels,))),
+                None => None,
+            };
+            let weights = match (&settings.weights, &kept) {
+                (Some(weights), None) => Some(take(name, 0, weights.clone(), lined.clone())),
+                (Some(weights), Some(kept)) => {
+                    Some(Nd::binary(Binary::Mul, &take(name, 0, weights.clone(), lined.clone()), kept))
+                }
+                (None, kept) => kept.clone(),
             };
             (gather(1, weighted.clone(), lined), kept, weights)
         }
@@ -278,7 +281,8 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
         0.0 => at_target,
         _ => {
             let mean = reduce::reduce(weighted, What::Mean, AxisList::one(1), Form::of(name, true));
-            Nd::binary(Binary::Add, &scaled(&at_target, 1.0 - smoothing), &scaled(&mean, smoothing))
+            let at_target = Nd::with_number(Binary::Mul, &at_target, 1.0 - smoothing, false);
+            Nd::binary(Binary::Add, &at_target, &Nd::with_number(Binary::Mul, &mean, smoothing, false))
         }
     };
     let losses = likelihoods.neg();

@@ -184,7 +184,10 @@ macro_rules! losses {
             ) -> Layer<R::Of<A, D>> {
                 const NAME: &str = "bce_with_logits";
                 let x = self.layer();
-                let weight = settings.pos_weight.as_ref().map(|weight| Term(broadcasting(NAME, weight, &x)));
+                let weight = match &settings.pos_weight {
+                    Some(weight) => Some(Term(broadcasting(NAME, weight, &x))),
+                    None => None,
+                };
                 elementwise::<A, D, R>(NAME, x, target.into_layer(), |x, y| {
                     let positive = y * (-x).softplus();
                     let positive = match &weight {

@@ -81,16 +81,12 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         }
         let x = self.layer();
         let batch = Moments::of(NAME, &x, AxisList::all_but(1));
-        let [mean, variance] = [&stats.mean, &stats.variance].map(|buffer| per_channel(NAME, &buffer.layer(), &x));
-        let moved = |old: &Layer<Nd<A, D>>, new: &Layer<Nd<A, D>>| -> Layer<Nd<A, Ix1>> {
-            let share = |x, share| Nd::with_number(Binary::Mul, x, share, false);
-            let moved = Nd::binary(Binary::Add, &share(old, 1.0 - stats.momentum), &share(new, stats.momentum));
-            reshape(&moved, Target::Flat)
-        };
+        let mean = per_channel(NAME, &stats.mean.layer(), &x);
+        let variance = per_channel(NAME, &stats.variance.layer(), &x);
         let train = batch
             .normalized(eps)
-            .updating(&stats.mean, moved(&mean, &batch.mean))
-            .updating(&stats.variance, moved(&variance, &batch.variance(1)));
+            .updating(&stats.mean, stats.moved(&mean, &batch.mean))
+            .updating(&stats.variance, stats.moved(&variance, &batch.variance(1)));
         let evaluate = scaled(&Nd::binary(Binary::Sub, &x, &mean), &variance, eps);
         by_mode(train, evaluate)
     }
@@ -215,6 +211,14 @@ impl<A: Element> RunningStats<A> {
     pub fn new(channels: usize) -> Self {
         let buffer = |number| Buffer::new(Nd::full(channels, A::of(number)));
         RunningStats { mean: buffer(0.0), variance: buffer(1.0), momentum: 0.1 }
+    }
+
+    /// The running statistics moved towards those of a batch.
+    #[track_caller]
+    fn moved<D: Rank>(&self, running: &Layer<Nd<A, D>>, batch: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
+        let running = Nd::with_number(Binary::Mul, running, 1.0 - self.momentum, false);
+        let batch = Nd::with_number(Binary::Mul, batch, self.momentum, false);
+        reshape(&Nd::binary(Binary::Add, &running, &batch), Target::Flat)
     }
 
     /// The share of the new statistics in the running ones, between 0 and 1.
