@@ -25,6 +25,8 @@
 
 #![deny(unsafe_code)]
 
+mod adagrad;
+mod adam;
 #[doc(hidden)]
 pub mod bang;
 mod buffer;
@@ -56,6 +58,8 @@ mod value;
 mod variable;
 mod weight;
 
+pub use adagrad::Adagrad;
+pub use adam::Adam;
 pub use buffer::Buffer;
 pub use data::{Data, Trainable};
 pub use deferred::{Do, Run};
@@ -66,7 +70,7 @@ pub use layer::Layer;
 pub use operators::{LeftOperand, Operand, max, min, pow};
 pub use optimizer::{Chunk, Memory, Optimizer, RefuseNonFinite};
 pub use pass::{Counters, Mode, buffers};
-pub use primitive::{At, Operands, Primitive};
+pub use primitive::{At, Deltas, Operands, Primitive};
 pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
 pub use seed::Seed;
 pub use sgd::Sgd;

@@ -1,13 +1,25 @@
 //! Broadcasting: which shape two operands have together, and how a delta finds back to the shape of its operand.
 
 use crate::element::{Element, Rank};
-use crate::nd::Nd;
+use crate::nd::{Nd, filled};
 use dl_core::{At, Error, Layer, Primitive, Result};
 use ndarray::{ArrayD, ArrayViewD, Axis};
 use std::marker::PhantomData;
 
 /// The common shape of two operands, by NumPy's rule.
 pub(crate) fn broadcast_shape<D: Rank>(a: &[usize], b: &[usize]) -> Result<D> {
+    common_shape(a, b).map_err(|axis| {
+        Error::shape(format!(
+            "shapes {a:?} and {b:?} do not broadcast: axis -{axis} (counted from the end) has length {} in the left one and {} \
+             in the right one",
+            a[a.len() - axis],
+            b[b.len() - axis],
+        ))
+    })
+}
+
+/// The same; else the axis along which they do not go together, counted from the end, where the last one is 1.
+pub(crate) fn common_shape<D: Rank>(a: &[usize], b: &[usize]) -> std::result::Result<D, usize> {
     let rank = a.len().max(b.len());
     let mut shape = D::zeros(rank);
     let along = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis]);
@@ -15,13 +27,7 @@ pub(crate) fn broadcast_shape<D: Rank>(a: &[usize], b: &[usize]) -> Result<D> {
         *length = match (along(a, axis), along(b, axis)) {
             (a, b) if a == b => a,
             (1, other) | (other, 1) => other,
-            (left, right) => {
-                let axis = axis as isize - rank as isize;
-                return Err(Error::shape(format!(
-                    "shapes {a:?} and {b:?} do not broadcast: axis {axis} (counted from the end) has length {left} in the \
-                     left one and {right} in the right one",
-                )));
-            }
+            _ => return Err(rank - axis),
         };
     }
     Ok(shape)
@@ -89,12 +95,16 @@ impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
     type Output = Nd<A, D>;
 
     fn name(&self) -> &'static str {
-        "broadcast_to"
+        "expand"
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         match x.0.broadcast(self.shape.clone()) {
-            Some(repeated) => Ok(repeated.to_owned().into()),
+            Some(repeated) => {
+                let mut whole = filled(self.shape.clone(), A::zero());
+                whole.assign(&repeated);
+                Ok(whole.into())
+            }
             None => Err(Error::shape(format!(
                 "a tensor of shape {:?} does not broadcast to {:?}",
                 x.shape(),

@@ -37,6 +37,7 @@
 //! - *rank*: the number of axes. It is part of the type (`Ix0` to `Ix6`); `IxDyn` leaves it open. See [`Rank`].
 //! - *broadcasting*: NumPy's rule for operands of unequal shapes. They are aligned at their last axes; missing axes, and axes
 //!   of length 1, are repeated. The gradient of a repeated operand is summed back to its shape.
+//! - *table*: a matrix of which a training step reads, and changes, some rows; its delta is sparse. See [`Table`].
 //!
 //! What it does not do: it knows no data sets and no modules, and it does not check ranks that were declared open before it runs.
 
@@ -47,9 +48,11 @@ mod attention;
 mod axes;
 mod broadcast;
 mod compare;
+mod conv;
 mod convert;
 mod cross_entropy;
 mod dropout;
+mod einsum;
 mod element;
 mod expression;
 mod extreme;
@@ -65,23 +68,30 @@ mod nd;
 mod normalize;
 #[cfg(feature = "npy")]
 mod npy;
+pub mod operations;
 mod operators;
 mod pointwise;
+mod pool;
 mod reduce;
 mod reduction;
 mod refuse;
+mod resample;
 mod slice;
 mod softmax;
 mod spread;
 mod sum;
+mod table;
+mod window;
 
 pub use arrange::ArrangeOps;
 pub use attention::{Attention, scaled_dot_product_attention, scaled_dot_product_attention_with};
 pub use axes::{Axes, AxisList};
 pub use compare::{Comparand, CompareOps, where_};
+pub use conv::{Conv, ConvOps, ConvTranspose};
 pub use convert::{CastOps, DiscreteOps};
 pub use cross_entropy::{ClassTargets, CrossEntropy, one_hot};
 pub use dropout::DropoutOps;
+pub use einsum::einsum;
 pub use element::{Discrete, Element, HasRank, Item, Nothing, Rank};
 pub use expression::{NdExpression, NdLayer, NdWeight};
 pub use extreme::ExtremeOps;
@@ -95,11 +105,15 @@ pub use ndarray;
 pub use normalize::{NormOps, RunningStats};
 #[cfg(feature = "npy")]
 pub use npy::NpyItem;
+pub use pool::{AvgPool, Pool, PoolOps};
 pub use reduce::ReduceOps;
 pub use reduction::{BatchMean, Each, Mean, Reduction, Sum};
+pub use resample::ResampleOps;
 pub use slice::SliceOps;
 pub use softmax::SoftmaxOps;
 pub use spread::SpreadOps;
+pub use table::{ByRow, Rows, Table, TableOps};
+pub use window::PerAxis;
 
 /// The operations of tensors: `use dl_nd::ops::*` brings all of them into scope.
 ///
@@ -112,9 +126,8 @@ pub use spread::SpreadOps;
 /// ```
 pub mod ops {
     pub use crate::{
-        ArrangeOps, Attention, BatchMean, Bce, CastOps, CompareOps, CrossEntropy, DiscreteOps, DropoutOps, Each,
-        ExtremeOps, IndexOps, LossOps, Mean, MovementOps, NormOps, ProductOps, ReduceOps, RunningStats, SliceOps,
-        SoftmaxOps, SpreadOps, Sum, concat, scaled_dot_product_attention, scaled_dot_product_attention_with, stack,
-        where_,
+        ArrangeOps, CastOps, CompareOps, ConvOps, DiscreteOps, DropoutOps, ExtremeOps, IndexOps, LossOps, MovementOps,
+        NormOps, PoolOps, ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps, SpreadOps, TableOps, concat,
+        einsum, scaled_dot_product_attention, scaled_dot_product_attention_with, stack, where_,
     };
 }

@@ -1,7 +1,7 @@
 //! The tensor: a shared, copy-on-write array as data of layers.
 
 use crate::element::{Discrete, Element, Item, Rank};
-use dl_core::{Chunk, Data, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable};
+use dl_core::{Chunk, Data, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable, buffers};
 use ndarray::{ArcArray, Array, ArrayView, Dimension, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::fmt;
 use std::ops::Index;
@@ -140,6 +140,14 @@ impl<A: Item, D: Rank> Nd<A, D> {
     }
 }
 
+/// An array of this shape, in memory that the pass may have at hand. That it is too large for any is an error of the pass.
+pub(crate) fn filled<A: Element, D: Rank>(shape: D, element: A) -> Array<A, D> {
+    let len = shape.size_checked().unwrap_or(usize::MAX);
+    let mut elements = buffers::take(len);
+    elements.resize(len, element);
+    Array::from_shape_vec(shape, elements).expect("as many elements")
+}
+
 /// The shape of a tensor with one element.
 pub(crate) fn single<D: Dimension>() -> D {
     let mut shape = D::zeros(D::NDIM.unwrap_or(0));
@@ -164,6 +172,15 @@ impl<A: Discrete, D: Rank> Nd<A, D> {
             return Err(Error::invalid(format!("element number {place} is {x:?}, which cannot be an index")));
         }
         Ok(self.0.mapv(|x| x.to_index().unwrap_or(0)).into())
+    }
+}
+
+/// Whether a tensor of this shape can be in memory: lengths other than 0 must not multiply to more than an address can say.
+pub(crate) fn check_size<A>(shape: &[usize]) -> Result<()> {
+    let lengths = shape.iter().filter(|&&length| length != 0);
+    match lengths.copied().try_fold(size_of::<A>(), usize::checked_mul) {
+        Some(bytes) if bytes <= isize::MAX as usize => Ok(()),
+        _ => Err(Error::invalid(format!("a tensor of shape {shape:?} is too large for any memory"))),
     }
 }
 

@@ -1,22 +1,11 @@
 //! Errors name the operation, the shapes, and the line that called the operation.
 
-use dl_core::{Differentiable, Error, Layer, Sgd, Weight};
-use dl_nd::{Nd, ops::*};
-use std::panic::Location;
+#[path = "common/faults.rs"]
+mod faults;
 
-/// The error of a layer that was built on the line that calls this.
-#[track_caller]
-fn error_of<T: dl_core::Data + std::fmt::Debug>(layer: Layer<T>, op: &str, parts: &[&str]) -> Error {
-    let error = layer.predict().wait().expect_err("the layer does not fit");
-    let here = Location::caller();
-    let place = error.place().expect("the error has a place");
-    assert_eq!((place.file(), place.line()), (here.file(), here.line()), "{error}");
-    assert_eq!(error.op(), Some(op), "{error}");
-    for part in parts {
-        assert!(error.to_string().contains(part), "{error} should contain {part}");
-    }
-    error
-}
+use dl_core::{Differentiable, Layer, Sgd, Weight};
+use dl_nd::{Attention, BatchMean, Bce, CrossEntropy, Each, Nd, RunningStats, Sum, ops::*};
+use faults::error_of;
 
 fn matrix(rows: usize, columns: usize) -> Nd<f32> {
     Nd::full([rows, columns], 1.0)
@@ -194,4 +183,19 @@ fn a_failed_step_changes_nothing() {
     let loss = w.sum() + w.matmul(&w).sum();
     assert!(loss.train(&Sgd::new(1.0)).wait().unwrap_err().is_shape());
     assert_eq!(w.value(), matrix(2, 3));
+}
+
+#[test]
+fn tensors_that_are_too_large() {
+    let x = Nd::from([1.0_f32]);
+    let error_of = |layer: Layer<Nd<f32, ndarray::Ix1>>, op| {
+        let error = layer.predict().wait().unwrap_err();
+        assert_eq!(error.op(), Some(op), "{error}");
+        assert!(error.to_string().contains("memory"), "{error}");
+    };
+    error_of(x.expand([1 << 50]), "expand");
+    error_of(x.pad(&[(0, 1 << 50)], 0.0), "pad");
+    error_of(x.pad(&[(1, usize::MAX)], 0.0), "pad");
+    error_of(x.diag(1 << 40).row(0), "diag");
+    error_of(x.diag(isize::MIN).row(0), "diag");
 }

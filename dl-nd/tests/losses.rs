@@ -4,7 +4,7 @@ mod common;
 
 use common::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Weight};
-use dl_nd::{Element, Nd, Rank, Reduction, ops::*};
+use dl_nd::{BatchMean, Bce, CrossEntropy, Each, Element, Mean, Nd, Rank, Reduction, Sum, ops::*};
 use ndarray::{Ix1, Ix2, IxDyn};
 
 /// `x = torch.tensor([[1., -2, 0.5], [0, 3, -1]], dtype=torch.float64, requires_grad=True)`

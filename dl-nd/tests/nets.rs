@@ -4,7 +4,7 @@ mod common;
 
 use common::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Mode, Sgd, Weight};
-use dl_nd::{Nd, ops::*};
+use dl_nd::{Attention, Nd, RunningStats, ops::*};
 use ndarray::{Dimension, Ix1, Ix3, IxDyn};
 
 fn assert_close<D: Dimension>(what: &str, found: &Nd<f64, D>, expected: &[f64]) {
@@ -314,6 +314,30 @@ fn gradients_of_attention() {
     }
     let loss = mixed(&scaled_dot_product_attention(q.to_dyn(), k.to_dyn(), v.to_dyn()));
     check_twice("of open rank", &loss, &q);
+}
+
+#[test]
+fn attention_of_many_heads() {
+    // [batch, heads, L or S, E]; the mask is one for all heads, the bias one for each head
+    let [q, k, v] =
+        [(3, 2), (4, 2), (4, 3)].map(|(m, n)| Weight::new(numbers([2, 2, m, n], -1.0, 1.0, (m * n) as u64)));
+    let bias = Weight::new(numbers([2, 3, 4], -1.0, 1.0, 1));
+    let mask = Nd::from_vec([2, 1, 3, 4], (0..24).map(|i| i % 5 != 0).collect()).unwrap();
+    let settings = Attention::new().mask(mask.clone()).bias(&bias);
+    let y = scaled_dot_product_attention_with(&q, &k, &v, &settings);
+    let all = value(&y);
+    for (batch, head) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let part = |w: &Weight<Nd<f64, ndarray::Ix4>>| w.row(batch).row(head);
+        let mask = Nd::from(mask.view().slice(ndarray::s![batch as usize, 0, .., ..]));
+        let settings = Attention::new().mask(mask).bias(bias.row(head));
+        let one = value(&scaled_dot_product_attention_with(part(&q), part(&k), part(&v), &settings));
+        let here = all.view().slice_move(ndarray::s![batch as usize, head as usize, .., ..]).to_owned();
+        assert_close("a head", &one, &here.iter().copied().collect::<Vec<_>>());
+    }
+    for w in [&q, &k, &v] {
+        check_twice("many heads", &mixed(&y), w);
+    }
+    check_twice("many heads", &mixed(&y), &bias);
 }
 
 #[test]
