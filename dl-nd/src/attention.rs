@@ -12,6 +12,8 @@ use dl_core::{At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Re
 use ndarray::IxDyn;
 use std::marker::PhantomData;
 
+const NAME: &str = "scaled_dot_product_attention";
+
 /// `softmax(q · kᵀ / √E) · v` (Vaswani et al., 2017), for queries `[…, L, E]`, keys `[…, S, E]` and values `[…, S, Ev]`: a tensor of shape `[…, L, Ev]`. This is
 /// PyTorch's function of the same name.
 ///
@@ -68,7 +70,7 @@ where
         Some(scale) => Nd::with_number(Binary::Mul, &q, scale, false),
         None => by_root_of_length(q),
     };
-    let mut scores = matmul(q, transpose(&k.into_layer(), -2, -1));
+    let mut scores = matmul(NAME, q, transpose(&k.into_layer(), -2, -1));
     if let Some(bias) = &settings.bias {
         scores = Nd::binary(Binary::Add, &scores, &lift(bias));
     }
@@ -82,7 +84,7 @@ where
     if settings.dropout != 0.0 {
         weights = dropout(weights, settings.dropout);
     }
-    matmul(weights, v.into_layer())
+    matmul(NAME, weights, v.into_layer())
 }
 
 /// The settings of [`scaled_dot_product_attention_with`].
@@ -191,7 +193,7 @@ impl<A: Element, D: Rank> Primitive for ByRootOfLength<A, D> {
     type Output = Nd<A, D>;
 
     fn name(&self) -> &'static str {
-        "scaled_dot_product_attention"
+        NAME
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {

@@ -171,8 +171,10 @@ fn dropout_and_attention_that_do_not_fit() {
     for bad in [-0.1, 1.0, f64::NAN] {
         assert!(error_of(x.dropout(bad), "dropout", &["probability", "below 1"]).is_invalid());
     }
-    error_of(scaled_dot_product_attention(&x, matrix(4, 2), matrix(4, 2)), "matmul", &["[2, 3]", "[2, 4]"]);
-    error_of(scaled_dot_product_attention(&x, matrix(4, 3), matrix(5, 2)), "matmul", &["[2, 4]", "[5, 2]"]);
+    let attention = "scaled_dot_product_attention";
+    let (k, v) = (matrix(4, 2), matrix(5, 2));
+    error_of(scaled_dot_product_attention(&x, &k, &k), attention, &["[2, 3]", "[2, 4]"]);
+    error_of(scaled_dot_product_attention(&x, matrix(4, 3), v), attention, &["[2, 4]", "[5, 2]"]);
     let mask = Attention::new().mask(Nd::from([true; 5]));
     error_of(scaled_dot_product_attention_with(&x, &x, &x, &mask), "where", &["[2, 2]", "[1, 5]"]);
 }
