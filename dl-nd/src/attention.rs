@@ -186,7 +186,7 @@ fn by_root_of_length<A: Element, D: Rank>(x: Layer<Nd<A, D>>) -> Layer<Nd<A, D>>
 }
 
 /// `x / √E`, where `E` is the length of the last axis.
-struct ByRootOfLength<A, D>(PhantomData<fn() -> (A, D)>);
+struct ByRootOfLength<A, D>(PhantomData<(A, D)>);
 
 impl<A: Element, D: Rank> Primitive for ByRootOfLength<A, D> {
     type Operands = (Layer<Nd<A, D>>,);

@@ -358,7 +358,7 @@ pub fn one_hot<A: Element>(labels: impl IntoIterator<Item = usize>, classes: usi
 }
 
 /// `−ln softmax(logits)[label]`, reduced, in one go.
-struct Fused<A, D, E, R>(PhantomData<fn() -> (A, D, E, R)>);
+struct Fused<A, D, E, R>(PhantomData<(A, D, E, R)>);
 
 impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for Fused<A, D, E, R> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
@@ -391,7 +391,7 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for Fused<A, D, E, R>
 }
 
 /// The softmax, less 1 at the labels, which have been looked at.
-struct Excess<A, D, E>(PhantomData<fn() -> (A, D, E)>);
+struct Excess<A, D, E>(PhantomData<(A, D, E)>);
 
 impl<A: Element, D: Rank, E: Rank> Primitive for Excess<A, D, E> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
@@ -425,7 +425,7 @@ struct Lined<A, D, E> {
     ignored: Option<usize>,
     /// Whether not all may be ignored.
     at_least_one: bool,
-    types: PhantomData<fn() -> (A, D, E)>,
+    types: PhantomData<(A, D, E)>,
 }
 
 impl<A: Element, D: Rank, E: Rank> Primitive for Lined<A, D, E> {
@@ -464,7 +464,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Lined<A, D, E> {
 struct Kept<A, D, E> {
     name: &'static str,
     ignored: usize,
-    types: PhantomData<fn() -> (A, D, E)>,
+    types: PhantomData<(A, D, E)>,
 }
 
 impl<A: Element, D: Rank, E: Rank> Primitive for Kept<A, D, E> {

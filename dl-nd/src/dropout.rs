@@ -63,7 +63,7 @@ pub(crate) fn dropout<A: Element, D: Rank>(x: Layer<Nd<A, D>>, p: f64) -> Layer<
 /// (x, seed) ↦ x · mask / (1 − p), where the mask depends on the seed and the number of elements: linear in x.
 struct Dropout<A, D> {
     p: f64,
-    types: PhantomData<fn() -> (A, D)>,
+    types: PhantomData<(A, D)>,
 }
 
 impl<A: Element, D: Rank> Primitive for Dropout<A, D> {

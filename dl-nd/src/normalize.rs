@@ -139,7 +139,7 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, NormOps};
-    /// assert_eq!(Nd::from([[1.0, 7.0]]).rms_norm(1, 0.0).predict().wait()?, Nd::from([[0.2, 1.4]]));
+    /// assert_eq!(Nd::from([[-2.0, 2.0]]).rms_norm(1, 0.0).predict().wait()?, Nd::from([[-1.0, 1.0]]));
     /// # dl_core::Result::Ok(())
     /// ```
     ///
@@ -282,7 +282,7 @@ impl<A: Element, D: Rank> Moments<A, D> {
 /// `[batch, channels, …]` as `[batch, groups, elements of a group]`.
 struct Grouped<A, D> {
     groups: usize,
-    types: PhantomData<fn() -> (A, D)>,
+    types: PhantomData<(A, D)>,
 }
 
 impl<A: Element, D: Rank> Primitive for Grouped<A, D> {

@@ -166,7 +166,7 @@ pub(crate) fn reduce<A: Element, D: Rank, R: Reduction>(
 
 struct Reduced<A, D, R> {
     name: &'static str,
-    types: PhantomData<fn() -> (A, D, R)>,
+    types: PhantomData<(A, D, R)>,
 }
 
 impl<A: Element, D: Rank, R: Reduction> Primitive for Reduced<A, D, R> {
