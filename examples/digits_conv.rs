@@ -1,0 +1,108 @@
+//! A convolutional network on the handwritten digits: convolutions, normalisation with running statistics, pooling, dropout, a loss with label
+//! smoothing, accuracy from a mask.
+//!
+//! ```sh
+//! cargo run --release --example digits_conv            # a number behind `--` for more or fewer epochs than 15
+//! ```
+//!
+//! Dropout and normalisation behave differently in `train` and in `predict`; nobody has to say so. The random numbers depend on the seed of the step, not
+//! on threads.
+
+use dl::nd::{CrossEntropy, RunningStats, init, ndarray};
+use dl::prelude::*;
+use rand::seq::SliceRandom;
+use std::error::Error;
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
+const BATCH: usize = 32;
+
+/// Filters, and what follows them: a normalisation of each channel.
+struct Block {
+    filters: NdWeight<Ix4>,
+    gamma: NdWeight<Ix1>,
+    beta: NdWeight<Ix1>,
+    stats: RunningStats,
+}
+
+impl Block {
+    fn new(channels_in: usize, channels: usize, rng: &mut impl rand::Rng) -> Self {
+        Block {
+            filters: Weight::new(init::he_normal([channels, channels_in, 3, 3], rng)),
+            gamma: Weight::new(Nd::full([channels], 1.0)),
+            beta: Weight::new(Nd::full([channels], 0.0)),
+            stats: RunningStats::new(channels),
+        }
+    }
+
+    fn of(&self, images: impl NdExpression<Ix4>) -> NdLayer<Ix4> {
+        let features = images.conv2d(&self.filters, Conv::new().padding(1));
+        features.batch_norm_with(&self.stats, 1e-5).affine(&self.gamma, &self.beta).relu()
+    }
+}
+
+struct Net {
+    blocks: [Block; 2],
+    output: NdWeight,
+    bias: NdWeight<Ix1>,
+}
+
+impl Net {
+    /// `[batch, 1, 8, 8] → [batch, 10]`.
+    fn logits(&self, images: &Nd<f32, Ix4>) -> NdLayer {
+        let fine = self.blocks[0].of(images).max_pool2d(Pool::new(2));
+        let coarse = self.blocks[1].of(fine).max_pool2d(Pool::new(2));
+        coarse.flatten_rows().dropout(0.3).matmul(&self.output) + &self.bias
+    }
+
+    fn accuracy(&self, images: &Nd<f32, Ix4>, labels: &Nd<usize, Ix1>) -> Layer<f32> {
+        self.logits(images).argmax(1).equal(labels).to_floats::<f32>().mean()
+    }
+}
+
+/// Images `[n, 1, 8, 8]` between 0 and 1, and their labels.
+fn digits() -> Result<(Nd<f32, Ix4>, Nd<usize, Ix1>), Box<dyn Error>> {
+    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
+    for line in csv::ReaderBuilder::new().has_headers(false).from_path(DATA)?.deserialize() {
+        let mut line: Vec<u8> = line?;
+        labels.push(line.pop().ok_or("an empty line")?.into());
+        pixels.extend(line.iter().map(|&pixel| f32::from(pixel) / 16.0));
+    }
+    Ok((Nd::from_vec([labels.len(), 1, 8, 8], pixels)?, labels.into()))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let epochs = std::env::args().nth(1).map_or(Ok(15), |epochs| epochs.parse())?;
+    let (images, labels) = digits()?;
+    let mut rng = init::rng(1);
+    let mut order: Vec<usize> = (0..labels.len()).collect();
+    order.shuffle(&mut rng);
+    let batch = |of: &[usize]| -> (Nd<f32, Ix4>, Nd<usize, Ix1>) {
+        let first = ndarray::Axis(0);
+        (images.view().select(first, of).into(), labels.view().select(first, of).into())
+    };
+    let (test, train) = order.split_at_mut(labels.len() / 5);
+    let (test_images, test_labels) = batch(test);
+
+    let net = Net {
+        blocks: [Block::new(1, 16, &mut rng), Block::new(16, 32, &mut rng)],
+        output: Weight::new(init::xavier_uniform([32 * 2 * 2, 10], &mut rng)),
+        bias: Weight::new(Nd::full([10], 0.0)),
+    };
+    let smoothed = CrossEntropy::new().label_smoothing(0.05);
+    let adam = Adam::new(0.003);
+    let mut step = 0;
+    for epoch in 1..=epochs {
+        train.shuffle(&mut rng);
+        let mut loss = 0.0;
+        for of in train.chunks(BATCH) {
+            let (images, labels) = batch(of);
+            loss = net.logits(&images).cross_entropy_with(labels, &smoothed).train(&adam).seed(step).wait()?;
+            step += 1;
+        }
+        let accuracy = net.accuracy(&test_images, &test_labels).predict().wait()?;
+        println!("epoch {epoch:2}  loss of the last batch {loss:.4}  test accuracy {accuracy:.4}");
+    }
+    let accuracy = net.accuracy(&test_images, &test_labels).predict().wait()?;
+    assert!(epochs < 15 || accuracy > 0.97, "the network has learned less than it should");
+    Ok(())
+}
