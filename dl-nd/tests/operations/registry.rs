@@ -1,0 +1,93 @@
+//! The table of operations: how each is called, and how its operands are drawn.
+
+mod pointwise;
+mod reductions;
+
+use crate::case::{Args, Tensor};
+use crate::draw::{Draw, Sample};
+use dl_core::Layer;
+use dl_nd::{Element, Nd, NdOps};
+use ndarray::IxDyn;
+
+/// An operation, as everybody calls it.
+pub(crate) struct Op {
+    pub(crate) name: &'static str,
+    double: fn(&Args, &[Tensor<f64>]) -> Tensor<f64>,
+    single: fn(&Args, &[Tensor<f32>]) -> Tensor<f32>,
+    /// How its operands are drawn; none if it has no gradient.
+    pub(crate) draw: Option<fn(&mut Draw) -> Sample>,
+}
+
+/// The two types of elements.
+pub(crate) trait Scalar: Element {
+    /// The operation, applied.
+    fn apply(op: &Op, args: &Args, operands: &[Tensor<Self>]) -> Tensor<Self>;
+
+    /// A number as a tensor.
+    fn tensor(number: Layer<Self>) -> Tensor<Self>;
+
+    /// `Σ x · weights`
+    fn dot(x: &Tensor<Self>, weights: &Nd<Self, IxDyn>) -> Layer<Self>;
+
+    /// Whether second derivatives can be compared.
+    const EXACT: bool;
+
+    fn to_double(self) -> f64;
+}
+
+macro_rules! scalars {
+    ($($A:ident $field:ident $exact:literal),*) => {$(
+        impl Scalar for $A {
+            fn apply(op: &Op, args: &Args, operands: &[Tensor<$A>]) -> Tensor<$A> {
+                (op.$field)(args, operands)
+            }
+
+            fn tensor(number: Layer<$A>) -> Tensor<$A> {
+                Nd::full(IxDyn(&[]), 1.0) * number
+            }
+
+            fn dot(x: &Tensor<$A>, weights: &Nd<$A, IxDyn>) -> Layer<$A> {
+                (x * weights).sum()
+            }
+
+            const EXACT: bool = $exact;
+
+            fn to_double(self) -> f64 {
+                self.into()
+            }
+        }
+    )*};
+}
+
+scalars!(f64 double true, f32 single false);
+
+/// Lines of the table: a name, how operands are drawn, and how it is called; for both types of elements, which are called `A`.
+macro_rules! ops {
+    ($($name:literal, $draw:expr, |$args:pat_param, $x:pat_param| $call:expr;)*) => {
+        pub(super) fn ops() -> Vec<crate::registry::Op> {
+            vec![$(crate::registry::Op {
+                name: $name,
+                double: {
+                    #[allow(dead_code, reason = "not every operation names its elements")]
+                    type A = f64;
+                    |$args, $x| $call
+                },
+                single: {
+                    #[allow(dead_code, reason = "not every operation names its elements")]
+                    type A = f32;
+                    |$args, $x| $call
+                },
+                draw: $draw,
+            },)*]
+        }
+    };
+}
+use ops;
+
+/// Every operation.
+pub(crate) fn all() -> Vec<Op> {
+    [pointwise::ops(), reductions::ops()].into_iter().flatten().collect()
+}
+
+/// Operations that have reference values, and do not exist yet.
+pub(crate) const PENDING: &[&str] = &[];

@@ -1,0 +1,75 @@
+//! Operations that work element by element, with broadcasting.
+
+use super::ops;
+use crate::draw::{Draw, Sample};
+use dl_core::{max, min, pow};
+use serde_json::json;
+
+fn within(draw: &mut Draw, low: f64, high: f64) -> Sample {
+    let shape = draw.shape();
+    Draw::sample(json!({}), [draw.numbers(&shape, low, high)])
+}
+
+/// Any numbers, of either sign.
+const ANY: Option<fn(&mut Draw) -> Sample> = Some(|draw| within(draw, -2.0, 2.0));
+
+const POSITIVE: Option<fn(&mut Draw) -> Sample> = Some(|draw| within(draw, 0.25, 3.0));
+
+/// A number of its own besides.
+fn with_number(draw: &mut Draw, number: f64) -> Sample {
+    Sample { args: crate::case::Args(json!({ "number": number })), ..within(draw, -2.0, 2.0) }
+}
+
+/// Two tensors that broadcast, or a tensor and a number on one side.
+fn two(draw: &mut Draw, left: (f64, f64), right: (f64, f64)) -> Sample {
+    let [a, b] = draw.pair();
+    match draw.between(0..=3) {
+        0 => Draw::sample(json!({ "right": right.1 - 0.5 }), [draw.numbers(&a, left.0, left.1)]),
+        1 => Draw::sample(json!({ "left": left.1 - 0.5 }), [draw.numbers(&a, right.0, right.1)]),
+        _ => Draw::sample(json!({}), [draw.numbers(&a, left.0, left.1), draw.numbers(&b, right.0, right.1)]),
+    }
+}
+
+const TWO: Option<fn(&mut Draw) -> Sample> = Some(|draw| two(draw, (-2.0, 2.0), (-2.0, 2.0)));
+
+/// A call with two operands, one of which may be a plain number.
+macro_rules! either {
+    ($args:ident, $x:ident, |$a:ident, $b:ident| $call:expr) => {
+        match $x {
+            [$a, $b] => $call,
+            [$a] if $args.has("right") => {
+                let $b = $args.number("right") as A;
+                $call
+            }
+            [$b] => {
+                let $a = $args.number("left") as A;
+                $call
+            }
+            _ => unreachable!("two operands at most"),
+        }
+    };
+}
+
+ops! {
+    "neg", ANY, |_, x| -&x[0];
+    "abs", ANY, |_, x| x[0].abs();
+    "sign", ANY, |_, x| x[0].sign();
+    "exp", ANY, |_, x| x[0].exp();
+    "ln", POSITIVE, |_, x| x[0].ln();
+    "sqrt", POSITIVE, |_, x| x[0].sqrt();
+    "recip", POSITIVE, |_, x| x[0].recip();
+    "square", ANY, |_, x| x[0].square();
+    "sin", ANY, |_, x| x[0].sin();
+    "cos", ANY, |_, x| x[0].cos();
+    "tanh", ANY, |_, x| x[0].tanh();
+    "sigmoid", ANY, |_, x| x[0].sigmoid();
+    "relu", ANY, |_, x| x[0].relu();
+    "softplus", ANY, |_, x| x[0].softplus();
+    "add", TWO, |args, x| either!(args, x, |a, b| a + b);
+    "sub", TWO, |args, x| either!(args, x, |a, b| a - b);
+    "mul", TWO, |args, x| either!(args, x, |a, b| a * b);
+    "div", Some(|draw| two(draw, (-2.0, 2.0), (0.5, 2.0))), |args, x| either!(args, x, |a, b| a / b);
+    "pow", Some(|draw| two(draw, (0.5, 2.0), (-2.0, 2.0))), |args, x| either!(args, x, |a, b| pow(a, b));
+    "min", TWO, |args, x| either!(args, x, |a, b| min(a, b));
+    "max", TWO, |args, x| either!(args, x, |a, b| max(a, b));
+}
