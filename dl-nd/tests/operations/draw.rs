@@ -38,6 +38,13 @@ impl Draw {
         self.shape.clone()
     }
 
+    /// The same, with at least so many axes.
+    pub(crate) fn shape_with_axes(&self, axes: usize) -> Vec<usize> {
+        let mut shape = self.shape();
+        shape.resize(axes.max(shape.len()), 2);
+        shape
+    }
+
     /// The same without lengths of 0.
     pub(crate) fn full_shape(&self) -> Vec<usize> {
         self.shape.iter().map(|&length| length.max(1)).collect()

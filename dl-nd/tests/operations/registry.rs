@@ -15,8 +15,10 @@ pub(crate) struct Op {
     double: fn(&Args, &[Tensor<f64>]) -> Tensor<f64>,
     single: fn(&Args, &[Tensor<f32>]) -> Tensor<f32>,
     /// How its operands are drawn; none if it has no gradient.
-    pub(crate) draw: Option<fn(&mut Draw) -> Sample>,
+    pub(crate) draw: Drawn,
 }
+
+type Drawn = Option<fn(&mut Draw) -> Sample>;
 
 /// The two types of elements.
 pub(crate) trait Scalar: Element {

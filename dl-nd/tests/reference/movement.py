@@ -214,15 +214,8 @@ def selection():
         ]:
             op.case(lambda x: function(x, k), op.numbers(*shape), k=k)
     op = Op("diag")
-    for shape, k in [
-        ((3,), 0),
-        ((2,), 1),
-        ((2,), -2),
-        ((3, 3), 0),
-        ((2, 4), 1),
-        ((4, 2), -1),
-        ((2, 3), -1),
-        ((0,), 0),
-        ((1, 1), 0),
-    ]:
-        op.case(lambda x: torch.diag(x, k), op.numbers(*shape), k=k)
+    for length, k in [(3, 0), (2, 1), (2, -2), (0, 0), (1, 0)]:
+        op.case(lambda x: torch.diag(x, k), op.numbers(length), k=k)
+    op = Op("diagonal")
+    for shape, k in [((3, 3), 0), ((2, 4), 1), ((4, 2), -1), ((2, 3), -1), ((1, 1), 0), ((2, 3), 2), ((0, 2), 0)]:
+        op.case(lambda x: torch.diagonal(x, k), op.numbers(*shape), k=k)

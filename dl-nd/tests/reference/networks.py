@@ -63,6 +63,25 @@ def convolutions():
         ],
     )
     conv(
+        "conv_transpose1d",
+        F.conv_transpose1d,
+        [
+            ((2, 1, 3), (1, 2, 2), dict(stride=[2])),
+            ((1, 2, 3), (2, 1, 3), dict(groups=2, padding=[1])),
+            ((1, 1, 2), (1, 1, 2), dict(dilation=[3], stride=[2], output_padding=[2])),
+        ],
+        transposed=True,
+    )
+    conv(
+        "conv_transpose3d",
+        F.conv_transpose3d,
+        [
+            ((1, 1, 2, 1, 2), (1, 1, 1, 2, 2), {}),
+            ((1, 2, 1, 2, 1), (2, 1, 2, 1, 1), dict(stride=[1, 2, 2], output_padding=[0, 1, 0])),
+        ],
+        transposed=True,
+    )
+    conv(
         "conv_transpose2d",
         F.conv_transpose2d,
         [
@@ -80,35 +99,67 @@ def convolutions():
 
 
 def pools():
-    shapes = [
-        ((1, 1, 4, 4), dict(kernel=[2, 2], stride=[2, 2], padding=[0, 0])),
-        ((1, 2, 3, 3), dict(kernel=[2, 2], stride=[1, 1], padding=[0, 0])),
-        ((2, 1, 3, 4), dict(kernel=[3, 2], stride=[1, 2], padding=[1, 0])),
-        ((1, 1, 5, 5), dict(kernel=[3, 3], stride=[2, 2], padding=[1, 1])),
-        ((1, 2, 2, 2), dict(kernel=[1, 1], stride=[1, 1], padding=[0, 0])),
-        ((1, 1, 3, 3), dict(kernel=[3, 3], stride=[3, 3], padding=[0, 0])),
-        ((0, 1, 2, 2), dict(kernel=[2, 2], stride=[2, 2], padding=[0, 0])),
+    plane = [
+        ((1, 1, 4, 4), [2, 2], {}),
+        ((1, 2, 3, 3), [2, 2], dict(stride=[1, 1])),
+        ((2, 1, 3, 4), [3, 2], dict(stride=[1, 2], padding=[1, 0])),
+        ((1, 1, 5, 5), [3, 3], dict(stride=[2, 2], padding=[1, 1])),
+        ((1, 2, 2, 2), [1, 1], {}),
+        ((1, 1, 3, 3), [3, 3], {}),
+        ((0, 1, 2, 2), [2, 2], {}),
+        ((1, 1, 5, 4), [2, 3], dict(stride=[2, 2], ceil=True)),
+        ((1, 1, 4, 3), [3, 2], dict(stride=[2, 2], padding=[1, 1], ceil=True)),
     ]
-    op = Op("max_pool2d")
-    for shape, args in shapes:
-        op.case(
-            lambda x: F.max_pool2d(x, args["kernel"], args["stride"], args["padding"]),
-            op.numbers(*shape, distinct=True),
-            **args,
-        )
-    op = Op("avg_pool2d")
-    for shape, args in shapes:
-        op.case(lambda x: F.avg_pool2d(x, args["kernel"], args["stride"], args["padding"]), op.numbers(*shape), **args)
-    op = Op("adaptive_avg_pool2d")
-    for shape, size in [
-        ((1, 1, 4, 4), [2, 2]),
-        ((1, 2, 5, 3), [2, 2]),
-        ((2, 1, 3, 3), [1, 1]),
-        ((1, 1, 2, 3), [3, 4]),
-        ((1, 1, 7, 2), [3, 2]),
-        ((1, 2, 2, 2), [2, 2]),
-    ]:
-        op.case(lambda x: F.adaptive_avg_pool2d(x, size), op.numbers(*shape), size=size)
+    line = [
+        ((2, 2, 4), [2], {}),
+        ((1, 1, 5), [3], dict(stride=[2], padding=[1])),
+        ((1, 2, 4), [3], dict(stride=[2], ceil=True)),
+    ]
+    space = [((1, 1, 2, 4, 2), [2, 2, 2], {}), ((1, 2, 2, 2, 3), [1, 2, 2], dict(stride=[1, 1, 2], padding=[0, 1, 1]))]
+    families = {"1d": line, "2d": plane, "3d": space}
+    for axes, cases in families.items():
+        op, function = Op("max_pool" + axes), getattr(F, "max_pool" + axes)
+        dilated = {
+            "1d": ((1, 1, 6), [2], dict(stride=[1], dilation=[3])),
+            "2d": ((1, 1, 4, 5), [2, 2], dict(stride=[1, 2], dilation=[3, 2], padding=[1, 0])),
+            "3d": ((1, 1, 3, 1, 3), [2, 1, 2], dict(stride=[1, 1, 1], dilation=[2, 1, 1])),
+        }
+        for shape, kernel, settings in cases + [dilated[axes]]:
+            ones = [1] * len(kernel)
+            settings = dict(stride=kernel, padding=[0] * len(kernel), dilation=ones, ceil=False) | settings
+            op.case(
+                lambda x: function(x, kernel, *settings.values()),
+                op.numbers(*shape, distinct=True),
+                kernel=kernel,
+                **settings,
+            )
+    for axes, cases in families.items():
+        op, function = Op("avg_pool" + axes), getattr(F, "avg_pool" + axes)
+        for shape, kernel, settings in cases:
+            for include in [True, False] if "padding" in settings else [True]:
+                settings = dict(stride=kernel, padding=[0] * len(kernel), ceil=False) | settings
+                settings["count_include_pad"] = include
+                op.case(
+                    lambda x: function(x, kernel, *settings.values()),
+                    op.numbers(*shape),
+                    kernel=kernel,
+                    **settings,
+                )
+    for axes, cases in {
+        "1d": [((1, 2, 5), [2]), ((2, 1, 3), [3]), ((1, 1, 2), [5])],
+        "2d": [
+            ((1, 1, 4, 4), [2, 2]),
+            ((1, 2, 5, 3), [2, 2]),
+            ((2, 1, 3, 3), [1, 1]),
+            ((1, 1, 2, 3), [3, 4]),
+            ((1, 1, 7, 2), [3, 2]),
+            ((1, 2, 2, 2), [2, 2]),
+        ],
+        "3d": [((1, 1, 2, 3, 3), [1, 2, 2]), ((1, 2, 2, 2, 1), [2, 1, 2])],
+    }.items():
+        op, function = Op("adaptive_avg_pool" + axes), getattr(F, "adaptive_avg_pool" + axes)
+        for shape, size in cases:
+            op.case(lambda x: function(x, size), op.numbers(*shape), size=size)
     op = Op("upsample_nearest")
     for shape, size in [
         ((1, 1, 2, 2), [4, 4]),

@@ -49,6 +49,8 @@ def numbers():
         "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), everywhere, [20.0, -40.0]),
         "silu": (F.silu, everywhere, [-40.0, 40.0]),
         "softplus": (lambda x: F.softplus(x, threshold=700), everywhere, [-40.0, 30.0, 100.0]),
+        "floor": (torch.floor, dict(low=-2, high=2, kinks=range(-2, 3)), []),
+        "ndtr": (torch.special.ndtr, everywhere, [-30.0, 9.0]),
         "erf": (torch.erf, everywhere, [1e-10, 4.0, -10.0]),
     }
     for name, (function, points, extremes) in unary.items():
