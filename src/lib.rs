@@ -52,5 +52,5 @@ pub mod prelude {
     pub use dl_core::{Buffer, Mode, Seed, Snapshot};
     pub use dl_core::{Differentiable, Do, Error, Layer, Optimizer, Sgd, SideEffects, Tape, Weight, max, min, pow};
     pub use dl_nd::ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, IxDyn};
-    pub use dl_nd::{Nd, NdExpression, NdLayer, NdOps, NdWeight};
+    pub use dl_nd::{Nd, NdExpression, NdLayer, NdWeight, ops::*};
 }

@@ -1,4 +1,4 @@
-//! The operators `+ - * /`, `min`, `max` and `pow` between values, weights and layers, owned and borrowed.
+//! The operators `+ - * / %`, `min`, `max` and `pow` between values, weights and layers, owned and borrowed.
 //!
 //! All `std::ops` implementations stand here, over the open trait [`Operand`]: it says which right operands go with the data of
 //! the left one. Other crates implement it for their data, and get every operator.
@@ -174,7 +174,7 @@ macro_rules! operators {
     )*};
 }
 
-operators!(Add add, Sub sub, Mul mul, Div div);
+operators!(Add add, Sub sub, Mul mul, Div div, Rem rem);
 
 macro_rules! negation {
     ($([$($generics:tt)*] $X:ty, $T:ident $(: $Bound:ident)?);* $(;)?) => {$(

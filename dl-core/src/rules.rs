@@ -1,13 +1,17 @@
 //! The pointwise operations: their mathematics, written once.
 //!
-//! A line of the tables below says how an operation computes its value and how it pulls back a delta. It has several readings:
+//! A line of the tables below says what an operation is called in PyTorch, what it costs, how it computes its value and how it
+//! pulls back a delta. It has several readings:
 //!
 //! - *numeric*, on plain `f32` and `f64`: the forward value of scalars, of each element of a tensor, and the reverse pass of
 //!   scalar regions;
 //! - *layer*: lazy deltas, which the executor evaluates (or never does), and which can be differentiated again.
 //!
 //! In a rule `x` (or `a`, `b`) are the operands, `y` is the value and `d` the delta that arrives. To add an operation, add its
-//! line: it appears as a method of every layer and weight, scalar or tensor, in both directions, and in the gradient check.
+//! line. One of one operand appears as a method of every layer and weight, scalar or tensor, in both directions; one of two gets
+//! its operator or function in [`crate::operators`], or, if its right operand is a plain number, its method in `with_numbers`.
+//! All are in the gradient check, in the comparison with PyTorch, and in the documentation. Lines without a name of PyTorch's
+//! are there for the rules of others.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight};
@@ -16,83 +20,20 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::data::Data;
+mod number;
+mod term;
+mod with_numbers;
+
+pub use number::Number;
+pub use term::{Algebra, Term};
+
+use crate::data::{Data, Trainable};
+use crate::differentiable::Differentiable;
 use crate::layer::Layer;
-use crate::pass::buffers::Buffers;
-use num_traits::Float;
-use std::ops::{Add, Div, Mul, Neg, Sub};
-
-/// Plain numbers: `f32` and `f64`.
-pub trait Number: Float + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static {
-    /// The nearest number of this type.
-    fn of(number: f64) -> Self;
-
-    #[doc(hidden)]
-    fn free_buffers(buffers: &mut Buffers) -> &mut Vec<Vec<Self>>;
-}
-
-impl Number for f32 {
-    #[inline(always)]
-    fn of(number: f64) -> Self {
-        number as f32
-    }
-
-    fn free_buffers(buffers: &mut Buffers) -> &mut Vec<Vec<f32>> {
-        &mut buffers.f32
-    }
-}
-
-impl Number for f64 {
-    #[inline(always)]
-    fn of(number: f64) -> Self {
-        number
-    }
-
-    fn free_buffers(buffers: &mut Buffers) -> &mut Vec<Vec<f64>> {
-        &mut buffers.f64
-    }
-}
-
-/// What a rule may be read in: numbers, or layers.
-pub trait Algebra: Clone {
-    /// Applies an operation of one operand.
-    fn unary(op: Unary, x: &Self) -> Self;
-    /// Applies an operation of two operands.
-    fn binary(op: Binary, a: &Self, b: &Self) -> Self;
-    /// Applies an operation to a number and an operand; the number stands on the left when `left`.
-    fn with_number(op: Binary, x: &Self, number: f64, left: bool) -> Self;
-}
-
-impl<A: Number> Algebra for A {
-    #[inline(always)]
-    fn unary(op: Unary, x: &Self) -> Self {
-        op.value(*x)
-    }
-
-    #[inline(always)]
-    fn binary(op: Binary, a: &Self, b: &Self) -> Self {
-        op.value(*a, *b)
-    }
-
-    #[inline(always)]
-    fn with_number(op: Binary, x: &Self, number: f64, left: bool) -> Self {
-        if left { op.value(A::of(number), *x) } else { op.value(*x, A::of(number)) }
-    }
-}
-
-impl<T: Pointwise> Algebra for Layer<T> {
-    fn unary(op: Unary, x: &Self) -> Self {
-        T::unary(op, x)
-    }
-
-    fn binary(op: Binary, a: &Self, b: &Self) -> Self {
-        T::binary(op, a, b)
-    }
-
-    fn with_number(op: Binary, x: &Self, number: f64, left: bool) -> Self {
-        T::with_number(op, x, number, left)
-    }
-}
+use crate::weight::Weight;
+use number::{logistic, near_normal, near_normal_slope, normal, normal_density, remainder, share};
+use std::f64::consts::FRAC_2_SQRT_PI;
+use term::{Flat, IntoDelta};
 
 /// Data on which the pointwise operations work, element by element: scalars and tensors.
 #[diagnostic::on_unimplemented(message = "`{Self}` has no pointwise operations: they work on `f32`, `f64` and tensors")]
@@ -106,100 +47,6 @@ pub trait Pointwise: Data {
     /// The layer of an operation on a number and an operand; the number stands on the left when `left`.
     #[track_caller]
     fn with_number(op: Binary, x: &Layer<Self>, number: f64, left: bool) -> Layer<Self>;
-}
-
-/// An operand inside a rule: gives it the notation of arithmetic.
-pub struct Term<A>(pub A);
-
-macro_rules! arithmetic {
-    ($($trait:ident $method:ident $op:ident),*) => {$(
-        impl<A: Algebra> $trait<&Term<A>> for &Term<A> {
-            type Output = Term<A>;
-            #[inline(always)]
-            fn $method(self, right: &Term<A>) -> Term<A> { Term(A::binary(Binary::$op, &self.0, &right.0)) }
-        }
-        impl<A: Algebra> $trait<Term<A>> for &Term<A> {
-            type Output = Term<A>;
-            #[inline(always)]
-            fn $method(self, right: Term<A>) -> Term<A> { self.$method(&right) }
-        }
-        impl<A: Algebra> $trait<&Term<A>> for Term<A> {
-            type Output = Term<A>;
-            #[inline(always)]
-            fn $method(self, right: &Term<A>) -> Term<A> { (&self).$method(right) }
-        }
-        impl<A: Algebra> $trait for Term<A> {
-            type Output = Term<A>;
-            #[inline(always)]
-            fn $method(self, right: Term<A>) -> Term<A> { (&self).$method(&right) }
-        }
-        impl<A: Algebra> $trait<&Term<A>> for f64 {
-            type Output = Term<A>;
-            #[inline(always)]
-            fn $method(self, right: &Term<A>) -> Term<A> { Term(A::with_number(Binary::$op, &right.0, self, true)) }
-        }
-        impl<A: Algebra> $trait<Term<A>> for f64 {
-            type Output = Term<A>;
-            #[inline(always)]
-            fn $method(self, right: Term<A>) -> Term<A> { self.$method(&right) }
-        }
-        impl<A: Algebra> $trait<f64> for &Term<A> {
-            type Output = Term<A>;
-            #[inline(always)]
-            fn $method(self, right: f64) -> Term<A> { Term(A::with_number(Binary::$op, &self.0, right, false)) }
-        }
-        impl<A: Algebra> $trait<f64> for Term<A> {
-            type Output = Term<A>;
-            #[inline(always)]
-            fn $method(self, right: f64) -> Term<A> { (&self).$method(right) }
-        }
-    )*};
-}
-
-arithmetic!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div);
-
-impl<A: Algebra> Neg for &Term<A> {
-    type Output = Term<A>;
-    #[inline(always)]
-    fn neg(self) -> Term<A> {
-        Term(A::unary(Unary::Neg, &self.0))
-    }
-}
-
-impl<A: Algebra> Neg for Term<A> {
-    type Output = Term<A>;
-    #[inline(always)]
-    fn neg(self) -> Term<A> {
-        -&self
-    }
-}
-
-/// In the place of a delta: no gradient flows this way.
-struct Flat;
-
-trait IntoDelta<A> {
-    fn into_delta(self) -> Option<Term<A>>;
-}
-
-impl<A> IntoDelta<A> for Term<A> {
-    #[inline(always)]
-    fn into_delta(self) -> Option<Term<A>> {
-        Some(self)
-    }
-}
-
-impl<A: Clone> IntoDelta<A> for &Term<A> {
-    #[inline(always)]
-    fn into_delta(self) -> Option<Term<A>> {
-        Some(Term(self.0.clone()))
-    }
-}
-
-impl<A> IntoDelta<A> for Flat {
-    #[inline(always)]
-    fn into_delta(self) -> Option<Term<A>> {
-        None
-    }
 }
 
 /// A loop over numbers that [`Unary::each`] compiles anew for every operation, so that the choice stands outside of it.
@@ -218,12 +65,30 @@ pub trait BinaryLoop<A> {
     fn run(self, value: impl Fn(A, A) -> A) -> Self::Output;
 }
 
+/// The example of a method of layers and weights.
+macro_rules! example {
+    ($Op:ident $name:ident $layer:literal) => {
+        concat!(
+            "\n```\nuse dl_core::{Differentiable, Unary, Weight};\nlet w = Weight::new(0.5_f64);\nassert_eq!(w",
+            $layer,
+            ".",
+            stringify!($name),
+            "().predict().wait()?, Unary::",
+            stringify!($Op),
+            ".value(0.5));\n# dl_core::Result::Ok(())\n```"
+        )
+    };
+}
+
 macro_rules! unary {
-    ($($(#[doc = $doc:literal])+ $Op:ident $name:ident: |$x:ident| $value:expr, |$y:ident, $d:ident| $delta:expr;)*) => {
+    ($(
+        #[doc = $doc:literal]
+        $Op:ident $name:ident = $torch:literal, $ns:literal ns: |$x:ident| $value:expr, |$y:ident, $d:ident| $delta:expr;
+    )*) => {
         /// A pointwise operation of one operand.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum Unary { $($(#[doc = $doc])+ $Op,)* }
+        pub enum Unary { $(#[doc = $doc] $Op,)* }
 
         impl Unary {
             /// Every operation, in the order of the table.
@@ -232,6 +97,45 @@ macro_rules! unary {
             /// The name of the operation, which is also that of its method.
             pub const fn name(self) -> &'static str {
                 match self { $(Unary::$Op => stringify!($name),)* }
+            }
+
+            /// What it computes, in a line.
+            ///
+            /// ```
+            /// assert_eq!(dl_core::Unary::Sin.meaning(), "The sine of an angle in radians.");
+            /// ```
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Unary::$Op => $doc.trim_ascii(),)* }
+            }
+
+            /// Its name in PyTorch; none if it is there for the rules of others.
+            ///
+            /// ```
+            /// assert_eq!(dl_core::Unary::Sin.torch(), Some("torch.sin"));
+            /// ```
+            pub const fn torch(self) -> Option<&'static str> {
+                let name = match self { $(Unary::$Op => $torch,)* };
+                if name.is_empty() { None } else { Some(name) }
+            }
+
+            /// A rough estimate of the time that it takes for an element of a tensor, in nanoseconds.
+            ///
+            /// ```
+            /// assert!(dl_core::Unary::Sin.cost() > 0.0);
+            /// ```
+            pub const fn cost(self) -> f64 {
+                match self { $(Unary::$Op => $ns,)* }
+            }
+
+            /// Whether a gradient flows through it.
+            ///
+            /// ```
+            /// use dl_core::Unary;
+            /// assert!(Unary::Sin.has_gradient() && !Unary::Floor.has_gradient());
+            /// ```
+            pub fn has_gradient(self) -> bool {
+                let any = &Term(1.0_f64);
+                self.pullback(any, any, any).is_some()
             }
 
             /// The value of the operation.
@@ -254,27 +158,33 @@ macro_rules! unary {
         }
 
         impl<A: Algebra> Term<A> {
-            $($(#[doc = $doc])+ #[must_use] #[inline(always)] pub fn $name(&self) -> Term<A> { Term(A::unary(Unary::$Op, &self.0)) })*
+            $(#[doc = $doc] #[must_use] #[inline(always)] pub fn $name(&self) -> Term<A> { Term(A::unary(Unary::$Op, &self.0)) })*
         }
 
         impl<T: Pointwise> Layer<T> {
-            $($(#[doc = $doc])+ #[track_caller] pub fn $name(&self) -> Layer<T> { T::unary(Unary::$Op, self) })*
+            $(#[doc = $doc] #[doc = example!($Op $name ".layer()")] #[track_caller] pub fn $name(&self) -> Layer<T> {
+                T::unary(Unary::$Op, self)
+            })*
         }
 
-        impl<T: Pointwise + crate::data::Trainable> crate::weight::Weight<T> {
-            $($(#[doc = $doc])+ #[track_caller] pub fn $name(&self) -> Layer<T> {
-                T::unary(Unary::$Op, &crate::differentiable::Differentiable::layer(self))
+        impl<T: Pointwise + Trainable> Weight<T> {
+            $(#[doc = $doc] #[doc = example!($Op $name "")] #[track_caller] pub fn $name(&self) -> Layer<T> {
+                T::unary(Unary::$Op, &self.layer())
             })*
         }
     };
 }
 
 macro_rules! binary {
-    ($($(#[doc = $doc:literal])+ $Op:ident $name:ident: |$a:ident, $b:ident| $value:expr, |$y:ident, $d:ident| ($da:expr, $db:expr);)*) => {
+    ($(
+        #[doc = $doc:literal]
+        $Op:ident $name:ident = $torch:literal, $ns:literal ns: |$a:ident, $b:ident| $value:expr,
+            |$y:ident, $d:ident| ($da:expr, $db:expr);
+    )*) => {
         /// A pointwise operation of two operands.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum Binary { $($(#[doc = $doc])+ $Op,)* }
+        pub enum Binary { $(#[doc = $doc] $Op,)* }
 
         impl Binary {
             /// Every operation, in the order of the table.
@@ -283,6 +193,46 @@ macro_rules! binary {
             /// The name of the operation.
             pub const fn name(self) -> &'static str {
                 match self { $(Binary::$Op => stringify!($name),)* }
+            }
+
+            /// What it computes, in a line.
+            ///
+            /// ```
+            /// assert_eq!(dl_core::Binary::Mul.meaning(), "`a · b`.");
+            /// ```
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Binary::$Op => $doc.trim_ascii(),)* }
+            }
+
+            /// Its name in PyTorch; none if it is there for the rules of others.
+            ///
+            /// ```
+            /// assert_eq!(dl_core::Binary::Mul.torch(), Some("torch.mul"));
+            /// ```
+            pub const fn torch(self) -> Option<&'static str> {
+                let name = match self { $(Binary::$Op => $torch,)* };
+                if name.is_empty() { None } else { Some(name) }
+            }
+
+            /// A rough estimate of the time that it takes for an element of a tensor, in nanoseconds.
+            ///
+            /// ```
+            /// assert!(dl_core::Binary::Mul.cost() > 0.0);
+            /// ```
+            pub const fn cost(self) -> f64 {
+                match self { $(Binary::$Op => $ns,)* }
+            }
+
+            /// Whether a gradient flows to the left and to the right operand.
+            ///
+            /// ```
+            /// use dl_core::Binary;
+            /// assert_eq!((Binary::Mul.has_gradient(), Binary::Above.has_gradient()), ((true, true), (false, false)));
+            /// ```
+            pub fn has_gradient(self) -> (bool, bool) {
+                let any = &Term(1.0_f64);
+                let (left, right) = self.pullbacks([any; 4], (true, true));
+                (left.is_some(), right.is_some())
             }
 
             /// The value of the operation.
@@ -332,80 +282,100 @@ macro_rules! binary {
 
 unary! {
     /// `−x`.
-    Neg neg: |x| -x, |y, d| -d;
+    Neg neg = "torch.neg", 0.5 ns: |x| -x, |y, d| -d;
     /// `|x|`; its derivative at 0 is 0.
-    Abs abs: |x| x.abs(), |y, d| d * x.sign();
+    Abs abs = "torch.abs", 0.5 ns: |x| x.abs(), |y, d| d * x.sign();
     /// −1, 0 or 1; no gradient flows through it.
-    Sign sign: |x| if x == A::zero() { x } else { x.signum() }, |y, d| Flat;
+    Sign sign = "torch.sign", 0.5 ns: |x| if x == A::zero() { x } else { x.signum() }, |y, d| Flat;
+    /// The largest integer that is not above `x`; no gradient flows through it.
+    Floor floor = "torch.floor", 0.5 ns: |x| x.floor(), |y, d| Flat;
     /// `eˣ`.
-    Exp exp: |x| x.exp(), |y, d| d * y;
+    Exp exp = "torch.exp", 10.0 ns: |x| x.exp(), |y, d| d * y;
+    /// `eˣ − 1`, without cancellation.
+    Expm1 expm1 = "torch.expm1", 10.0 ns: |x| x.exp_m1(), |y, d| d * x.exp();
     /// The natural logarithm.
-    Ln ln: |x| x.ln(), |y, d| d / x;
+    Ln ln = "torch.log", 10.0 ns: |x| x.ln(), |y, d| d / x;
+    /// `ln(1 + x)`, without cancellation.
+    Log1p log1p = "torch.log1p", 10.0 ns: |x| x.ln_1p(), |y, d| d / (1.0 + x);
     /// The square root.
-    Sqrt sqrt: |x| x.sqrt(), |y, d| 0.5 * d / y;
+    Sqrt sqrt = "torch.sqrt", 10.0 ns: |x| x.sqrt(), |y, d| 0.5 * d / y;
+    /// `1 / √x`.
+    Rsqrt rsqrt = "torch.rsqrt", 10.0 ns: |x| x.sqrt().recip(), |y, d| -0.5 * d * y / x;
     /// `x²`.
-    Square square: |x| x * x, |y, d| 2.0 * (d * x);
+    Square square = "torch.square", 0.5 ns: |x| x * x, |y, d| 2.0 * (d * x);
     /// `1 / x`.
-    Recip recip: |x| x.recip(), |y, d| -(d * (y * y));
+    Recip recip = "torch.reciprocal", 0.5 ns: |x| x.recip(), |y, d| -(d * (y * y));
     /// The sine of an angle in radians.
-    Sin sin: |x| x.sin(), |y, d| d * x.cos();
+    Sin sin = "torch.sin", 10.0 ns: |x| x.sin(), |y, d| d * x.cos();
     /// The cosine of an angle in radians.
-    Cos cos: |x| x.cos(), |y, d| -(d * x.sin());
+    Cos cos = "torch.cos", 10.0 ns: |x| x.cos(), |y, d| -(d * x.sin());
+    /// The tangent of an angle in radians.
+    Tan tan = "torch.tan", 10.0 ns: |x| x.tan(), |y, d| d * (1.0 + y * y);
     /// The hyperbolic tangent.
-    Tanh tanh: |x| x.tanh(), |y, d| d * (1.0 - y * y);
+    Tanh tanh = "torch.tanh", 10.0 ns: |x| x.tanh(), |y, d| d * (1.0 - y * y);
+    /// The error function.
+    Erf erf = "torch.erf", 10.0 ns: |x| Number::erf(x), |y, d| d * (FRAC_2_SQRT_PI * (-x.square()).exp());
+    /// The distribution function `Φ` of the standard normal distribution.
+    Ndtr ndtr = "torch.special.ndtr", 10.0 ns: |x| normal(x), |y, d| d * normal_density(x);
     /// The logistic function `1 / (1 + e⁻ˣ)`.
-    Sigmoid sigmoid: |x| logistic(x), |y, d| d * (y * (1.0 - y));
+    Sigmoid sigmoid = "torch.sigmoid", 10.0 ns: |x| logistic(x), |y, d| d * (y * (1.0 - y));
     /// `max(x, 0)`; its derivative at 0 is 0.
-    Relu relu: |x| if x <= A::zero() { A::zero() } else { x }, |y, d| d * y.sign();
+    Relu relu = "torch.relu", 0.5 ns: |x| if x <= A::zero() { A::zero() } else { x }, |y, d| d * y.sign();
+    /// `x · Φ(x)`, where `Φ` is the distribution function of the standard normal distribution.
+    Gelu gelu = "torch.nn.functional.gelu", 10.0 ns: |x| share(normal(x), x), |y, d| d * (x.ndtr() + x * normal_density(x));
+    /// The approximation of `gelu` by the hyperbolic tangent.
+    GeluTanh gelu_tanh = "torch.nn.functional.gelu(approximate='tanh')", 10.0 ns: |x| share(logistic(near_normal(&Term(x)).0), x),
+        |y, d| { let s = near_normal(x).sigmoid(); d * (&s + y * (1.0 - &s) * near_normal_slope(x)) };
+    /// `x · sigmoid(x)`.
+    Silu silu = "torch.nn.functional.silu", 10.0 ns: |x| share(logistic(x), x),
+        |y, d| { let s = x.sigmoid(); d * (&s + y * (1.0 - &s)) };
     /// `ln(1 + eˣ)`, without overflow.
-    Softplus softplus: |x| x.max(A::zero()) + (-x.abs()).exp().ln_1p(), |y, d| d * x.sigmoid();
+    Softplus softplus = "torch.nn.functional.softplus", 10.0 ns: |x| x.max(A::zero()) + (-x.abs()).exp().ln_1p(),
+        |y, d| d * x.sigmoid();
 }
 
 binary! {
     /// `a + b`.
-    Add add: |a, b| a + b, |y, d| (d, d);
+    Add add = "torch.add", 0.5 ns: |a, b| a + b, |y, d| (d, d);
     /// `a − b`.
-    Sub sub: |a, b| a - b, |y, d| (d, -d);
+    Sub sub = "torch.sub", 0.5 ns: |a, b| a - b, |y, d| (d, -d);
     /// `a · b`.
-    Mul mul: |a, b| a * b, |y, d| (d * b, d * a);
+    Mul mul = "torch.mul", 0.5 ns: |a, b| a * b, |y, d| (d * b, d * a);
     /// `a / b`.
-    Div div: |a, b| a / b, |y, d| (d / b, -(d * y) / b);
+    Div div = "torch.div", 0.5 ns: |a, b| a / b, |y, d| (d / b, -(d * y) / b);
+    /// The remainder `a − b · ⌊a / b⌋`, which has the sign of `b`.
+    Rem rem = "torch.remainder", 10.0 ns: |a, b| remainder(a, b), |y, d| (d, -(d * ((a - y) / b + 0.5).floor()));
     /// The smaller one (NaN if either is); equal operands share the gradient.
-    Min min: |a, b| if a < b || a.is_nan() { a } else { b }, |y, d| (d * b.above(a), d * a.above(b));
+    Min min = "torch.minimum", 0.5 ns: |a, b| if a < b || a.is_nan() { a } else { b }, |y, d| (d * b.above(a), d * a.above(b));
     /// The larger one (NaN if either is); equal operands share the gradient.
-    Max max: |a, b| if a > b || a.is_nan() { a } else { b }, |y, d| (d * a.above(b), d * b.above(a));
+    Max max = "torch.maximum", 0.5 ns: |a, b| if a > b || a.is_nan() { a } else { b }, |y, d| (d * a.above(b), d * b.above(a));
     /// `aᵇ`.
-    Pow pow: |a, b| a.powf(b), |y, d| (d * (b * a.pow(&(b - 1.0))), d * y.xlogy(a));
-    /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below. No gradient flows through it.
-    Above above: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else { A::zero() }, |y, d| (Flat, Flat);
+    Pow pow = "torch.pow", 10.0 ns: |a, b| a.powf(b), |y, d| (d * a.pow_slope(b), d * a.pow_log(b));
+    /// `a`, and `b · a` where `a` is not positive.
+    LeakyRelu leaky_relu = "torch.nn.functional.leaky_relu", 0.5 ns: |a, b| if a > A::zero() { a } else { b * a },
+        |y, d| (d * a.kink(b), d * a.negative_part());
+    /// `a`, and `b · (eᵃ − 1)` where `a` is not positive.
+    Elu elu = "torch.nn.functional.elu", 10.0 ns: |a, b| if a > A::zero() { a } else { b * a.exp_m1() },
+        |y, d| (d * a.kink(&(b * a.negative_part().exp())), d * a.negative_part().expm1());
     /// `a · ln b`, and 0 where `a` is 0.
-    Xlogy xlogy: |a, b| if a == A::zero() { a } else { a * b.ln() }, |y, d| (d * b.ln(), d * a / b);
+    Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * b.ln() },
+        |y, d| (d * b.ln(), d * a / b);
+    /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below. No gradient flows through it.
+    Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else { A::zero() }, |y, d| (Flat, Flat);
+    /// The slope of a line with a kink at 0: 1 where `a` is positive, `b` elsewhere.
+    Kink kink = "", 0.5 ns: |a, b| if a > A::zero() { A::one() } else { b }, |y, d| (Flat, d * (1.0 - a.relu().sign()));
+    /// `a · b`, and 0 where `a` is 0, whatever `b` is.
+    StrongMul strong_mul = "", 0.5 ns: |a, b| if a == A::zero() { a } else { a * b }, |y, d| (d.strong_mul(b), d * a);
+    /// The derivative of `aᵇ` in `a`: `b · aᵇ⁻¹`, and 0 where `b` is 0.
+    PowSlope pow_slope = "", 10.0 ns: |a, b| if b == A::zero() { b } else { b * a.powf(b - A::one()) },
+        |y, d| (d.strong_mul(&b.strong_mul(&a.pow_slope(&(b - 1.0)))), d * pow_mixed(a, b));
+    /// The derivative of `aᵇ` in `b`: `aᵇ · ln a`, and 0 where `a` is 0 and `b` is not negative.
+    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { a.powf(b) * a.ln() },
+        |y, d| (d * pow_mixed(a, b), d * y.xlogy(a));
 }
 
-impl<A: Algebra> Term<A> {
-    /// See [`Binary::Pow`].
-    #[must_use]
-    #[inline(always)]
-    pub fn pow(&self, exponent: &Term<A>) -> Term<A> {
-        Term(A::binary(Binary::Pow, &self.0, &exponent.0))
-    }
-
-    /// See [`Binary::Above`].
-    #[must_use]
-    #[inline(always)]
-    pub fn above(&self, other: &Term<A>) -> Term<A> {
-        Term(A::binary(Binary::Above, &self.0, &other.0))
-    }
-
-    /// See [`Binary::Xlogy`].
-    #[must_use]
-    #[inline(always)]
-    pub fn xlogy(&self, other: &Term<A>) -> Term<A> {
-        Term(A::binary(Binary::Xlogy, &self.0, &other.0))
-    }
-}
-
-fn logistic<A: Number>(x: A) -> A {
-    let e = (-x.abs()).exp();
-    if x >= A::zero() { (A::one() + e).recip() } else { e / (A::one() + e) }
+/// The derivative of `aᵇ` in both: `aᵇ⁻¹ · (1 + b · ln a)`.
+fn pow_mixed<A: Algebra>(a: &Term<A>, b: &Term<A>) -> Term<A> {
+    let less = b - 1.0;
+    a.pow(&less) + b * a.pow_log(&less)
 }

@@ -1,20 +1,22 @@
 //! Every scalar operation against finite differences in `f64`, in both readings of its rule, and once more for the derivative
 //! of the derivative.
 
-use dl_core::{Binary, Differentiable, Layer, Pointwise, Sgd, Unary, Weight};
+use dl_core::{Binary, Differentiable, Layer, Pointwise, Sgd, Unary, Weight, pow};
 
 /// Points in the domain of an operation, away from its kinks.
 fn points(op: Unary) -> &'static [f64] {
     match op {
-        Unary::Ln | Unary::Sqrt | Unary::Recip => &[0.3, 1.0, 4.0, 7.5],
-        _ => &[-2.3, -0.4, 0.3, 1.0, 4.0],
+        Unary::Ln | Unary::Sqrt | Unary::Rsqrt | Unary::Recip => &[0.3, 1.0, 4.0, 7.5],
+        Unary::Log1p => &[-0.6, -0.1, 0.3, 1.0, 4.0],
+        _ => &[-2.3, -0.4, 0.3, 1.1, 4.2],
     }
 }
 
 fn pairs(op: Binary) -> &'static [(f64, f64)] {
     match op {
-        Binary::Pow | Binary::Xlogy => &[(0.5, 0.7), (2.0, 3.0), (1.3, 2.2), (4.0, 0.5)],
-        _ => &[(0.5, -0.7), (-2.0, 3.0), (1.3, 1.2), (-4.0, -0.5)],
+        Binary::Pow | Binary::PowSlope | Binary::PowLog => &[(0.5, 0.7), (2.0, 3.0), (1.3, -2.2), (4.0, 0.5)],
+        Binary::Xlogy => &[(0.5, 0.7), (-2.0, 3.0), (1.3, 2.2)],
+        _ => &[(0.5, -0.7), (-2.0, 3.0), (1.3, 1.2), (-4.0, -0.55)],
     }
 }
 
@@ -65,18 +67,39 @@ fn binary_operations() {
     for &op in Binary::ALL {
         for &(a, b) in pairs(op) {
             let (wa, wb) = (Weight::new(a), Weight::new(b));
+            let trained = |loss: &Layer<f64>, w: &Weight<f64>| {
+                let delta = trained(loss, w);
+                // the step was taken by both
+                wa.set(a);
+                wb.set(b);
+                delta
+            };
             let y = f64::binary(op, &wa.layer(), &wb.layer());
             let name = format!("{} at {a}, {b}", op.name());
             assert_eq!(y.predict().wait().unwrap(), op.value(a, b), "{name}");
-            let slopes = (central(|a| op.value(a, b), a), central(|b| op.value(a, b), b));
-            let before = (a, b);
-            y.train(&Sgd::new(1.0)).wait().unwrap();
-            close(&name, before.0 - wa.value(), slopes.0);
-            close(&name, before.1 - wb.value(), slopes.1);
-            wa.set(a);
-            wb.set(b);
-            close(&name, y.gradient(&wa).predict().wait().unwrap(), slopes.0);
-            close(&name, y.gradient(&wb).predict().wait().unwrap(), slopes.1);
+            let slopes = [central(|a| op.value(a, b), a), central(|b| op.value(a, b), b)];
+            for (w, slope) in [&wa, &wb].into_iter().zip(slopes) {
+                close(&name, trained(&y, w), slope);
+                let derivative = y.gradient(w);
+                close(&name, derivative.predict().wait().unwrap(), slope);
+                for v in [&wa, &wb] {
+                    let before = v.value();
+                    let at = |x| {
+                        v.set(x);
+                        derivative.predict().wait().unwrap()
+                    };
+                    let curvature = central(at, before);
+                    v.set(before);
+                    close(&format!("second derivative of {name}"), trained(&derivative, v), curvature);
+                }
+            }
+            for (w, layer) in
+                [(&wa, f64::with_number(op, &wa.layer(), b, false)), (&wb, f64::with_number(op, &wb.layer(), a, true))]
+            {
+                assert_eq!(layer.predict().wait().unwrap(), op.value(a, b), "{name}");
+                assert_eq!(trained(&layer, w), trained(&y, w), "{name} with a number");
+                assert_eq!(trained(&layer.gradient(w), w), trained(&y.gradient(w), w), "{name} with a number, twice");
+            }
         }
     }
 }
@@ -95,14 +118,70 @@ fn the_square_root_of_four_has_gradient_a_quarter() {
     assert_eq!(w.value(), 3.75);
 }
 
-/// Reference values: scipy.special.expit, and limits.
+/// Reference values: scipy.special.expit, `math.erfc`, and limits.
 #[test]
 fn extremes_stay_finite() {
     assert_eq!(Unary::Sigmoid.value(-745.0_f64), 5e-324);
     assert_eq!(Unary::Sigmoid.value(800.0_f64), 1.0);
     assert_eq!(Unary::Softplus.value(1000.0_f64), 1000.0);
     assert_eq!(Unary::Softplus.value(-1000.0_f64), 0.0);
-    let zero = Weight::new(0.0);
-    zero.pow(2.0).train(&Sgd::new(1.0)).wait().unwrap();
-    assert_eq!(zero.value(), 0.0);
+    close("gelu, at −10, relatively", Unary::Gelu.value(-10.0_f64) / -7.619853024160527e-23, 1.0);
+    close("silu, at −700, relatively", Unary::Silu.value(-700.0_f64) / (-700.0 * (-700.0_f64).exp()), 1.0);
+}
+
+/// The first four derivatives of `xⁿ`, at 0 and beside it.
+#[test]
+fn derivatives_of_powers() {
+    for exponent in [0.0, 1.0, 2.0, 3.0, 4.0] {
+        for x in [0.0_f64, -1.5] {
+            let (w, n) = (Weight::new(x), Weight::new(exponent));
+            n.freeze();
+            for mut power in [w.pow(exponent), w.pow(&n)] {
+                let (mut factor, mut rest) = (1.0, exponent);
+                for order in 0..5 {
+                    let truth = if factor == 0.0 { 0.0 } else { factor * x.powf(rest) };
+                    let name = format!("derivative {order} of {x} to the power of {exponent}");
+                    close(&name, power.predict().wait().unwrap(), truth);
+                    (factor, rest) = (factor * rest, rest - 1.0);
+                    let truth = if factor == 0.0 { 0.0 } else { factor * x.powf(rest) };
+                    close(&name, trained(&power, &w), truth);
+                    power = power.gradient(&w);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_derivative_of_a_power_of_0_in_the_exponent() {
+    for (exponent, truth) in [(0.0, 0.0), (0.5, 0.0), (2.0, 0.0), (-1.0, f64::NEG_INFINITY)] {
+        let n = Weight::new(exponent);
+        let slope = pow(0.0, &n).gradient(&n);
+        assert_eq!(slope.predict().wait().unwrap(), truth);
+    }
+    let (x, n) = (Weight::new(0.0), Weight::new(2.0));
+    let power = x.pow(&n);
+    assert_eq!(power.gradient(&x).gradient(&n).predict().wait().unwrap(), 0.0);
+    assert_eq!(power.gradient(&n).gradient(&x).predict().wait().unwrap(), 0.0);
+    assert_eq!(power.gradient(&n).gradient(&n).predict().wait().unwrap(), 0.0);
+}
+
+#[test]
+fn derivatives_at_a_kink() {
+    let w = Weight::new(0.0);
+    assert_eq!(trained(&w.leaky_relu(0.25), &w), 0.25);
+    assert_eq!(trained(&w.elu(0.25), &w), 0.25);
+    assert_eq!(trained(&w.clamp(0.0, 1.0), &w), 0.5);
+    assert_eq!(trained(&w.clamp(-1.0, 1.0), &w), 1.0);
+    assert_eq!(trained(&w.clamp(1.0, -1.0), &w), 0.0);
+}
+
+#[test]
+fn remainders() {
+    let w = Weight::new(-7.0_f64);
+    assert_eq!((&w % 3.0).predict().wait().unwrap(), 2.0);
+    assert_eq!((5.0 % &w).predict().wait().unwrap(), -2.0);
+    // floor(1.0 / 0.1) is 10, but 0.1 is above a tenth
+    let n = Weight::new(0.1);
+    assert_eq!(trained(&(1.0 % &n), &n), -9.0);
 }

@@ -1,9 +1,43 @@
 //! What tensors are made of: their elements and their ranks.
 
-use dl_core::{Chunk, Data, Number, Pointwise, Trainable};
+use crate::nd::Nd;
+use crate::sum;
+use dl_core::{Binary, Chunk, Data, Error, Layer, Number, Pointwise, Trainable, buffers};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
+use std::fmt::Debug;
 
-/// The elements of a tensor: `f32` and `f64`.
+/// What a tensor may hold: `f32` and `f64`, and `bool`, `u8`, `i32`, `i64` and `usize` as plain data: masks, labels, indices.
+///
+/// ```
+/// use dl_nd::Nd;
+/// let mask = Nd::from([true, false]);
+/// let labels = Nd::from([3_usize, 1]);
+/// assert!(mask[0] && labels[1] == 1);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be in a tensor",
+    note = "tensors hold `f32` or `f64`, or, as plain data, `bool`, `u8`, `i32`, `i64` or `usize`"
+)]
+pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
+    /// What the delta of such a tensor holds: numbers, or [`Nothing`].
+    type Derivative: Item<Derivative = Self::Derivative>;
+
+    #[doc(hidden)]
+    const UNIT: Self::Derivative;
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn sum_of_tensors<D: Rank>(terms: Vec<Layer<Nd<Self, D>>>) -> Layer<Nd<Self, D>>;
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn scaled_tensor<D: Rank>(layer: &Layer<Nd<Self, D>>, factor: f64) -> Layer<Nd<Self, D>>;
+
+    #[doc(hidden)]
+    fn recycle(_: Vec<Self>) {}
+}
+
+/// The numbers that can be differentiated: `f32` and `f64`.
 ///
 /// ```
 /// fn zero<A: dl_nd::Element>() -> A {
@@ -13,25 +47,104 @@ use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the element of a differentiable tensor",
-    note = "the elements are `f32` or `f64`"
+    note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
 )]
-pub trait Element: Number + Data<Delta = Self> + Pointwise + Trainable {
+pub trait Element: Item<Derivative = Self> + Number + Data<Delta = Self> + Pointwise + Trainable {
     /// A run of elements, as optimizers see it.
     #[doc(hidden)]
     fn chunk<'a>(values: &'a mut [Self], deltas: &'a [Self], slots: &'a mut [&'a mut [Self]]) -> Chunk<'a>;
 }
 
-impl Element for f32 {
-    fn chunk<'a>(values: &'a mut [f32], deltas: &'a [f32], slots: &'a mut [&'a mut [f32]]) -> Chunk<'a> {
-        Chunk::F32 { values, deltas, slots }
-    }
+macro_rules! elements {
+    ($($A:ident $Chunk:ident),*) => {$(
+        impl Item for $A {
+            type Derivative = $A;
+
+            const UNIT: $A = 1.0;
+
+            #[track_caller]
+            fn sum_of_tensors<D: Rank>(terms: Vec<Layer<Nd<$A, D>>>) -> Layer<Nd<$A, D>> {
+                sum::sum(terms)
+            }
+
+            #[track_caller]
+            fn scaled_tensor<D: Rank>(layer: &Layer<Nd<$A, D>>, factor: f64) -> Layer<Nd<$A, D>> {
+                Nd::with_number(Binary::Mul, layer, factor, false)
+            }
+
+            fn recycle(elements: Vec<$A>) {
+                buffers::give_back(elements);
+            }
+        }
+
+        impl Element for $A {
+            fn chunk<'a>(values: &'a mut [$A], deltas: &'a [$A], slots: &'a mut [&'a mut [$A]]) -> Chunk<'a> {
+                Chunk::$Chunk { values, deltas, slots }
+            }
+        }
+    )*};
 }
 
-impl Element for f64 {
-    fn chunk<'a>(values: &'a mut [f64], deltas: &'a [f64], slots: &'a mut [&'a mut [f64]]) -> Chunk<'a> {
-        Chunk::F64 { values, deltas, slots }
-    }
+elements!(f32 F32, f64 F64);
+
+/// Whole numbers and truth values: data without derivatives.
+///
+/// ```
+/// fn count<A: dl_nd::Discrete>(labels: &[A]) -> f64 {
+///     labels.iter().map(|label| label.to_f64()).sum()
+/// }
+/// assert_eq!(count(&[true, false, true]), 2.0);
+/// ```
+pub trait Discrete: Item<Derivative = Nothing> {
+    /// The number; 1 and 0 for `true` and `false`.
+    fn to_f64(self) -> f64;
+
+    /// The number as an index, if it can be one.
+    fn to_index(self) -> Option<usize>;
 }
+
+macro_rules! without_derivative {
+    ($($A:ty),*) => {$(
+        impl Item for $A {
+            type Derivative = Nothing;
+
+            const UNIT: Nothing = Nothing;
+
+            #[track_caller]
+            fn sum_of_tensors<D: Rank>(_: Vec<Layer<Nd<$A, D>>>) -> Layer<Nd<$A, D>> {
+                Layer::dynamic(|| async { Err(Error::invalid(concat!("layers of `", stringify!($A), "` have no sum"))) })
+            }
+
+            #[track_caller]
+            fn scaled_tensor<D: Rank>(layer: &Layer<Nd<$A, D>>, _: f64) -> Layer<Nd<$A, D>> {
+                layer.clone()
+            }
+        }
+    )*};
+}
+
+without_derivative!(bool, u8, i32, i64, usize, Nothing);
+
+macro_rules! discrete {
+    ($($A:ty: |$x:ident| $number:expr),*) => {$(
+        impl Discrete for $A {
+            fn to_f64(self) -> f64 {
+                let $x = self;
+                $number
+            }
+
+            fn to_index(self) -> Option<usize> {
+                usize::try_from(self).ok()
+            }
+        }
+    )*};
+}
+
+discrete!(bool: |x| f64::from(u8::from(x)), u8: |x| f64::from(x), i32: |x| f64::from(x), i64: |x| x as f64, usize: |x| x as f64);
+
+/// The element of a delta that nobody computes: that of a mask, for instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nothing;
 
 /// The rank of a tensor, in its type: `Ix0` to `Ix6`, or `IxDyn` for a rank that is known only when it runs.
 ///
@@ -51,7 +164,7 @@ impl<D: Dimension + 'static> Rank for D {}
 ///
 /// ```
 /// use dl_core::Layer;
-/// use dl_nd::{Element, HasRank, Nd, NdOps};
+/// use dl_nd::{Element, HasRank, LossOps, Nd};
 /// fn loss<A: Element, D: HasRank<2>>(logits: &Layer<Nd<A, D>>) -> Layer<A> {
 ///     logits.cross_entropy([0])
 /// }

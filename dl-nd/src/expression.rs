@@ -8,7 +8,7 @@ use ndarray::Ix2;
 /// A layer whose value is a tensor; without parameters, a matrix of `f32`.
 ///
 /// ```
-/// use dl_nd::{NdLayer, NdOps};
+/// use dl_nd::{NdLayer, ReduceOps};
 /// use ndarray::Ix1;
 /// fn totals(matrix: &NdLayer) -> NdLayer<Ix1> {
 ///     matrix.sum_axis(1)

@@ -4,7 +4,7 @@
 //!
 //! ```
 //! use dl_core::{Differentiable, Sgd, Weight};
-//! use dl_nd::{Nd, NdLayer, NdOps, NdWeight, init};
+//! use dl_nd::{Nd, NdLayer, NdWeight, init, ops::*};
 //!
 //! struct Net {
 //!     hidden: NdWeight,
@@ -42,25 +42,56 @@
 
 #![forbid(unsafe_code)]
 
+mod arrange;
+mod axes;
 mod broadcast;
+mod compare;
 mod element;
 mod expression;
+mod extreme;
+mod index;
 pub mod init;
+mod join;
 mod loss;
 mod matmul;
 mod movement;
 mod nd;
 mod operators;
-mod ops;
 mod pointwise;
 mod reduce;
-mod select;
+mod slice;
 mod softmax;
+mod sum;
 
-pub use element::{Element, HasRank, Rank};
+pub use arrange::ArrangeOps;
+pub use axes::{Axes, AxisList};
+pub use compare::{Comparand, CompareOps, DiscreteOps, where_};
+pub use element::{Discrete, Element, HasRank, Item, Nothing, Rank};
 pub use expression::{NdExpression, NdLayer, NdWeight};
-pub use loss::{Labels, one_hot};
-pub use matmul::MatMul;
+pub use extreme::ExtremeOps;
+pub use index::{IndexOps, Indices};
+pub use join::{concat, stack};
+pub use loss::{LossOps, one_hot};
+pub use matmul::{MatMul, ProductOps};
+pub use movement::MovementOps;
 pub use nd::Nd;
 pub use ndarray;
-pub use ops::NdOps;
+pub use reduce::ReduceOps;
+pub use slice::SliceOps;
+pub use softmax::SoftmaxOps;
+
+/// The operations of tensors: `use dl_nd::ops::*` brings all of them into scope.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, ops::*};
+/// let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(x.matmul(x.t()).mean().predict().wait()?, 13.0_f32);
+/// # dl_core::Result::Ok(())
+/// ```
+pub mod ops {
+    pub use crate::{
+        ArrangeOps, CompareOps, DiscreteOps, ExtremeOps, IndexOps, LossOps, MovementOps, ProductOps, ReduceOps,
+        SliceOps, SoftmaxOps, concat, stack, where_,
+    };
+}

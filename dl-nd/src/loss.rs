@@ -1,85 +1,53 @@
-//! Losses, and the labels that they compare with.
+//! Losses.
 
-use crate::element::{Element, HasRank};
+use crate::element::{Element, HasRank, Nothing, Rank};
+use crate::index::Indices;
 use crate::nd::Nd;
 use crate::reduce::spread;
 use crate::softmax::{exp_sum, softmax};
-use dl_core::{At, Binary, Error, Layer, Pointwise, Primitive, Result};
-use ndarray::{Array, Ix2};
+use dl_core::{At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use ndarray::{Array, Ix1, Ix2};
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-/// The classes that the rows of a batch belong to, each a number from 0.
-///
-/// Made from `usize`s in an array, a slice or a `Vec`, or from a single one.
+/// Losses: how far a tensor is from what it should be.
 ///
 /// ```
-/// use dl_nd::Labels;
-/// assert_eq!(Labels::from([3, 1]), Labels::from(vec![3, 1]));
-/// assert_eq!(Labels::from(&[3, 1][..]).as_slice(), [3, 1]);
+/// use dl_core::Differentiable;
+/// use dl_nd::{LossOps, Nd};
+/// let loss = Nd::from([[0.0_f64, 0.0]]).cross_entropy([1]);
+/// assert_eq!(loss.predict().wait()?, 2.0_f64.ln());
+/// # dl_core::Result::Ok(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Labels(Arc<[usize]>);
-
-impl Labels {
-    /// The numbers of the classes.
+pub trait LossOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// The mean over a batch of `−ln softmax(logits)[label]`: logits of shape `[batch, classes]`, one label for each row.
+    /// This is PyTorch's `cross_entropy` with its default settings.
     ///
     /// ```
-    /// assert_eq!(dl_nd::Labels::from(7).as_slice(), [7]);
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, LossOps};
+    /// let logits = Nd::from([[0.0_f64, 0.0], [0.0, 0.0]]);
+    /// assert_eq!(logits.cross_entropy([0, 1]).predict().wait()?, 2.0_f64.ln());
+    /// # dl_core::Result::Ok(())
     /// ```
-    pub fn as_slice(&self) -> &[usize] {
-        &self.0
+    ///
+    /// # Errors
+    /// When there are more or fewer labels than rows, the batch is empty, or a label is not below the number of classes.
+    #[track_caller]
+    fn cross_entropy(&self, labels: impl Indices<Rank = Ix1>) -> Layer<A>
+    where
+        D: HasRank<2>,
+    {
+        cross_entropy(self.layer(), labels.into_indices())
     }
+}
 
-    fn check(&self, classes: usize) -> Result<()> {
-        match self.0.iter().enumerate().find(|&(_, &label)| label >= classes) {
-            None => Ok(()),
-            Some((index, label)) => Err(Error::invalid(format!(
-                "label {label} at index {index} is not below the number of classes, {classes}"
-            ))),
+impl<X, A: Element, D: Rank> LossOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+fn check_labels<'a>(labels: impl IntoIterator<Item = &'a usize>, classes: usize) -> Result<()> {
+    match labels.into_iter().enumerate().find(|&(_, &label)| label >= classes) {
+        None => Ok(()),
+        Some((index, label)) => {
+            Err(Error::invalid(format!("label {label} at index {index} is not below the number of classes, {classes}")))
         }
-    }
-}
-
-impl From<usize> for Labels {
-    fn from(label: usize) -> Self {
-        Labels(Arc::new([label]))
-    }
-}
-
-impl From<&[usize]> for Labels {
-    fn from(labels: &[usize]) -> Self {
-        Labels(labels.into())
-    }
-}
-
-impl<const N: usize> From<[usize; N]> for Labels {
-    fn from(labels: [usize; N]) -> Self {
-        Labels(Arc::new(labels))
-    }
-}
-
-impl<const N: usize> From<&[usize; N]> for Labels {
-    fn from(labels: &[usize; N]) -> Self {
-        Labels(Arc::new(*labels))
-    }
-}
-
-impl From<Vec<usize>> for Labels {
-    fn from(labels: Vec<usize>) -> Self {
-        Labels(labels.into())
-    }
-}
-
-impl From<&Vec<usize>> for Labels {
-    fn from(labels: &Vec<usize>) -> Self {
-        Labels(labels.as_slice().into())
-    }
-}
-
-impl From<&Labels> for Labels {
-    fn from(labels: &Labels) -> Self {
-        labels.clone()
     }
 }
 
@@ -93,36 +61,36 @@ impl From<&Labels> for Labels {
 ///
 /// # Errors
 /// When a label is not below `classes`.
-pub fn one_hot<A: Element>(labels: impl Into<Labels>, classes: usize) -> Result<Nd<A, Ix2>> {
-    let labels = labels.into();
-    labels.check(classes)?;
-    let mut array = Array::from_elem((labels.0.len(), classes), A::of(0.0));
-    for (row, &label) in labels.0.iter().enumerate() {
+pub fn one_hot<A: Element>(labels: impl IntoIterator<Item = usize>, classes: usize) -> Result<Nd<A, Ix2>> {
+    let labels: Vec<usize> = labels.into_iter().collect();
+    check_labels(&labels, classes)?;
+    let mut array = Array::from_elem((labels.len(), classes), A::of(0.0));
+    for (row, &label) in labels.iter().enumerate() {
         array[[row, label]] = A::of(1.0);
     }
     Ok(array.into())
 }
 
 #[track_caller]
-pub(crate) fn cross_entropy<A: Element, D: HasRank<2>>(logits: Layer<Nd<A, D>>, labels: Labels) -> Layer<A> {
-    Layer::apply(CrossEntropy { labels, types: PhantomData }, (logits,))
+pub(crate) fn cross_entropy<A: Element, D: HasRank<2>>(
+    logits: Layer<Nd<A, D>>,
+    labels: Layer<Nd<usize, Ix1>>,
+) -> Layer<A> {
+    Layer::apply(CrossEntropy(PhantomData), (logits, labels))
 }
 
-struct CrossEntropy<A, D> {
-    labels: Labels,
-    types: PhantomData<(A, D)>,
-}
+struct CrossEntropy<A, D>(PhantomData<(A, D)>);
 
 impl<A: Element, D: HasRank<2>> Primitive for CrossEntropy<A, D> {
-    type Operands = (Layer<Nd<A, D>>,);
+    type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, Ix1>>);
     type Output = A;
 
     fn name(&self) -> &'static str {
         "cross_entropy"
     }
 
-    fn value(&self, (logits,): (&Nd<A, D>,)) -> Result<A> {
-        let (labels, shape) = (&self.labels.0, logits.shape());
+    fn value(&self, (logits, labels): (&Nd<A, D>, &Nd<usize, Ix1>)) -> Result<A> {
+        let (labels, shape) = (&labels.0, logits.shape());
         let Ok(matrix) = logits.0.view().into_dimensionality::<Ix2>() else {
             return Err(Error::shape(format!("logits of shape {shape:?} instead of [batch, classes]")));
         };
@@ -133,7 +101,7 @@ impl<A: Element, D: HasRank<2>> Primitive for CrossEntropy<A, D> {
         if labels.is_empty() {
             return Err(Error::shape(format!("the mean over an empty batch, of shape {shape:?}")));
         }
-        self.labels.check(shape[1])?;
+        check_labels(labels, shape[1])?;
         let losses = matrix.rows().into_iter().zip(labels.iter()).map(|(row, &label)| {
             let (max, sum) = exp_sum(row, |_, _| ());
             sum.ln() + max - row[label]
@@ -141,17 +109,17 @@ impl<A: Element, D: HasRank<2>> Primitive for CrossEntropy<A, D> {
         Ok(losses.fold(A::of(0.0), |total, loss| total + loss) / A::of(labels.len() as f64))
     }
 
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, Ix1>>>) {
         // (softmax − one_hot) · d / batch
         let [batch, classes] = [at.values.0.shape()[0], at.values.0.shape()[1]];
-        let target = one_hot(&self.labels, classes).expect("the labels were looked at");
+        let target = one_hot(at.values.1.0.iter().copied(), classes).expect("the labels were looked at");
         let target = target.0.into_dimensionality().expect("a matrix").into();
         let excess = Nd::binary(Binary::Sub, &softmax(at.operands.0.clone(), 1), &Layer::constant(target));
         let each = A::with_number(Binary::Div, at.delta, batch as f64, false);
-        (Some(Nd::binary(Binary::Mul, &excess, &spread(&each))),)
+        (Some(Nd::binary(Binary::Mul, &excess, &spread(&each))), None)
     }
 
-    fn cost(&self, (logits,): (&Nd<A, D>,)) -> f64 {
+    fn cost(&self, (logits, _): (&Nd<A, D>, &Nd<usize, Ix1>)) -> f64 {
         200.0 + 5.0 * logits.len() as f64
     }
 }

@@ -1,9 +1,9 @@
 //! The product of matrices and vectors.
 
 use crate::element::{Element, Rank};
-use crate::movement::{reshape_to, transpose};
+use crate::movement::{reshape_to, reverse};
 use crate::nd::Nd;
-use dl_core::{At, Error, Layer, Primitive, Result};
+use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::linalg::Dot;
 use ndarray::{ArrayBase, ArrayD, ArrayViewD, Dimension, Ix0, Ix1, Ix2, IxDyn, ViewRepr};
 use std::marker::PhantomData;
@@ -20,13 +20,13 @@ use std::marker::PhantomData;
 /// With `IxDyn` on both sides the same table is read when it runs. There is no other pair of ranks:
 ///
 /// ```compile_fail,E0277
-/// use dl_nd::{Nd, NdOps};
+/// use dl_nd::{Nd, ProductOps};
 /// let product = Nd::from([[[1.0_f32]]]).matmul(Nd::from([1.0_f32]));
 /// ```
 ///
 /// ```
 /// use dl_core::Layer;
-/// use dl_nd::{Element, MatMul, Nd, NdOps, Rank};
+/// use dl_nd::{Element, MatMul, Nd, ProductOps, Rank};
 /// fn product<A: Element, D: MatMul<E>, E: Rank>(a: &Layer<Nd<A, D>>, b: &Layer<Nd<A, E>>) -> Layer<Nd<A, D::Product>> {
 ///     a.matmul(b)
 /// }
@@ -49,6 +49,41 @@ macro_rules! ranks {
 }
 
 ranks! { Ix2, Ix2 => Ix2; Ix2, Ix1 => Ix1; Ix1, Ix2 => Ix1; Ix1, Ix1 => Ix0; IxDyn, IxDyn => IxDyn; }
+
+/// Products of tensors.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, ProductOps};
+/// let a = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(a.matmul(&a).predict().wait()?, Nd::from([[7.0, 10.0], [15.0, 22.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// The product of matrices and vectors: `[m, k] · [k, n] → [m, n]`, `[m, k] · [k] → [m]`, `[k] · [k, n] → [n]`,
+    /// `[k] · [k] → []`. See [`MatMul`].
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
+    /// let a = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(a.matmul(Nd::from([1.0, 1.0])).predict().wait()?, Nd::from([3.0, 7.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when the inner lengths differ.
+    #[track_caller]
+    fn matmul<R, E>(&self, right: R) -> Layer<Nd<A, D::Product>>
+    where
+        R: Differentiable<Data = Nd<A, E>>,
+        E: Rank,
+        D: MatMul<E>,
+    {
+        matmul(self.layer(), right.into_layer())
+    }
+}
+
+impl<X, A: Element, D: Rank> ProductOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 #[track_caller]
 pub(crate) fn matmul<A, D, E>(a: Layer<Nd<A, D>>, b: Layer<Nd<A, E>>) -> Layer<Nd<A, D::Product>>
@@ -107,7 +142,7 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         let a: Layer<Nd<A, Ix2>> = reshape_to(&at.operands.0, left);
         let b: Layer<Nd<A, Ix2>> = reshape_to(&at.operands.1, right);
         let d: Layer<Nd<A, Ix2>> = reshape_to(at.delta, ndarray::Dim([left[0], right[1]]));
-        let (da, db) = (matmul(d.clone(), transpose(&b)), matmul(transpose(&a), d));
+        let (da, db) = (matmul(d.clone(), reverse(&b)), matmul(reverse(&a), d));
         (Some(reshape_to(&da, at.values.0.dim())), Some(reshape_to(&db, at.values.1.dim())))
     }
 

@@ -1,23 +1,204 @@
 //! Movement: the same elements in another arrangement, as views wherever possible.
 
-use crate::element::{Element, Rank};
+use crate::axes::{axis_of, position_of};
+use crate::broadcast::broadcast_to;
+use crate::element::{Element, Item, Rank};
 use crate::nd::Nd;
-use dl_core::{At, Error, Layer, Primitive, Result};
-use ndarray::{ArcArray, Axis, IxDyn};
+use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
+use ndarray::{ArcArray, Axis, IntoDimension, Ix1, Ix2, IxDyn, RemoveAxis};
 use std::any::Any;
 use std::marker::PhantomData;
 
-/// The error of an axis that is not there.
-pub(crate) fn check_axis(axis: usize, shape: &[usize]) -> Result<()> {
-    if axis < shape.len() {
-        return Ok(());
+/// The same elements in another arrangement.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{MovementOps, Nd};
+/// let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(x.t().flatten().predict().wait()?, Nd::from([1.0, 3.0, 2.0, 4.0]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// The same elements, in row-major order, in another shape.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 2.0], [3.0, 4.0]]).reshape(4).predict().wait()?, Nd::from([1.0, 2.0, 3.0, 4.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when the new shape has more or fewer elements.
+    #[track_caller]
+    fn reshape<S>(&self, shape: S) -> Layer<Nd<A, S::Dim>>
+    where
+        S: IntoDimension,
+        S::Dim: Rank,
+    {
+        reshape(&self.layer(), Target::Shape(shape.into_dimension()))
     }
-    Err(Error::invalid(format!("axis {axis} of a tensor of shape {shape:?}, which has {} axes", shape.len())))
+
+    /// All elements, in row-major order, as a vector.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 2.0], [3.0, 4.0]]).flatten().predict().wait()?, Nd::from([1.0, 2.0, 3.0, 4.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn flatten(&self) -> Layer<Nd<A, Ix1>> {
+        reshape(&self.layer(), Target::Flat)
+    }
+
+    /// One row for each part along the first axis: `[n, …] → [n, k]`, as before a dense layer. PyTorch's `flatten(1)`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::<f32, _>::full([2, 3, 4], 0.0).flatten_rows().predict().wait()?.shape(), [2, 12]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when there is no axis.
+    #[track_caller]
+    fn flatten_rows(&self) -> Layer<Nd<A, Ix2>> {
+        reshape(&self.layer(), Target::Rows)
+    }
+
+    /// Transposed: the axes in reverse order.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 2.0]]).t().predict().wait()?, Nd::from([[1.0], [2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn t(&self) -> Layer<Nd<A, D>> {
+        reverse(&self.layer())
+    }
+
+    /// With two axes exchanged. A negative number counts from the last axis.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::<f32, _>::full([2, 3, 4], 0.0).transpose(-1, 0).predict().wait()?.shape(), [4, 3, 2]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn transpose(&self, a: isize, b: isize) -> Layer<Nd<A, D>> {
+        transpose(&self.layer(), a, b)
+    }
+
+    /// The axes in another order: axis `i` of the result is axis `axes[i]` of this.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// let x = Nd::from([[[1.0, 2.0]]]).permute([2, 0, 1]);
+    /// assert_eq!(x.predict().wait()?.shape(), [2, 1, 1]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When `axes` does not name each axis once.
+    #[track_caller]
+    fn permute(&self, axes: impl IntoDimension<Dim = D>) -> Layer<Nd<A, D>> {
+        permute(&self.layer(), axes.into_dimension())
+    }
+
+    /// With a new axis of length 1 at this place. A negative number counts from behind the last axis: −1 adds a last one.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([1.0, 2.0]).unsqueeze(-1).predict().wait()?, Nd::from([[1.0], [2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such place.
+    #[track_caller]
+    fn unsqueeze(&self, axis: isize) -> Layer<Nd<A, D::Larger>>
+    where
+        D::Larger: Rank,
+    {
+        reshape(&self.layer(), Target::Insert(axis))
+    }
+
+    /// Without an axis of length 1. A negative number counts from the last axis.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([[1.0], [2.0]]).squeeze(1).predict().wait()?, Nd::from([1.0, 2.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis, or its length is not 1.
+    #[track_caller]
+    fn squeeze(&self, axis: isize) -> Layer<Nd<A, D::Smaller>>
+    where
+        D: RemoveAxis,
+        D::Smaller: Rank,
+    {
+        reshape(&self.layer(), Target::Remove(axis))
+    }
+
+    /// Repeated to a larger shape, by the rule of broadcasting: axes are added in front, and axes of length 1 grow.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([1.0, 2.0]).expand([2, 2]).predict().wait()?, Nd::from([[1.0, 2.0], [1.0, 2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when this does not broadcast to that shape.
+    #[track_caller]
+    fn expand<S>(&self, shape: S) -> Layer<Nd<A, S::Dim>>
+    where
+        S: IntoDimension,
+        S::Dim: Rank,
+        A: Element,
+    {
+        expand(&self.layer(), shape.into_dimension())
+    }
+
+    /// The same tensor, its rank left open.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 2.0]]).to_dyn().predict().wait()?.shape(), [1, 2]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn to_dyn(&self) -> Layer<Nd<A, IxDyn>> {
+        lift(&self.layer())
+    }
+
+    /// The same tensor, of a rank that was open before.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// let open = Nd::from([[1.0, 2.0]]).to_dyn();
+    /// assert_eq!(open.to_rank::<ndarray::Ix2>().predict().wait()?, Nd::from([[1.0, 2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when it has another rank.
+    #[track_caller]
+    fn to_rank<E: Rank>(&self) -> Layer<Nd<A, E>> {
+        reshape(&self.layer(), Target::Rank)
+    }
 }
+
+impl<X, A: Item, D: Rank> MovementOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 /// In a new shape, unless rank and shape agree anyway; for shapes that are known when the layer is built.
 #[track_caller]
-pub(crate) fn reshape_to<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: E) -> Layer<Nd<A, E>> {
+pub(crate) fn reshape_to<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: E) -> Layer<Nd<A, E>> {
     match same_rank(x) {
         Some(same) if E::NDIM.is_some() => same,
         _ => reshape(x, Target::Shape(shape)),
@@ -26,41 +207,62 @@ pub(crate) fn reshape_to<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shap
 
 /// In the rank of a result: missing axes are added in front.
 #[track_caller]
-pub(crate) fn lift<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, E>> {
+pub(crate) fn lift<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, E>> {
     same_rank(x).unwrap_or_else(|| reshape(x, Target::Lift))
 }
 
-fn same_rank<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Option<Layer<Nd<A, E>>> {
+fn same_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Option<Layer<Nd<A, E>>> {
     (x as &dyn Any).downcast_ref().cloned()
 }
 
 #[track_caller]
-pub(crate) fn reshape<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, target: Target<E>) -> Layer<Nd<A, E>> {
+pub(crate) fn reshape<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, target: Target<E>) -> Layer<Nd<A, E>> {
     Layer::apply(Reshape { target, types: PhantomData }, (x.clone(),))
 }
 
+/// The axes in reverse order.
 #[track_caller]
-pub(crate) fn transpose<A: Element, D: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
-    Layer::apply(Permute { axes: None, types: PhantomData }, (x.clone(),))
+pub(crate) fn reverse<A: Item, D: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+    Layer::apply(Permute { order: Order::Reversed, element: PhantomData }, (x.clone(),))
 }
 
 #[track_caller]
-pub(crate) fn permute<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, axes: D) -> Layer<Nd<A, D>> {
-    Layer::apply(Permute { axes: Some(axes), types: PhantomData }, (x.clone(),))
+pub(crate) fn transpose<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, a: isize, b: isize) -> Layer<Nd<A, D>> {
+    Layer::apply(Permute { order: Order::Exchanged(a, b), element: PhantomData }, (x.clone(),))
+}
+
+#[track_caller]
+pub(crate) fn permute<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, axes: D) -> Layer<Nd<A, D>> {
+    Layer::apply(Permute { order: Order::Axes(axes), element: PhantomData }, (x.clone(),))
+}
+
+#[track_caller]
+pub(crate) fn expand<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: E) -> Layer<Nd<A, E>> {
+    broadcast_to(&lift(x), shape)
 }
 
 /// What a tensor is reshaped to.
 pub(crate) enum Target<E> {
     /// This shape.
     Shape(E),
+    /// A vector.
+    Flat,
+    /// A matrix with a row for each part along the first axis.
+    Rows,
+    /// A matrix with a row for each part along all axes but the last.
+    Columns,
     /// The same shape, with a new axis of length 1 at this place.
-    Insert(usize),
+    Insert(isize),
     /// The same shape, without this axis, which must have length 1.
-    Remove(usize),
+    Remove(isize),
     /// The same shape in another type of rank.
     Rank,
     /// The same shape, with as many axes of length 1 in front as the rank asks for.
     Lift,
+}
+
+fn flat<A: Item, D: Rank>(x: &Nd<A, D>, shape: &[usize]) -> ArcArray<A, IxDyn> {
+    x.0.clone().into_shape_clone(IxDyn(shape)).expect("as many elements").into_shared()
 }
 
 struct Reshape<A, D, E> {
@@ -68,15 +270,17 @@ struct Reshape<A, D, E> {
     types: PhantomData<(A, D)>,
 }
 
-impl<A: Element, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
+impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, E>;
 
     fn name(&self) -> &'static str {
         match self.target {
             Target::Shape(_) => "reshape",
-            Target::Insert(_) => "insert_axis",
-            Target::Remove(_) => "remove_axis",
+            Target::Flat => "flatten",
+            Target::Rows | Target::Columns => "flatten_rows",
+            Target::Insert(_) => "unsqueeze",
+            Target::Remove(_) => "squeeze",
             Target::Rank => "to_rank",
             Target::Lift => "broadcast",
         }
@@ -97,19 +301,28 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
                     .expect("the numbers of elements agree")
                     .into_shared()));
             }
+            Target::Flat => flat(x, &[x.len()]),
+            Target::Rows | Target::Columns => {
+                let (shape, rows) = (x.shape(), matches!(self.target, Target::Rows));
+                let Some((first, rest)) = (if rows { shape.split_first() } else { shape.split_last() }) else {
+                    return Err(Error::shape("a tensor without axes has no rows"));
+                };
+                let rest = rest.iter().product();
+                flat(x, &if rows { [*first, rest] } else { [rest, *first] })
+            }
             Target::Insert(axis) => {
-                if *axis > x.shape().len() {
+                let Some(place) = position_of(*axis, x.shape().len() + 1) else {
                     return Err(Error::invalid(format!("no axis can be inserted at {axis} into {:?}", x.shape())));
-                }
-                array.into_dyn().insert_axis(Axis(*axis))
+                };
+                array.into_dyn().insert_axis(Axis(place))
             }
             Target::Remove(axis) => {
-                check_axis(*axis, x.shape())?;
-                if x.shape()[*axis] != 1 {
-                    let (shape, length) = (x.shape(), x.shape()[*axis]);
+                let axis = axis_of(*axis, x.shape())?;
+                if x.shape()[axis] != 1 {
+                    let (shape, length) = (x.shape(), x.shape()[axis]);
                     return Err(Error::shape(format!("axis {axis} of {shape:?} has length {length}, not 1")));
                 }
-                array.into_dyn().index_axis_move(Axis(*axis), 0)
+                array.into_dyn().index_axis_move(Axis(axis), 0)
             }
             Target::Rank => array.into_dyn(),
             Target::Lift => {
@@ -126,7 +339,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
         })
     }
 
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {
         (Some(reshape(at.delta, Target::Shape(at.values.0.dim()))),)
     }
 
@@ -135,42 +348,64 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
     }
 }
 
-/// Axes in another order; `None` reverses them.
+/// Axes in another order.
 struct Permute<A, D> {
-    axes: Option<D>,
-    types: PhantomData<A>,
+    order: Order<D>,
+    element: PhantomData<A>,
 }
 
-impl<A: Element, D: Rank> Primitive for Permute<A, D> {
+#[derive(Clone)]
+enum Order<D> {
+    Reversed,
+    Exchanged(isize, isize),
+    /// Axis `i` of the result is this one.
+    Axes(D),
+}
+
+impl<A: Item, D: Rank> Primitive for Permute<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
 
     fn name(&self) -> &'static str {
-        if self.axes.is_some() { "permute" } else { "t" }
+        match self.order {
+            Order::Reversed => "t",
+            Order::Exchanged(..) => "transpose",
+            Order::Axes(_) => "permute",
+        }
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        let Some(axes) = &self.axes else {
-            return Ok(Nd(x.0.clone().reversed_axes()));
-        };
-        let mut sorted = axes.slice().to_vec();
-        sorted.sort_unstable();
-        if !sorted.into_iter().eq(0..x.shape().len()) {
-            let (axes, shape) = (axes.slice(), x.shape());
-            return Err(Error::invalid(format!("{axes:?} does not name each axis of {shape:?} once")));
+        let mut array = x.0.clone();
+        match &self.order {
+            Order::Reversed => Ok(Nd(array.reversed_axes())),
+            Order::Exchanged(a, b) => {
+                array.swap_axes(axis_of(*a, x.shape())?, axis_of(*b, x.shape())?);
+                Ok(Nd(array))
+            }
+            Order::Axes(axes) => {
+                let mut sorted = axes.slice().to_vec();
+                sorted.sort_unstable();
+                if !sorted.into_iter().eq(0..x.shape().len()) {
+                    let (axes, shape) = (axes.slice(), x.shape());
+                    return Err(Error::invalid(format!("{axes:?} does not name each axis of {shape:?} once")));
+                }
+                Ok(Nd(array.permuted_axes(axes.clone())))
+            }
         }
-        Ok(Nd(x.0.clone().permuted_axes(axes.clone())))
     }
 
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let Some(axes) = &self.axes else {
-            return (Some(transpose(at.delta)),);
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {
+        let inverse = match &self.order {
+            Order::Axes(axes) => {
+                let mut inverse = axes.clone();
+                for (to, &from) in axes.slice().iter().enumerate() {
+                    inverse.slice_mut()[from] = to;
+                }
+                Order::Axes(inverse)
+            }
+            same => same.clone(),
         };
-        let mut inverse = axes.clone();
-        for (to, &from) in axes.slice().iter().enumerate() {
-            inverse.slice_mut()[from] = to;
-        }
-        (Some(permute(at.delta, inverse)),)
+        (Some(Layer::apply(Permute { order: inverse, element: PhantomData }, (at.delta.clone(),))),)
     }
 
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {

@@ -1,23 +1,21 @@
 //! The tensor: a shared, copy-on-write array as data of layers.
 
-use crate::element::{Element, Rank};
-use dl_core::{
-    At, Binary, Chunk, Data, Differentiable, Do, Error, Layer, Pointwise, Primitive, Result, SideEffects, Tape,
-    Trainable, buffers,
-};
+use crate::element::{Element, Item, Rank};
+use dl_core::{Chunk, Data, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable};
 use ndarray::{ArcArray, Array, ArrayView, Dimension, Ix1, Ix2, Ix3, NdIndex};
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Index;
 
-/// A tensor: an array of `f32` or `f64` with its rank in the type.
+/// A tensor: an array of numbers with its rank in the type.
+///
+/// Of `f32` and `f64` it is differentiable. Of `bool` and of integers it is plain data: masks, labels, indices ([`Item`]).
 ///
 /// It is shared and copy-on-write: a clone, a transposed or a reshaped one costs no copy of the elements. As a plain value it
 /// takes part in expressions like a number does; no gradient flows to it.
 ///
 /// ```
 /// use dl_core::Differentiable;
-/// use dl_nd::{Nd, NdOps};
+/// use dl_nd::{Nd, ops::*};
 /// let a = Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]);
 /// assert_eq!((&a * 10.0).predict().wait()?, Nd::from([[10.0, 20.0], [30.0, 40.0]]));
 /// assert_eq!(a[[1, 0]], 3.0);
@@ -91,7 +89,7 @@ impl<A: Clone, D: Dimension> Nd<A, D> {
     }
 }
 
-impl<A: Element, D: Rank> Nd<A, D> {
+impl<A: Item, D: Rank> Nd<A, D> {
     /// A tensor of this shape whose elements are all the same.
     ///
     /// ```
@@ -168,29 +166,29 @@ impl<A: Clone> From<Vec<A>> for Nd<A, Ix1> {
     }
 }
 
-impl<A: Element, const N: usize> From<[A; N]> for Nd<A, Ix1> {
+impl<A: Item, const N: usize> From<[A; N]> for Nd<A, Ix1> {
     fn from(elements: [A; N]) -> Self {
         Vec::from(elements).into()
     }
 }
 
-impl<A: Element, const M: usize, const N: usize> From<[[A; N]; M]> for Nd<A, Ix2> {
+impl<A: Item, const M: usize, const N: usize> From<[[A; N]; M]> for Nd<A, Ix2> {
     fn from(rows: [[A; N]; M]) -> Self {
         ndarray::arr2(&rows).into()
     }
 }
 
-impl<A: Element, const L: usize, const M: usize, const N: usize> From<[[[A; N]; M]; L]> for Nd<A, Ix3> {
+impl<A: Item, const L: usize, const M: usize, const N: usize> From<[[[A; N]; M]; L]> for Nd<A, Ix3> {
     fn from(planes: [[[A; N]; M]; L]) -> Self {
         ndarray::arr3(&planes).into()
     }
 }
 
-impl<A: Element, D: Rank> Differentiable for Nd<A, D> {
+impl<A: Item, D: Rank> Differentiable for Nd<A, D> {
     type Data = Nd<A, D>;
-    type Delta = Nd<A, D>;
+    type Delta = Nd<A::Derivative, D>;
 
-    fn forward(&self) -> Do<Tape<Self, Self>> {
+    fn forward(&self) -> Do<Tape<Self, Self::Delta>> {
         let value = self.clone();
         Do::from_fn(move || {
             let value = value.clone();
@@ -209,21 +207,21 @@ impl<A: Element, D: Rank> Differentiable for Nd<A, D> {
     }
 }
 
-impl<A: Element, D: Rank> Data for Nd<A, D> {
-    type Delta = Self;
+impl<A: Item, D: Rank> Data for Nd<A, D> {
+    type Delta = Nd<A::Derivative, D>;
 
-    fn one(&self) -> Self {
-        Self::full(self.dim(), A::of(1.0))
+    fn one(&self) -> Nd<A::Derivative, D> {
+        Nd::full(self.dim(), A::UNIT)
     }
 
     #[track_caller]
-    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
-        if terms.len() == 1 { terms.remove(0) } else { Layer::apply(Sum(PhantomData), terms) }
+    fn sum(terms: Vec<Layer<Self>>) -> Layer<Self> {
+        A::sum_of_tensors(terms)
     }
 
     #[track_caller]
     fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self> {
-        Self::with_number(Binary::Mul, layer, factor, false)
+        A::scaled_tensor(layer, factor)
     }
 
     fn bytes(&self) -> usize {
@@ -233,7 +231,7 @@ impl<A: Element, D: Rank> Data for Nd<A, D> {
     /// Its elements are room for those of another tensor.
     fn recycle(self) {
         if let Ok(array) = self.0.try_into_owned_nocopy() {
-            buffers::give_back(array.into_raw_vec_and_offset().0);
+            A::recycle(array.into_raw_vec_and_offset().0);
         }
     }
 }
@@ -267,56 +265,5 @@ impl<A: Element, D: Rank> Nd<A, D> {
             self.0 = self.0.as_standard_layout().into_owned().into_shared();
         }
         self.0.as_slice_mut().expect("in standard layout")
-    }
-}
-
-/// The sum of many tensors of the same shape, element by element from the first to the last.
-struct Sum<A, D>(PhantomData<(A, D)>);
-
-impl<A: Element, D: Rank> Primitive for Sum<A, D> {
-    type Operands = Vec<Layer<Nd<A, D>>>;
-    type Output = Nd<A, D>;
-
-    fn name(&self) -> &'static str {
-        "sum"
-    }
-
-    fn value(&self, terms: Vec<&Nd<A, D>>) -> Result<Nd<A, D>> {
-        let Some((first, rest)) = terms.split_first() else {
-            return Err(Error::invalid("the sum of no tensors has no shape"));
-        };
-        if let Some(other) = rest.iter().find(|term| term.shape() != first.shape()) {
-            let (first, other) = (first.shape(), other.shape());
-            return Err(Error::shape(format!("tensors of shapes {first:?} and {other:?} cannot be summed")));
-        }
-        let slices: Option<Vec<&[A]>> = rest.iter().map(|term| term.0.as_slice()).collect();
-        let mut sum = first.0.to_owned();
-        match (sum.as_slice_mut(), slices) {
-            (Some(sum), Some(slices)) => {
-                // block by block, so that each element is written to memory once
-                for (block, sum) in sum.chunks_mut(1024).enumerate() {
-                    for slice in &slices {
-                        let from = block * 1024;
-                        for (sum, &term) in sum.iter_mut().zip(&slice[from..]) {
-                            *sum = *sum + term;
-                        }
-                    }
-                }
-            }
-            _ => {
-                for term in rest {
-                    sum.zip_mut_with(&term.0, |sum, &term| *sum = *sum + term);
-                }
-            }
-        }
-        Ok(sum.into())
-    }
-
-    fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, D>>>> {
-        vec![Some(at.delta.clone()); at.operands.len()]
-    }
-
-    fn cost(&self, terms: Vec<&Nd<A, D>>) -> f64 {
-        200.0 + 0.5 * terms.iter().map(|term| term.len()).sum::<usize>() as f64
     }
 }

@@ -1,4 +1,4 @@
-//! The operators `+ - * /`, `min`, `max` and `pow` with tensors, which broadcast: tensors of any two ranks, and tensors with
+//! The operators `+ - * / %`, `min`, `max` and `pow` with tensors, which broadcast: tensors of any two ranks, and tensors with
 //! numbers, on either side.
 //!
 //! The operators of layers and weights stand in `dl-core`; here is said which operands go together, and what a plain tensor on
@@ -112,7 +112,7 @@ macro_rules! tensor_on_the_left {
             }
         }
 
-        tensor_on_the_left!(all [$($l)?] $Left: Add add, Sub sub, Mul mul, Div div);
+        tensor_on_the_left!(all [$($l)?] $Left: Add add, Sub sub, Mul mul, Div div, Rem rem);
     )*};
     (all $l:tt $Left:ty: $($Trait:ident $method:ident),*) => {$(
         tensor_on_the_left!(each $l $Left: $Trait $method);
@@ -157,8 +157,8 @@ macro_rules! number_and_plain_tensor {
 }
 
 number_and_plain_tensor! {
-    f32, f32: Add add, Sub sub, Mul mul, Div div;
-    &f32, f32: Add add, Sub sub, Mul mul, Div div;
-    f64, f64: Add add, Sub sub, Mul mul, Div div;
-    &f64, f64: Add add, Sub sub, Mul mul, Div div;
+    f32, f32: Add add, Sub sub, Mul mul, Div div, Rem rem;
+    &f32, f32: Add add, Sub sub, Mul mul, Div div, Rem rem;
+    f64, f64: Add add, Sub sub, Mul mul, Div div, Rem rem;
+    &f64, f64: Add add, Sub sub, Mul mul, Div div, Rem rem;
 }

@@ -25,12 +25,8 @@ impl<A: Element, D: Rank> Pointwise for Nd<A, D> {
 }
 
 /// A rough estimate of the time that an operation on so many elements takes, in nanoseconds.
-fn cost(len: usize, transcendental: bool) -> f64 {
-    200.0 + len as f64 * if transcendental { 10.0 } else { 0.5 }
-}
-
-fn is_dear(op: Binary) -> bool {
-    matches!(op, Binary::Pow | Binary::Xlogy)
+fn cost(len: usize, each: f64) -> f64 {
+    200.0 + len as f64 * each
 }
 
 struct UnaryOp<A, D> {
@@ -66,8 +62,7 @@ impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        use Unary::{Abs, Neg, Recip, Relu, Sign, Square};
-        cost(x.len(), !matches!(self.op, Neg | Abs | Sign | Square | Recip | Relu))
+        cost(x.len(), self.op.cost())
     }
 }
 
@@ -103,7 +98,7 @@ impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        cost(x.len(), is_dear(self.op))
+        cost(x.len(), self.op.cost())
     }
 }
 
@@ -151,7 +146,7 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
     }
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
-        cost(a.len().max(b.len()), is_dear(self.op))
+        cost(a.len().max(b.len()), self.op.cost())
     }
 }
 

@@ -1,36 +1,414 @@
-//! Reductions: sums, means and maxima over one axis or all of them.
+//! Reductions: many elements become one, over all axes or some of them.
 
+use crate::axes::{Axes, AxisList};
 use crate::broadcast::{broadcast_to, sum_keeping};
+use crate::compare::where_;
 use crate::element::{Element, Rank};
-use crate::movement::check_axis;
+use crate::movement::{MovementOps, expand, permute, reshape_to};
 use crate::nd::{Nd, single};
-use dl_core::{At, Binary, BinaryLoop, Error, Layer, Pointwise, Primitive, Result};
-use ndarray::{Array, Axis};
+use dl_core::{At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use ndarray::{Array, Array2, ArrayD, Axis, IxDyn};
 use std::marker::PhantomData;
 
-/// The sum or the mean of all elements.
-#[track_caller]
-pub(crate) fn total<A: Element, D: Rank>(x: Layer<Nd<A, D>>, mean: bool) -> Layer<A> {
-    Layer::apply(Total { mean, types: PhantomData }, (x,))
+macro_rules! reductions {
+    ($($(#[doc = $doc:literal])+ $What:ident $name:ident $axis:ident $keepdim:ident: $total:literal, $rows:literal, $columns:literal;)*) => {
+        #[derive(Clone, Copy, PartialEq)]
+        enum What { $($What,)* }
+
+        /// Reductions of tensors.
+        ///
+        /// Each comes in three forms: of all elements, a number (`sum`); over some [axes](Axes), which disappear (`sum_axis`); over some axes, which
+        /// stay, with length 1 (`sum_keepdim`).
+        ///
+        /// ```
+        /// use dl_core::Differentiable;
+        /// use dl_nd::{Nd, ReduceOps};
+        /// let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+        /// assert_eq!(x.sum().predict().wait()?, 10.0);
+        /// assert_eq!(x.sum_axis(0).predict().wait()?, Nd::from([4.0, 6.0]));
+        /// assert_eq!(x.sum_keepdim(-1).predict().wait()?, Nd::from([[3.0], [7.0]]));
+        /// # dl_core::Result::Ok(())
+        /// ```
+        pub trait ReduceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+            $(
+                $(#[doc = $doc])+
+                ///
+                #[doc = concat!(
+                    "```\n# use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};\n",
+                    "assert_eq!(Nd::from([[1.0_f64, 2.0], [3.0, 4.0]]).", stringify!($name), "().predict().wait()?, ", $total,
+                    ");\n# dl_core::Result::Ok(())\n```"
+                )]
+                #[track_caller]
+                fn $name(&self) -> Layer<A> {
+                    reduce(self.layer(), What::$What, Axes::<D>::into_list(..), Form::of(stringify!($name), false))
+                }
+
+                #[doc = concat!("[`", stringify!($name), "`](ReduceOps::", stringify!($name), ") over some axes, which disappear.")]
+                ///
+                #[doc = concat!(
+                    "```\n# use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};\n",
+                    "assert_eq!(Nd::from([[1.0_f64, 2.0], [3.0, 4.0]]).", stringify!($axis), "(0).predict().wait()?, Nd::from(", $rows,
+                    "));\n# dl_core::Result::Ok(())\n```"
+                )]
+                #[track_caller]
+                fn $axis<X: Axes<D>>(&self, axes: X) -> Layer<Nd<A, X::Rest>> {
+                    reduce(self.layer(), What::$What, axes.into_list(), Form::of(stringify!($axis), false))
+                }
+
+                #[doc = concat!("[`", stringify!($name), "`](ReduceOps::", stringify!($name), ") over some axes, which stay, with length 1.")]
+                ///
+                #[doc = concat!(
+                    "```\n# use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};\n",
+                    "assert_eq!(Nd::from([[1.0_f64, 2.0], [3.0, 4.0]]).", stringify!($keepdim), "(1).predict().wait()?, Nd::from(", $columns,
+                    "));\n# dl_core::Result::Ok(())\n```"
+                )]
+                #[track_caller]
+                fn $keepdim(&self, axes: impl Axes<D>) -> Layer<Nd<A, D>> {
+                    reduce(self.layer(), What::$What, axes.into_list(), Form::of(stringify!($keepdim), true))
+                }
+            )*
+
+            /// The variance of all elements: `Σ (x − mean)² / (n − correction)`. A correction of 1 is the estimate from a sample, PyTorch's
+            /// default; 0 is the variance of the elements themselves, NumPy's.
+            ///
+            /// ```
+            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
+            /// assert_eq!(Nd::from([1.0, 3.0]).var(1).predict().wait()?, 2.0);
+            /// assert_eq!(Nd::from([1.0, 3.0]).var(0).predict().wait()?, 1.0);
+            /// # dl_core::Result::Ok(())
+            /// ```
+            ///
+            /// # Errors
+            /// A shape error when there are no more elements than the correction.
+            #[track_caller]
+            fn var(&self, correction: usize) -> Layer<A> {
+                variance(self.layer(), Axes::<D>::into_list(..), Form { name: "var", keep: false, correction })
+            }
+
+            /// [`var`](ReduceOps::var) over some axes, which disappear.
+            ///
+            /// ```
+            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
+            /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).var_axis(1, 1).predict().wait()?, Nd::from([2.0, 8.0]));
+            /// # dl_core::Result::Ok(())
+            /// ```
+            #[track_caller]
+            fn var_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
+                variance(self.layer(), axes.into_list(), Form { name: "var_axis", keep: false, correction })
+            }
+
+            /// [`var`](ReduceOps::var) over some axes, which stay, with length 1.
+            ///
+            /// ```
+            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
+            /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).var_keepdim(1, 1).predict().wait()?, Nd::from([[2.0], [8.0]]));
+            /// # dl_core::Result::Ok(())
+            /// ```
+            #[track_caller]
+            fn var_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
+                variance(self.layer(), axes.into_list(), Form { name: "var_keepdim", keep: true, correction })
+            }
+
+            /// The standard deviation, the square root of [`var`](ReduceOps::var).
+            ///
+            /// ```
+            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
+            /// assert_eq!(Nd::from([1.0, 3.0]).std(0).predict().wait()?, 1.0);
+            /// # dl_core::Result::Ok(())
+            /// ```
+            #[track_caller]
+            fn std(&self, correction: usize) -> Layer<A> {
+                self.var(correction).sqrt()
+            }
+
+            /// [`std`](ReduceOps::std) over some axes, which disappear.
+            ///
+            /// ```
+            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
+            /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).std_axis(1, 0).predict().wait()?, Nd::from([1.0, 2.0]));
+            /// # dl_core::Result::Ok(())
+            /// ```
+            #[track_caller]
+            fn std_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
+                self.var_axis(axes, correction).sqrt()
+            }
+
+            /// [`std`](ReduceOps::std) over some axes, which stay, with length 1.
+            ///
+            /// ```
+            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
+            /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).std_keepdim(1, 0).predict().wait()?, Nd::from([[1.0], [2.0]]));
+            /// # dl_core::Result::Ok(())
+            /// ```
+            #[track_caller]
+            fn std_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
+                self.var_keepdim(axes, correction).sqrt()
+            }
+        }
+    };
 }
 
-/// What is made of the elements along an axis.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Along {
-    Sum,
-    Mean,
-    Max,
+reductions! {
+    /// The sum of all elements; of none, 0.
+    Sum sum sum_axis sum_keepdim: "10.0", "[4.0, 6.0]", "[[3.0], [7.0]]";
+    /// The mean of all elements. It is an error when there are none.
+    Mean mean mean_axis mean_keepdim: "2.5", "[2.0, 3.0]", "[[1.5], [3.5]]";
+    /// The product of all elements; of none, 1. Its gradient is right for zeros among them, too.
+    Prod prod prod_axis prod_keepdim: "24.0", "[3.0, 8.0]", "[[2.0], [12.0]]";
+    /// The largest element; NaN if one is. Equal ones share the gradient. It is an error when there are none.
+    Amax amax amax_axis amax_keepdim: "4.0", "[3.0, 4.0]", "[[2.0], [4.0]]";
+    /// The smallest element; NaN if one is. Equal ones share the gradient. It is an error when there are none.
+    Amin amin amin_axis amin_keepdim: "1.0", "[1.0, 2.0]", "[[1.0], [3.0]]";
+    /// `ln Σ exp(x)` of all elements, without overflow; of none, −∞.
+    LogSumExp logsumexp logsumexp_axis logsumexp_keepdim:
+        "(1_f64.exp() + 2_f64.exp() + 3_f64.exp() + 4_f64.exp()).ln()",
+        "[3.0 + ((-2_f64).exp() + 1.0).ln(), 4.0 + ((-2_f64).exp() + 1.0).ln()]",
+        "[[2.0 + ((-1_f64).exp() + 1.0).ln()], [4.0 + ((-1_f64).exp() + 1.0).ln()]]";
+    /// The Euclidean length `√Σ x²`. Its gradient at 0 is 0.
+    Norm norm norm_axis norm_keepdim:
+        "30_f64.sqrt()",
+        "[10_f64.sqrt(), 20_f64.sqrt()]",
+        "[[5_f64.sqrt()], [5.0]]";
 }
 
-/// Reduces along an axis, which stays, with length 1. `keepdim` says which method of the user's it is, for errors.
+impl<X, A: Element, D: Rank> ReduceOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
 #[track_caller]
-pub(crate) fn along<A: Element, D: Rank>(
+fn variance<A: Element, D: Rank, O: Ending<A, D>>(x: Layer<Nd<A, D>>, axes: AxisList, form: Form) -> Layer<O> {
+    let mean = reduce(x.clone(), What::Mean, axes.clone(), Form { keep: true, correction: 0, ..form });
+    reduce(Nd::binary(Binary::Sub, &x, &mean).square(), What::Mean, axes, form)
+}
+
+/// Which method it is, and what is particular to it.
+#[derive(Clone, Copy)]
+struct Form {
+    name: &'static str,
+    /// Whether the reduced axes stay.
+    keep: bool,
+    /// What is taken off the number of elements in a mean.
+    correction: usize,
+}
+
+impl Form {
+    const KEPT: Form = Form { name: "sum", keep: true, correction: 0 };
+
+    fn of(name: &'static str, keep: bool) -> Form {
+        Form { name, keep, correction: 0 }
+    }
+}
+
+#[track_caller]
+fn reduce<A: Element, D: Rank, O: Ending<A, D>>(
     x: Layer<Nd<A, D>>,
-    axis: usize,
-    what: Along,
-    keepdim: bool,
-) -> Layer<Nd<A, D>> {
-    Layer::apply(Reduction { what, axis, keepdim, types: PhantomData }, (x,))
+    what: What,
+    axes: AxisList,
+    form: Form,
+) -> Layer<O> {
+    Layer::apply(Reduction { what, axes, form, types: PhantomData }, (x,))
+}
+
+/// The sum of all elements.
+#[track_caller]
+pub(crate) fn total<A: Element, D: Rank>(x: Layer<Nd<A, D>>) -> Layer<A> {
+    reduce(x, What::Sum, Axes::<D>::into_list(..), Form::of("sum", false))
+}
+
+/// The sums along an axis, which stays.
+#[track_caller]
+pub(crate) fn sum_along<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
+    reduce(x, What::Sum, AxisList::one(axis), Form::KEPT)
+}
+
+/// What a reduction ends in: a number or a tensor.
+trait Ending<A: Element, D: Rank>: Data<Delta = Self> {
+    /// From a tensor in which the reduced axes have length 1.
+    fn end(kept: ArrayD<A>, axes: &[usize], keep: bool) -> Self;
+
+    /// Back, as a tensor in which the reduced axes have length 1.
+    fn kept(ending: &Layer<Self>, shape: D) -> Layer<Nd<A, D>>;
+}
+
+impl<A: Element, D: Rank> Ending<A, D> for A {
+    fn end(kept: ArrayD<A>, _: &[usize], _: bool) -> A {
+        *kept.first().expect("one element")
+    }
+
+    fn kept(ending: &Layer<A>, shape: D) -> Layer<Nd<A, D>> {
+        fill(ending, shape)
+    }
+}
+
+impl<A: Element, D: Rank, E: Rank> Ending<A, D> for Nd<A, E> {
+    fn end(mut kept: ArrayD<A>, axes: &[usize], keep: bool) -> Self {
+        if !keep {
+            for &axis in axes.iter().rev() {
+                kept = kept.index_axis_move(Axis(axis), 0);
+            }
+        }
+        kept.into_dimensionality().expect("the rank of what is left").into()
+    }
+
+    fn kept(ending: &Layer<Self>, shape: D) -> Layer<Nd<A, D>> {
+        reshape_to(ending, shape)
+    }
+}
+
+struct Reduction<A, D, O> {
+    what: What,
+    axes: AxisList,
+    form: Form,
+    types: PhantomData<fn() -> (A, D, O)>,
+}
+
+impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = O;
+
+    fn name(&self) -> &'static str {
+        self.form.name
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<O> {
+        let axes = self.axes.of(x.shape())?;
+        let count = self.count(x.shape(), &axes)?;
+        let x = x.0.view().into_dyn();
+        let fold = |op: Binary, empty: f64| {
+            let empty = A::of(empty);
+            axes.iter().fold(x.to_owned(), |x, &axis| op.each(Fold { x, axis: Axis(axis), empty }))
+        };
+        let kept = match self.what {
+            What::Sum => sum(&x, &axes),
+            What::Mean => sum(&x, &axes).mapv_into(|sum| sum / A::of(count)),
+            What::Prod => fold(Binary::Mul, 1.0),
+            What::Amax => fold(Binary::Max, f64::NEG_INFINITY),
+            What::Amin => fold(Binary::Min, f64::INFINITY),
+            What::Norm => sum(&x.mapv(|x| x * x).view(), &axes).mapv_into(A::sqrt),
+            What::LogSumExp => {
+                let max = fold(Binary::Max, f64::NEG_INFINITY)
+                    .mapv_into(|max| if max.is_infinite() { A::zero() } else { max });
+                sum(&(&x - &max).mapv_into(A::exp).view(), &axes).mapv_into(A::ln) + max
+            }
+        };
+        Ok(O::end(kept, &axes, self.form.keep))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let (x, shape) = (&at.operands.0, at.values.0.dim());
+        let axes = self.axes.of(shape.slice()).expect("the axes were looked at");
+        let mut kept = shape.clone();
+        axes.iter().for_each(|&axis| kept.slice_mut()[axis] = 1);
+        let d = O::kept(at.delta, kept.clone());
+        let y = || O::kept(at.output, kept.clone());
+        let delta = match self.what {
+            What::Sum => broadcast_to(&d, shape),
+            What::Mean => {
+                let count = self.count(shape.slice(), &axes).expect("the elements were counted");
+                broadcast_to(&Nd::with_number(Binary::Div, &d, count, false), shape)
+            }
+            What::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) => {
+                Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &y(), x))
+            }
+            What::Prod => Nd::binary(Binary::Mul, &d, &leave_one_out(x, shape, &axes)),
+            What::Amax => share(&d, &Nd::binary(Binary::Above, x, &y()), self.axes.clone()),
+            What::Amin => share(&d, &Nd::binary(Binary::Above, &y(), x), self.axes.clone()),
+            What::LogSumExp => Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Sub, x, &y()).exp()),
+            What::Norm => {
+                // x / y, which is 0 / tiny at 0
+                let length = Nd::with_number(Binary::Max, &y(), f64::from(f32::MIN_POSITIVE), false);
+                Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, x, &length))
+            }
+        };
+        (Some(delta),)
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.len() as f64 * if self.what == What::LogSumExp { 10.0 } else { 1.0 }
+    }
+}
+
+impl<A, D, O> Reduction<A, D, O> {
+    /// By what a sum is divided for its mean: the number of elements that become one, less a correction.
+    fn count(&self, shape: &[usize], axes: &[usize]) -> Result<f64> {
+        let count: usize = axes.iter().map(|&axis| shape[axis]).product();
+        let correction = self.form.correction;
+        let of_one = matches!(self.what, What::Mean | What::Amax | What::Amin);
+        if !of_one || count > correction {
+            return Ok((count - correction) as f64);
+        }
+        Err(Error::shape(match (correction, axes) {
+            (0, [axis]) => format!("axis {axis} of a tensor of shape {shape:?} has no elements"),
+            (0, _) => format!("a tensor of shape {shape:?} has no elements"),
+            _ => format!(
+                "of shape {shape:?}, {count} elements are taken together; with a correction of {correction} there must be more"
+            ),
+        }))
+    }
+}
+
+fn sum<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
+    if axes.len() == x.ndim() {
+        return ArrayD::from_elem(vec![1; x.ndim()], x.sum());
+    }
+    match axes {
+        [] => x.to_owned(),
+        [first, rest @ ..] => {
+            rest.iter().fold(sum_keeping(x.view(), *first), |sum, &axis| sum_keeping(sum.view(), axis))
+        }
+    }
+}
+
+/// A delta for those that reached the extremum, in equal shares. `reached` is ½ for them and 0 for the others.
+fn share<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, reached: &Layer<Nd<A, D>>, axes: AxisList) -> Layer<Nd<A, D>> {
+    let all = reduce(reached.clone(), What::Sum, axes, Form::KEPT);
+    Nd::binary(Binary::Mul, d, &Nd::binary(Binary::Div, reached, &all))
+}
+
+/// For each element the product of all others that are taken together with it.
+fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usize]) -> Layer<Nd<A, D>> {
+    // those that are taken together as the last axis: [kept, n]
+    let order: Vec<usize> = (0..shape.ndim()).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
+    let moved: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
+    let n: usize = axes.iter().map(|&axis| shape[axis]).product();
+    let rows = shape.size() / n.max(1);
+    let lists: Layer<Nd<A, IxDyn>> = reshape_to(&permute(&x.to_dyn(), IxDyn(&order)), IxDyn(&[rows, 1, n]));
+    // n copies of each list, each without one element
+    let copies = expand(&lists, IxDyn(&[rows, n, n]));
+    let without = Nd::from(Array2::from_shape_fn([n, n], |(i, j)| i == j));
+    let products = where_(without, Nd::full((), A::of(1.0)), copies).prod_axis(vec![-1]);
+    let mut back = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
+    permute(&reshape_to(&products, IxDyn(&moved)), IxDyn(&back)).to_rank()
+}
+
+/// The loop that takes the elements along an axis together.
+struct Fold<A> {
+    x: ArrayD<A>,
+    axis: Axis,
+    empty: A,
+}
+
+impl<A: Element> BinaryLoop<A> for Fold<A> {
+    type Output = ArrayD<A>;
+
+    fn run(self, value: impl Fn(A, A) -> A) -> ArrayD<A> {
+        let Fold { x, axis, empty } = self;
+        if x.len_of(axis) == 0 {
+            let mut shape = x.raw_dim();
+            shape[axis.index()] = 1;
+            return ArrayD::from_elem(shape, empty);
+        }
+        let mut all = x.slice_axis(axis, (0..1).into()).to_owned();
+        if x.stride_of(axis) == 1 {
+            for (all, lane) in all.iter_mut().zip(x.lanes(axis)) {
+                *all = lane.iter().skip(1).fold(*all, |all, &next| value(all, next));
+            }
+        } else {
+            for next in x.axis_chunks_iter(axis, 1).skip(1) {
+                all.zip_mut_with(&next, |all, &next| *all = value(*all, next));
+            }
+        }
+        all
+    }
 }
 
 /// A tensor of this shape whose elements are all the number.
@@ -43,38 +421,6 @@ pub(crate) fn fill<A: Element, D: Rank>(number: &Layer<A>, shape: D) -> Layer<Nd
 #[track_caller]
 pub(crate) fn spread<A: Element, D: Rank>(number: &Layer<A>) -> Layer<Nd<A, D>> {
     fill(number, single())
-}
-
-struct Total<A, D> {
-    mean: bool,
-    types: PhantomData<(A, D)>,
-}
-
-impl<A: Element, D: Rank> Primitive for Total<A, D> {
-    type Operands = (Layer<Nd<A, D>>,);
-    type Output = A;
-
-    fn name(&self) -> &'static str {
-        if self.mean { "mean" } else { "sum" }
-    }
-
-    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<A> {
-        if self.mean && x.is_empty() {
-            return Err(Error::shape(format!("a tensor of shape {:?} has no elements, and no mean", x.shape())));
-        }
-        let sum = x.0.sum();
-        Ok(if self.mean { sum / A::of(x.len() as f64) } else { sum })
-    }
-
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let (x,) = at.values;
-        let each = if self.mean { &A::with_number(Binary::Div, at.delta, x.len() as f64, false) } else { at.delta };
-        (Some(fill(each, x.dim())),)
-    }
-
-    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        200.0 + 0.5 * x.len() as f64
-    }
 }
 
 struct Fill<A, D> {
@@ -95,94 +441,10 @@ impl<A: Element, D: Rank> Primitive for Fill<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<A>>,) {
-        (Some(total(at.delta.clone(), false)),)
+        (Some(total(at.delta.clone())),)
     }
 
     fn cost(&self, _: (&A,)) -> f64 {
         200.0 + 0.5 * self.shape.size() as f64
-    }
-}
-
-struct Reduction<A, D> {
-    what: Along,
-    axis: usize,
-    keepdim: bool,
-    types: PhantomData<(A, D)>,
-}
-
-impl<A: Element, D: Rank> Primitive for Reduction<A, D> {
-    type Operands = (Layer<Nd<A, D>>,);
-    type Output = Nd<A, D>;
-
-    fn name(&self) -> &'static str {
-        match (self.what, self.keepdim) {
-            (Along::Sum, false) => "sum_axis",
-            (Along::Sum, true) => "sum_keepdim",
-            (Along::Mean, false) => "mean_axis",
-            (Along::Mean, true) => "mean_keepdim",
-            (Along::Max, false) => "max_axis",
-            (Along::Max, true) => "max_keepdim",
-        }
-    }
-
-    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        let (axis, shape) = (self.axis, x.shape());
-        check_axis(axis, shape)?;
-        let count = shape[axis];
-        if count == 0 && self.what != Along::Sum {
-            return Err(Error::shape(format!("axis {axis} of {shape:?} has no elements")));
-        }
-        if self.what == Along::Max {
-            return Ok(Binary::Max.each(Fold(x, Axis(axis))));
-        }
-        let mut sum = sum_keeping(x.0.view().into_dyn(), axis);
-        if self.what == Along::Mean {
-            sum.mapv_inplace(|sum| sum / A::of(count as f64));
-        }
-        Ok(sum.into_dimensionality().expect("the rank stays").into())
-    }
-
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let (x,) = at.values;
-        let delta = match self.what {
-            Along::Sum => broadcast_to(at.delta, x.dim()),
-            Along::Mean => {
-                let each = Nd::with_number(Binary::Div, at.delta, x.shape()[self.axis] as f64, false);
-                broadcast_to(&each, x.dim())
-            }
-            Along::Max => {
-                // those that reach the maximum share the delta; `above` is ½ for them and 0 for the others
-                let reached = Nd::binary(Binary::Above, &at.operands.0, at.output);
-                let all = along(reached.clone(), self.axis, Along::Sum, true);
-                Nd::binary(Binary::Mul, at.delta, &Nd::binary(Binary::Div, &reached, &all))
-            }
-        };
-        (Some(delta),)
-    }
-
-    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        200.0 + x.len() as f64
-    }
-}
-
-/// The loop that takes the elements along an axis, which is not empty, together.
-struct Fold<'a, A, D>(&'a Nd<A, D>, Axis);
-
-impl<A: Element, D: Rank> BinaryLoop<A> for Fold<'_, A, D> {
-    type Output = Nd<A, D>;
-
-    fn run(self, value: impl Fn(A, A) -> A) -> Nd<A, D> {
-        let Fold(x, axis) = self;
-        let mut all = x.0.slice_axis(axis, (0..1).into()).to_owned();
-        if x.0.strides()[axis.index()] == 1 {
-            for (all, lane) in all.iter_mut().zip(x.0.lanes(axis)) {
-                *all = lane.iter().skip(1).fold(*all, |all, &next| value(all, next));
-            }
-        } else {
-            for next in x.0.axis_chunks_iter(axis, 1).skip(1) {
-                all.zip_mut_with(&next, |all, &next| *all = value(*all, next));
-            }
-        }
-        all.into()
     }
 }

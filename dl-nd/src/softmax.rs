@@ -1,20 +1,62 @@
 //! Softmax and its logarithm, with the maximum taken off first, so that no logit is too large.
 
+use crate::axes::axis_of;
 use crate::element::{Element, Rank};
-use crate::movement::check_axis;
 use crate::nd::Nd;
-use crate::reduce::{Along, along};
-use dl_core::{At, Binary, Layer, Pointwise, Primitive, Result, Unary};
+use crate::reduce::sum_along;
+use dl_core::{At, Binary, Differentiable, Layer, Pointwise, Primitive, Result, Unary};
 use ndarray::{Array, ArrayView1, ArrayViewMut1, Axis};
 use std::marker::PhantomData;
 
+/// Softmax and its logarithm.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, SoftmaxOps};
+/// assert_eq!(Nd::from([[0.0, 0.0]]).softmax(-1).predict().wait()?, Nd::from([[0.5, 0.5]]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait SoftmaxOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// `exp(x) / Σ exp(x)` along an axis, without overflow.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SoftmaxOps};
+    /// assert_eq!(Nd::from([[1e4, 1e4]]).softmax(1).predict().wait()?, Nd::from([[0.5, 0.5]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn softmax(&self, axis: isize) -> Layer<Nd<A, D>> {
+        softmax(self.layer(), axis)
+    }
+
+    /// The logarithm of [`softmax`](SoftmaxOps::softmax), without overflow.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SoftmaxOps};
+    /// assert_eq!(Nd::from([[1e4, -1e4]]).log_softmax(1).predict().wait()?, Nd::from([[0.0, -2e4]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn log_softmax(&self, axis: isize) -> Layer<Nd<A, D>> {
+        log_softmax(self.layer(), axis)
+    }
+}
+
+impl<X, A: Element, D: Rank> SoftmaxOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
 #[track_caller]
-pub(crate) fn softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: usize) -> Layer<Nd<A, D>> {
+pub(crate) fn softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
     Layer::apply(Softmax { axis, types: PhantomData }, (x,))
 }
 
 #[track_caller]
-pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: usize) -> Layer<Nd<A, D>> {
+pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
     Layer::apply(LogSoftmax { axis, types: PhantomData }, (x,))
 }
 
@@ -31,12 +73,12 @@ pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(usi
 }
 
 /// Each lane along `axis` on its own: `value` reads a lane and writes that of the result.
-fn lanes<A, D>(x: &Nd<A, D>, axis: usize, value: impl Fn(ArrayView1<'_, A>, ArrayViewMut1<'_, A>)) -> Result<Nd<A, D>>
+fn lanes<A, D>(x: &Nd<A, D>, axis: isize, value: impl Fn(ArrayView1<'_, A>, ArrayViewMut1<'_, A>)) -> Result<Nd<A, D>>
 where
     A: Element,
     D: Rank,
 {
-    check_axis(axis, x.shape())?;
+    let axis = axis_of(axis, x.shape())?;
     let mut array = Array::from_elem(x.dim(), A::of(0.0));
     for (x, y) in x.0.lanes(Axis(axis)).into_iter().zip(array.lanes_mut(Axis(axis))) {
         value(x, y);
@@ -49,7 +91,7 @@ fn cost(len: usize) -> f64 {
 }
 
 struct Softmax<A, D> {
-    axis: usize,
+    axis: isize,
     types: PhantomData<(A, D)>,
 }
 
@@ -71,7 +113,7 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         // d·y − y · Σ d·y
         let dy = Nd::binary(Binary::Mul, at.delta, at.output);
-        let all = Nd::binary(Binary::Mul, at.output, &along(dy.clone(), self.axis, Along::Sum, true));
+        let all = Nd::binary(Binary::Mul, at.output, &sum_along(dy.clone(), self.axis));
         (Some(Nd::binary(Binary::Sub, &dy, &all)),)
     }
 
@@ -81,7 +123,7 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
 }
 
 struct LogSoftmax<A, D> {
-    axis: usize,
+    axis: isize,
     types: PhantomData<(A, D)>,
 }
 
@@ -102,7 +144,7 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         // d − eʸ · Σ d
-        let sum = along(at.delta.clone(), self.axis, Along::Sum, true);
+        let sum = sum_along(at.delta.clone(), self.axis);
         let all = Nd::binary(Binary::Mul, &Nd::unary(Unary::Exp, at.output), &sum);
         (Some(Nd::binary(Binary::Sub, at.delta, &all)),)
     }

@@ -1,7 +1,7 @@
 //! Known values, from outside sources or by hand.
 
 use dl_core::{Differentiable, Layer, Sgd, Weight, max, min, pow};
-use dl_nd::{Nd, NdLayer, NdOps, NdWeight, init};
+use dl_nd::{Nd, NdLayer, NdWeight, init, ops::*};
 use ndarray::{Ix1, Ix2, arr2};
 
 #[test]
@@ -40,7 +40,7 @@ fn the_gradient_of_sqrt_at_4() {
 #[test]
 fn ties_share_the_gradient() {
     let w = Weight::new(Nd::from([[1.0_f64, 3.0, 3.0], [5.0, 5.0, 5.0]]));
-    w.max_axis(1).train(&Sgd::new(1.0)).wait().unwrap();
+    w.amax_axis(1).train(&Sgd::new(1.0)).wait().unwrap();
     let third = 1.0 / 3.0;
     assert_eq!(w.value(), Nd::from([[1.0, 2.5, 2.5], [5.0 - third, 5.0 - third, 5.0 - third]]));
     let w = Weight::new(Nd::from([1.0_f64, 2.0, 3.0]));
@@ -113,6 +113,24 @@ fn operands_of_every_kind() {
     assert_eq!(negated.predict().wait().unwrap(), Nd::from([[-1.0, -2.0], [-3.0, -4.0]]));
 }
 
+/// numpy: `np.array([-7, 5.5]) % 3`, `5 % np.array([-7, 5.5])`
+#[test]
+fn remainders() {
+    let plain = Nd::from([-7.0_f32, 5.5]);
+    let weight: NdWeight<Ix1> = Weight::new(plain.clone());
+    let (three, five) = (Weight::new(3.0_f32), Weight::new(5.0_f32));
+    for (i, layer) in [&plain % 3.0, plain.clone() % &three, &weight % 3.0, weight.layer() % &three].iter().enumerate()
+    {
+        assert_eq!(layer.predict().wait().unwrap(), Nd::from([2.0, 2.5]), "number {i}");
+    }
+    for (i, layer) in [5.0 % &plain, 5.0 % plain.clone(), 5.0 % &weight, &five % &plain, five.layer() % weight.layer()]
+        .iter()
+        .enumerate()
+    {
+        assert_eq!(layer.predict().wait().unwrap(), Nd::from([-2.0, 5.0]), "number {i}");
+    }
+}
+
 #[test]
 fn unequal_ranks_broadcast() {
     let matrix = Nd::from([[1.0_f64, 2.0, 3.0], [4.0, 5.0, 6.0]]);
@@ -154,8 +172,8 @@ fn the_gradient_of_a_weight_that_is_not_there_is_zero() {
 #[test]
 fn a_nan_is_not_hidden_by_a_maximum() {
     let x = Nd::from([[f32::NAN, 1.0], [1.0, f32::NAN]]);
-    assert!(x.max_axis(1).predict().wait().unwrap().view().iter().all(|x| x.is_nan()));
-    assert!(x.max_axis(0).predict().wait().unwrap().view().iter().all(|x| x.is_nan()));
+    assert!(x.amax_axis(1).predict().wait().unwrap().view().iter().all(|x| x.is_nan()));
+    assert!(x.amax_axis(0).predict().wait().unwrap().view().iter().all(|x| x.is_nan()));
     assert!(x.layer().relu().sum().predict().wait().unwrap().is_nan());
 }
 

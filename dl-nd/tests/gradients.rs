@@ -4,13 +4,14 @@ mod common;
 
 use common::{check, check_twice, mixed, numbers};
 use dl_core::{Binary, Differentiable, Layer, Pointwise, Unary, Weight};
-use dl_nd::{Nd, NdOps, Rank};
+use dl_nd::{Nd, Rank, ops::*};
 use ndarray::{IntoDimension, IxDyn};
 
 /// Where the operation is smooth, with all operands between these.
 fn domain(op: Unary) -> (f64, f64) {
     match op {
-        Unary::Ln | Unary::Sqrt | Unary::Recip => (0.5, 2.0),
+        Unary::Ln | Unary::Sqrt | Unary::Rsqrt | Unary::Recip => (0.5, 2.0),
+        Unary::Log1p | Unary::Tan => (-0.5, 1.0),
         _ => (-2.0, 2.0),
     }
 }
@@ -37,13 +38,22 @@ fn every_unary_operation() {
     every_unary([2, 0]);
 }
 
+/// The same for the left operand of two; the right one is between 0.5 and 2.
+fn left_domain(op: Binary) -> (f64, f64) {
+    match op {
+        Binary::LeakyRelu | Binary::Elu | Binary::Kink => (-2.0, 2.0),
+        _ => (0.5, 2.0),
+    }
+}
+
 fn every_binary<S: IntoDimension + Clone>(left: S, right: S)
 where
     S::Dim: Rank,
 {
     for (seed, &op) in Binary::ALL.iter().enumerate() {
         let seed = 2 * seed as u64;
-        let a = Weight::new(numbers(left.clone(), 0.5, 2.0, seed));
+        let (low, high) = left_domain(op);
+        let a = Weight::new(numbers(left.clone(), low, high, seed));
         let b = Weight::new(numbers(right.clone(), 0.5, 2.0, seed + 1));
         let loss = mixed(&Nd::binary(op, &a.layer(), &b.layer()));
         check_twice(op.name(), &loss, &a);
@@ -92,10 +102,19 @@ fn every_binary_operation_on_transposed_operands() {
 fn every_binary_operation_with_a_number() {
     for &op in Binary::ALL {
         for left in [false, true] {
-            let w = Weight::new(numbers([2, 3], 0.5, 2.0, 7));
+            let (low, high) = if left { (0.5, 2.0) } else { left_domain(op) };
+            let w = Weight::new(numbers([2, 3], low, high, 7));
             check_twice(op.name(), &mixed(&Nd::with_number(op, &w.layer(), 1.3, left)), &w);
         }
     }
+}
+
+#[test]
+fn methods_with_numbers() {
+    let w = Weight::new(numbers([3, 4], -2.0, 2.0, 1));
+    check_twice("leaky_relu", &mixed(&w.leaky_relu(0.1)), &w);
+    check_twice("elu", &mixed(&w.elu(1.5)), &w);
+    check_twice("clamp", &mixed(&w.clamp(-1.0, 0.5).square()), &w);
 }
 
 #[test]
@@ -104,7 +123,9 @@ fn operators_of_unequal_ranks() {
     let vector = Weight::new(numbers(3, 0.5, 2.0, 2));
     let point = Weight::new(numbers((), 0.5, 2.0, 3));
     let open = Weight::new(numbers(IxDyn(&[4, 1, 3]), 0.5, 2.0, 4));
-    let loss = mixed(&(&matrix / &vector * &point)) + mixed(&(&vector - &matrix)) + mixed(&(&matrix * &open / &vector));
+    let loss = mixed(&(&matrix / &vector * &point))
+        + mixed(&(&vector - &matrix))
+        + mixed(&(&matrix * &open / &vector % &matrix));
     check_twice("matrix", &loss, &matrix);
     check_twice("vector", &loss, &vector);
     check_twice("point", &loss, &point);
@@ -119,6 +140,7 @@ fn a_scalar_layer_with_a_tensor() {
     for (what, layer) in [
         ("right", &w / &number),
         ("left", &number / &w),
+        ("remainder", &w % &number),
         ("pow", dl_core::pow(&number, &w)),
         ("max", dl_core::max(&w, &number)),
     ] {
@@ -173,9 +195,9 @@ fn reductions() {
         check_twice("sum_keepdim", &mixed(&w.sum_keepdim(axis)), &w);
         check_twice("mean_axis", &mixed(&w.mean_axis(axis)), &w);
         check_twice("mean_keepdim", &mixed(&w.mean_keepdim(axis)), &w);
-        check_twice("max_axis", &mixed(&w.max_axis(axis)), &w);
-        check_twice("max_keepdim", &mixed(&w.max_keepdim(axis)), &w);
-        check_twice("of a transposed one", &mixed(&w.t().max_axis(axis)), &w);
+        check_twice("max_axis", &mixed(&w.amax_axis(axis)), &w);
+        check_twice("max_keepdim", &mixed(&w.amax_keepdim(axis)), &w);
+        check_twice("of a transposed one", &mixed(&w.t().amax_axis(axis)), &w);
         check_twice("of open rank", &mixed(&w.to_dyn().sum_axis(axis)), &w);
     }
 }
@@ -189,8 +211,8 @@ fn movement() {
     check_twice("permute, open", &mixed(&w.to_dyn().permute(IxDyn(&[2, 0, 1]))), &w);
     check_twice("reshape", &mixed(&w.reshape([6, 4]).square()), &w);
     check_twice("reshape of a transposed one", &mixed(&w.t().reshape(24).square()), &w);
-    check_twice("insert_axis", &mixed(&w.insert_axis(1).square()), &w);
-    check_twice("remove_axis", &mixed(&w.insert_axis(3).remove_axis(3)), &w);
+    check_twice("insert_axis", &mixed(&w.unsqueeze(1).square()), &w);
+    check_twice("remove_axis", &mixed(&w.unsqueeze(3).squeeze(3)), &w);
     check_twice("to_rank", &mixed(&w.to_dyn().to_rank::<ndarray::Ix3>()), &w);
 }
 
@@ -201,8 +223,8 @@ fn selection() {
     check_twice("row of a transposed one", &mixed(&w.t().row(3).square()), &w);
     check_twice("slice_axis", &mixed(&w.slice_axis(2, 1..3).square()), &w);
     check_twice("empty slice_axis", &mixed(&w.slice_axis(2, 1..1).square()), &w);
-    check_twice("select", &mixed(&w.select(0, [2, 0, 2]).square()), &w);
-    check_twice("select", &mixed(&w.select(2, vec![1, 1]).square()), &w);
+    check_twice("select", &mixed(&w.index_select(0, [2, 0, 2]).square()), &w);
+    check_twice("select", &mixed(&w.index_select(2, vec![1, 1]).square()), &w);
     check_twice("at", &(w.at([1, 0, 2]) * w.at([2, 1, 3])), &w);
 }
 

@@ -1,7 +1,7 @@
 //! The number of threads changes no bit of a network's training.
 
 use dl_core::{Differentiable, Layer, Sgd, Weight};
-use dl_nd::{Nd, NdLayer, NdOps, NdWeight, init};
+use dl_nd::{Nd, NdLayer, NdWeight, init, ops::*};
 
 /// Losses and weights of a net with parallel branches that share a weight, large enough to be offered to other threads.
 fn trace(threads: usize) -> Vec<u32> {

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use dl::nd::{NdOps, init};
+use dl::nd::{init, ops::*};
 use dl::prelude::*;
 use rand_chacha::ChaCha8Rng;
 

@@ -7,7 +7,7 @@ use super::fuse::{BurningOptimizer, Fault, Fuse, Site};
 use super::nets::Witness;
 use super::support::{on_threads, sweep, tokio_runtime, watched};
 use dl::Run;
-use dl::nd::{NdOps, init};
+use dl::nd::{init, ops::*};
 use dl::prelude::*;
 use futures::FutureExt;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Passes of every kind and with every end: when the threads that ran them have ended, exactly as much is alive as was before.
 
 use super::allocator::alive;
-use dl::nd::{NdOps, init};
+use dl::nd::{init, ops::*};
 use dl::prelude::*;
 use dl::{At, Chunk, Error, Memory, Primitive, Result};
 use futures::FutureExt;

@@ -1,7 +1,7 @@
 //! The gradient check: the gradients of layers against central differences.
 
 use dl_core::{Differentiable, Layer, Weight};
-use dl_nd::{Nd, NdOps, Rank, init};
+use dl_nd::{Nd, Rank, init, ops::*};
 
 /// Numbers between `low` and `high`, different from each other by no less than the step of the difference quotient.
 pub(crate) fn numbers<S>(shape: S, low: f64, high: f64, seed: u64) -> Nd<f64, S::Dim>

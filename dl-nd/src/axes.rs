@@ -1,0 +1,134 @@
+//! Which axes an operation works on.
+
+use crate::element::Rank;
+use dl_core::{Error, Result};
+use ndarray::{Dimension, Ix0, IxDyn, RemoveAxis};
+use std::ops::RangeFull;
+
+/// One axis or several of a tensor of rank `D`. A negative number counts from the last axis: −1 is the last one.
+///
+/// | written | axes | rank of what is left |
+/// |---|---|---|
+/// | `1` | this one | one less |
+/// | `[0, -1]` | these | as many less |
+/// | `..` | all | 0 |
+/// | a slice or a `Vec` | these | `IxDyn` |
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, ReduceOps};
+/// let x = Nd::from([[[1.0, 2.0], [3.0, 4.0]]]);
+/// assert_eq!(x.sum_axis(-1).predict().wait()?, Nd::from([[3.0, 7.0]]));
+/// assert_eq!(x.sum_axis([0, 2]).predict().wait()?, Nd::from([3.0, 7.0]));
+/// assert_eq!(x.sum_axis(vec![1]).predict().wait()?.shape(), [1, 2]);
+/// # dl_core::Result::Ok(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which axes of a tensor of rank `{D}` are meant",
+    note = "write a number, as in `1` or `-1`, an array of no more numbers than there are axes, as in `[0, 2]`, or `..` for all"
+)]
+pub trait Axes<D: Rank> {
+    /// The rank of what is left when these axes disappear.
+    type Rest: Rank;
+
+    /// The axes, in a form that does not depend on how they were written.
+    fn into_list(self) -> AxisList;
+}
+
+impl<D> Axes<D> for isize
+where
+    D: Rank + RemoveAxis,
+    D::Smaller: Rank,
+{
+    type Rest = D::Smaller;
+
+    fn into_list(self) -> AxisList {
+        AxisList(Some(Box::new([self])))
+    }
+}
+
+macro_rules! arrays {
+    ($($N:literal: $Rest:ty, $($Axis:ty),*;)*) => {$(
+        impl<D> Axes<D> for [isize; $N]
+        where
+            D: Rank + RemoveAxis,
+            $($Axis: RemoveAxis,)*
+            $Rest: Rank,
+        {
+            type Rest = $Rest;
+
+            fn into_list(self) -> AxisList {
+                AxisList(Some(Box::new(self)))
+            }
+        }
+    )*};
+}
+
+type Less<D> = <D as Dimension>::Smaller;
+
+arrays! {
+    1: Less<D>, ;
+    2: Less<Less<D>>, Less<D>;
+    3: Less<Less<Less<D>>>, Less<D>, Less<Less<D>>;
+    4: Less<Less<Less<Less<D>>>>, Less<D>, Less<Less<D>>, Less<Less<Less<D>>>;
+}
+
+impl<D: Rank> Axes<D> for RangeFull {
+    type Rest = Ix0;
+
+    fn into_list(self) -> AxisList {
+        AxisList(None)
+    }
+}
+
+impl<D: Rank> Axes<D> for &[isize] {
+    type Rest = IxDyn;
+
+    fn into_list(self) -> AxisList {
+        AxisList(Some(self.into()))
+    }
+}
+
+impl<D: Rank> Axes<D> for Vec<isize> {
+    type Rest = IxDyn;
+
+    fn into_list(self) -> AxisList {
+        AxisList(Some(self.into()))
+    }
+}
+
+/// A list of axes, which is looked at when shapes are known.
+#[derive(Clone, Debug)]
+pub struct AxisList(Option<Box<[isize]>>);
+
+impl AxisList {
+    pub(crate) fn one(axis: isize) -> Self {
+        AxisList(Some(Box::new([axis])))
+    }
+
+    /// The numbers of the axes, ascending.
+    pub(crate) fn of(&self, shape: &[usize]) -> Result<Vec<usize>> {
+        let Some(axes) = &self.0 else { return Ok((0..shape.len()).collect()) };
+        let mut found = axes.iter().map(|&axis| axis_of(axis, shape)).collect::<Result<Vec<usize>>>()?;
+        found.sort_unstable();
+        match found.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => {
+                Err(Error::invalid(format!("{axes:?} names axis {} of a tensor of shape {shape:?} twice", pair[0])))
+            }
+            None => Ok(found),
+        }
+    }
+}
+
+/// The number of an axis, counted from the first.
+pub(crate) fn axis_of(axis: isize, shape: &[usize]) -> Result<usize> {
+    position_of(axis, shape.len()).ok_or_else(|| {
+        Error::invalid(format!("axis {axis} of a tensor of shape {shape:?}, which has {} axes", shape.len()))
+    })
+}
+
+/// A position that may be counted from the end, among so many.
+pub(crate) fn position_of(position: isize, count: usize) -> Option<usize> {
+    let from_start = if position < 0 { position.checked_add_unsigned(count)? } else { position };
+    usize::try_from(from_start).ok().filter(|&position| position < count)
+}

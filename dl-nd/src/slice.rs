@@ -1,0 +1,470 @@
+//! Parts of a tensor, as views, and their inverse: a part put back into a whole.
+
+use crate::axes::{Axes, AxisList, axis_of, position_of};
+use crate::element::{Element, Rank};
+use crate::nd::Nd;
+use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
+use ndarray::{Array, ArrayD, IntoDimension, RemoveAxis, Slice, SliceArg, SliceInfoElem};
+use std::marker::PhantomData;
+
+/// Parts of tensors. None of them copies elements; the delta of a part is put back among zeros.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, SliceOps};
+/// use ndarray::s;
+/// let x = Nd::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// assert_eq!(x.row(1).predict().wait()?, Nd::from([4.0, 5.0, 6.0]));
+/// assert_eq!(x.slice(s![.., 1..]).predict().wait()?, Nd::from([[2.0, 3.0], [5.0, 6.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// A part given by the macro [`s!`](ndarray::s): ranges, steps, single indices, new axes. Negative positions count from the end, a
+    /// negative step takes the range backwards. Of a tensor whose rank is open: `x.slice(s![1.., 2].as_ref())`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// use ndarray::{NewAxis, s};
+    /// let x = Nd::from([1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(x.slice(s![..;2]).predict().wait()?, Nd::from([1.0, 3.0]));
+    /// assert_eq!(x.slice(s![-3..;-1]).predict().wait()?, Nd::from([4.0, 3.0, 2.0]));
+    /// assert_eq!(x.slice(s![NewAxis, 1..2]).predict().wait()?, Nd::from([[2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a position does not lie in the tensor, or a step is 0.
+    #[track_caller]
+    fn slice<I>(&self, part: I) -> Layer<Nd<A, I::OutDim>>
+    where
+        I: SliceArg<D>,
+        I::OutDim: Rank,
+    {
+        slice(&self.layer(), "slice", Cut::Elements(part.as_ref().into()))
+    }
+
+    /// The parts in a range along an axis: a range, or a [`Slice`] with a step. Negative positions count from the end.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// assert_eq!(Nd::from([1.0, 2.0, 3.0]).slice_axis(0, 1..).predict().wait()?, Nd::from([2.0, 3.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis, or the range does not lie in it.
+    #[track_caller]
+    fn slice_axis(&self, axis: isize, range: impl Into<Slice>) -> Layer<Nd<A, D>> {
+        slice(&self.layer(), "slice_axis", Cut::Axis(axis, range.into()))
+    }
+
+    /// Part `i` along the first axis, which disappears: a row of a matrix. A negative number counts from the last one.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// assert_eq!(Nd::from([[1.0, 2.0], [3.0, 4.0]]).row(-1).predict().wait()?, Nd::from([3.0, 4.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such row.
+    #[track_caller]
+    fn row(&self, i: isize) -> Layer<Nd<A, D::Smaller>>
+    where
+        D: RemoveAxis,
+        D::Smaller: Rank,
+    {
+        slice(&self.layer(), "row", Cut::Row(i))
+    }
+
+    /// Parts of these lengths along an axis, which they must fill.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// let parts = Nd::from([1.0, 2.0, 3.0]).split(0, &[1, 2]);
+    /// assert_eq!(parts[1].predict().wait()?, Nd::from([2.0, 3.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis, or the lengths do not add up to its length; each of the layers says so.
+    #[track_caller]
+    fn split(&self, axis: isize, lengths: &[usize]) -> Vec<Layer<Nd<A, D>>> {
+        let (whole, total) = (self.layer(), lengths.iter().fold(0_usize, |sum, &length| sum.saturating_add(length)));
+        let mut start = 0;
+        let mut parts = Vec::with_capacity(lengths.len());
+        for &length in lengths {
+            parts.push(slice(&whole, "split", Cut::Part { axis, start, length, total: Some(total) }));
+            start += length;
+        }
+        parts
+    }
+
+    /// So many parts along an axis, all as long as the first, but for the last ones, which may be shorter or empty: PyTorch's `chunk`, which leaves
+    /// out those that would be empty.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// let parts = Nd::from([1.0, 2.0, 3.0]).chunk(0, 2);
+    /// assert_eq!(parts[0].predict().wait()?, Nd::from([1.0, 2.0]));
+    /// assert_eq!(parts[1].predict().wait()?, Nd::from([3.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn chunk(&self, axis: isize, count: usize) -> Vec<Layer<Nd<A, D>>> {
+        let whole = self.layer();
+        let mut parts = Vec::with_capacity(count);
+        for number in 0..count {
+            parts.push(slice(&whole, "chunk", Cut::Chunk { axis, number, count }));
+        }
+        parts
+    }
+
+    /// With these axes in reverse.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// assert_eq!(Nd::from([[1.0, 2.0], [3.0, 4.0]]).flip(1).predict().wait()?, Nd::from([[2.0, 1.0], [4.0, 3.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn flip(&self, axes: impl Axes<D>) -> Layer<Nd<A, D>> {
+        slice(&self.layer(), "flip", Cut::Flip(axes.into_list()))
+    }
+
+    /// With so many elements of a value added before and after, for each axis: NumPy's `pad`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// assert_eq!(Nd::from([[1.0]]).pad(&[(0, 1), (1, 0)], 9.0).predict().wait()?, Nd::from([[9.0, 1.0], [9.0, 9.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there are not as many pairs as axes.
+    #[track_caller]
+    fn pad(&self, widths: &[(usize, usize)], value: A) -> Layer<Nd<A, D>> {
+        Layer::apply(Embed { frame: Frame::Around(widths.into(), value), types: PhantomData }, (self.layer(),))
+    }
+
+    /// One element, a number.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// assert_eq!(Nd::from([[1.0, 2.0], [3.0, 4.0]]).at([1, 0]).predict().wait()?, 3.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such element.
+    #[track_caller]
+    fn at(&self, index: impl IntoDimension<Dim = D>) -> Layer<A> {
+        element(self.layer(), index.into_dimension())
+    }
+}
+
+impl<X, A: Element, D: Rank> SliceOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+#[track_caller]
+fn slice<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, name: &'static str, cut: Cut) -> Layer<Nd<A, E>> {
+    Layer::apply(Part { name, cut, types: PhantomData }, (x.clone(),))
+}
+
+/// `length` elements of an axis from `start` on.
+#[track_caller]
+pub(crate) fn part<A: Element, D: Rank>(
+    x: &Layer<Nd<A, D>>,
+    axis: usize,
+    start: usize,
+    length: usize,
+) -> Layer<Nd<A, D>> {
+    slice(x, "slice_axis", Cut::Part { axis: axis as isize, start, length, total: None })
+}
+
+/// Which part, as the user has said it.
+#[derive(Clone)]
+enum Cut {
+    Elements(Box<[SliceInfoElem]>),
+    Axis(isize, Slice),
+    Row(isize),
+    /// Of an axis whose length is `total`, if that is known.
+    Part {
+        axis: isize,
+        start: usize,
+        length: usize,
+        total: Option<usize>,
+    },
+    Chunk {
+        axis: isize,
+        number: usize,
+        count: usize,
+    },
+    Flip(AxisList),
+}
+
+const ALL: SliceInfoElem = SliceInfoElem::Slice { start: 0, end: None, step: 1 };
+
+fn range(start: usize, end: usize) -> SliceInfoElem {
+    SliceInfoElem::Slice { start: start as isize, end: Some(end as isize), step: 1 }
+}
+
+impl Cut {
+    /// One element for each axis, all of which lie in the tensor.
+    fn of(&self, shape: &[usize]) -> Result<Vec<SliceInfoElem>> {
+        let along = |axis: usize, element: SliceInfoElem| {
+            let mut elements = vec![ALL; shape.len()];
+            elements[axis] = element;
+            elements
+        };
+        let elements = match self {
+            Cut::Elements(elements) => elements.to_vec(),
+            Cut::Axis(axis, Slice { start, end, step }) => {
+                along(axis_of(*axis, shape)?, SliceInfoElem::Slice { start: *start, end: *end, step: *step })
+            }
+            Cut::Row(_) if shape.is_empty() => return Err(Error::shape("a tensor without axes has no rows")),
+            Cut::Row(i) if position_of(*i, shape[0]).is_none() => {
+                return Err(Error::invalid(format!(
+                    "row {i} of a tensor of shape {shape:?}, which has {} rows",
+                    shape[0]
+                )));
+            }
+            Cut::Row(i) => along(0, SliceInfoElem::Index(*i)),
+            Cut::Part { axis, start, length, total } => {
+                let axis = axis_of(*axis, shape)?;
+                if let Some(total) = total.filter(|&total| total != shape[axis]) {
+                    return Err(Error::shape(format!(
+                        "the parts have {total} elements together, but axis {axis} of {shape:?} has {}",
+                        shape[axis]
+                    )));
+                }
+                along(axis, range(*start, start + length))
+            }
+            Cut::Chunk { axis, number, count } => {
+                let axis = axis_of(*axis, shape)?;
+                let length = shape[axis].div_ceil(*count);
+                let position = |number: usize| number.saturating_mul(length).min(shape[axis]);
+                along(axis, range(position(*number), position(number + 1)))
+            }
+            Cut::Flip(axes) => {
+                let mut elements = vec![ALL; shape.len()];
+                for axis in axes.of(shape)? {
+                    elements[axis] = SliceInfoElem::Slice { start: 0, end: None, step: -1 };
+                }
+                elements
+            }
+        };
+        check(&elements, shape)?;
+        Ok(elements)
+    }
+}
+
+fn check(elements: &[SliceInfoElem], shape: &[usize]) -> Result<()> {
+    let of_axes = || elements.iter().filter(|element| !element.is_new_axis());
+    if of_axes().count() != shape.len() {
+        let (found, axes) = (of_axes().count(), shape.len());
+        return Err(Error::invalid(format!("a part by {found} axes of a tensor of shape {shape:?}, which has {axes}")));
+    }
+    for (axis, (&length, element)) in shape.iter().zip(of_axes()).enumerate() {
+        let edge = |position: isize| position == length as isize || position_of(position, length).is_some();
+        let (fits, what) = match *element {
+            SliceInfoElem::Index(index) => (position_of(index, length).is_some(), format!("position {index}")),
+            SliceInfoElem::Slice { step: 0, .. } => {
+                return Err(Error::invalid(format!("the step along axis {axis} of {shape:?} is 0")));
+            }
+            SliceInfoElem::Slice { start, end, .. } => (
+                edge(start) && end.is_none_or(edge),
+                format!("{start}..{}", end.map_or(String::new(), |end| end.to_string())),
+            ),
+            SliceInfoElem::NewAxis => (true, String::new()),
+        };
+        if !fits {
+            return Err(Error::invalid(format!(
+                "{what} does not lie in axis {axis} of {shape:?}, whose length is {length}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+struct Part<A, D, E> {
+    name: &'static str,
+    cut: Cut,
+    types: PhantomData<(A, D, E)>,
+}
+
+impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, E>;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, E>> {
+        let elements = self.cut.of(x.shape())?;
+        let part = x.0.clone().into_dyn().slice_move(&elements[..]);
+        Ok(Nd(part.into_dimensionality().expect("the rank of the part")))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let shape = at.values.0.dim();
+        let elements = self.cut.of(shape.slice()).expect("the part was looked at").into();
+        (Some(Layer::apply(Embed { frame: Frame::Of(shape, elements), types: PhantomData }, (at.delta.clone(),))),)
+    }
+
+    fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
+        200.0
+    }
+}
+
+/// Into what a part is put.
+#[derive(Clone)]
+enum Frame<A, D> {
+    /// Zeros of this shape, in this place.
+    Of(D, Box<[SliceInfoElem]>),
+    /// A border of these widths.
+    Around(Box<[(usize, usize)]>, A),
+}
+
+/// A part in a whole: the inverse of [`Part`].
+struct Embed<A, D, E> {
+    frame: Frame<A, D>,
+    types: PhantomData<E>,
+}
+
+impl<A: Element, D: Rank, E: Rank> Embed<A, D, E> {
+    /// The shape of the whole, and where in it the part is.
+    fn place(&self, shape: &[usize]) -> Result<(D, Box<[SliceInfoElem]>)> {
+        match &self.frame {
+            Frame::Of(whole, elements) => Ok((whole.clone(), elements.clone())),
+            Frame::Around(widths, _) => {
+                if widths.len() != shape.len() {
+                    let (widths, axes) = (widths.len(), shape.len());
+                    return Err(Error::invalid(format!(
+                        "{widths} pairs of widths for a tensor of shape {shape:?}, which has {axes} axes"
+                    )));
+                }
+                let mut whole = D::zeros(shape.len());
+                let mut elements = Vec::with_capacity(shape.len());
+                for (axis, (&(before, after), &length)) in widths.iter().zip(shape).enumerate() {
+                    let sum = before.checked_add(length).and_then(|sum| sum.checked_add(after));
+                    whole[axis] =
+                        sum.filter(|&sum| sum <= isize::MAX as usize).ok_or_else(|| too_large(shape, widths))?;
+                    elements.push(range(before, before + length));
+                }
+                whole
+                    .size_checked()
+                    .filter(|&size| size <= isize::MAX as usize / size_of::<A>())
+                    .ok_or_else(|| too_large(shape, widths))?;
+                Ok((whole, elements.into()))
+            }
+        }
+    }
+}
+
+fn too_large(shape: &[usize], widths: &[(usize, usize)]) -> Error {
+    Error::invalid(format!("{shape:?} with a border of {widths:?} is too large for any memory"))
+}
+
+impl<A: Element, D: Rank, E: Rank> Primitive for Embed<A, D, E> {
+    type Operands = (Layer<Nd<A, E>>,);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        match self.frame {
+            Frame::Of(..) => "put_back",
+            Frame::Around(..) => "pad",
+        }
+    }
+
+    fn value(&self, (part,): (&Nd<A, E>,)) -> Result<Nd<A, D>> {
+        let (shape, elements) = self.place(part.shape())?;
+        let around = if let Frame::Around(_, value) = self.frame { value } else { A::zero() };
+        let mut whole = ArrayD::from_elem(shape.slice(), around);
+        whole.slice_mut(&elements[..]).assign(&part.0.view().into_dyn());
+        Ok(whole.into_dimensionality().expect("the rank of the whole").into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, E>>>,) {
+        let (_, elements) = self.place(at.values.0.shape()).expect("the part was looked at");
+        (Some(slice(at.delta, "slice", Cut::Elements(elements))),)
+    }
+
+    fn cost(&self, (part,): (&Nd<A, E>,)) -> f64 {
+        200.0 + 0.5 * self.place(part.shape()).map_or(0, |(shape, _)| shape.size()) as f64
+    }
+}
+
+#[track_caller]
+fn element<A: Element, D: Rank>(x: Layer<Nd<A, D>>, index: D) -> Layer<A> {
+    Layer::apply(ElementAt { index, element: PhantomData }, (x,))
+}
+
+struct ElementAt<A, D> {
+    index: D,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = A;
+
+    fn name(&self) -> &'static str {
+        "at"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<A> {
+        let index = self.index.slice();
+        if index.len() == x.shape().len()
+            && let Some(&element) = x.0.view().into_dyn().get(index)
+        {
+            return Ok(element);
+        }
+        Err(Error::invalid(format!("there is no element {index:?} in a tensor of shape {:?}", x.shape())))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let (index, shape) = (self.index.clone(), at.values.0.dim());
+        (Some(Layer::apply(PutElement { index, shape, element: PhantomData }, (at.delta.clone(),))),)
+    }
+
+    fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
+        20.0
+    }
+}
+
+/// The inverse of [`ElementAt`]: a tensor of zeros with one other element.
+struct PutElement<A, D> {
+    index: D,
+    shape: D,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for PutElement<A, D> {
+    type Operands = (Layer<A>,);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        "put_element"
+    }
+
+    fn value(&self, (element,): (&A,)) -> Result<Nd<A, D>> {
+        let mut whole = Array::from_elem(self.shape.clone(), A::of(0.0));
+        whole.view_mut().into_dyn()[self.index.slice()] = *element;
+        Ok(whole.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<A>>,) {
+        (Some(element(at.delta.clone(), self.index.clone())),)
+    }
+
+    fn cost(&self, _: (&A,)) -> f64 {
+        200.0 + 0.5 * self.shape.size() as f64
+    }
+}

@@ -1,0 +1,62 @@
+//! The sum of many tensors: of the deltas of a layer with several consumers, for instance.
+
+use crate::element::{Element, Rank};
+use crate::nd::Nd;
+use dl_core::{At, Error, Layer, Primitive, Result};
+use std::marker::PhantomData;
+
+#[track_caller]
+pub(crate) fn sum<A: Element, D: Rank>(mut terms: Vec<Layer<Nd<A, D>>>) -> Layer<Nd<A, D>> {
+    if terms.len() == 1 { terms.remove(0) } else { Layer::apply(Sum(PhantomData), terms) }
+}
+
+/// The sum of many tensors of the same shape, element by element from the first to the last.
+struct Sum<A, D>(PhantomData<(A, D)>);
+
+impl<A: Element, D: Rank> Primitive for Sum<A, D> {
+    type Operands = Vec<Layer<Nd<A, D>>>;
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        "sum"
+    }
+
+    fn value(&self, terms: Vec<&Nd<A, D>>) -> Result<Nd<A, D>> {
+        let Some((first, rest)) = terms.split_first() else {
+            return Err(Error::invalid("the sum of no tensors has no shape"));
+        };
+        if let Some(other) = rest.iter().find(|term| term.shape() != first.shape()) {
+            let (first, other) = (first.shape(), other.shape());
+            return Err(Error::shape(format!("tensors of shapes {first:?} and {other:?} cannot be summed")));
+        }
+        let slices: Option<Vec<&[A]>> = rest.iter().map(|term| term.0.as_slice()).collect();
+        let mut sum = first.0.to_owned();
+        match (sum.as_slice_mut(), slices) {
+            (Some(sum), Some(slices)) => {
+                // block by block, so that each element is written to memory once
+                for (block, sum) in sum.chunks_mut(1024).enumerate() {
+                    for slice in &slices {
+                        let from = block * 1024;
+                        for (sum, &term) in sum.iter_mut().zip(&slice[from..]) {
+                            *sum = *sum + term;
+                        }
+                    }
+                }
+            }
+            _ => {
+                for term in rest {
+                    sum.zip_mut_with(&term.0, |sum, &term| *sum = *sum + term);
+                }
+            }
+        }
+        Ok(sum.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, D>>>> {
+        vec![Some(at.delta.clone()); at.operands.len()]
+    }
+
+    fn cost(&self, terms: Vec<&Nd<A, D>>) -> f64 {
+        200.0 + 0.5 * terms.iter().map(|term| term.len()).sum::<usize>() as f64
+    }
+}
