@@ -31,7 +31,8 @@ impl Numbers {
     /// The tensor, with the strides that the layout asks for; what lies between its elements is not a number.
     pub(crate) fn tensor<A: Element>(&self) -> Nd<A, IxDyn> {
         let elements = self.data.iter().map(|&x| A::of(x)).collect();
-        let array = ArrayD::from_shape_vec(self.shape.as_slice(), elements).expect("as many elements as the shape says");
+        let array =
+            ArrayD::from_shape_vec(self.shape.as_slice(), elements).expect("as many elements as the shape says");
         let (axes, steps) = &self.layout;
         if axes.is_empty() {
             return array.into();

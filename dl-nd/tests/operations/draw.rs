@@ -33,6 +33,11 @@ impl Draw {
         self.rng.random()
     }
 
+    pub(crate) fn one_of<T, const N: usize>(&mut self, choice: [T; N]) -> T {
+        let place = self.between(0..=N - 1);
+        choice.into_iter().nth(place).expect("one of them")
+    }
+
     /// The shape that is given.
     pub(crate) fn shape(&self) -> Vec<usize> {
         self.shape.clone()
@@ -67,7 +72,10 @@ impl Draw {
             return Value::Null;
         }
         let (count, rank) = (self.between(1..=shape.len()), shape.len());
-        self.permutation(rank)[..count].iter().map(|&axis| if axis % 2 == 0 { axis } else { axis - rank as isize }).collect()
+        self.permutation(rank)[..count]
+            .iter()
+            .map(|&axis| if axis % 2 == 0 { axis } else { axis - rank as isize })
+            .collect()
     }
 
     pub(crate) fn permutation(&mut self, rank: usize) -> Vec<isize> {
@@ -99,7 +107,8 @@ impl Draw {
     pub(crate) fn numbers(&mut self, shape: &[usize], low: f64, high: f64) -> Numbers {
         self.operands += 1;
         let offset = 0.2 * self.operands as f64 % 1.0 + 0.1;
-        let mut free: Vec<f64> = (0..((high - low) * 64.0) as usize).map(|k| low + (k as f64 + offset) / 64.0).collect();
+        let mut free: Vec<f64> =
+            (0..((high - low) * 64.0) as usize).map(|k| low + (k as f64 + offset) / 64.0).collect();
         let data = (0..shape.iter().product()).map(|_| {
             let place = self.between(0..=free.len() - 1);
             free.swap_remove(place)
@@ -114,7 +123,7 @@ impl Draw {
             return (Vec::new(), Vec::new());
         }
         let axes = self.permutation(rank).into_iter().map(|axis| axis as usize).collect();
-        (axes, (0..rank).map(|_| [1, 1, 2, -1, -2][self.between(0..=4)]).collect())
+        (axes, (0..rank).map(|_| self.one_of([1, 1, 2, -1, -2])).collect())
     }
 
     /// A sample with these arguments and operands.

@@ -7,7 +7,8 @@ use dl_nd::Nd;
 use ndarray::IxDyn;
 use std::collections::BTreeSet;
 
-/// How far a tensor is from its reference, as a share of the largest element of the reference.
+/// How far a tensor is from its reference, as a share of the largest element of the reference; what is below the smallest normal
+/// number is rounded coarsely, and does not count.
 fn error<A: Scalar>(found: &Nd<A, IxDyn>, reference: &Numbers) -> f64 {
     if found.shape() != reference.shape {
         return f64::INFINITY;
@@ -15,7 +16,8 @@ fn error<A: Scalar>(found: &Nd<A, IxDyn>, reference: &Numbers) -> f64 {
     let largest = reference.data.iter().filter(|x| x.is_finite()).fold(0.0, |largest: f64, x| largest.max(x.abs()));
     let errors = found.view().into_iter().zip(&reference.data).map(|(&found, &reference)| {
         let found = found.to_double();
-        if found == reference || found.is_nan() && reference.is_nan() {
+        let tiny = (found - reference).abs() < A::min_positive_value().to_double();
+        if found == reference || tiny || found.is_nan() && reference.is_nan() {
             0.0
         } else {
             // an error that is not a number counts as infinite

@@ -64,7 +64,20 @@ def reductions():
 
     for name, function in [("var", torch.var), ("std", torch.std)]:
         op = Op(name)
-        for i, (shape, axes) in enumerate(REDUCED[1:]):
+        # three elements at least: of two, the deviation has no second derivative
+        for i, (shape, axes) in enumerate(
+            [
+                ((4,), None),
+                ((4,), [0]),
+                ((3, 2), [0]),
+                ((2, 3), [-1]),
+                ((2, 3), [0, 1]),
+                ((2, 3, 2), [1]),
+                ((2, 1, 2, 2), [-1, 2]),
+                ((2, 3, 2), [-2, 0]),
+                ((3, 1, 2), [0, 1]),
+            ]
+        ):
             for correction in [0, 1] if i % 2 == 0 else [i // 2 % 2]:
                 keep = (i + correction) % 2 == 0
                 x = op.numbers(*shape, distinct=True)
@@ -76,8 +89,17 @@ def reductions():
                     correction=correction,
                 )
 
-    op = Op("norm")
+    euclidean, others = Op("norm"), Op("norm_p")
+    euclidean.case(
+        lambda x: torch.linalg.vector_norm(x, dim=1),
+        torch.tensor([[0.0, 0.0], [3.0, -4.0]]),
+        axes=[1],
+        keep=False,
+        p=2,
+        second=False,
+    )
     for p, away in [(2.0, []), (1.0, [0]), (3.0, [0]), (math.inf, [0]), (2.5, [0]), (4.0, []), (-math.inf, [0])]:
+        op = euclidean if p == 2 else others
         for i, (shape, axes) in enumerate([((4,), None), ((2, 3), [1]), ((3, 2, 2), [0, -1])]):
             if not math.isfinite(p) and i == 2:
                 continue

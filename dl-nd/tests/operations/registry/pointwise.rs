@@ -1,9 +1,10 @@
 //! Operations that work element by element, with broadcasting.
 
-use super::{Drawn, ops};
+use super::{Drawn, mask, ops};
 use crate::case::Args;
 use crate::draw::{Draw, Sample};
 use dl_core::{max, min, pow};
+use dl_nd::ops::*;
 use serde_json::json;
 
 fn within(draw: &mut Draw, low: f64, high: f64) -> Sample {
@@ -18,7 +19,7 @@ const POSITIVE: Drawn = Some(|draw| within(draw, 0.25, 3.0));
 
 /// Any numbers, and one for the operation.
 const NUMBER: Drawn = Some(|draw| {
-    let args = Args(json!({ "number": [0.25, 1.0, 1.5][draw.between(0..=2)] }));
+    let args = Args(json!({ "number": draw.one_of([0.25, 1.0, 1.5]) }));
     Sample { args, ..within(draw, -2.0, 2.0) }
 });
 
@@ -51,6 +52,23 @@ macro_rules! either {
         }
     };
 }
+
+/// A comparison with a tensor or a number, as numbers.
+macro_rules! compared {
+    ($args:ident, $x:ident, $compare:ident) => {
+        match $x {
+            [a, b] => a.$compare(b).to_floats::<A>(),
+            _ => $x[0].$compare($args.number("right") as A).to_floats::<A>(),
+        }
+    };
+}
+
+/// Two tensors, and a mask that broadcasts to them.
+const MASKED: Drawn = Some(|draw| {
+    let [a, b] = draw.pair();
+    let args = json!({ "mask": draw.places(&draw.shape(), 2) });
+    Draw::sample(args, [draw.numbers(&a, -2.0, 2.0), draw.numbers(&b, -2.0, 2.0)])
+});
 
 ops! {
     "neg", ANY, |_, x| -&x[0];
@@ -85,8 +103,18 @@ ops! {
     "sub", TWO, |args, x| either!(args, x, |a, b| a - b);
     "mul", TWO, |args, x| either!(args, x, |a, b| a * b);
     "div", Some(|draw| two(draw, (-2.0, 2.0), (0.5, 2.0))), |args, x| either!(args, x, |a, b| a / b);
-    "rem", Some(|draw| two(draw, (3.0, 3.5), (0.9, 0.99))), |args, x| either!(args, x, |a, b| a % b);
+    "rem", Some(|draw| two(draw, (-1.75, -0.25), (2.0, 3.0))), |args, x| either!(args, x, |a, b| a % b);
     "pow", Some(|draw| two(draw, (0.5, 2.0), (-2.0, 2.0))), |args, x| either!(args, x, |a, b| pow(a, b));
     "min", TWO, |args, x| either!(args, x, |a, b| min(a, b));
     "max", TWO, |args, x| either!(args, x, |a, b| max(a, b));
+    "where", MASKED, |args, x| {
+        let a = if args.flag("squared") { x[0].square() } else { x[0].clone() };
+        where_(mask(args, "mask"), a, &x[1])
+    };
+    "eq", None, |args, x| compared!(args, x, equal);
+    "ne", None, |args, x| compared!(args, x, not_equal);
+    "lt", None, |args, x| compared!(args, x, less);
+    "le", None, |args, x| compared!(args, x, less_equal);
+    "gt", None, |args, x| compared!(args, x, greater);
+    "ge", None, |args, x| compared!(args, x, greater_equal);
 }
