@@ -184,6 +184,19 @@ def pools():
                 size=size,
                 align_corners=align,
             )
+    for mode, cases in {
+        "linear": [((1, 2, 3), [5]), ((2, 1, 4), [3]), ((1, 1, 1), [2])],
+        "trilinear": [((1, 1, 2, 2, 2), [3, 2, 4]), ((1, 1, 3, 1, 2), [2, 2, 1])],
+    }.items():
+        op = Op("upsample_" + mode)
+        for align in [False, True]:
+            for shape, size in cases:
+                op.case(
+                    lambda x: F.interpolate(x, size, mode=mode, align_corners=align),
+                    op.numbers(*shape),
+                    size=size,
+                    align_corners=align,
+                )
 
 
 def normalisation():
