@@ -99,4 +99,23 @@ pub(crate) fn all() -> Vec<Op> {
 }
 
 /// Operations that have reference values, and do not exist yet.
-pub(crate) const PENDING: &[&str] = &["batch_norm", "bce_with_logits", "cross_entropy", "dot", "einsum", "group_norm", "huber", "kl_div", "l1", "layer_norm", "matmul", "mse", "nll", "norm_p", "outer", "rms_norm", "scaled_dot_product_attention", "upsample_nearest"];
+pub(crate) const PENDING: &[&str] = &[
+    "batch_norm",
+    "bce_with_logits",
+    "cross_entropy",
+    "dot",
+    "einsum",
+    "group_norm",
+    "huber",
+    "kl_div",
+    "l1",
+    "layer_norm",
+    "matmul",
+    "mse",
+    "nll",
+    "norm_p",
+    "outer",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "upsample_nearest",
+];

@@ -3,8 +3,8 @@
 use super::{Drawn, ops};
 use crate::case::Args;
 use crate::draw::{Draw, Sample};
-use dl_nd::{Conv, ConvTranspose, ops::*};
 use dl_nd::{AvgPool, Pool};
+use dl_nd::{Conv, ConvTranspose, ops::*};
 use serde_json::json;
 
 /// The setting of a window for each of its axes.
@@ -50,7 +50,8 @@ impl Window {
 
 fn convolved<const N: usize>(draw: &mut Draw) -> Sample {
     let windows: [Window; N] = std::array::from_fn(|_| Window::draw(draw, if N == 1 { 3 } else { 2 }));
-    let (batch, groups, channels, out) = (draw.between(1..=2), draw.between(1..=2), draw.between(1..=2), draw.between(1..=2));
+    let (batch, groups, channels, out) =
+        (draw.between(1..=2), draw.between(1..=2), draw.between(1..=2), draw.between(1..=2));
     let args = json!({
         "stride": windows.each_ref().map(|window| window.stride).to_vec(),
         "padding": windows.each_ref().map(|window| window.padding).to_vec(),
@@ -78,13 +79,20 @@ fn convolved_back<const N: usize>(draw: &mut Draw) -> Sample {
     Draw::sample(args, [draw.numbers(&x, -2.0, 2.0), draw.numbers(&w, -2.0, 2.0)])
 }
 
+/// Either padded or dilated: a window over nothing but padding has no maximum.
 fn pooled<const N: usize>(draw: &mut Draw, dilated: bool) -> Sample {
-    let windows: [Window; N] = std::array::from_fn(|_| Window::draw(draw, if N == 1 { 3 } else { 2 }));
+    let windows: [Window; N] = std::array::from_fn(|_| {
+        let window = Window::draw(draw, if N == 1 { 3 } else { 2 });
+        match dilated && draw.flip() {
+            true => Window { padding: 0, length: window.length + 2 * window.padding, ..window },
+            false => Window { dilation: 1, ..window },
+        }
+    });
     let args = json!({
         "kernel": windows.each_ref().map(|window| window.kernel).to_vec(),
         "stride": windows.each_ref().map(|window| window.stride).to_vec(),
         "padding": windows.each_ref().map(|window| window.padding).to_vec(),
-        "dilation": windows.each_ref().map(|window| if dilated { window.dilation } else { 1 }).to_vec(),
+        "dilation": windows.each_ref().map(|window| window.dilation).to_vec(),
         "ceil": draw.flip(),
         "count_include_pad": draw.flip(),
     });
