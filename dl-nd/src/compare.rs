@@ -1,7 +1,7 @@
 //! Comparisons, which give masks, and what masks are for.
 
 use crate::broadcast::{broadcast_shape, sum_to};
-use crate::element::{Discrete, Element, Item, Nothing, Rank};
+use crate::element::{Element, Item, Nothing, Rank};
 use crate::movement::lift;
 use crate::nd::Nd;
 use dl_core::{At, Differentiable, Layer, Primitive, Result, Weight};
@@ -173,51 +173,6 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
         200.0 + a.len().max(b.len()) as f64
-    }
-}
-
-/// Masks, labels and indices as numbers.
-///
-/// ```
-/// use dl_core::Differentiable;
-/// use dl_nd::{CompareOps, DiscreteOps, Nd, ReduceOps};
-/// let (predicted, labels) = (Nd::from([3_usize, 1, 2, 2]), Nd::from([3, 1, 2, 0]));
-/// let accuracy = predicted.equal(labels).to_floats::<f64>().mean();
-/// assert_eq!(accuracy.predict().wait()?, 0.75);
-/// # dl_core::Result::Ok(())
-/// ```
-pub trait DiscreteOps<A: Discrete, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// Each as a number, 1 and 0 for `true` and `false`. No gradient flows through it.
-    ///
-    /// ```
-    /// # use dl_core::Differentiable; use dl_nd::{DiscreteOps, Nd};
-    /// assert_eq!(Nd::from([true, false]).to_floats::<f32>().predict().wait()?, Nd::from([1.0, 0.0]));
-    /// # dl_core::Result::Ok(())
-    /// ```
-    #[track_caller]
-    fn to_floats<B: Element>(&self) -> Layer<Nd<B, D>> {
-        Layer::apply(ToFloats(PhantomData), (self.layer(),))
-    }
-}
-
-impl<X, A: Discrete, D: Rank> DiscreteOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
-
-struct ToFloats<A, B, D>(PhantomData<(A, B, D)>);
-
-impl<A: Discrete, B: Element, D: Rank> Primitive for ToFloats<A, B, D> {
-    type Operands = (Layer<Nd<A, D>>,);
-    type Output = Nd<B, D>;
-
-    fn name(&self) -> &'static str {
-        "to_floats"
-    }
-
-    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<B, D>> {
-        Ok(x.0.mapv(|x| B::of(x.to_f64())).into())
-    }
-
-    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<Nothing, D>>>,) {
-        (None,)
     }
 }
 

@@ -46,6 +46,7 @@ mod arrange;
 mod axes;
 mod broadcast;
 mod compare;
+mod convert;
 mod element;
 mod expression;
 mod extreme;
@@ -56,16 +57,20 @@ mod loss;
 mod matmul;
 mod movement;
 mod nd;
+#[cfg(feature = "npy")]
+mod npy;
 mod operators;
 mod pointwise;
 mod reduce;
 mod slice;
 mod softmax;
+mod spread;
 mod sum;
 
 pub use arrange::ArrangeOps;
 pub use axes::{Axes, AxisList};
-pub use compare::{Comparand, CompareOps, DiscreteOps, where_};
+pub use compare::{Comparand, CompareOps, where_};
+pub use convert::{CastOps, DiscreteOps};
 pub use element::{Discrete, Element, HasRank, Item, Nothing, Rank};
 pub use expression::{NdExpression, NdLayer, NdWeight};
 pub use extreme::ExtremeOps;
@@ -76,9 +81,12 @@ pub use matmul::{MatMul, ProductOps};
 pub use movement::MovementOps;
 pub use nd::Nd;
 pub use ndarray;
+#[cfg(feature = "npy")]
+pub use npy::NpyItem;
 pub use reduce::ReduceOps;
 pub use slice::SliceOps;
 pub use softmax::SoftmaxOps;
+pub use spread::SpreadOps;
 
 /// The operations of tensors: `use dl_nd::ops::*` brings all of them into scope.
 ///
@@ -91,7 +99,7 @@ pub use softmax::SoftmaxOps;
 /// ```
 pub mod ops {
     pub use crate::{
-        ArrangeOps, CompareOps, DiscreteOps, ExtremeOps, IndexOps, LossOps, MovementOps, ProductOps, ReduceOps,
-        SliceOps, SoftmaxOps, concat, stack, where_,
+        ArrangeOps, CastOps, CompareOps, DiscreteOps, ExtremeOps, IndexOps, LossOps, MovementOps, ProductOps,
+        ReduceOps, SliceOps, SoftmaxOps, concat, stack, where_,
     };
 }

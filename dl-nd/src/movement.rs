@@ -249,8 +249,6 @@ pub(crate) enum Target<E> {
     Flat,
     /// A matrix with a row for each part along the first axis.
     Rows,
-    /// A matrix with a row for each part along all axes but the last.
-    Columns,
     /// The same shape, with a new axis of length 1 at this place.
     Insert(isize),
     /// The same shape, without this axis, which must have length 1.
@@ -278,7 +276,7 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
         match self.target {
             Target::Shape(_) => "reshape",
             Target::Flat => "flatten",
-            Target::Rows | Target::Columns => "flatten_rows",
+            Target::Rows => "flatten_rows",
             Target::Insert(_) => "unsqueeze",
             Target::Remove(_) => "squeeze",
             Target::Rank => "to_rank",
@@ -302,13 +300,11 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
                     .into_shared()));
             }
             Target::Flat => flat(x, &[x.len()]),
-            Target::Rows | Target::Columns => {
-                let (shape, rows) = (x.shape(), matches!(self.target, Target::Rows));
-                let Some((first, rest)) = (if rows { shape.split_first() } else { shape.split_last() }) else {
+            Target::Rows => {
+                let Some((rows, rest)) = x.shape().split_first() else {
                     return Err(Error::shape("a tensor without axes has no rows"));
                 };
-                let rest = rest.iter().product();
-                flat(x, &if rows { [*first, rest] } else { [rest, *first] })
+                flat(x, &[*rows, rest.iter().product()])
             }
             Target::Insert(axis) => {
                 let Some(place) = position_of(*axis, x.shape().len() + 1) else {

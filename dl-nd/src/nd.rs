@@ -1,8 +1,8 @@
 //! The tensor: a shared, copy-on-write array as data of layers.
 
-use crate::element::{Element, Item, Rank};
+use crate::element::{Discrete, Element, Item, Rank};
 use dl_core::{Chunk, Data, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable};
-use ndarray::{ArcArray, Array, ArrayView, Dimension, Ix1, Ix2, Ix3, NdIndex};
+use ndarray::{ArcArray, Array, ArrayView, Dimension, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::fmt;
 use std::ops::Index;
 
@@ -12,6 +12,9 @@ use std::ops::Index;
 ///
 /// It is shared and copy-on-write: a clone, a transposed or a reshaped one costs no copy of the elements. As a plain value it
 /// takes part in expressions like a number does; no gradient flows to it.
+///
+/// It is made without a copy from an [`Array`], an [`ArcArray`] or a `Vec`, and gives its elements back without one
+/// ([`view`](Nd::view), [`into_array`](Nd::into_array), [`into_vec`](Nd::into_vec)).
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -79,6 +82,34 @@ impl<A: Clone, D: Dimension> Nd<A, D> {
         self.0.view()
     }
 
+    /// Its elements in row-major order; without a copy when they are in that order and nobody else holds them.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]).into_vec(), [1.0, 2.0, 3.0, 4.0]);
+    /// ```
+    pub fn into_vec(self) -> Vec<A> {
+        let array = self.into_array();
+        let len = array.len();
+        if array.is_standard_layout() {
+            let (mut elements, offset) = array.into_raw_vec_and_offset();
+            let start = offset.unwrap_or(0);
+            elements.truncate(start + len);
+            elements.drain(..start);
+            elements
+        } else {
+            array.iter().cloned().collect()
+        }
+    }
+
+    /// The same tensor, its rank left open.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0]]).into_dyn().shape(), [1, 2]);
+    /// ```
+    pub fn into_dyn(self) -> Nd<A, IxDyn> {
+        Nd(self.0.into_dyn())
+    }
+
     /// The array itself, without a copy when nobody else holds it.
     ///
     /// ```
@@ -114,6 +145,26 @@ pub(crate) fn single<D: Dimension>() -> D {
     let mut shape = D::zeros(D::NDIM.unwrap_or(0));
     shape.slice_mut().fill(1);
     shape
+}
+
+impl<A: Discrete, D: Rank> Nd<A, D> {
+    /// These numbers as indices or labels.
+    ///
+    /// ```
+    /// use dl_nd::Nd;
+    /// assert_eq!(Nd::from([3_i64, 0]).to_indices()?, Nd::from([3_usize, 0]));
+    /// assert!(Nd::from([3_i64, -1]).to_indices().unwrap_err().to_string().contains("-1"));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When one is negative.
+    pub fn to_indices(&self) -> Result<Nd<usize, D>> {
+        if let Some((place, x)) = self.0.iter().enumerate().find(|(_, x)| x.to_index().is_none()) {
+            return Err(Error::invalid(format!("element number {place} is {x:?}, which cannot be an index")));
+        }
+        Ok(self.0.mapv(|x| x.to_index().unwrap_or(0)).into())
+    }
 }
 
 impl<A, D: Clone> Clone for Nd<A, D> {
@@ -163,6 +214,19 @@ impl<A: Clone, D: Dimension> From<ArrayView<'_, A, D>> for Nd<A, D> {
 impl<A: Clone> From<Vec<A>> for Nd<A, Ix1> {
     fn from(elements: Vec<A>) -> Self {
         Array::from_vec(elements).into()
+    }
+}
+
+impl<A: Item> From<&[A]> for Nd<A, Ix1> {
+    fn from(elements: &[A]) -> Self {
+        elements.to_vec().into()
+    }
+}
+
+/// A number as a tensor without axes.
+impl<A: Item> From<A> for Nd<A, Ix0> {
+    fn from(element: A) -> Self {
+        ndarray::arr0(element).into()
     }
 }
 

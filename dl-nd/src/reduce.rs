@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 macro_rules! reductions {
     ($($(#[doc = $doc:literal])+ $What:ident $name:ident $axis:ident $keepdim:ident: $total:literal, $rows:literal, $columns:literal;)*) => {
         #[derive(Clone, Copy, PartialEq)]
-        enum What { $($What,)* }
+        pub(crate) enum What { $($What,)* }
 
         /// Reductions of tensors.
         ///
@@ -67,83 +67,6 @@ macro_rules! reductions {
                     reduce(self.layer(), What::$What, axes.into_list(), Form::of(stringify!($keepdim), true))
                 }
             )*
-
-            /// The variance of all elements: `Σ (x − mean)² / (n − correction)`. A correction of 1 is the estimate from a sample, PyTorch's
-            /// default; 0 is the variance of the elements themselves, NumPy's.
-            ///
-            /// ```
-            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
-            /// assert_eq!(Nd::from([1.0, 3.0]).var(1).predict().wait()?, 2.0);
-            /// assert_eq!(Nd::from([1.0, 3.0]).var(0).predict().wait()?, 1.0);
-            /// # dl_core::Result::Ok(())
-            /// ```
-            ///
-            /// # Errors
-            /// A shape error when there are no more elements than the correction.
-            #[track_caller]
-            fn var(&self, correction: usize) -> Layer<A> {
-                variance(self.layer(), Axes::<D>::into_list(..), Form { name: "var", keep: false, correction })
-            }
-
-            /// [`var`](ReduceOps::var) over some axes, which disappear.
-            ///
-            /// ```
-            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
-            /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).var_axis(1, 1).predict().wait()?, Nd::from([2.0, 8.0]));
-            /// # dl_core::Result::Ok(())
-            /// ```
-            #[track_caller]
-            fn var_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
-                variance(self.layer(), axes.into_list(), Form { name: "var_axis", keep: false, correction })
-            }
-
-            /// [`var`](ReduceOps::var) over some axes, which stay, with length 1.
-            ///
-            /// ```
-            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
-            /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).var_keepdim(1, 1).predict().wait()?, Nd::from([[2.0], [8.0]]));
-            /// # dl_core::Result::Ok(())
-            /// ```
-            #[track_caller]
-            fn var_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
-                variance(self.layer(), axes.into_list(), Form { name: "var_keepdim", keep: true, correction })
-            }
-
-            /// The standard deviation, the square root of [`var`](ReduceOps::var).
-            ///
-            /// ```
-            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
-            /// assert_eq!(Nd::from([1.0, 3.0]).std(0).predict().wait()?, 1.0);
-            /// # dl_core::Result::Ok(())
-            /// ```
-            #[track_caller]
-            fn std(&self, correction: usize) -> Layer<A> {
-                self.var(correction).sqrt()
-            }
-
-            /// [`std`](ReduceOps::std) over some axes, which disappear.
-            ///
-            /// ```
-            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
-            /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).std_axis(1, 0).predict().wait()?, Nd::from([1.0, 2.0]));
-            /// # dl_core::Result::Ok(())
-            /// ```
-            #[track_caller]
-            fn std_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
-                self.var_axis(axes, correction).sqrt()
-            }
-
-            /// [`std`](ReduceOps::std) over some axes, which stay, with length 1.
-            ///
-            /// ```
-            /// # use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};
-            /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).std_keepdim(1, 0).predict().wait()?, Nd::from([[1.0], [2.0]]));
-            /// # dl_core::Result::Ok(())
-            /// ```
-            #[track_caller]
-            fn std_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
-                self.var_keepdim(axes, correction).sqrt()
-            }
         }
     };
 }
@@ -173,32 +96,26 @@ reductions! {
 
 impl<X, A: Element, D: Rank> ReduceOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-#[track_caller]
-fn variance<A: Element, D: Rank, O: Ending<A, D>>(x: Layer<Nd<A, D>>, axes: AxisList, form: Form) -> Layer<O> {
-    let mean = reduce(x.clone(), What::Mean, axes.clone(), Form { keep: true, correction: 0, ..form });
-    reduce(Nd::binary(Binary::Sub, &x, &mean).square(), What::Mean, axes, form)
-}
-
 /// Which method it is, and what is particular to it.
 #[derive(Clone, Copy)]
-struct Form {
-    name: &'static str,
+pub(crate) struct Form {
+    pub(crate) name: &'static str,
     /// Whether the reduced axes stay.
-    keep: bool,
+    pub(crate) keep: bool,
     /// What is taken off the number of elements in a mean.
-    correction: usize,
+    pub(crate) correction: usize,
 }
 
 impl Form {
     const KEPT: Form = Form { name: "sum", keep: true, correction: 0 };
 
-    fn of(name: &'static str, keep: bool) -> Form {
+    pub(crate) fn of(name: &'static str, keep: bool) -> Form {
         Form { name, keep, correction: 0 }
     }
 }
 
 #[track_caller]
-fn reduce<A: Element, D: Rank, O: Ending<A, D>>(
+pub(crate) fn reduce<A: Element, D: Rank, O: Ending<A, D>>(
     x: Layer<Nd<A, D>>,
     what: What,
     axes: AxisList,
@@ -220,7 +137,7 @@ pub(crate) fn sum_along<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) ->
 }
 
 /// What a reduction ends in: a number or a tensor.
-trait Ending<A: Element, D: Rank>: Data<Delta = Self> {
+pub(crate) trait Ending<A: Element, D: Rank>: Data<Delta = Self> {
     /// From a tensor in which the reduced axes have length 1.
     fn end(kept: ArrayD<A>, axes: &[usize], keep: bool) -> Self;
 

@@ -64,7 +64,7 @@ fn axes_and_indices_that_are_not_there() {
     error_of(a.amax_axis(2), "amax_axis", &["axis 2", "[2, 3]"]);
     error_of(a.softmax(2), "softmax", &["axis 2", "[2, 3]"]);
     error_of(a.log_softmax(2), "log_softmax", &["axis 2", "[2, 3]"]);
-    error_of(a.row(2), "row", &["row 2", "[2, 3]", "length is 2"]);
+    error_of(a.row(2), "row", &["row 2", "[2, 3]", "2 rows"]);
     error_of(a.slice_axis(1, 2..5), "slice_axis", &["2..5", "axis 1", "[2, 3]"]);
     error_of(a.index_select(1, [0, 7]), "index_select", &["index 7", "number 1", "axis 1", "[2, 3]"]);
     error_of(a.at([1, 3]), "at", &["[1, 3]", "[2, 3]"]);

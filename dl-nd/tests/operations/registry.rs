@@ -3,7 +3,6 @@
 mod movement;
 mod pointwise;
 mod reductions;
-mod windows;
 
 use crate::case::{Args, Tensor};
 use crate::draw::{Draw, Sample};
@@ -95,7 +94,7 @@ fn mask(args: &Args, name: &str) -> Nd<bool, IxDyn> {
 
 /// Every operation.
 pub(crate) fn all() -> Vec<Op> {
-    [pointwise::ops(), reductions::ops(), movement::ops(), windows::ops()].into_iter().flatten().collect()
+    [pointwise::ops(), reductions::ops(), movement::ops()].into_iter().flatten().collect()
 }
 
 /// Operations that have reference values, and do not exist yet.
@@ -113,7 +112,6 @@ pub(crate) const PENDING: &[&str] = &[
     "matmul",
     "mse",
     "nll",
-    "norm_p",
     "outer",
     "rms_norm",
     "scaled_dot_product_attention",

@@ -98,7 +98,7 @@ def reductions():
         p=2,
         second=False,
     )
-    for p, away in [(2.0, []), (1.0, [0]), (3.0, [0]), (math.inf, [0]), (2.5, [0]), (4.0, []), (-math.inf, [0])]:
+    for p, away in [(2.0, []), (1.0, [0]), (3.0, [0]), (math.inf, [0]), (2.5, [0]), (4.0, [])]:
         op = euclidean if p == 2 else others
         for i, (shape, axes) in enumerate([((4,), None), ((2, 3), [1]), ((3, 2, 2), [0, -1])]):
             if not math.isfinite(p) and i == 2:

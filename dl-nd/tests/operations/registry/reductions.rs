@@ -50,6 +50,11 @@ ops! {
     "var", SPREAD, |args, x| reduced!(args, x, var var_axis var_keepdim, args.count("correction"));
     "std", SPREAD, |args, x| reduced!(args, x, std std_axis std_keepdim, args.count("correction"));
     "norm", REDUCED, |args, x| reduced!(args, x, norm norm_axis norm_keepdim);
+    "norm_p", Some(|draw| {
+        let mut sample = reduced(draw, -1.5, 1.5);
+        sample.args.0["p"] = draw.one_of([json!(1), json!(2.5), json!(3), json!("inf")]);
+        sample
+    }), |args, x| reduced!(args, x, norm_p norm_p_axis norm_p_keepdim, args.number("p"));
     "argmax", None, |args, x| x[0].argmax(args.integer("axis")).to_floats::<A>();
     "argmin", None, |args, x| x[0].argmin(args.integer("axis")).to_floats::<A>();
     "cumsum", ALONG, |args, x| x[0].cumsum(args.integer("axis"));

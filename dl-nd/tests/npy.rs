@@ -1,0 +1,74 @@
+//! `.npy` files: those of NumPy (written by `npy/write.py`), our own, and bad ones.
+#![cfg(feature = "npy")]
+
+use dl_nd::{Nd, NpyItem, Rank};
+use ndarray::{Ix0, Ix1, Ix2, IxDyn};
+use std::path::PathBuf;
+
+fn numpys(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests/npy", name].iter().collect()
+}
+
+#[test]
+fn files_of_numpy() {
+    let floats = Nd::<f64>::read_npy(numpys("floats.npy")).unwrap();
+    assert_eq!(floats, Nd::from([[1.5, -2.0, 3.0], [4.0, f64::INFINITY, 6.25]]));
+    let columns_first = Nd::<i64, IxDyn>::read_npy(numpys("fortran.npy")).unwrap();
+    assert_eq!(columns_first, Nd::from([[1, 2, 3], [4, 5, 6]]).into_dyn());
+    assert_eq!(Nd::<bool, Ix1>::read_npy(numpys("mask.npy")).unwrap(), Nd::from([true, false, true]));
+    assert_eq!(Nd::<f32, Ix1>::read_npy(numpys("big_endian.npy")).unwrap(), Nd::from([1.0, -0.5]));
+    assert_eq!(Nd::<f32, Ix0>::read_npy(numpys("number.npy")).unwrap(), Nd::from(2.5));
+}
+
+fn there_and_back<A: NpyItem, D: Rank>(x: Nd<A, D>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.npy");
+    x.write_npy(&path).unwrap();
+    assert_eq!(Nd::read_npy(&path).unwrap(), x);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left there");
+}
+
+#[test]
+fn our_own_files() {
+    there_and_back(Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]));
+    there_and_back(Nd::from(ndarray::arr2(&[[1.0_f64, 2.0], [3.0, 4.0]]).reversed_axes()));
+    there_and_back(Nd::from(-1_i32));
+    there_and_back(Nd::<u8, _>::full([2, 0, 3], 1));
+}
+
+#[test]
+fn bad_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.npy");
+    let good = std::fs::read(numpys("floats.npy")).unwrap();
+    let error_of = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let error = Nd::<f64>::read_npy(&path).unwrap_err();
+        assert!(error.to_string().contains("x.npy"), "{error}");
+        error.to_string()
+    };
+    for length in 0..good.len() {
+        error_of(&good[..length]);
+    }
+    let with_shape = |shape: &str| {
+        let text = String::from_utf8_lossy(&good[..128]).replace("(2, 3), }                ", shape);
+        assert!(text.contains(shape));
+        let mut bytes = good.clone();
+        for (byte, new) in bytes[10..128].iter_mut().zip(text.chars().skip(10)) {
+            *byte = new as u8;
+        }
+        error_of(&bytes)
+    };
+    assert!(with_shape("(1152921504606846976, 1)}").contains("too few"));
+    assert!(with_shape("(9999999999999,999999999)}").contains("x.npy"));
+    error_of(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{");
+    error_of(b"no such file");
+
+    let error = Nd::<f32>::read_npy(numpys("floats.npy")).unwrap_err().to_string();
+    assert!(error.contains("f8"), "{error}");
+    let error = Nd::<f64, Ix1>::read_npy(numpys("floats.npy")).unwrap_err().to_string();
+    assert!(error.contains("[2, 3]") && error.contains("1 axes"), "{error}");
+    assert!(Nd::<f64, Ix2>::read_npy("/nowhere/x.npy").unwrap_err().to_string().contains("/nowhere/x.npy"));
+    let nowhere = Nd::from([[1.0]]).write_npy("/nowhere/x.npy").unwrap_err();
+    assert!(nowhere.to_string().contains("/nowhere/x.npy"));
+}
