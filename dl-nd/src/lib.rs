@@ -100,6 +100,6 @@ pub use spread::SpreadOps;
 pub mod ops {
     pub use crate::{
         ArrangeOps, CastOps, CompareOps, DiscreteOps, ExtremeOps, IndexOps, LossOps, MovementOps, ProductOps,
-        ReduceOps, SliceOps, SoftmaxOps, concat, stack, where_,
+        ReduceOps, SliceOps, SoftmaxOps, SpreadOps, concat, stack, where_,
     };
 }
