@@ -113,18 +113,24 @@ fn check(op: &Op, Sample { args, inputs }: &Sample) -> std::result::Result<(), T
     agree("second derivative", &second, &quotients)
 }
 
-#[test]
-fn of_every_operation() {
+/// What is wrong with these operations, at random points.
+pub(crate) fn wrong(ops: &[Op]) -> Vec<String> {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(8);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut wrong = Vec::new();
-    for op in registry::all() {
+    for op in ops {
         let Some(draw) = op.draw else { continue };
         let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
         let samples = (shapes(), any::<u64>()).prop_map(|(shape, seed)| draw(&mut Draw::new(shape, seed)));
-        if let Err(error) = TestRunner::new_with_rng(config.clone(), rng).run(&samples, |sample| check(&op, &sample)) {
+        if let Err(error) = TestRunner::new_with_rng(config.clone(), rng).run(&samples, |sample| check(op, &sample)) {
             wrong.push(format!("{}: {error}", op.name));
         }
     }
+    wrong
+}
+
+#[test]
+fn of_every_operation() {
+    let wrong = wrong(&registry::all());
     assert!(wrong.is_empty(), "{} operations are wrong\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -7,6 +7,7 @@
 //! The random points are the same in every run. `PROPTEST_CASES=1000` looks at more of them.
 
 mod case;
+mod controls;
 mod differences;
 mod draw;
 mod reference;

@@ -11,10 +11,11 @@ use dl_nd::{Element, Nd, ops::*};
 use ndarray::IxDyn;
 
 /// An operation, as everybody calls it.
+#[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub(crate) name: &'static str,
-    double: fn(&Args, &[Tensor<f64>]) -> Tensor<f64>,
-    single: fn(&Args, &[Tensor<f32>]) -> Tensor<f32>,
+    pub(crate) double: fn(&Args, &[Tensor<f64>]) -> Tensor<f64>,
+    pub(crate) single: fn(&Args, &[Tensor<f32>]) -> Tensor<f32>,
     /// How its operands are drawn; none if it has no gradient.
     pub(crate) draw: Drawn,
 }

@@ -190,6 +190,11 @@ def products():
         ("ij,jk->ik", (2, 0), (0, 3)),
         ("ij,kl->", (2, 2), (1, 3)),
         ("ij,ik->jk", (3, 2), (3, 2)),
+        ("ij,jk->ik", (2, 1), (3, 2)),
+        ("...i->i", (2, 3)),
+        ("i...,i...->...", (2, 3), (2, 3)),
+        ("a...b->b...a", (2, 3, 2)),
+        ("...i,...i->...", (2, 1, 3), (2, 3)),
     ]:
         op.case(
             lambda *x: torch.einsum(expression, *x), *[op.numbers(*shape) for shape in shapes], expression=expression
