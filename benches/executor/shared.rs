@@ -62,7 +62,7 @@ fn five_times(x: Layer<f32>, net: &Net) -> Layer<f32> {
 struct Refuse;
 
 impl Optimizer for Refuse {
-    fn step(&self, _: Chunk<'_>) -> Result<()> {
+    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
         Err(Error::invalid("refused"))
     }
 }

@@ -25,6 +25,8 @@
 
 #![deny(unsafe_code)]
 
+mod adagrad;
+mod adam;
 #[doc(hidden)]
 pub mod bang;
 mod buffer;
@@ -56,6 +58,8 @@ mod value;
 mod variable;
 mod weight;
 
+pub use adagrad::Adagrad;
+pub use adam::Adam;
 pub use buffer::Buffer;
 pub use data::{Data, Trainable};
 pub use deferred::{Do, Run};

@@ -61,14 +61,15 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// Changes the numbers of one weight, or of a part of it.
+    /// Changes the numbers of one weight, or of a part of it. This is step number `steps` of the weight, counted from 1 beside its state
+    /// buffers; where there are none, nobody counts, and it is 1.
     ///
     /// It runs while the weights of the step are locked: it must not [`set`](crate::Weight::set) them. It may take steps of its own on other
     /// weights; those wait for nobody, so if another step holds such a weight, they fail.
     ///
     /// # Errors
     /// Any error refuses the whole training step: no weight and no state changes.
-    fn step(&self, chunk: Chunk<'_>) -> Result<()>;
+    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()>;
 
     /// The same optimizer, which refuses a step in which any delta is not finite.
     ///
@@ -100,7 +101,7 @@ impl<O: Optimizer> Optimizer for RefuseNonFinite<O> {
         self.0.memory()
     }
 
-    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
         let culprit = match &chunk {
             Chunk::F32 { deltas, .. } => deltas.iter().find(|d| !d.is_finite()).map(f32::to_string),
             Chunk::F64 { deltas, .. } => deltas.iter().find(|d| !d.is_finite()).map(f64::to_string),
@@ -109,7 +110,7 @@ impl<O: Optimizer> Optimizer for RefuseNonFinite<O> {
             Some(number) => {
                 Err(Error::not_finite(format!("the step was refused: the delta of this weight contains {number}")))
             }
-            None => self.0.step(chunk),
+            None => self.0.step(chunk, steps),
         }
     }
 }
@@ -124,7 +125,10 @@ pub(crate) type Shelves = HashMap<u64, Shelf>;
 pub(crate) struct Shelf {
     /// Alive as long as the weight is.
     pub(crate) owner: Weak<()>,
+    /// A vector of values of the weight's type.
     pub(crate) slots: Box<dyn Any + Send>,
+    /// How many steps the weight has taken with them.
+    pub(crate) steps: u64,
 }
 
 impl Memory {

@@ -6,7 +6,8 @@ use crate::rules::Number;
 
 /// Stochastic gradient descent, plain or with momentum.
 ///
-/// The formulas are PyTorch's: without momentum `w ← w − lr · d`; with momentum `v ← momentum · v + d`, `w ← w − lr · v`.
+/// The formulas are PyTorch's: without momentum `w ← w − lr · d`; with momentum `v ← momentum · v + d`, `w ← w − lr · v`. On a sparse delta, as
+/// that of an embedding, momentum is *lazy*: rows that the delta leaves out, and their `v`, stay as they are.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Weight};
@@ -89,7 +90,7 @@ impl Optimizer for Sgd {
         self.memory.as_ref().filter(|_| self.momentum != 0.0)
     }
 
-    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+    fn step(&self, chunk: Chunk<'_>, _: u64) -> Result<()> {
         match chunk {
             Chunk::F32 { values, deltas, slots } => self.rule(values, deltas, slots),
             Chunk::F64 { values, deltas, slots } => self.rule(values, deltas, slots),

@@ -118,13 +118,15 @@ impl<T: Trainable> AnyWeight for Typed<T> {
         state: Option<&Shelf>,
     ) -> Result<(Value, Option<Shelf>)> {
         let mut value: T = variable.read().into();
-        let mut slots = match state.and_then(|shelf| shelf.slots.downcast_ref::<Vec<T>>()) {
-            Some(slots) => slots.clone(),
-            None => vec![value.zeros_like(); optimizer.slots()],
+        let known = state.and_then(|shelf| Some((shelf.slots.downcast_ref::<Vec<T>>()?, shelf.steps)));
+        let (mut slots, steps) = match known {
+            Some((slots, steps)) => (slots.clone(), steps + 1),
+            // not clones of one value: they have nothing to share
+            None => ((0..optimizer.slots()).map(|_| value.zeros_like()).collect(), 1),
         };
-        value.update(delta.get::<T::Delta>(), &mut slots, &mut |chunk: Chunk<'_>| optimizer.step(chunk))?;
-        let shelf =
-            (!slots.is_empty()).then(|| Shelf { owner: Arc::downgrade(variable.alive()), slots: Box::new(slots) });
+        value.update(delta.get::<T::Delta>(), &mut slots, &mut |chunk: Chunk<'_>| optimizer.step(chunk, steps))?;
+        let owner = || Arc::downgrade(variable.alive());
+        let shelf = (!slots.is_empty()).then(|| Shelf { owner: owner(), slots: Box::new(slots), steps });
         Ok((value.into_value(), shelf))
     }
 }

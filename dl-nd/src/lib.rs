@@ -37,6 +37,7 @@
 //! - *rank*: the number of axes. It is part of the type (`Ix0` to `Ix6`); `IxDyn` leaves it open. See [`Rank`].
 //! - *broadcasting*: NumPy's rule for operands of unequal shapes. They are aligned at their last axes; missing axes, and axes
 //!   of length 1, are repeated. The gradient of a repeated operand is summed back to its shape.
+//! - *table*: a matrix of which a training step reads, and changes, some rows; its delta is sparse. See [`Table`].
 //!
 //! What it does not do: it knows no data sets and no modules, and it does not check ranks that were declared open before it runs.
 
@@ -46,6 +47,7 @@ mod arrange;
 mod axes;
 mod broadcast;
 mod compare;
+mod conv;
 mod convert;
 mod element;
 mod expression;
@@ -61,15 +63,20 @@ mod nd;
 mod npy;
 mod operators;
 mod pointwise;
+mod pool;
 mod reduce;
+mod resample;
 mod slice;
 mod softmax;
 mod spread;
 mod sum;
+mod table;
+mod window;
 
 pub use arrange::ArrangeOps;
 pub use axes::{Axes, AxisList};
 pub use compare::{Comparand, CompareOps, where_};
+pub use conv::{Conv, ConvOps, ConvTranspose};
 pub use convert::{CastOps, DiscreteOps};
 pub use element::{Discrete, Element, HasRank, Item, Nothing, Rank};
 pub use expression::{NdExpression, NdLayer, NdWeight};
@@ -83,10 +90,14 @@ pub use nd::Nd;
 pub use ndarray;
 #[cfg(feature = "npy")]
 pub use npy::NpyItem;
+pub use pool::{AvgPool, Pool, PoolOps};
 pub use reduce::ReduceOps;
+pub use resample::ResampleOps;
 pub use slice::SliceOps;
 pub use softmax::SoftmaxOps;
 pub use spread::SpreadOps;
+pub use table::{ByRow, Rows, Table, TableOps};
+pub use window::PerAxis;
 
 /// The operations of tensors: `use dl_nd::ops::*` brings all of them into scope.
 ///
@@ -99,7 +110,7 @@ pub use spread::SpreadOps;
 /// ```
 pub mod ops {
     pub use crate::{
-        ArrangeOps, CastOps, CompareOps, DiscreteOps, ExtremeOps, IndexOps, LossOps, MovementOps, ProductOps,
-        ReduceOps, SliceOps, SoftmaxOps, SpreadOps, concat, stack, where_,
+        ArrangeOps, CastOps, CompareOps, ConvOps, DiscreteOps, ExtremeOps, IndexOps, LossOps, MovementOps, PoolOps,
+        ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps, SpreadOps, TableOps, concat, stack, where_,
     };
 }

@@ -1,22 +1,11 @@
 //! Errors name the operation, the shapes, and the line that called the operation.
 
-use dl_core::{Differentiable, Error, Layer, Sgd, Weight};
-use dl_nd::{Nd, ops::*};
-use std::panic::Location;
+#[path = "common/faults.rs"]
+mod faults;
 
-/// The error of a layer that was built on the line that calls this.
-#[track_caller]
-fn error_of<T: dl_core::Data + std::fmt::Debug>(layer: Layer<T>, op: &str, parts: &[&str]) -> Error {
-    let error = layer.predict().wait().expect_err("the layer does not fit");
-    let here = Location::caller();
-    let place = error.place().expect("the error has a place");
-    assert_eq!((place.file(), place.line()), (here.file(), here.line()), "{error}");
-    assert_eq!(error.op(), Some(op), "{error}");
-    for part in parts {
-        assert!(error.to_string().contains(part), "{error} should contain {part}");
-    }
-    error
-}
+use dl_core::{Differentiable, Sgd, Weight};
+use dl_nd::{Nd, ops::*};
+use faults::error_of;
 
 fn matrix(rows: usize, columns: usize) -> Nd<f32> {
     Nd::full([rows, columns], 1.0)

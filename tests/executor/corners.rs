@@ -90,7 +90,7 @@ fn a_rule_that_waits() {
 #[derive(Clone)]
 struct Looks(Weight<f64>, Snapshot);
 impl Optimizer for Looks {
-    fn step(&self, _: Chunk<'_>) -> Result<()> {
+    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
         self.0.layer().predict().on(&self.1).wait().map(|_| ())
     }
 }
@@ -106,7 +106,7 @@ fn an_optimizer_that_evaluates_on_a_snapshot() {
 #[derive(Clone)]
 struct Plain(Weight<f64>);
 impl Optimizer for Plain {
-    fn step(&self, _: Chunk<'_>) -> Result<()> {
+    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
         self.0.layer().predict().wait().map(|_| ())
     }
 }
@@ -491,7 +491,7 @@ impl Optimizer for WithSlot {
     fn memory(&self) -> Option<&Memory> {
         Some(&self.0)
     }
-    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+    fn step(&self, chunk: Chunk<'_>, _: u64) -> Result<()> {
         if let Chunk::F64 { values, deltas, .. } = chunk {
             values[0] -= deltas[0];
         }

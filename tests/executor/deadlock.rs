@@ -150,7 +150,7 @@ impl Primitive for Use {
 struct HookedOptimizer(Hook);
 
 impl Optimizer for HookedOptimizer {
-    fn step(&self, _: Chunk<'_>) -> Result<()> {
+    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
         (self.0)();
         Ok(())
     }

@@ -174,8 +174,8 @@ impl Optimizer for BurningOptimizer {
         self.witness.memory()
     }
 
-    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
-        self.witness.step(chunk)?;
+    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
+        self.witness.step(chunk, steps)?;
         self.fuse.burn(Site::Commit)
     }
 }

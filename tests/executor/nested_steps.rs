@@ -25,9 +25,9 @@ impl Optimizer for Before {
     fn memory(&self) -> Option<&Memory> {
         self.sgd.memory()
     }
-    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
         (self.call)()?;
-        self.sgd.step(chunk)
+        self.sgd.step(chunk, steps)
     }
 }
 

@@ -134,7 +134,7 @@ impl Optimizer for Broken {
     fn memory(&self) -> Option<&Memory> {
         Some(&self.0)
     }
-    fn step(&self, _: Chunk<'_>) -> Result<()> {
+    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
         panic!("optimizer breaks")
     }
 }

@@ -144,11 +144,11 @@ impl Optimizer for Refuses {
     fn memory(&self) -> Option<&Memory> {
         self.0.memory()
     }
-    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
         if self.1.fetch_add(1, Relaxed) % 2 == 1 {
             return Err(Error::invalid("refused"));
         }
-        self.0.step(chunk)
+        self.0.step(chunk, steps)
     }
 }
 

@@ -13,4 +13,5 @@ static ALLOCATOR: allocator::Counting = allocator::Counting;
 fn passes_leave_nothing_behind_and_predict_holds_its_width() {
     cases::run_all();
     peak::predict_holds_its_width();
+    peak::an_embedding_costs_its_rows();
 }

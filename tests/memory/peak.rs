@@ -1,4 +1,4 @@
-//! `predict` needs memory for the width of a net, `train` for its depth.
+//! `predict` needs memory for the width of a net, `train` for its depth; a step of an embedding, for the rows that it reads.
 
 use super::allocator::peak_of;
 use dl::prelude::*;
@@ -32,5 +32,29 @@ pub(crate) fn predict_holds_its_width() {
         assert!(shallow < 12 * BUFFER, "{} buffers for a chain", shallow / BUFFER);
         let trained = peak(100, true) - peak(50, true);
         assert!(trained > 75 * BUFFER, "values are kept for the backward, and this test sees it");
+    }
+}
+
+pub(crate) fn an_embedding_costs_its_rows() {
+    const WIDTH: usize = 16;
+    const ROWS: usize = 32;
+    fn peak(height: usize, optimizer: &(impl Optimizer + Clone + 'static)) -> isize {
+        let table: Weight<Table> = Weight::new(Table::zeros([height, WIDTH]).unwrap());
+        // a version that is held all the time: what it has to keep are the same rows
+        let before = table.value();
+        let ids: Vec<usize> = (0..ROWS).map(|at| at * (height / ROWS)).collect();
+        let loss = table.embedding(ids).square().sum();
+        let step = || loss.train(optimizer).wait().unwrap();
+        step();
+        let peaks = (0..20).map(|_| peak_of(step).1);
+        let peak = peaks.max().unwrap();
+        drop(before);
+        peak
+    }
+    let low = [peak(1_000, &Sgd::new(0.1)), peak(1_000, &Adagrad::new(0.1)), peak(1_000, &Adam::new(0.1))];
+    let high = [peak(50_000, &Sgd::new(0.1)), peak(50_000, &Adagrad::new(0.1)), peak(50_000, &Adam::new(0.1))];
+    for (low, high) in low.into_iter().zip(high) {
+        assert!(high < low + 4_000, "{low} bytes for a low table, {high} for a high one");
+        assert!(high < 40 * (ROWS * WIDTH * size_of::<f32>()) as isize, "{high} bytes for {ROWS} rows");
     }
 }

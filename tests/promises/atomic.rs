@@ -95,7 +95,7 @@ impl Optimizer for FailsAt {
     fn memory(&self) -> Option<&Memory> {
         Some(&self.memory)
     }
-    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+    fn step(&self, chunk: Chunk<'_>, _: u64) -> Result<()> {
         let Chunk::F64 { values, deltas, slots } = chunk else { unreachable!() };
         slots[0][0] += 1.0;
         values[0] -= deltas[0] * slots[0][0];

@@ -95,7 +95,7 @@ impl Recorder {
 }
 
 impl Optimizer for Recorder {
-    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+    fn step(&self, chunk: Chunk<'_>, _: u64) -> Result<()> {
         let mut seen = self.0.lock().unwrap();
         match chunk {
             Chunk::F32 { deltas, .. } => seen.extend(deltas.iter().copied().map(f64::from)),

@@ -255,7 +255,7 @@ struct Refusing {
 }
 
 impl Optimizer for Refusing {
-    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+    fn step(&self, chunk: Chunk<'_>, _: u64) -> Result<()> {
         match chunk {
             Chunk::F32 { values, .. } => values.fill(7.0),
             Chunk::F64 { values, .. } => values.fill(7.0),

@@ -3,6 +3,7 @@
 mod movement;
 mod pointwise;
 mod reductions;
+mod windows;
 
 use crate::case::{Args, Tensor};
 use crate::draw::{Draw, Sample};
@@ -95,25 +96,13 @@ fn mask(args: &Args, name: &str) -> Nd<bool, IxDyn> {
 
 /// Every operation.
 pub(crate) fn all() -> Vec<Op> {
-    [pointwise::ops(), reductions::ops(), movement::ops()].into_iter().flatten().collect()
+    [pointwise::ops(), reductions::ops(), movement::ops(), windows::ops()].into_iter().flatten().collect()
 }
 
 /// Operations that have reference values, and do not exist yet.
 pub(crate) const PENDING: &[&str] = &[
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
     "batch_norm",
     "bce_with_logits",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
     "cross_entropy",
     "dot",
     "einsum",
@@ -123,16 +112,10 @@ pub(crate) const PENDING: &[&str] = &[
     "l1",
     "layer_norm",
     "matmul",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
     "mse",
     "nll",
     "outer",
     "rms_norm",
     "scaled_dot_product_attention",
-    "upsample_bilinear",
-    "upsample_linear",
     "upsample_nearest",
-    "upsample_trilinear",
 ];

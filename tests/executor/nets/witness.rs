@@ -30,14 +30,14 @@ impl Optimizer for Witness {
         self.sgd.memory()
     }
 
-    fn step(&self, chunk: Chunk<'_>) -> Result<()> {
+    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
         let digests = match chunk {
             Chunk::F32 { values, deltas, slots } => {
-                self.sgd.step(Chunk::F32 { values: &mut *values, deltas, slots: &mut [&mut *slots[0]] })?;
+                self.sgd.step(Chunk::F32 { values: &mut *values, deltas, slots: &mut [&mut *slots[0]] }, steps)?;
                 [digest(values, |x| x.to_bits().into()), digest(slots[0], |x| x.to_bits().into())]
             }
             Chunk::F64 { values, deltas, slots } => {
-                self.sgd.step(Chunk::F64 { values: &mut *values, deltas, slots: &mut [&mut *slots[0]] })?;
+                self.sgd.step(Chunk::F64 { values: &mut *values, deltas, slots: &mut [&mut *slots[0]] }, steps)?;
                 [digest(values, |x| x.to_bits()), digest(slots[0], |x| x.to_bits())]
             }
         };

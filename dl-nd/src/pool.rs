@@ -1,0 +1,473 @@
+//! Pooling: the maximum or the mean of what is under a window.
+
+use crate::element::{Element, HasRank, Rank};
+use crate::nd::Nd;
+use crate::resample::{Rule, resample};
+use crate::window::{PerAxis, SPATIAL, Window, check_batch, filled, size, tensor, windows, zeros};
+use dl_core::{At, Data, Differentiable, Error, Layer, Primitive, Result, buffers};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// How a window pools, in PyTorch's words: by default with a stride as long as the kernel, padding 0, dilation 1.
+///
+/// A plain number holds for all spatial axes, an array has one for each.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, Pool, PoolOps};
+/// let x = Nd::from([[[1.0, 4.0, 2.0, 3.0]]]);
+/// assert_eq!(x.max_pool1d(Pool::new(2)).predict().wait()?, Nd::from([[[4.0, 3.0]]]));
+/// assert_eq!(x.max_pool1d(Pool::new(2).stride(1)).predict().wait()?, Nd::from([[[4.0, 4.0, 3.0]]]));
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool<const N: usize> {
+    kernel: [usize; N],
+    stride: [usize; N],
+    padding: [usize; N],
+    dilation: [usize; N],
+    ceil_mode: bool,
+}
+
+impl<const N: usize> Pool<N> {
+    /// With a window of this size, which moves by its own length.
+    ///
+    /// ```
+    /// let halves = dl_nd::Pool::<2>::new([1, 2]);
+    /// ```
+    pub fn new(kernel: impl Into<PerAxis<N>>) -> Self {
+        let kernel = kernel.into().0;
+        Pool { kernel, stride: kernel, padding: [0; N], dilation: [1; N], ceil_mode: false }
+    }
+
+    /// By how many elements the window moves.
+    ///
+    /// ```
+    /// let overlapping = dl_nd::Pool::<2>::new(3).stride(2);
+    /// ```
+    pub fn stride(mut self, stride: impl Into<PerAxis<N>>) -> Self {
+        self.stride = stride.into().0;
+        self
+    }
+
+    /// How much is added at either end of each spatial axis: zeros for a mean, −∞ for a maximum. It is at most the half
+    /// of the kernel.
+    ///
+    /// ```
+    /// let same = dl_nd::Pool::<2>::new(3).stride(1).padding(1); // keeps height and width
+    /// ```
+    pub fn padding(mut self, padding: impl Into<PerAxis<N>>) -> Self {
+        self.padding = padding.into().0;
+        self
+    }
+
+    /// How far the elements under the window are apart.
+    ///
+    /// ```
+    /// let wide = dl_nd::Pool::<1>::new(2).dilation(4);
+    /// ```
+    pub fn dilation(mut self, dilation: impl Into<PerAxis<N>>) -> Self {
+        self.dilation = dilation.into().0;
+        self
+    }
+
+    /// Whether a last window that does not fit counts, if it starts before the padding at the end.
+    ///
+    /// ```
+    /// let all = dl_nd::Pool::<2>::new(2).ceil_mode(true); // 5 elements are 3 windows
+    /// ```
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+
+    /// For a mean: whether the padding counts as elements; without this, it does. It comes last.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let (x, pool) = (Nd::from([[[6.0, 6.0]]]), Pool::new(2).stride(1).padding(1));
+    /// assert_eq!(x.avg_pool1d(pool).predict().wait()?, Nd::from([[[3.0, 6.0, 3.0]]]));
+    /// assert_eq!(x.avg_pool1d(pool.count_include_pad(false)).predict().wait()?, Nd::from([[[6.0, 6.0, 6.0]]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn count_include_pad(self, count_include_pad: bool) -> AvgPool<N> {
+        AvgPool { pool: self, count_include_pad }
+    }
+
+    fn windows(self) -> [Window; N] {
+        windows(self.kernel, self.stride, self.padding, self.dilation)
+    }
+}
+
+/// How a window takes means: a [`Pool`], perhaps with [`count_include_pad`](Pool::count_include_pad).
+///
+/// ```
+/// use dl_nd::{AvgPool, Pool};
+/// assert_eq!(AvgPool::<2>::from(Pool::new(2)), Pool::new(2).count_include_pad(true));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AvgPool<const N: usize> {
+    pool: Pool<N>,
+    count_include_pad: bool,
+}
+
+impl<const N: usize> From<Pool<N>> for AvgPool<N> {
+    fn from(pool: Pool<N>) -> Self {
+        pool.count_include_pad(true)
+    }
+}
+
+/// Poolings, on layers, weights and plain values alike.
+///
+/// Batch and channels stay; each spatial axis has the length (the formula is PyTorch's, of `MaxPool2d`)
+///
+/// `length′ = ⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`
+///
+/// With [`ceil_mode`](Pool::ceil_mode) the quotient is rounded up, as long as the last window does not start in the
+/// padding at the end.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, Pool, PoolOps};
+/// let x = Nd::from_vec([1, 1, 2, 4], vec![1.0, 2.0, 5.0, 6.0, 3.0, 4.0, 7.0, 8.0])?;
+/// assert_eq!(x.max_pool2d(Pool::new(2)).predict().wait()?, Nd::from_vec([1, 1, 1, 2], vec![4.0, 8.0])?);
+/// assert_eq!(x.avg_pool2d(Pool::new(2)).predict().wait()?, Nd::from_vec([1, 1, 1, 2], vec![2.5, 6.5])?);
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// The maximum under a window over `[batch, channels, length]`. See [`max_pool2d`](PoolOps::max_pool2d).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let y = Nd::from([[[1.0, 4.0, 2.0, 3.0]]]).max_pool1d(Pool::new(2));
+    /// assert_eq!(y.predict().wait()?, Nd::from([[[4.0, 3.0]]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`max_pool2d`](PoolOps::max_pool2d).
+    #[track_caller]
+    fn max_pool1d(&self, pool: Pool<1>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<3>,
+    {
+        max_pool(self.layer(), pool)
+    }
+
+    /// The maximum under a window over `[batch, channels, height, width]`; NaN if there is one. Padding counts as −∞.
+    /// The gradient flows to the first maximum.
+    ///
+    /// ```
+    /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{Nd, ops::*, Pool, PoolOps};
+    /// let w = Weight::new(Nd::from_vec([1, 1, 2, 2], vec![3.0, 5.0, 5.0, 1.0])?);
+    /// w.max_pool2d(Pool::new(2)).sum().train(&Sgd::new(1.0)).wait()?;
+    /// assert_eq!(w.value(), Nd::from_vec([1, 1, 2, 2], vec![3.0, 4.0, 5.0, 1.0])?);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the window is longer than the input with its padding, the padding is more than half of the kernel, a
+    /// spatial axis has length 0, or kernel, stride or dilation is 0.
+    #[track_caller]
+    fn max_pool2d(&self, pool: Pool<2>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<4>,
+    {
+        max_pool(self.layer(), pool)
+    }
+
+    /// The maximum under a window over `[batch, channels, depth, height, width]`. See
+    /// [`max_pool2d`](PoolOps::max_pool2d).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let y = Nd::full([1, 1, 4, 4, 4], 1.0_f32).max_pool3d(Pool::new([1, 2, 4]));
+    /// assert_eq!(y.predict().wait()?.shape(), [1, 1, 4, 2, 1]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`max_pool2d`](PoolOps::max_pool2d).
+    #[track_caller]
+    fn max_pool3d(&self, pool: Pool<3>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<5>,
+    {
+        max_pool(self.layer(), pool)
+    }
+
+    /// The mean under a window over `[batch, channels, length]`. See [`avg_pool2d`](PoolOps::avg_pool2d).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let y = Nd::from([[[1.0, 4.0, 2.0, 3.0]]]).avg_pool1d(Pool::new(2));
+    /// assert_eq!(y.predict().wait()?, Nd::from([[[2.5, 2.5]]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`max_pool2d`](PoolOps::max_pool2d).
+    #[track_caller]
+    fn avg_pool1d(&self, pool: impl Into<AvgPool<1>>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<3>,
+    {
+        avg_pool(self.layer(), pool.into())
+    }
+
+    /// The mean under a window over `[batch, channels, height, width]`. Padding counts as zeros, or not at all: see
+    /// [`count_include_pad`](Pool::count_include_pad).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let y = Nd::full([1, 1, 2, 2], 9.0).avg_pool2d(Pool::new(3).padding(1));
+    /// assert!((y.predict().wait()?[[0, 0, 0, 0]] - 4.0_f64).abs() < 1e-12);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`max_pool2d`](PoolOps::max_pool2d).
+    #[track_caller]
+    fn avg_pool2d(&self, pool: impl Into<AvgPool<2>>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<4>,
+    {
+        avg_pool(self.layer(), pool.into())
+    }
+
+    /// The mean under a window over `[batch, channels, depth, height, width]`. See [`avg_pool2d`](PoolOps::avg_pool2d).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let y = Nd::full([1, 1, 4, 4, 4], 1.0_f32).avg_pool3d(Pool::new([1, 2, 4]));
+    /// assert_eq!(y.predict().wait()?, Nd::full([1, 1, 4, 2, 1], 1.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`max_pool2d`](PoolOps::max_pool2d).
+    #[track_caller]
+    fn avg_pool3d(&self, pool: impl Into<AvgPool<3>>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<5>,
+    {
+        avg_pool(self.layer(), pool.into())
+    }
+}
+
+impl<X, A: Element, D: Rank> PoolOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+/// How many windows a pooling has along an axis.
+pub(crate) fn outputs(window: Window, shape: &[usize], axis: usize, ceil: bool) -> Result<usize> {
+    let (padding, kernel) = (window.padding, window.kernel);
+    let outputs = window.outputs(shape, axis, ceil)?;
+    if padding > kernel / 2 {
+        return Err(Error::invalid(format!(
+            "a padding of {padding} along axis {axis} is more than half of the kernel, {kernel}"
+        )));
+    }
+    Ok(outputs)
+}
+
+#[track_caller]
+fn avg_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, avg: AvgPool<N>) -> Layer<Nd<A, D>> {
+    let AvgPool { pool, count_include_pad } = avg;
+    let rule = |window| Rule::Mean { window, ceil: pool.ceil_mode, count_include_pad };
+    resample(["avg_pool1d", "avg_pool2d", "avg_pool3d"][N - 1], pool.windows().map(rule), x)
+}
+
+#[track_caller]
+fn max_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, pool: Pool<N>) -> Layer<Nd<A, D>> {
+    let (windows, ceil) = (pool.windows().into(), pool.ceil_mode);
+    let places = Layer::apply(Maxima { windows, ceil, types: PhantomData }, (x.clone(),));
+    Layer::apply(Gather { missing: A::neg_infinity(), rank: PhantomData }, (x, places))
+}
+
+/// For each element of a pooled tensor, which element it is of the same sample and channel.
+#[derive(Clone)]
+struct Places {
+    shape: Arc<[usize]>,
+    places: Arc<[usize]>,
+}
+
+/// The place of a maximum over padding alone.
+const NOWHERE: usize = usize::MAX;
+
+/// Places are not differentiable: no delta ever flows to them.
+impl Data for Places {
+    type Delta = f64;
+
+    fn one(&self) -> f64 {
+        0.0
+    }
+
+    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
+        terms.remove(0)
+    }
+
+    fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
+        layer.clone()
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.places)
+    }
+}
+
+/// Finds the first maximum under each window.
+struct Maxima<A, D> {
+    windows: Arc<[Window]>,
+    ceil: bool,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Primitive for Maxima<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Places;
+
+    fn name(&self) -> &'static str {
+        ["max_pool1d", "max_pool2d", "max_pool3d"][self.windows.len() - 1]
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Places> {
+        check_batch("input", x.shape(), self.windows.len())?;
+        let mut shape = x.shape().to_vec();
+        for (axis, &window) in (2..).zip(&*self.windows) {
+            shape[axis] = outputs(window, x.shape(), axis, self.ceil)?;
+        }
+        let len = size::<usize>(&shape)?;
+        let mut places = Vec::with_capacity(len);
+        if len > 0 {
+            let lengths = filled(&x.shape()[2..], 1);
+            let axis = |axis: usize| -> Vec<_> {
+                let (window, windows) = (filled(&self.windows, Window::POINT)[axis], filled(&shape[2..], 1)[axis]);
+                (0..windows).map(|at| window.places(at, lengths[axis])).collect()
+            };
+            let axes = [0, 1, 2].map(axis);
+            let x = x.0.as_standard_layout();
+            let x = x.as_slice().expect("in standard layout");
+            for plane in x.chunks_exact(lengths.iter().product()) {
+                first_maxima(plane, lengths, &axes, &mut places);
+            }
+        }
+        Ok(Places { shape: shape.into(), places: places.into() })
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (None,)
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        let each: f64 = self.windows.iter().map(|window| window.kernel as f64 / window.stride as f64).product();
+        200.0 + 2.0 * x.len() as f64 * each.max(1.0)
+    }
+}
+
+/// The places of the first maxima in one channel, given what is under the windows along each axis. NaN counts as the
+/// largest.
+fn first_maxima<A: Element>(
+    channel: &[A],
+    [_, height, width]: [usize; SPATIAL],
+    [planes, lines, columns]: &[Vec<impl Iterator<Item = usize> + Clone>; SPATIAL],
+    places: &mut Vec<usize>,
+) {
+    for planes in planes {
+        for lines in lines {
+            for columns in columns {
+                let mut first: Option<(usize, A)> = None;
+                for plane in planes.clone() {
+                    for line in lines.clone() {
+                        for column in columns.clone() {
+                            let place = (plane * height + line) * width + column;
+                            let element = channel[place];
+                            if first.is_none_or(|(_, max)| element > max || element.is_nan()) {
+                                first = Some((place, element));
+                            }
+                        }
+                    }
+                }
+                places.push(first.map_or(NOWHERE, |(place, _)| place));
+            }
+        }
+    }
+}
+
+/// The elements at some places; `missing` where there is none.
+struct Gather<A, D> {
+    missing: A,
+    rank: PhantomData<D>,
+}
+
+impl<A: Element, D: Rank> Primitive for Gather<A, D> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Places>);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        "gather_places"
+    }
+
+    fn value(&self, (x, Places { shape, places }): (&Nd<A, D>, &Places)) -> Result<Nd<A, D>> {
+        let mut elements = buffers::take(places.len());
+        if !places.is_empty() {
+            let x = x.0.as_standard_layout();
+            let channels = shape[0] * shape[1];
+            let x = x.as_slice().expect("in standard layout").chunks_exact(x.len() / channels);
+            for (channel, places) in x.zip(places.chunks_exact(places.len() / channels)) {
+                let at = |&place| channel.get(place).copied().unwrap_or(self.missing);
+                elements.extend(places.iter().map(at));
+            }
+        }
+        Ok(tensor(shape, elements))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<f64>>) {
+        let (shape, element) = (at.values.0.dim(), PhantomData);
+        (Some(Layer::apply(Scatter { shape, element }, (at.delta.clone(), at.operands.1.clone()))), None)
+    }
+
+    fn cost(&self, (_, places): (&Nd<A, D>, &Places)) -> f64 {
+        200.0 + 2.0 * places.places.len() as f64
+    }
+}
+
+/// The transpose of [`Gather`]: adds elements to zeros of this shape, at their places.
+struct Scatter<A, D> {
+    shape: D,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for Scatter<A, D> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Places>);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        "scatter_places"
+    }
+
+    fn value(&self, (y, Places { shape, places }): (&Nd<A, D>, &Places)) -> Result<Nd<A, D>> {
+        let mut x = zeros(self.shape.size());
+        if !places.is_empty() {
+            let y = y.0.as_standard_layout();
+            let (channels, channel) = (shape[0] * shape[1], x.len() / (shape[0] * shape[1]));
+            let y = y.as_slice().expect("in standard layout").chunks_exact(y.len() / channels);
+            for ((x, y), places) in x.chunks_exact_mut(channel).zip(y).zip(places.chunks_exact(places.len() / channels))
+            {
+                for (&y, &place) in y.iter().zip(places) {
+                    if place != NOWHERE {
+                        x[place] = x[place] + y;
+                    }
+                }
+            }
+        }
+        Ok(tensor(self.shape.slice(), x))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<f64>>) {
+        let gather = Gather { missing: A::of(0.0), rank: PhantomData };
+        (Some(Layer::apply(gather, (at.delta.clone(), at.operands.1.clone()))), None)
+    }
+
+    fn cost(&self, (_, places): (&Nd<A, D>, &Places)) -> f64 {
+        200.0 + 0.5 * self.shape.size() as f64 + 2.0 * places.places.len() as f64
+    }
+}

@@ -1,0 +1,297 @@
+//! Pooling and resampling against plain loops, their gradients against central differences, and their errors.
+
+mod common;
+#[path = "common/compare.rs"]
+mod compare;
+#[path = "common/faults.rs"]
+mod faults;
+
+use common::{check_twice, mixed, numbers};
+use compare::{Open, close, last, strided, value};
+use dl_core::{Differentiable, Layer, Weight};
+use dl_nd::{Nd, Pool, PoolOps, ResampleOps, ops::*};
+use faults::error_of;
+use ndarray::{ArrayD, Ix3, Ix4, Ix5, IxDyn, indices};
+
+/// A pooling over one to three axes, as long as the shape says. Settings are those of the last axes.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    x: &'static [usize],
+    kernel: [usize; 3],
+    stride: [usize; 3],
+    padding: [usize; 3],
+    dilation: [usize; 3],
+    ceil: bool,
+}
+
+/// The same along all axes.
+const fn case(x: &'static [usize], [kernel, stride, padding, dilation]: [usize; 4], ceil: bool) -> Case {
+    Case { x, kernel: [kernel; 3], stride: [stride; 3], padding: [padding; 3], dilation: [dilation; 3], ceil }
+}
+
+const CASES: &[Case] = &[
+    case(&[2, 3, 6], [2, 2, 0, 1], false),
+    case(&[1, 2, 7], [3, 2, 1, 1], false),
+    case(&[1, 1, 6], [4, 3, 2, 1], true),
+    case(&[1, 1, 7], [3, 3, 1, 1], true),
+    case(&[1, 1, 6], [2, 5, 0, 1], true),
+    case(&[1, 1, 6], [2, 1, 1, 3], false),
+    case(&[1, 1, 5], [4, 2, 2, 3], true),
+    case(&[1, 1, 1], [1, 1, 0, 1], false),
+    case(&[2, 1, 4, 5], [2, 2, 1, 1], false),
+    case(&[1, 2, 5, 4], [3, 1, 1, 1], true),
+    case(&[1, 2, 1, 4], [1, 2, 0, 1], true),
+    Case {
+        x: &[1, 1, 5, 6],
+        kernel: [1, 3, 2],
+        stride: [1, 2, 3],
+        padding: [0, 1, 0],
+        dilation: [1, 1, 2],
+        ceil: false,
+    },
+    Case {
+        x: &[1, 1, 5, 6],
+        kernel: [1, 3, 2],
+        stride: [1, 2, 3],
+        padding: [0, 1, 1],
+        dilation: [1, 2, 2],
+        ceil: true,
+    },
+    case(&[1, 2, 2, 3, 4], [2, 1, 1, 1], false),
+    Case {
+        x: &[1, 1, 3, 2, 4],
+        kernel: [2, 1, 3],
+        stride: [2, 1, 2],
+        padding: [1, 0, 1],
+        dilation: [1, 1, 1],
+        ceil: true,
+    },
+];
+
+impl Case {
+    fn pool<const N: usize>(&self) -> Pool<N> {
+        let pool = Pool::new(last(self.kernel)).stride(last(self.stride));
+        pool.padding(last(self.padding)).dilation(last(self.dilation)).ceil_mode(self.ceil)
+    }
+
+    fn max(&self, x: &Layer<Open>) -> Layer<Open> {
+        match self.x.len() {
+            3 => x.max_pool1d(self.pool()),
+            4 => x.max_pool2d(self.pool()),
+            _ => x.max_pool3d(self.pool()),
+        }
+    }
+
+    fn mean(&self, x: &Layer<Open>, count_include_pad: bool) -> Layer<Open> {
+        match self.x.len() {
+            3 => x.avg_pool1d(self.pool().count_include_pad(count_include_pad)),
+            4 => x.avg_pool2d(self.pool().count_include_pad(count_include_pad)),
+            _ => x.avg_pool3d(self.pool().count_include_pad(count_include_pad)),
+        }
+    }
+
+    /// What `reduce` makes of each window: of its elements, and of how many elements and padding it has.
+    fn by_loops(&self, x: &Open, reduce: impl Fn(&[f64], usize) -> f64) -> Open {
+        let (spatial, front) = (x.shape().len() - 2, 5 - x.shape().len());
+        let mut shape = x.shape().to_vec();
+        for (axis, length) in shape[2..].iter_mut().enumerate() {
+            let at = front + axis;
+            let padded = (*length + 2 * self.padding[at]) as f64;
+            let span = (self.dilation[at] * (self.kernel[at] - 1) + 1) as f64;
+            let quotient = (padded - span) / self.stride[at] as f64;
+            let last = if self.ceil { quotient.ceil() } else { quotient.floor() } as usize;
+            let starts_behind = self.ceil && last * self.stride[at] >= *length + self.padding[at];
+            *length = last + usize::from(!starts_behind);
+        }
+        let window = |y: IxDyn| {
+            let (mut elements, mut count) = (Vec::new(), 0);
+            for tap in indices(IxDyn(&self.kernel[front..])) {
+                let place: Vec<usize> = (0..spatial)
+                    .map(|axis| y[2 + axis] * self.stride[front + axis] + tap[axis] * self.dilation[front + axis])
+                    .collect();
+                let is_there = |axis: usize| place[axis] < x.shape()[2 + axis] + 2 * self.padding[front + axis];
+                count += usize::from((0..spatial).all(is_there));
+                let padded = (0..spatial).map(|axis| place[axis].wrapping_sub(self.padding[front + axis]));
+                let place: Vec<usize> = [y[0], y[1]].into_iter().chain(padded).collect();
+                elements.extend(x.view().get(&place[..]));
+            }
+            reduce(&elements, count)
+        };
+        Nd::from(ArrayD::from_shape_fn(shape, window))
+    }
+
+    fn x(&self) -> Open {
+        numbers(IxDyn(self.x), -1.0, 1.0, 1)
+    }
+}
+
+#[test]
+fn poolings_agree_with_loops() {
+    for case in CASES {
+        let x = strided(&case.x());
+        let max = case.by_loops(&x, |elements, _| elements.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+        close(&value(&case.max(&x.layer())), &max, &format!("maxima, {case:?}"));
+        let with_padding = case.by_loops(&x, |elements, count| elements.iter().sum::<f64>() / count as f64);
+        close(&value(&case.mean(&x.layer(), true)), &with_padding, &format!("means with padding, {case:?}"));
+        let without = case.by_loops(&x, |elements, _| elements.iter().sum::<f64>() / elements.len().max(1) as f64);
+        close(&value(&case.mean(&x.layer(), false)), &without, &format!("means without padding, {case:?}"));
+    }
+}
+
+#[test]
+fn gradients_of_poolings() {
+    for case in CASES {
+        let w = Weight::new(case.x());
+        check_twice(&format!("maxima, {case:?}"), &mixed(&case.max(&w.layer()).square()), &w);
+        for count_include_pad in [true, false] {
+            let means = case.mean(&w.layer(), count_include_pad);
+            check_twice(&format!("means, {case:?}, {count_include_pad}"), &mixed(&means.square()), &w);
+        }
+    }
+}
+
+#[test]
+fn the_first_maximum_gets_the_gradient() {
+    let gradient = |x: [f64; 6], pool: Pool<1>| {
+        let w = Weight::new(Nd::from([[x]]));
+        let y = w.max_pool1d(pool);
+        (value(&y).into_array().into_raw_vec_and_offset().0, value(&y.sum().gradient(&w)))
+    };
+    let (y, d) = gradient([1.0, 2.0, 2.0, 2.0, 1.0, 1.0], Pool::new(3).stride(1));
+    assert_eq!((y, d), (vec![2.0; 4], Nd::from([[[0.0, 2.0, 1.0, 1.0, 0.0, 0.0]]])));
+    // NaN is the maximum; PyTorch lets the last one have the gradient
+    let (y, d) = gradient([1.0, f64::NAN, 3.0, f64::NAN, 5.0, 2.0], Pool::new(4).stride(1));
+    assert!(y.iter().all(|y| y.is_nan()));
+    assert_eq!(d, Nd::from([[[0.0, 0.0, 0.0, 3.0, 0.0, 0.0]]]));
+    let (y, d) = gradient([f64::NEG_INFINITY; 6], Pool::new(3).padding(1));
+    assert_eq!((y, d), (vec![f64::NEG_INFINITY; 2], Nd::from([[[1.0, 0.0, 1.0, 0.0, 0.0, 0.0]]])));
+}
+
+#[test]
+fn a_window_over_padding_alone_has_no_gradient() {
+    let w = Weight::new(Nd::from([[[5.0]]]));
+    let y = w.max_pool1d(Pool::new(2).padding(1).dilation(2));
+    assert_eq!(value(&y), Nd::from([[[f64::NEG_INFINITY]]]));
+    assert_eq!(value(&y.sum().gradient(&w)), Nd::from([[[0.0]]]));
+    assert_eq!(value(&w.avg_pool1d(Pool::new(2).padding(1).dilation(2).count_include_pad(false))), Nd::from([[[0.0]]]));
+}
+
+#[test]
+fn adaptive_pooling_agrees_with_loops() {
+    for (length, bins) in [(1, 1), (1, 3), (5, 2), (5, 3), (5, 5), (5, 7), (6, 1), (4, 0)] {
+        let w: Weight<Nd<f64, Ix3>> = Weight::new(numbers([2, 2, length], -1.0, 1.0, 1));
+        let y = w.adaptive_avg_pool1d([bins]);
+        let x = w.value();
+        let mean = |(b, c, at): (usize, usize, usize)| {
+            let bin = at * length / bins..((at + 1) * length).div_ceil(bins);
+            let count = bin.len() as f64;
+            bin.map(|place| x[[b, c, place]]).sum::<f64>() / count
+        };
+        let wanted = ndarray::Array3::from_shape_fn((2, 2, bins), mean);
+        let what = format!("{length} to {bins}");
+        close(&value(&y.to_dyn()), &Nd::from(wanted.into_dyn()), &what);
+        check_twice(&what, &mixed(&y.square()), &w);
+    }
+    let w: Weight<Nd<f64, Ix4>> = Weight::new(numbers([1, 2, 3, 4], -1.0, 1.0, 1));
+    check_twice("adaptive, two axes", &mixed(&w.adaptive_avg_pool2d([2, 3]).square()), &w);
+    check_twice(
+        "adaptive, of other strides",
+        &mixed(&w.permute([1, 0, 3, 2]).adaptive_avg_pool2d([2, 5]).square()),
+        &w,
+    );
+    let w: Weight<Nd<f64, Ix5>> = Weight::new(numbers([1, 1, 3, 2, 2], -1.0, 1.0, 1));
+    check_twice("adaptive, three axes", &mixed(&w.adaptive_avg_pool3d([2, 1, 3]).square()), &w);
+    let all = |x: &Weight<Nd<f64, Ix5>>| value(&(x.adaptive_avg_pool3d([1, 1, 1]).sum() - x.mean()));
+    assert!(all(&w).abs() < 1e-12);
+}
+
+#[test]
+fn upsampling_agrees_with_loops() {
+    for (length, wanted) in [(1, 1), (1, 4), (2, 1), (3, 5), (4, 7), (5, 2), (4, 4), (3, 9)] {
+        for align_corners in [false, true] {
+            let w: Weight<Nd<f64, Ix3>> = Weight::new(numbers([2, 1, length], -1.0, 1.0, 1));
+            let y = w.upsample_linear([wanted], align_corners);
+            let x = w.value();
+            let between = |(b, c, at): (usize, usize, usize)| {
+                let (at, from, to) = (at as f64, length as f64, wanted as f64);
+                let place = match align_corners {
+                    true if wanted == 1 => 0.0,
+                    true => at * (from - 1.0) / (to - 1.0),
+                    false => ((at + 0.5) * from / to - 0.5).max(0.0),
+                };
+                let (first, rest) = ((place + 1e-12).floor(), place - (place + 1e-12).floor());
+                let next = (first as usize + 1).min(length - 1);
+                x[[b, c, first as usize]] * (1.0 - rest) + x[[b, c, next]] * rest
+            };
+            let by_loops = ndarray::Array3::from_shape_fn((2, 1, wanted), between);
+            let what = format!("{length} to {wanted}, {align_corners}");
+            close(&value(&y.to_dyn()), &Nd::from(by_loops.into_dyn()), &what);
+            check_twice(&what, &mixed(&y.square()), &w);
+        }
+    }
+    let w: Weight<Nd<f64, Ix4>> = Weight::new(numbers([1, 2, 2, 3], -1.0, 1.0, 1));
+    let one_by_one = w.upsample_bilinear([5, 3], false).upsample_bilinear([5, 2], false);
+    let both = w.upsample_bilinear([5, 2], false);
+    close(&value(&both.to_dyn()), &value(&one_by_one.to_dyn()), "one axis after the other");
+    check_twice("bilinear", &mixed(&w.upsample_bilinear([3, 7], true).square()), &w);
+    check_twice(
+        "bilinear, of other strides",
+        &mixed(&w.permute([1, 0, 3, 2]).upsample_bilinear([1, 3], true).square()),
+        &w,
+    );
+    let w: Weight<Nd<f64, Ix5>> = Weight::new(numbers([1, 1, 2, 2, 2], -1.0, 1.0, 1));
+    check_twice("trilinear", &mixed(&w.upsample_trilinear([3, 1, 4], false).square()), &w);
+}
+
+#[test]
+fn infinity_does_not_spread_to_elements_that_are_only_copied() {
+    let x = Nd::from([[[1.0_f32, f32::INFINITY, 2.0]]]);
+    assert_eq!(value(&x.upsample_linear([3], false)), x);
+}
+
+#[test]
+fn batches_and_channels_may_be_empty() {
+    for shape in [[0, 2, 4, 4], [2, 0, 4, 4]] {
+        let w = Weight::new(Nd::full(shape, 1.0_f32));
+        let [batch, channels, ..] = shape;
+        for y in [
+            w.max_pool2d(Pool::new(2)),
+            w.avg_pool2d(Pool::new(2)),
+            w.adaptive_avg_pool2d([2, 2]),
+            w.upsample_bilinear([2, 2], false),
+        ] {
+            assert_eq!(value(&y).shape(), [batch, channels, 2, 2]);
+            assert_eq!(value(&y.sum().gradient(&w)).shape(), shape);
+        }
+    }
+}
+
+#[test]
+fn poolings_that_do_not_fit() {
+    let x: Nd<f32, Ix4> = Nd::full([1, 2, 4, 3], 1.0);
+    type Wrong = (Pool<2>, &'static [&'static str]);
+    let wrong: [Wrong; 7] = [
+        (Pool::new(4), &["axis 3 of [1, 2, 4, 3]", "kernel of 4", "spans 4", "padding 0 there are 3"]),
+        (Pool::new(2).dilation([5, 1]), &["axis 2", "spans 6"]),
+        (Pool::new(3).padding(2), &["padding of 2 along axis 2", "half of the kernel, 3"]),
+        (Pool::new([2, 0]), &["kernel of 0 along axis 3"]),
+        (Pool::new(2).stride([0, 1]), &["stride of 0 along axis 2"]),
+        (Pool::new(2).dilation(0), &["dilation of 0"]),
+        (Pool::new(usize::MAX).padding(usize::MAX / 2), &["too large"]),
+    ];
+    for (pool, parts) in wrong {
+        error_of(x.max_pool2d(pool), "max_pool2d", parts);
+        error_of(x.avg_pool2d(pool), "avg_pool2d", parts);
+    }
+    let nothing: Nd<f32, Ix4> = Nd::full([1, 2, 0, 3], 1.0);
+    error_of(nothing.max_pool2d(Pool::new(2).padding(1)), "max_pool2d", &["axis 2", "length 0"]);
+    error_of(nothing.adaptive_avg_pool2d([1, 1]), "adaptive_avg_pool2d", &["axis 2 of [1, 2, 0, 3]", "length 0"]);
+    error_of(nothing.upsample_bilinear([1, 1], true), "upsample_bilinear", &["axis 2 of [1, 2, 0, 3]", "length 0"]);
+    error_of(x.upsample_bilinear([1, 0], true), "upsample_bilinear", &["length of 0", "axis 3"]);
+    error_of(x.upsample_bilinear([usize::MAX, 2], true), "upsample_bilinear", &["too large"]);
+    error_of(x.adaptive_avg_pool2d([usize::MAX, 2]), "adaptive_avg_pool2d", &["too large"]);
+    let open = x.to_dyn();
+    error_of(open.max_pool1d(Pool::new(2)), "max_pool1d", &["[1, 2, 4, 3] instead of [batch, channels, length]"]);
+    error_of(open.avg_pool3d(Pool::new(2)), "avg_pool3d", &["[batch, channels, depth, height, width]"]);
+    assert_eq!(value(&x.max_pool2d(Pool::new(2).stride(usize::MAX).ceil_mode(true))).shape(), [1, 2, 1, 1]);
+}
