@@ -89,6 +89,11 @@ macro_rules! ops {
 }
 use ops;
 
+/// Labels or places among the arguments.
+fn index(args: &Args, name: &str) -> Nd<usize, IxDyn> {
+    args.array(name, |place| place as usize).into()
+}
+
 /// A mask among the arguments.
 fn mask(args: &Args, name: &str) -> Nd<bool, IxDyn> {
     args.array(name, |truth| truth != 0.0).into()

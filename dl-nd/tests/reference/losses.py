@@ -51,6 +51,16 @@ def losses():
         reduction="mean",
         label_smoothing=0.0,
     )
+    labels = torch.tensor([255, 2, 255, 0])
+    op.case(
+        lambda x: F.cross_entropy(x, labels, ignore_index=255),
+        op.numbers(4, 3),
+        labels=labels,
+        weight=None,
+        ignore_index=255,
+        reduction="mean",
+        label_smoothing=0.0,
+    )
     for shape, settings in [
         ((3, 4), {}),
         ((2, 3), dict(reduction="sum")),

@@ -1,9 +1,8 @@
 //! Operations that move elements, and those that pick some.
 
-use super::{Drawn, Scalar, ops};
+use super::{Drawn, Scalar, index, ops};
 use crate::case::{Args, integer};
 use crate::draw::{Draw, Sample};
-use dl_nd::Nd;
 use dl_nd::ops::*;
 use ndarray::{IxDyn, SliceInfo, SliceInfoElem};
 use serde_json::{Value, json};
@@ -132,10 +131,6 @@ fn matrix(draw: &mut Draw, args: impl Fn(&mut Draw, usize) -> Value) -> Sample {
 
 const TRIANGLE: Drawn = Some(|draw| with(draw, 2, |draw, _| json!({ "k": draw.between(0..=4) as isize - 2 })));
 
-fn index(args: &Args) -> Nd<usize, IxDyn> {
-    args.array("index", |place| place as usize).into()
-}
-
 ops! {
     "reshape", RESHAPED, |args, x| x[0].reshape(args.lengths("shape"));
     "permute", Some(|draw| with(draw, 0, |draw, shape| json!({ "axes": draw.permutation(shape.len()) }))), |args, x| {
@@ -171,21 +166,21 @@ ops! {
     "gather", Some(|draw| {
         let (shape, args, _) = gathered(draw);
         Draw::sample(args, [draw.numbers(&shape, -2.0, 2.0)])
-    }), |args, x| x[0].gather(args.integer("axis"), index(args));
+    }), |args, x| x[0].gather(args.integer("axis"), index(args, "index"));
     "scatter_add", Some(|draw| {
         let (shape, args, places) = gathered(draw);
         Draw::sample(args, [draw.numbers(&shape, -2.0, 2.0), draw.numbers(&places, -2.0, 2.0)])
-    }), |args, x| x[0].scatter_add(args.integer("axis"), index(args), &x[1]);
+    }), |args, x| x[0].scatter_add(args.integer("axis"), index(args, "index"), &x[1]);
     "index_select", Some(|draw| with(draw, 1, |draw, shape| {
         let axis = draw.axis(shape);
         let length = shape[axis.rem_euclid(shape.len() as isize) as usize];
         let count = if length == 0 { 0 } else { draw.between(0..=3) };
         json!({ "axis": axis, "index": draw.places(&[count], length) })
-    })), |args, x| x[0].index_select(args.integer("axis"), index(args).into_array().into_raw_vec_and_offset().0);
+    })), |args, x| x[0].index_select(args.integer("axis"), index(args, "index").into_array().into_raw_vec_and_offset().0);
     "embedding", Some(|draw| matrix(draw, |draw, rows| {
         let shape = [draw.between(1..=2), draw.between(0..=2)];
         json!({ "index": draw.places(&shape, rows) })
-    })), |args, x| x[0].embedding(index(args));
+    })), |args, x| x[0].embedding(index(args, "index"));
     "at", Some(|draw| {
         let shape = draw.full_shape();
         let index: Vec<usize> = shape.iter().map(|&length| draw.between(0..=length - 1)).collect();

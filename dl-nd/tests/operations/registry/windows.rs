@@ -1,6 +1,6 @@
 //! Operations of a window that moves over spatial axes: convolutions, pools; and other sizes of images.
 
-use super::{Drawn, ops};
+use super::ops;
 use crate::case::Args;
 use crate::draw::{Draw, Sample};
 use dl_nd::{AvgPool, Pool};
