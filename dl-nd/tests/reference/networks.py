@@ -301,15 +301,19 @@ def normalisation():
     Op("softmax").case(lambda x: F.softmax(x, 0), torch.tensor([-math.inf, 0.5, 1.0]), axis=0, second=False)
 
 
-def attention(q, k, v, mask, causal, scale):
+def attention(q, k, v, bias, mask, causal, scale):
     """By its definition: the kernels of PyTorch have no second derivatives."""
     scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if causal:
         mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+    if bias is not None:
+        scores = scores + bias
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
     result = torch.softmax(scores, -1) @ v
-    theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=None if causal else mask, is_causal=causal, scale=scale)
+    theirs = F.scaled_dot_product_attention(
+        q, k, v, attn_mask=None if causal else mask if bias is None else bias, is_causal=causal, scale=scale
+    )
     assert torch.allclose(result, theirs, rtol=1e-12, atol=1e-12)
     return result
 
@@ -327,15 +331,18 @@ def attentions():
         ((1, 1, 2, 2), (1, 1, 2, 2), (1, 1, 2, 2), dict(scale=0.75)),
         ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1), {}),
         ((0, 1, 2, 2), (0, 1, 2, 2), (0, 1, 2, 2), {}),
+        ((1, 2, 2, 2), (1, 2, 3, 2), (1, 2, 3, 1), dict(bias=(2, 2, 3))),
+        ((1, 1, 2, 3), (1, 1, 2, 3), (1, 1, 2, 1), dict(bias=(1, 2), scale=1.5)),
     ]:
         mask = None
         if "masked" in settings:
             mask = op.mask(*settings["masked"])
             mask[..., 0] = True
         causal, scale = settings.get("causal", False), settings.get("scale")
+        operands = [q, k, v] + ([settings["bias"]] if "bias" in settings else [])
         op.case(
-            lambda q, k, v: attention(q, k, v, mask, causal, scale),
-            *[op.numbers(*shape) for shape in (q, k, v)],
+            lambda q, k, v, bias=None: attention(q, k, v, bias, mask, causal, scale),
+            *[op.numbers(*shape) for shape in operands],
             mask=mask,
             causal=causal,
             scale=scale,
