@@ -115,6 +115,9 @@ def losses():
         op = Op(name)
         for shape, reduction in shapes:
             op.case(lambda x, y: function(x, y, reduction=reduction), *apart(op, shape, kinks), reduction=reduction)
+    Op("l1").case(
+        F.l1_loss, torch.tensor([0.5, 1.0, -1.0]), torch.tensor([0.5, 0.0, 0.0]), reduction="mean", second=False
+    )
     op = Op("huber")
     for (shape, reduction), delta in zip(shapes, [1.0, 1.0, 0.5, 1.5, 1.0, 1.0]):
         pair = apart(op, shape, [-delta, 0, delta])

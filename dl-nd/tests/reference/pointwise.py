@@ -60,6 +60,10 @@ def numbers():
         for x in extremes:
             op.case(function, torch.tensor([x]))
 
+    # where the slope jumps
+    for name, function in [("abs", torch.abs), ("relu", torch.relu)]:
+        Op(name).case(function, torch.tensor([0.0, 1.0, -1.0]), second=False)
+
     # where PyTorch has no digits left for second derivatives
     for x in [20.0, -40.0]:
         Op("gelu_tanh").case(unary["gelu_tanh"][0], torch.tensor([x]), second=False)
@@ -73,6 +77,7 @@ def numbers():
         for i, shape in enumerate(SHAPES):
             number = values[i % 3]
             op.case(lambda x: function(x, number), op.numbers(*shape, kinks=kinks), number=number)
+        op.case(lambda x: function(x, 0.5), torch.tensor([0.0, 1.0, -1.0]), number=0.5, second=False)
     Op("elu").case(lambda x: F.elu(x, 1.0), torch.tensor([-1e-10]), number=1.0)
 
     op = Op("clamp")
@@ -137,6 +142,12 @@ def pairs():
         op.case(lambda x: torch.pow(x, exponent), torch.tensor([0.0, 1.5, -0.5]), right=exponent)
     op.case(torch.pow, torch.tensor([0.0, 0.0, 2.0]), torch.tensor([2.0, 3.0, 0.0]), second=False)
     op.case(torch.pow, torch.tensor([-2.0, -0.5, -1.0]), torch.tensor([2.0, 3.0, -1.0]), flat=True)
+
+    # equal ones share the gradient
+    for name in ["min", "max"]:
+        op = Op(name)
+        op.case(functions[name], torch.tensor([1.0, 2.0, -3.0]), torch.tensor([1.0, 0.0, -3.0]))
+        op.case(lambda x: functions[name](x, torch.tensor(0.5)), torch.tensor([0.5, 1.0, 0.0]), right=0.5)
 
     inf, nan = math.inf, math.nan
     for name, a, b in [

@@ -50,6 +50,11 @@ def reductions():
             for shape, axes in [((0,), [0]), ((2, 0), [1]), ((2, 0), None)]:
                 op.case(lambda x: reduce(function, x, axes, False), op.numbers(*shape), axes=axes, keep=False)
         op.case(lambda x: reduce(function, x, [1], False), op.numbers(0, 2), axes=[1], keep=False)
+    # equal ones share the gradient
+    for name in ["amax", "amin"]:
+        x = torch.tensor([[1.0, 3.0, 3.0], [5.0, 5.0, 5.0], [-1.0, -1.0, 2.0]])
+        for axes, keep in [([1], False), (None, False), ([0], True)]:
+            Op(name).case(lambda x: reduce(functions[name], x, axes, keep), x, axes=axes, keep=keep)
     op = Op("prod")
     for x in [
         [[2.0, 0.0, 1.5], [0.5, 1.0, -2.0]],
