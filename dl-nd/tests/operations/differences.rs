@@ -36,17 +36,21 @@ impl<'a> Point<'a> {
         Point { inputs, weights: inputs.iter().map(|input| Weight::new(input.tensor())).collect() }
     }
 
+    /// So many steps away from its place along `directions`.
+    fn go(&self, steps: f64, directions: &[Vec<f64>]) {
+        for ((input, weight), direction) in self.inputs.iter().zip(&self.weights).zip(directions) {
+            let data = input.data.iter().zip(direction).map(|(x, v)| x + steps * STEP * v).collect();
+            weight.set(Numbers { data, ..input.clone() }.tensor());
+        }
+    }
+
     /// The difference quotient of `f` as the inputs move along `directions`.
     fn quotient(&self, directions: &[Vec<f64>], f: impl Fn() -> Result<Vec<f64>>) -> Result<Vec<f64>> {
-        let at = |step: f64| {
-            for ((input, weight), direction) in self.inputs.iter().zip(&self.weights).zip(directions) {
-                let data = input.data.iter().zip(direction).map(|(x, v)| x + step * v).collect();
-                weight.set(Numbers { data, ..input.clone() }.tensor());
-            }
-            f()
-        };
-        let (above, below) = (at(STEP)?, at(-STEP)?);
-        at(0.0)?;
+        self.go(1.0, directions);
+        let above = f()?;
+        self.go(-1.0, directions);
+        let below = f()?;
+        self.go(0.0, directions);
         Ok(above.iter().zip(below).map(|(above, below)| (above - below) / (2.0 * STEP)).collect())
     }
 

@@ -266,21 +266,23 @@ def normalisation():
             eps=eps,
         )
     op = Op("group_norm")
-    for shape, groups, affine in [
-        ((2, 4), 2, True),
-        ((1, 4, 2), 2, True),
-        ((2, 2, 2, 2), 1, True),
-        ((1, 2, 3), 2, False),
-        ((2, 6, 1), 3, False),
-        ((1, 4, 2, 1), 4, True),
+    # two elements are normalised to 1 and -1, with next to no gradient, unless eps is large
+    for shape, groups, affine, eps in [
+        ((2, 6), 2, True, 1e-5),
+        ((1, 4, 2), 2, True, 1e-5),
+        ((2, 2, 2, 2), 1, True, 1e-5),
+        ((1, 2, 3), 2, False, 1e-5),
+        ((2, 6, 1), 3, False, 0.5),
+        ((1, 4, 3, 1), 4, True, 1e-3),
+        ((2, 4), 2, True, 0.25),
     ]:
         channels = [op.numbers(shape[1], kinks=[0]) for _ in range(2)] if affine else []
         op.case(
-            lambda x, *w: F.group_norm(x, groups, *w),
+            lambda x, *w: F.group_norm(x, groups, *w, eps=eps),
             op.numbers(*shape, distinct=True),
             *channels,
             groups=groups,
-            eps=1e-5,
+            eps=eps,
         )
 
     for name, function in [("softmax", F.softmax), ("log_softmax", F.log_softmax)]:
