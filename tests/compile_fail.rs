@@ -4,5 +4,5 @@
 
 #[test]
 fn mistakes_are_explained() {
-    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+    trybuild::TestCases::new().compile_fail("tests/ui/**/*.rs");
 }

@@ -70,7 +70,7 @@ pub use layer::Layer;
 pub use operators::{LeftOperand, Operand, max, min, pow};
 pub use optimizer::{Chunk, Memory, Optimizer, RefuseNonFinite};
 pub use pass::{Counters, Mode, buffers};
-pub use primitive::{At, Operands, Primitive};
+pub use primitive::{At, Deltas, Operands, Primitive};
 pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
 pub use seed::Seed;
 pub use sgd::Sgd;

@@ -55,7 +55,7 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     ///
     /// A delta that nobody trains on is never computed. A rule writes layers and computes nothing: it runs while the books of the
     /// pass are locked, so it must not call `backward` on a tape of that pass.
-    fn pullback(&self, at: &At<'_, Self>) -> <Self::Operands as sealed::Operands>::Deltas;
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self>;
 
     /// A rough estimate of the time that [`value`](Primitive::value) takes, in nanoseconds. Work that is dear enough is
     /// offered to other threads.
@@ -64,6 +64,28 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         1_000.0
     }
 }
+
+/// What the pullback of `P` returns: a tuple with an `Option` of a layer for each operand, or a `Vec` of such. Written out, it is for instance
+/// `(Option<Layer<f64>>, Option<Layer<f64>>)`; here is the short form.
+///
+/// ```
+/// use dl_core::{At, Deltas, Layer, Primitive, Result};
+/// struct Difference;
+/// impl Primitive for Difference {
+///     type Operands = (Layer<f64>, Layer<f64>);
+///     type Output = f64;
+///     fn name(&self) -> &'static str {
+///         "difference"
+///     }
+///     fn value(&self, (a, b): (&f64, &f64)) -> Result<f64> {
+///         Ok(a - b)
+///     }
+///     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+///         (Some(at.delta.clone()), Some(-at.delta))
+///     }
+/// }
+/// ```
+pub type Deltas<P> = <<P as Primitive>::Operands as sealed::Operands>::Deltas;
 
 /// Where a pullback takes place: the operation's operands, its value, and the delta that arrives.
 pub struct At<'a, P: Primitive> {

@@ -2,9 +2,9 @@
 
 use crate::axes::axis_of;
 use crate::element::{Element, HasRank, Rank};
-use crate::nd::Nd;
+use crate::nd::{Nd, filled};
 use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
-use ndarray::{Array, Array1, Array2, ArrayView2, Axis, Ix1, Ix2, Slice};
+use ndarray::{Array1, ArrayView2, Axis, Ix1, Ix2, Slice};
 use std::marker::PhantomData;
 
 /// Triangles, diagonals, rolls and running sums.
@@ -195,10 +195,7 @@ impl<A: Element, D: Rank> Primitive for Diag<A, D> {
         };
         let side = vector.len().saturating_add(self.k.unsigned_abs());
         let shape = self.shape.unwrap_or([side; 2]);
-        if shape[0].checked_mul(shape[1]).is_none_or(|len| len > isize::MAX as usize / size_of::<A>()) {
-            return Err(Error::invalid(format!("a matrix of shape {shape:?} is too large for any memory")));
-        }
-        let mut matrix = Array2::from_elem(shape, A::zero());
+        let mut matrix = filled(ndarray::Dim(shape), A::zero());
         for (position, &element) in positions(self.k, shape).zip(&vector) {
             matrix[position] = element;
         }
@@ -274,7 +271,7 @@ impl<A: Element, D: Rank> Primitive for Roll<A, D> {
             return Ok(x.clone());
         }
         let (axis, shift) = (Axis(axis), self.shift.rem_euclid(length as isize) as usize);
-        let mut rolled = Array::from_elem(x.dim(), A::zero());
+        let mut rolled = filled(x.dim(), A::zero());
         let (end, start) = x.0.view().split_at(axis, length - shift);
         rolled.slice_axis_mut(axis, Slice::from(shift..)).assign(&end);
         rolled.slice_axis_mut(axis, Slice::from(..shift)).assign(&start);

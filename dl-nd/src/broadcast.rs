@@ -1,7 +1,7 @@
 //! Broadcasting: which shape two operands have together, and how a delta finds back to the shape of its operand.
 
 use crate::element::{Element, Rank};
-use crate::nd::Nd;
+use crate::nd::{Nd, filled};
 use dl_core::{At, Error, Layer, Primitive, Result};
 use ndarray::{ArrayD, ArrayViewD, Axis};
 use std::marker::PhantomData;
@@ -89,12 +89,16 @@ impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
     type Output = Nd<A, D>;
 
     fn name(&self) -> &'static str {
-        "broadcast_to"
+        "expand"
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         match x.0.broadcast(self.shape.clone()) {
-            Some(repeated) => Ok(repeated.to_owned().into()),
+            Some(repeated) => {
+                let mut whole = filled(self.shape.clone(), A::zero());
+                whole.assign(&repeated);
+                Ok(whole.into())
+            }
             None => Err(Error::shape(format!(
                 "a tensor of shape {:?} does not broadcast to {:?}",
                 x.shape(),

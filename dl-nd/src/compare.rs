@@ -1,10 +1,10 @@
 //! Comparisons, which give masks, and what masks are for.
 
 use crate::broadcast::{broadcast_shape, sum_to};
-use crate::element::{Element, Item, Nothing, Rank};
+use crate::element::{Element, Item, Rank};
 use crate::movement::lift;
 use crate::nd::Nd;
-use dl_core::{At, Differentiable, Layer, Primitive, Result, Weight};
+use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
 use ndarray::{DimMax, Ix0};
 use std::marker::PhantomData;
 
@@ -166,8 +166,7 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
         Ok(ndarray::Zip::from(&a).and(&b).map_collect(|a, b| self.op.holds(a, b)).into())
     }
 
-    #[allow(clippy::type_complexity, reason = "a delta for each operand")]
-    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>, Option<Layer<Nd<A::Derivative, D>>>) {
+    fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
         (None, None)
     }
 
@@ -226,11 +225,7 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
         Ok(choice.map_collect(|&mask, &a, &b| if mask { a } else { b }).into())
     }
 
-    #[allow(clippy::type_complexity, reason = "a delta for each operand")]
-    fn pullback(
-        &self,
-        at: &At<'_, Self>,
-    ) -> (Option<Layer<Nd<Nothing, D>>>, Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, D>>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let (mask, zero) = (&at.operands.0, Layer::constant(Nd::single(A::zero())));
         let chosen = |a: &Layer<Nd<A, D>>, b: &Layer<Nd<A, D>>, to: D| {
             let delta = Layer::apply(Where(PhantomData), (mask.clone(), a.clone(), b.clone()));

@@ -1,9 +1,9 @@
 //! Selection by tensors of indices, and its inverse: what is gathered from many places is added up there on the way back.
 
 use crate::axes::axis_of;
-use crate::element::{Element, HasRank, Nothing, Rank};
+use crate::element::{Element, HasRank, Rank};
 use crate::nd::Nd;
-use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{At, Deltas, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, Ix1, IxDyn, Slice};
 use std::marker::PhantomData;
 
@@ -202,8 +202,7 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
         }
     }
 
-    #[allow(clippy::type_complexity, reason = "a delta for each operand")]
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, E>>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let op = PutBack { name: self.name, axis: self.axis, shape: at.values.0.dim(), types: PhantomData };
         (Some(Layer::apply(op, (at.delta.clone(), at.operands.1.clone()))), None)
     }
@@ -244,8 +243,7 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for PutBack<A, D, E, O> {
         Ok(whole.into_dimensionality().expect("the rank of the whole").into())
     }
 
-    #[allow(clippy::type_complexity, reason = "a delta for each operand")]
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, O>>>, Option<Layer<Nd<Nothing, E>>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         (Some(take(self.name, self.axis, at.delta.clone(), at.operands.1.clone())), None)
     }
 
@@ -321,8 +319,7 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
         Ok(picked.into_dimensionality().expect("the same rank").into())
     }
 
-    #[allow(clippy::type_complexity, reason = "a delta for each operand")]
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, D>>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let zeros = Layer::constant(Nd::full(at.values.0.dim(), A::zero()));
         (Some(scatter_add(self.axis, zeros, at.operands.1.clone(), at.delta.clone())), None)
     }
@@ -367,11 +364,7 @@ impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
         Ok(sums.into_dimensionality().expect("the same rank").into())
     }
 
-    #[allow(clippy::type_complexity, reason = "a delta for each operand")]
-    fn pullback(
-        &self,
-        at: &At<'_, Self>,
-    ) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, D>>>, Option<Layer<Nd<A, D>>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let of_source = gather(self.axis, at.delta.clone(), at.operands.1.clone());
         (Some(at.delta.clone()), None, Some(of_source))
     }

@@ -1,7 +1,7 @@
 //! The tensor: a shared, copy-on-write array as data of layers.
 
 use crate::element::{Discrete, Element, Item, Rank};
-use dl_core::{Chunk, Data, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable};
+use dl_core::{Chunk, Data, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable, buffers};
 use ndarray::{ArcArray, Array, ArrayView, Dimension, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::fmt;
 use std::ops::Index;
@@ -138,6 +138,14 @@ impl<A: Item, D: Rank> Nd<A, D> {
     pub(crate) fn single(number: A) -> Self {
         Self::full(single::<D>(), number)
     }
+}
+
+/// An array of this shape, in memory that the pass may have at hand. That it is too large for any is an error of the pass.
+pub(crate) fn filled<A: Element, D: Rank>(shape: D, element: A) -> Array<A, D> {
+    let len = shape.size_checked().unwrap_or(usize::MAX);
+    let mut elements = buffers::take(len);
+    elements.resize(len, element);
+    Array::from_shape_vec(shape, elements).expect("as many elements")
 }
 
 /// The shape of a tensor with one element.

@@ -5,9 +5,9 @@ use crate::broadcast::{broadcast_to, sum_keeping};
 use crate::compare::where_;
 use crate::element::{Element, Rank};
 use crate::movement::{MovementOps, expand, permute, reshape_to};
-use crate::nd::{Nd, single};
+use crate::nd::{Nd, filled, single};
 use dl_core::{At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Pointwise, Primitive, Result};
-use ndarray::{Array, Array2, ArrayD, Axis, IxDyn};
+use ndarray::{Array2, ArrayD, Axis, IxDyn};
 use std::marker::PhantomData;
 
 macro_rules! reductions {
@@ -174,7 +174,7 @@ struct Reduction<A, D, O> {
     what: What,
     axes: AxisList,
     form: Form,
-    types: PhantomData<fn() -> (A, D, O)>,
+    types: PhantomData<(A, D, O)>,
 }
 
 impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
@@ -359,7 +359,7 @@ impl<A: Element, D: Rank> Primitive for Fill<A, D> {
     }
 
     fn value(&self, (number,): (&A,)) -> Result<Nd<A, D>> {
-        Ok(Array::from_elem(self.shape.clone(), *number).into())
+        Ok(filled(self.shape.clone(), *number).into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<A>>,) {

@@ -2,9 +2,9 @@
 
 use crate::axes::{Axes, AxisList, axis_of, position_of};
 use crate::element::{Element, Rank};
-use crate::nd::Nd;
+use crate::nd::{Nd, filled};
 use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
-use ndarray::{Array, ArrayD, IntoDimension, RemoveAxis, Slice, SliceArg, SliceInfoElem};
+use ndarray::{IntoDimension, RemoveAxis, Slice, SliceArg, SliceInfoElem};
 use std::marker::PhantomData;
 
 /// Parts of tensors. None of them copies elements; the delta of a part is put back among zeros.
@@ -386,9 +386,9 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Embed<A, D, E> {
     fn value(&self, (part,): (&Nd<A, E>,)) -> Result<Nd<A, D>> {
         let (shape, elements) = self.place(part.shape())?;
         let around = if let Frame::Around(_, value) = self.frame { value } else { A::zero() };
-        let mut whole = ArrayD::from_elem(shape.slice(), around);
-        whole.slice_mut(&elements[..]).assign(&part.0.view().into_dyn());
-        Ok(whole.into_dimensionality().expect("the rank of the whole").into())
+        let mut whole = filled(shape, around);
+        whole.view_mut().into_dyn().slice_mut(&elements[..]).assign(&part.0.view().into_dyn());
+        Ok(whole.into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, E>>>,) {
@@ -455,7 +455,7 @@ impl<A: Element, D: Rank> Primitive for PutElement<A, D> {
     }
 
     fn value(&self, (element,): (&A,)) -> Result<Nd<A, D>> {
-        let mut whole = Array::from_elem(self.shape.clone(), A::of(0.0));
+        let mut whole = filled(self.shape.clone(), A::zero());
         whole.view_mut().into_dyn()[self.index.slice()] = *element;
         Ok(whole.into())
     }

@@ -3,7 +3,7 @@
 #[path = "common/faults.rs"]
 mod faults;
 
-use dl_core::{Differentiable, Sgd, Weight};
+use dl_core::{Differentiable, Layer, Sgd, Weight};
 use dl_nd::{Nd, ops::*};
 use faults::error_of;
 
@@ -84,4 +84,19 @@ fn a_failed_step_changes_nothing() {
     let loss = w.sum() + w.matmul(&w).sum();
     assert!(loss.train(&Sgd::new(1.0)).wait().unwrap_err().is_shape());
     assert_eq!(w.value(), matrix(2, 3));
+}
+
+#[test]
+fn tensors_that_are_too_large() {
+    let x = Nd::from([1.0_f32]);
+    let error_of = |layer: Layer<Nd<f32, ndarray::Ix1>>, op| {
+        let error = layer.predict().wait().unwrap_err();
+        assert_eq!(error.op(), Some(op), "{error}");
+        assert!(error.to_string().contains("memory"), "{error}");
+    };
+    error_of(x.expand([1 << 50]), "expand");
+    error_of(x.pad(&[(0, 1 << 50)], 0.0), "pad");
+    error_of(x.pad(&[(1, usize::MAX)], 0.0), "pad");
+    error_of(x.diag(1 << 40).row(0), "diag");
+    error_of(x.diag(isize::MIN).row(0), "diag");
 }

@@ -35,6 +35,9 @@ const WORTH_KEEPING_BYTES: usize = 1 << 10;
 
 /// An empty vector with room for `len` numbers: a free buffer of about that size of the pass that this thread computes for, else a
 /// new one.
+///
+/// # Panics
+/// When there is no memory for them. In the kernel of an operation that makes an error of the pass.
 pub fn take<A: Number>(len: usize) -> Vec<A> {
     let free = if worth_keeping::<A>(len) {
         with_computing(|pass| {
@@ -49,7 +52,13 @@ pub fn take<A: Number>(len: usize) -> Vec<A> {
     } else {
         None
     };
-    free.unwrap_or_else(|| Vec::with_capacity(len))
+    free.unwrap_or_else(|| {
+        let mut new = Vec::new();
+        if new.try_reserve_exact(len).is_err() {
+            panic!("there is no memory for {len} numbers");
+        }
+        new
+    })
 }
 
 /// Leaves a buffer to the pass that this thread computes for, if there is one and the buffer is worth keeping.
@@ -71,5 +80,5 @@ pub fn give_back<A: Number>(mut buffer: Vec<A>) {
 }
 
 fn worth_keeping<A>(len: usize) -> bool {
-    len * size_of::<A>() >= WORTH_KEEPING_BYTES
+    len >= WORTH_KEEPING_BYTES / size_of::<A>()
 }

@@ -11,10 +11,10 @@
 
 use super::Table;
 use super::rows::{Rows, check_ids};
-use crate::element::{Element, Nothing, Rank};
+use crate::element::{Element, Rank};
 use crate::index::Indices;
 use crate::nd::Nd;
-use dl_core::{At, Data, Differentiable, Layer, Primitive, Result, buffers};
+use dl_core::{At, Data, Deltas, Differentiable, Layer, Primitive, Result, buffers};
 use ndarray::{Dimension, Ix2};
 use std::marker::PhantomData;
 
@@ -183,8 +183,7 @@ where
         Nd::from_vec(shape, x.gathered(ids))
     }
 
-    #[allow(clippy::type_complexity, reason = "a delta for each operand")]
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Rows<A>>>, Option<Layer<Nd<Nothing, E>>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let scatter = Scatter { shape: at.values.0.height_and_width(), types: PhantomData };
         (Some(Layer::apply(scatter, (at.delta.clone(), at.operands.1.clone()))), None)
     }
@@ -218,8 +217,7 @@ where
         Rows::sparse(self.shape, ids, &Nd(rows))
     }
 
-    #[allow(clippy::type_complexity, reason = "a delta for each operand")]
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, Larger<E>>>>, Option<Layer<Nd<Nothing, E>>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         (Some(Layer::apply(Gather(PhantomData), (at.delta.clone(), at.operands.1.clone()))), None)
     }
 

@@ -1,0 +1,7 @@
+use dl::prelude::*;
+
+fn total(x: &NdLayer, axis: usize) -> NdLayer<Ix1> {
+    x.sum_axis(axis)
+}
+
+fn main() {}

@@ -1,0 +1,7 @@
+use dl::prelude::*;
+
+fn vectors(table: &Weight<Table>, ids: &NdLayer<Ix1>) -> NdLayer {
+    table.embedding(ids)
+}
+
+fn main() {}
