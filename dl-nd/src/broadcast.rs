@@ -8,6 +8,18 @@ use std::marker::PhantomData;
 
 /// The common shape of two operands, by NumPy's rule.
 pub(crate) fn broadcast_shape<D: Rank>(a: &[usize], b: &[usize]) -> Result<D> {
+    common_shape(a, b).map_err(|axis| {
+        Error::shape(format!(
+            "shapes {a:?} and {b:?} do not broadcast: axis -{axis} (counted from the end) has length {} in the left one and {} \
+             in the right one",
+            a[a.len() - axis],
+            b[b.len() - axis],
+        ))
+    })
+}
+
+/// The same; else the axis along which they do not go together, counted from the end, where the last one is 1.
+pub(crate) fn common_shape<D: Rank>(a: &[usize], b: &[usize]) -> std::result::Result<D, usize> {
     let rank = a.len().max(b.len());
     let mut shape = D::zeros(rank);
     let along = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis]);
@@ -15,13 +27,7 @@ pub(crate) fn broadcast_shape<D: Rank>(a: &[usize], b: &[usize]) -> Result<D> {
         *length = match (along(a, axis), along(b, axis)) {
             (a, b) if a == b => a,
             (1, other) | (other, 1) => other,
-            (left, right) => {
-                let axis = axis as isize - rank as isize;
-                return Err(Error::shape(format!(
-                    "shapes {a:?} and {b:?} do not broadcast: axis {axis} (counted from the end) has length {left} in the \
-                     left one and {right} in the right one",
-                )));
-            }
+            _ => return Err(rank - axis),
         };
     }
     Ok(shape)

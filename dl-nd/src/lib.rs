@@ -49,6 +49,7 @@ mod broadcast;
 mod compare;
 mod conv;
 mod convert;
+mod einsum;
 mod element;
 mod expression;
 mod extreme;
@@ -61,6 +62,7 @@ mod movement;
 mod nd;
 #[cfg(feature = "npy")]
 mod npy;
+pub mod operations;
 mod operators;
 mod pointwise;
 mod pool;
@@ -78,6 +80,7 @@ pub use axes::{Axes, AxisList};
 pub use compare::{Comparand, CompareOps, where_};
 pub use conv::{Conv, ConvOps, ConvTranspose};
 pub use convert::{CastOps, DiscreteOps};
+pub use einsum::einsum;
 pub use element::{Discrete, Element, HasRank, Item, Nothing, Rank};
 pub use expression::{NdExpression, NdLayer, NdWeight};
 pub use extreme::ExtremeOps;
@@ -111,6 +114,6 @@ pub use window::PerAxis;
 pub mod ops {
     pub use crate::{
         ArrangeOps, CastOps, CompareOps, ConvOps, DiscreteOps, ExtremeOps, IndexOps, LossOps, MovementOps, PoolOps,
-        ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps, SpreadOps, TableOps, concat, stack, where_,
+        ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps, SpreadOps, TableOps, concat, einsum, stack, where_,
     };
 }

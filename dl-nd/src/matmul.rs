@@ -1,11 +1,14 @@
-//! The product of matrices and vectors.
+//! Products of vectors, matrices and batches of matrices.
 
-use crate::element::{Element, Rank};
-use crate::movement::{reshape_to, reverse};
-use crate::nd::Nd;
-use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
-use ndarray::linalg::Dot;
-use ndarray::{ArrayBase, ArrayD, ArrayViewD, Dimension, Ix0, Ix1, Ix2, IxDyn, ViewRepr};
+use crate::broadcast::{common_shape, sum_to};
+use crate::element::{Element, HasRank, Rank};
+use crate::movement::{Target, lift, reshape, reshape_to, same_rank, transpose};
+use crate::nd::{Nd, check_size};
+use crate::reduce::total;
+use dl_core::{At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result, buffers};
+use ndarray::linalg::{Dot, general_mat_mul, general_mat_vec_mul};
+use ndarray::{ArrayBase, ArrayD, ArrayViewD, ArrayViewMutD, Axis, Dimension, ViewRepr};
+use ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::marker::PhantomData;
 
 /// Ranks whose product is known: `Self` on the left, `R` on the right.
@@ -16,12 +19,25 @@ use std::marker::PhantomData;
 /// | `[m, k]` | `[k]` | `[m]` |
 /// | `[k]` | `[k, n]` | `[n]` |
 /// | `[k]` | `[k]` | `[]` |
+/// | `[…, m, k]` | `[…, k, n]` | `[…, m, n]` |
+/// | `[…, m, k]` | `[k]` | `[…, m]` |
+/// | `[k]` | `[…, k, n]` | `[…, n]` |
 ///
-/// With `IxDyn` on both sides the same table is read when it runs. There is no other pair of ranks:
+/// The axes before the last two are a batch; those of the two sides broadcast. So a matrix on one side is used with each matrix
+/// of the other. With `IxDyn` on either side the rank of the product is `IxDyn`, and the same table is read when it runs.
+///
+/// A number has no product with a matrix:
 ///
 /// ```compile_fail,E0277
 /// use dl_nd::{Nd, ProductOps};
-/// let product = Nd::from([[[1.0_f32]]]).matmul(Nd::from([1.0_f32]));
+/// let product = Nd::from([[1.0_f32]]).matmul(Nd::full((), 1.0_f32));
+/// ```
+///
+/// and the rank of a product is known to the compiler:
+///
+/// ```compile_fail,E0308
+/// use dl_nd::{Nd, NdLayer, ProductOps};
+/// let product: NdLayer = Nd::from([[[1.0_f32]]]).matmul(Nd::from([[1.0_f32]]));
 /// ```
 ///
 /// ```
@@ -32,8 +48,8 @@ use std::marker::PhantomData;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`matmul` multiplies matrices and vectors: there is no product of ranks `{Self}` and `{R}`",
-    label = "not a matrix or a vector, or only one side of rank `IxDyn`"
+    message = "`matmul` multiplies vectors, matrices and batches of matrices: there is no product of ranks `{Self}` and `{R}`",
+    label = "one of them has no axes, or a rank that is not known"
 )]
 pub trait MatMul<R: Rank>: Rank {
     /// The rank of the product.
@@ -41,16 +57,24 @@ pub trait MatMul<R: Rank>: Rank {
 }
 
 macro_rules! ranks {
-    ($($L:ty, $R:ty => $Product:ty;)*) => {$(
+    ($($L:ty: $($R:ty => $Product:ty),*;)*) => {$($(
         impl MatMul<$R> for $L {
             type Product = $Product;
         }
-    )*};
+    )*)*};
 }
 
-ranks! { Ix2, Ix2 => Ix2; Ix2, Ix1 => Ix1; Ix1, Ix2 => Ix1; Ix1, Ix1 => Ix0; IxDyn, IxDyn => IxDyn; }
+ranks! {
+    Ix1: Ix1 => Ix0, Ix2 => Ix1, Ix3 => Ix2, Ix4 => Ix3, Ix5 => Ix4, Ix6 => Ix5, IxDyn => IxDyn;
+    Ix2: Ix1 => Ix1, Ix2 => Ix2, Ix3 => Ix3, Ix4 => Ix4, Ix5 => Ix5, Ix6 => Ix6, IxDyn => IxDyn;
+    Ix3: Ix1 => Ix2, Ix2 => Ix3, Ix3 => Ix3, Ix4 => Ix4, Ix5 => Ix5, Ix6 => Ix6, IxDyn => IxDyn;
+    Ix4: Ix1 => Ix3, Ix2 => Ix4, Ix3 => Ix4, Ix4 => Ix4, Ix5 => Ix5, Ix6 => Ix6, IxDyn => IxDyn;
+    Ix5: Ix1 => Ix4, Ix2 => Ix5, Ix3 => Ix5, Ix4 => Ix5, Ix5 => Ix5, Ix6 => Ix6, IxDyn => IxDyn;
+    Ix6: Ix1 => Ix5, Ix2 => Ix6, Ix3 => Ix6, Ix4 => Ix6, Ix5 => Ix6, Ix6 => Ix6, IxDyn => IxDyn;
+    IxDyn: Ix1 => IxDyn, Ix2 => IxDyn, Ix3 => IxDyn, Ix4 => IxDyn, Ix5 => IxDyn, Ix6 => IxDyn, IxDyn => IxDyn;
+}
 
-/// Products of tensors.
+/// Products of tensors. See also [`einsum`](crate::einsum).
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -60,18 +84,20 @@ ranks! { Ix2, Ix2 => Ix2; Ix2, Ix1 => Ix1; Ix1, Ix2 => Ix1; Ix1, Ix1 => Ix0; IxD
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The product of matrices and vectors: `[m, k] · [k, n] → [m, n]`, `[m, k] · [k] → [m]`, `[k] · [k, n] → [n]`,
-    /// `[k] · [k] → []`. See [`MatMul`].
+    /// The product of vectors, matrices and batches of matrices: `[m, k] · [k, n] → [m, n]`, `[…, m, k] · […, k, n] → […, m, n]`,
+    /// where the batch axes `…` broadcast. A vector is a row on the left and a column on the right. See [`MatMul`].
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
     /// let a = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
     /// assert_eq!(a.matmul(Nd::from([1.0, 1.0])).predict().wait()?, Nd::from([3.0, 7.0]));
+    /// let batch = Nd::<f64, _>::full([5, 1, 2], 1.0);
+    /// assert_eq!(batch.matmul(&a).predict().wait()?.shape(), [5, 1, 2]);
     /// # dl_core::Result::Ok(())
     /// ```
     ///
     /// # Errors
-    /// A shape error when the inner lengths differ.
+    /// A shape error when the inner lengths differ or the batch axes do not broadcast.
     #[track_caller]
     fn matmul<R, E>(&self, right: R) -> Layer<Nd<A, D::Product>>
     where
@@ -79,31 +105,99 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         E: Rank,
         D: MatMul<E>,
     {
-        matmul(self.layer(), right.into_layer())
+        matmul("matmul", self.layer(), right.into_layer())
+    }
+
+    /// The inner product of two vectors, a number: `Σᵢ xᵢ·yᵢ`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
+    /// assert_eq!(Nd::from([1.0, 2.0]).dot(Nd::from([3.0, 4.0])).predict().wait()?, 11.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// A matrix has none:
+    ///
+    /// ```compile_fail,E0277
+    /// # use dl_nd::{Nd, ProductOps};
+    /// let number = Nd::from([1.0_f32]).dot(Nd::from([[1.0_f32]]));
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when the lengths differ.
+    #[track_caller]
+    fn dot<R, E>(&self, right: R) -> Layer<A>
+    where
+        R: Differentiable<Data = Nd<A, E>>,
+        E: HasRank<1>,
+        D: HasRank<1>,
+    {
+        total(matmul("dot", vector(&self.layer()), vector(&right.into_layer())))
+    }
+
+    /// The outer product of two vectors, a matrix: `zᵢⱼ = xᵢ·yⱼ`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
+    /// let z = Nd::from([1.0, 2.0]).outer(Nd::from([3.0, 4.0, 5.0]));
+    /// assert_eq!(z.predict().wait()?, Nd::from([[3.0, 4.0, 5.0], [6.0, 8.0, 10.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn outer<R, E>(&self, right: R) -> Layer<Nd<A, Ix2>>
+    where
+        R: Differentiable<Data = Nd<A, E>>,
+        E: HasRank<1>,
+        D: HasRank<1>,
+    {
+        let column = reshape(&vector(&self.layer()), Target::Insert(-1));
+        Nd::binary(Binary::Mul, &column, &lift(&vector(&right.into_layer())))
     }
 }
 
 impl<X, A: Element, D: Rank> ProductOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 #[track_caller]
-pub(crate) fn matmul<A, D, E>(a: Layer<Nd<A, D>>, b: Layer<Nd<A, E>>) -> Layer<Nd<A, D::Product>>
+fn vector<A: Element, D: HasRank<1>>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
+    same_rank(x).unwrap_or_else(|| reshape(x, Target::Rank))
+}
+
+#[track_caller]
+fn matmul<A, D, E>(name: &'static str, a: Layer<Nd<A, D>>, b: Layer<Nd<A, E>>) -> Layer<Nd<A, D::Product>>
 where
     A: Element,
     D: MatMul<E>,
     E: Rank,
 {
-    Layer::apply(Product { types: PhantomData }, (a, b))
+    Layer::apply(Product { name, types: PhantomData }, (a, b))
 }
 
 struct Product<A, D, E> {
+    name: &'static str,
     types: PhantomData<(A, D, E)>,
 }
 
-/// How a vector counts: as a row on the left, as a column on the right.
-fn as_matrices(a: &[usize], b: &[usize]) -> (Ix2, Ix2) {
-    let left = if let [k] = *a { [1, k] } else { [a[0], a[1]] };
-    let right = if let [k] = *b { [k, 1] } else { [b[0], b[1]] };
-    (ndarray::Dim(left), ndarray::Dim(right))
+/// The batch axes of the product of tensors of these shapes.
+fn batch_of(left: &[usize], right: &[usize]) -> Result<IxDyn> {
+    if left.is_empty() || right.is_empty() {
+        return Err(Error::shape(format!("{left:?} and {right:?}: there must be an axis on either side")));
+    }
+    let (inner_left, inner_right) = (left.len() - 1, right.len().saturating_sub(2));
+    if left[inner_left] != right[inner_right] {
+        return Err(Error::shape(format!(
+            "{left:?} and {right:?} do not fit: axis {inner_left} of the left one has length {}, axis {inner_right} of the right one {}",
+            left[inner_left], right[inner_right],
+        )));
+    }
+    let [batch_left, batch_right] = [left, right].map(|shape| &shape[..shape.len().saturating_sub(2)]);
+    common_shape(batch_left, batch_right).map_err(|axis| {
+        let [left_axis, right_axis] = [left, right].map(|shape| shape.len() - axis - 2);
+        Error::shape(format!(
+            "the batch axes of {left:?} and {right:?} do not broadcast: axis {left_axis} of the left one has length {}, axis \
+             {right_axis} of the right one {}",
+            left[left_axis], right[right_axis],
+        ))
+    })
 }
 
 impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
@@ -111,45 +205,137 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
     type Output = Nd<A, D::Product>;
 
     fn name(&self) -> &'static str {
-        "matmul"
+        self.name
     }
 
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> Result<Nd<A, D::Product>> {
-        let (left, right) = (a.shape(), b.shape());
-        if !matches!((left.len(), right.len()), (1 | 2, 1 | 2)) {
-            return Err(Error::shape(format!("{left:?} and {right:?}: only matrices and vectors have a product")));
-        }
-        let inner = left.len() - 1;
-        if left[inner] != right[0] {
-            return Err(Error::shape(format!(
-                "{left:?} and {right:?} do not fit: axis {inner} of the left one has length {}, axis 0 of the right one {}",
-                left[inner], right[0],
-            )));
-        }
-        let (a, b) = (a.0.view().into_dyn(), b.0.view().into_dyn());
-        let product: ArrayD<A> = match (a.ndim(), b.ndim()) {
-            (2, 2) => dot::<A, Ix2, Ix2, _>(a, b, |product: ndarray::Array2<A>| product.into_dyn()),
-            (2, _) => dot::<A, Ix2, Ix1, _>(a, b, |product: ndarray::Array1<A>| product.into_dyn()),
-            (_, 2) => dot::<A, Ix1, Ix2, _>(a, b, |product: ndarray::Array1<A>| product.into_dyn()),
-            _ => dot::<A, Ix1, Ix1, _>(a, b, |product: A| ndarray::arr0(product).into_dyn()),
-        };
+        let batch = batch_of(a.shape(), b.shape())?;
+        let product = product(a.0.view().into_dyn(), b.0.view().into_dyn(), batch.slice())?;
         Ok(product.into_dimensionality().expect("the rank of a product").into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, E>>>) {
-        // as matrices: dA = d · Bᵀ, dB = Aᵀ · d
-        let (left, right) = as_matrices(at.values.0.shape(), at.values.1.shape());
-        let a: Layer<Nd<A, Ix2>> = reshape_to(&at.operands.0, left);
-        let b: Layer<Nd<A, Ix2>> = reshape_to(&at.operands.1, right);
-        let d: Layer<Nd<A, Ix2>> = reshape_to(at.delta, ndarray::Dim([left[0], right[1]]));
-        let (da, db) = (matmul(d.clone(), reverse(&b)), matmul(reverse(&a), d));
-        (Some(reshape_to(&da, at.values.0.dim())), Some(reshape_to(&db, at.values.1.dim())))
+        let (left, right) = (at.values.0.shape(), at.values.1.shape());
+        let ((a, b), d) = (at.operands, at.delta);
+        let (shape_a, shape_b) = (at.values.0.dim(), at.values.1.dim());
+        if let [k] | [k, _] = *right {
+            // a product of two matrices: all axes of the left one but the last count as rows
+            let (rows, n) = (left[..left.len() - 1].iter().product(), right.get(1).map_or(1, |&n| n));
+            let [left, right, whole] = [[rows, k], [k, n], [rows, n]].map(ndarray::Dim);
+            // of a batch and a vector, the product may be a matrix, too, but of another shape
+            let d =
+                if at.value.shape() == whole.slice() { reshape_to(d, whole) } else { reshape(d, Target::Shape(whole)) };
+            let (a, b) = (reshape_to(a, left), reshape_to(b, right));
+            let [da, db] = deltas::<A, Ix2>(a, b, d, [left, right], &[]);
+            return (Some(reshape_to(&da, shape_a)), Some(reshape_to(&db, shape_b)));
+        }
+        let batch = batch_of(left, right).expect("the shapes were looked at");
+        let right = IxDyn(right);
+        let (a, d, left) = if let [k] = *left {
+            let row = IxDyn(&[1, k]);
+            let n = right[right.ndim() - 1];
+            (reshape_to(a, row.clone()), reshape_to(d, IxDyn(&[batch.slice(), &[1, n]].concat())), row)
+        } else {
+            (lift(a), lift(d), IxDyn(left))
+        };
+        let [da, db] = deltas::<A, IxDyn>(a, lift(b), d, [left, right], batch.slice());
+        (Some(reshape_to(&da, shape_a)), Some(reshape_to(&db, shape_b)))
     }
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> f64 {
         // 2·m·n·k operations at some 20 per nanosecond
-        let columns = if b.shape().len() > 1 { b.shape()[1] } else { 1 };
-        200.0 + 0.1 * a.len() as f64 * columns as f64
+        let rows = a.shape().iter().rev().nth(1).map_or(1, |&rows| rows);
+        let columns = b.shape().get(1..).and_then(<[usize]>::last).map_or(1, |&columns| columns);
+        200.0 + 0.1 * (a.len() as f64 * columns as f64).max(b.len() as f64 * rows as f64)
+    }
+}
+
+/// dA = d · Bᵀ, dB = Aᵀ · d, each summed over the batch axes along which its operand was repeated.
+#[track_caller]
+fn deltas<A: Element, D: MatMul<D, Product = D>>(
+    a: Layer<Nd<A, D>>,
+    b: Layer<Nd<A, D>>,
+    d: Layer<Nd<A, D>>,
+    shapes: [D; 2],
+    batch: &[usize],
+) -> [Layer<Nd<A, D>>; 2] {
+    let sum = |delta, to: D| {
+        let (own, matrix) = to.slice().split_at(to.ndim() - 2);
+        if own == batch { delta } else { sum_to(delta, &[batch, matrix].concat(), to) }
+    };
+    let [left, right] = shapes;
+    let da = matmul("matmul", d.clone(), transpose(&b, -2, -1));
+    let db = matmul("matmul", transpose(&a, -2, -1), d);
+    [sum(da, left), sum(db, right)]
+}
+
+/// The product of two arrays that fit, with these batch axes.
+pub(crate) fn product<A: Element>(a: ArrayViewD<'_, A>, b: ArrayViewD<'_, A>, batch: &[usize]) -> Result<ArrayD<A>> {
+    // a vector is a row on the left and a column on the right
+    let (row, column) = (a.ndim() == 1, b.ndim() == 1);
+    let m = if row { 1 } else { a.shape()[a.ndim() - 2] };
+    let n = if column { 1 } else { b.shape()[b.ndim() - 1] };
+    if a.ndim() <= 2 && b.ndim() <= 2 {
+        check_size::<A>(&[m, n])?;
+        return Ok(match (row, column) {
+            (false, false) => dot::<A, Ix2, Ix2, _>(a, b, |product: ndarray::Array2<A>| product.into_dyn()),
+            (false, true) => dot::<A, Ix2, Ix1, _>(a, b, |product: ndarray::Array1<A>| product.into_dyn()),
+            (true, false) => dot::<A, Ix1, Ix2, _>(a, b, |product: ndarray::Array1<A>| product.into_dyn()),
+            (true, true) => dot::<A, Ix1, Ix1, _>(a, b, |product: A| ndarray::arr0(product).into_dyn()),
+        });
+    }
+    let a = if row { a.insert_axis(Axis(0)) } else { a };
+    let b = if column { b.insert_axis(Axis(1)) } else { b };
+    let k = b.shape()[b.ndim() - 2];
+    let [left, right, whole] = [[m, k], [k, n], [m, n]].map(|matrix| [batch, &matrix].concat());
+    check_size::<A>(&left).and(check_size::<A>(&right)).and(check_size::<A>(&whole))?;
+    let (a, b) = (a.broadcast(left), b.broadcast(right));
+    let length = whole.iter().product();
+    let mut elements = buffers::take(length);
+    elements.resize(length, A::zero());
+    let mut product = ArrayD::from_shape_vec(whole, elements).expect("one element each");
+    products(a.expect("the batches broadcast"), b.expect("the batches broadcast"), product.view_mut());
+    if column {
+        product = product.index_axis_move(Axis(batch.len() + 1), 0);
+    }
+    if row {
+        product = product.index_axis_move(Axis(batch.len()), 0);
+    }
+    Ok(product)
+}
+
+/// The products of all matrices of a batch.
+fn products<A: Element>(a: ArrayViewD<'_, A>, b: ArrayViewD<'_, A>, mut product: ArrayViewMutD<'_, A>) {
+    let batch = product.ndim() - 2;
+    if product.is_empty() {
+        return;
+    }
+    if batch == 0 {
+        return single(a, b, product);
+    }
+    let (k, n) = (b.shape()[batch], b.shape()[batch + 1]);
+    if (0..batch).all(|axis| b.shape()[axis] == 1 || b.strides()[axis] == 0) {
+        // all have the same matrix on the right: their rows are the rows of one matrix, if they lie one after the other
+        let rows = product.len() / n;
+        if let Ok(a) = a.view().into_shape_with_order(IxDyn(&[rows, k])) {
+            let b = (0..batch).fold(b, |b, _| b.index_axis_move(Axis(0), 0));
+            return single(a, b, product.into_shape_with_order(IxDyn(&[rows, n])).expect("in standard layout"));
+        }
+    }
+    for ((a, b), product) in a.outer_iter().zip(b.outer_iter()).zip(product.outer_iter_mut()) {
+        products(a, b, product);
+    }
+}
+
+/// The product of two matrices.
+fn single<A: Element>(a: ArrayViewD<'_, A>, b: ArrayViewD<'_, A>, product: ArrayViewMutD<'_, A>) {
+    let (a, b) = (a.into_dimensionality::<Ix2>(), b.into_dimensionality::<Ix2>());
+    let (a, b) = (a.expect("a matrix"), b.expect("a matrix"));
+    let mut product = product.into_dimensionality::<Ix2>().expect("a matrix");
+    if b.ncols() == 1 {
+        general_mat_vec_mul(A::of(1.0), &a, &b.column(0), A::zero(), &mut product.column_mut(0));
+    } else {
+        general_mat_mul(A::of(1.0), &a, &b, A::zero(), &mut product);
     }
 }
 

@@ -211,7 +211,8 @@ pub(crate) fn lift<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A
     same_rank(x).unwrap_or_else(|| reshape(x, Target::Lift))
 }
 
-fn same_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Option<Layer<Nd<A, E>>> {
+/// The layer itself, if its rank is that type.
+pub(crate) fn same_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Option<Layer<Nd<A, E>>> {
     (x as &dyn Any).downcast_ref().cloned()
 }
 

@@ -175,6 +175,15 @@ impl<A: Discrete, D: Rank> Nd<A, D> {
     }
 }
 
+/// Whether a tensor of this shape can be in memory: lengths other than 0 must not multiply to more than an address can say.
+pub(crate) fn check_size<A>(shape: &[usize]) -> Result<()> {
+    let lengths = shape.iter().filter(|&&length| length != 0);
+    match lengths.copied().try_fold(size_of::<A>(), usize::checked_mul) {
+        Some(bytes) if bytes <= isize::MAX as usize => Ok(()),
+        _ => Err(Error::invalid(format!("a tensor of shape {shape:?} is too large for any memory"))),
+    }
+}
+
 impl<A, D: Clone> Clone for Nd<A, D> {
     fn clone(&self) -> Self {
         Nd(self.0.clone())

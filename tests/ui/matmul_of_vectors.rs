@@ -1,6 +1,6 @@
 use dl::prelude::*;
 
-fn product(x: &NdLayer<Ix1>, w: &NdWeight<Ix3>) -> NdLayer<Ix2> {
+fn product(x: &NdLayer<Ix1>, w: &NdWeight<Ix0>) -> NdLayer<Ix1> {
     x.matmul(w)
 }
 
