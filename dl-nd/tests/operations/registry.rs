@@ -2,6 +2,7 @@
 
 mod movement;
 mod pointwise;
+mod products;
 mod reductions;
 mod windows;
 
@@ -101,7 +102,10 @@ fn mask(args: &Args, name: &str) -> Nd<bool, IxDyn> {
 
 /// Every operation.
 pub(crate) fn all() -> Vec<Op> {
-    [pointwise::ops(), reductions::ops(), movement::ops(), windows::ops()].into_iter().flatten().collect()
+    [pointwise::ops(), reductions::ops(), movement::ops(), windows::ops(), products::ops()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Operations that have reference values, and do not exist yet.
@@ -109,17 +113,13 @@ pub(crate) const PENDING: &[&str] = &[
     "batch_norm",
     "bce_with_logits",
     "cross_entropy",
-    "dot",
-    "einsum",
     "group_norm",
     "huber",
     "kl_div",
     "l1",
     "layer_norm",
-    "matmul",
     "mse",
     "nll",
-    "outer",
     "rms_norm",
     "scaled_dot_product_attention",
     "upsample_nearest",
