@@ -108,6 +108,16 @@ pub(crate) fn all() -> Vec<Op> {
         .collect()
 }
 
+/// Operations of the library that do not fit in here, and where they are tested.
+pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
+    ("cast", "it is between types of elements: its example"),
+    ("to_floats", "with all that gives masks or places: `argmax`, `less`"),
+    ("to_dyn", "with all that knows its rank: `flatten`, `diag`"),
+    ("to_rank", "with all that wants a rank: `affine`"),
+    ("dense", "it is of a `Table`: `embedding.rs`"),
+    ("dropout", "it is random"),
+];
+
 /// Operations that have reference values, and do not exist yet.
 pub(crate) const PENDING: &[&str] = &[
     "batch_norm",
@@ -122,5 +132,4 @@ pub(crate) const PENDING: &[&str] = &[
     "nll",
     "rms_norm",
     "scaled_dot_product_attention",
-    "upsample_nearest",
 ];

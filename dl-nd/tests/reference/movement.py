@@ -32,6 +32,15 @@ def movement():
         ((2, 2, 2), [8]),
     ]:
         op.case(lambda x: x.reshape(to), op.numbers(*shape), shape=to)
+    op = Op("flatten")
+    for shape in [(), (3,), (2, 3), (2, 1, 2), (0, 2)]:
+        op.case(lambda x: x.reshape(-1), op.numbers(*shape))
+    op = Op("flatten_rows")
+    for shape in [(2, 3), (2, 1, 3), (3, 2, 1, 2), (2, 0)]:
+        op.case(lambda x: x.flatten(1), op.numbers(*shape))
+    op = Op("t")
+    for shape in [(), (3,), (2, 3), (2, 1, 3), (0, 2)]:
+        op.case(lambda x: x.permute(tuple(reversed(range(x.dim())))), op.numbers(*shape))
     op = Op("permute")
     for shape, axes in [
         ((), []),
@@ -86,6 +95,18 @@ def movement():
     ]:
         op.case(lambda x: sliced(x, parts), op.numbers(*shape), parts=parts)
 
+    op = Op("slice_axis")
+    for shape, axis, part in [
+        ((5,), 0, [1, 4, 1]),
+        ((2, 5), -1, [-4, None, -2]),
+        ((3, 2), 0, [0, None, 2]),
+        ((2, 3, 2), 1, [2, 2, 1]),
+    ]:
+        parts = [[0, None, 1]] * (axis % len(shape)) + [part]
+        op.case(lambda x: sliced(x, parts), op.numbers(*shape), axis=axis, part=part)
+    op = Op("row")
+    for shape, i in [((3,), 1), ((2, 3), -1), ((2, 2, 2), 0), ((1, 0), 0)]:
+        op.case(lambda x: x[i], op.numbers(*shape), i=i)
     op = Op("split")
     for shape, axis, sizes in [
         ((5,), 0, [2, 3]),

@@ -160,15 +160,6 @@ def pools():
         op, function = Op("adaptive_avg_pool" + axes), getattr(F, "adaptive_avg_pool" + axes)
         for shape, size in cases:
             op.case(lambda x: function(x, size), op.numbers(*shape), size=size)
-    op = Op("upsample_nearest")
-    for shape, size in [
-        ((1, 1, 2, 2), [4, 4]),
-        ((1, 2, 2, 3), [4, 3]),
-        ((2, 1, 1, 2), [3, 4]),
-        ((1, 1, 3, 2), [5, 3]),
-        ((1, 1, 4, 4), [2, 2]),
-    ]:
-        op.case(lambda x: F.interpolate(x, size, mode="nearest"), op.numbers(*shape), size=size)
     op = Op("upsample_bilinear")
     for align in [False, True]:
         for shape, size in [

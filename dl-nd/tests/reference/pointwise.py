@@ -108,6 +108,7 @@ def pairs():
         "pow": torch.pow,
         "min": torch.minimum,
         "max": torch.maximum,
+        "xlogy": torch.xlogy,
     }
     for name, function in functions.items():
         op = Op(name)
@@ -119,10 +120,15 @@ def pairs():
                 a, b = remainder_operands(op, left, right)
             if name == "pow":
                 a = op.numbers(*left, low=0.25)
+            if name == "xlogy":
+                b = op.numbers(*right, low=0.25)
             if name in ("min", "max"):
                 # the left ones are odd multiples of 1/64, the right ones even: no ties
                 a, b = (a * 32).round() / 32 + 1 / 64, (b * 32).round() / 32
             op.case(function, a, b)
+        if name == "xlogy":
+            op.case(function, torch.tensor([0.0, 0.0, 0.5]), torch.tensor([0.5, 2.0, 1.0]), second=False)
+            continue
         number = 0.765625
         for shape in [(), (2, 3)]:
             x = op.numbers(*shape, low=0.25, kinks=[number])
@@ -170,7 +176,7 @@ def pairs():
     ]:
         Op(name).case(function, torch.tensor(x), flat=True)
 
-    op = Op("where")
+    op = Op("where_")
     for left, right, mask in [
         ((), (), ()),
         ((2, 3), (2, 3), (2, 3)),
@@ -185,13 +191,13 @@ def pairs():
     drawn = op.mask(4)
     op.case(lambda a, b: torch.where(drawn, a * a, b), op.numbers(4), op.numbers(4), mask=drawn, squared=True)
 
-    for name in ["eq", "ne", "lt", "le", "gt", "ge"]:
-        op = Op(name)
+    for name in ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]:
+        op, compare = Op(name), torch.eq if name == "equal" else getattr(torch, name)
         for left, right in [((), ()), ((6,), (6,)), ((2, 3), (3,)), ((2, 1, 3), (4, 1)), ((0,), (1,))]:
             a, b = (torch.round(op.numbers(*shape)) for shape in (left, right))
-            op.case(lambda a, b: getattr(torch, name)(a, b).double(), a, b, flat=True)
+            op.case(lambda a, b: compare(a, b).double(), a, b, flat=True)
         op.case(
-            lambda a: getattr(torch, name)(a, torch.tensor(1.0)).double(),
+            lambda a: compare(a, torch.tensor(1.0)).double(),
             torch.tensor([0.5, 1.0, 2.0, nan]),
             flat=True,
             right=1.0,

@@ -4,7 +4,7 @@ use super::{Drawn, Scalar, index, ops};
 use crate::case::{Args, integer};
 use crate::draw::{Draw, Sample};
 use dl_nd::ops::*;
-use ndarray::{IxDyn, SliceInfo, SliceInfoElem};
+use ndarray::{IxDyn, Slice, SliceInfo, SliceInfoElem};
 use serde_json::{Value, json};
 
 /// A tensor with at least so many axes, and arguments that depend on its shape.
@@ -37,30 +37,33 @@ fn expanded(draw: &mut Draw) -> Sample {
     Draw::sample(json!({ "shape": to }), [draw.numbers(&shape, -2.0, 2.0)])
 }
 
-/// A range with a step or a single place, for each axis.
+/// A range with a step: start, end or none, step.
+fn range(draw: &mut Draw, length: usize) -> Value {
+    let start = draw.between(0..=length);
+    let end = draw.between(start..=length);
+    let end = if end == length && draw.flip() { Value::Null } else { json!(end) };
+    json!([start, end, draw.one_of([1, 2, -1, -2])])
+}
+
+fn slice(range: &Value) -> Slice {
+    let end = (!range[1].is_null()).then(|| integer(&range[1]));
+    Slice { start: integer(&range[0]), end, step: integer(&range[2]) }
+}
+
+/// A range or a single place, for each axis.
 fn sliced(draw: &mut Draw, shape: &[usize]) -> Value {
     let parts = shape.iter().map(|&length| {
-        if length > 0 && draw.between(0..=4) == 0 {
-            let place = draw.between(0..=length - 1) as isize;
-            return json!(if draw.flip() { place } else { place - length as isize });
+        if length == 0 || draw.between(0..=4) > 0 {
+            return range(draw, length);
         }
-        let start = draw.between(0..=length);
-        let end = draw.between(start..=length);
-        let end = if end == length && draw.flip() { Value::Null } else { json!(end) };
-        json!([start, end, draw.one_of([1, 2, -1, -2])])
+        let place = draw.between(0..=length - 1) as isize;
+        json!(if draw.flip() { place } else { place - length as isize })
     });
     json!({ "parts": parts.collect::<Vec<_>>() })
 }
 
 fn parts(args: &Args) -> SliceInfo<Vec<SliceInfoElem>, IxDyn, IxDyn> {
-    let part = |part: &Value| match part.as_array() {
-        None => SliceInfoElem::Index(integer(part)),
-        Some(range) => SliceInfoElem::Slice {
-            start: integer(&range[0]),
-            end: (!range[1].is_null()).then(|| integer(&range[1])),
-            step: integer(&range[2]),
-        },
-    };
+    let part = |part: &Value| if part.is_array() { slice(part).into() } else { SliceInfoElem::Index(integer(part)) };
     let parts: Vec<_> = args.value("parts").as_array().expect("a list").iter().map(part).collect();
     parts.try_into().expect("a slice of open rank")
 }
@@ -133,6 +136,9 @@ const TRIANGLE: Drawn = Some(|draw| with(draw, 2, |draw, _| json!({ "k": draw.be
 
 ops! {
     "reshape", RESHAPED, |args, x| x[0].reshape(args.lengths("shape"));
+    "flatten", Some(|draw| with(draw, 0, |_, _| json!({}))), |_, x| x[0].flatten().to_dyn();
+    "flatten_rows", Some(|draw| with(draw, 2, |_, _| json!({}))), |_, x| x[0].flatten_rows().to_dyn();
+    "t", Some(|draw| with(draw, 0, |_, _| json!({}))), |_, x| x[0].t();
     "permute", Some(|draw| with(draw, 0, |draw, shape| json!({ "axes": draw.permutation(shape.len()) }))), |args, x| {
         let axes = args.integers("axes");
         let rank = axes.len() as isize;
@@ -145,6 +151,16 @@ ops! {
         |args, x| x[0].unsqueeze(args.integer("axis"));
     "expand", Some(expanded), |args, x| x[0].expand(args.lengths("shape"));
     "slice", Some(|draw| with(draw, 0, sliced)), |args, x| x[0].slice(parts(args));
+    "slice_axis", Some(|draw| {
+        with(draw, 1, |draw, shape| {
+            let axis = draw.between(0..=shape.len() - 1);
+            json!({ "axis": axis, "part": range(draw, shape[axis]) })
+        })
+    }), |args, x| x[0].slice_axis(args.integer("axis"), slice(args.value("part")));
+    "row", Some(|draw| {
+        let shape = draw.lengths::<3>();
+        Draw::sample(json!({ "i": draw.between(0..=shape[0] - 1) }), [draw.numbers(&shape, -2.0, 2.0)])
+    }), |args, x| x[0].row(args.integer("i"));
     "split", Some(|draw| with(draw, 1, split)),
         |args, x| x[0].split(args.integer("axis"), &args.lengths("sizes")).swap_remove(args.count("part"));
     "chunk", Some(|draw| with(draw, 1, |draw, shape| json!({ "axis": draw.axis(shape), "parts": 2, "part": draw.between(0..=1) }))),

@@ -3,7 +3,7 @@
 use super::{Drawn, mask, ops};
 use crate::case::Args;
 use crate::draw::{Draw, Sample};
-use dl_core::{max, min, pow};
+use dl_core::{Binary, Pointwise, max, min, pow};
 use dl_nd::ops::*;
 use serde_json::json;
 
@@ -107,14 +107,18 @@ ops! {
     "pow", Some(|draw| two(draw, (0.5, 2.0), (-2.0, 2.0))), |args, x| either!(args, x, |a, b| pow(a, b));
     "min", TWO, |args, x| either!(args, x, |a, b| min(a, b));
     "max", TWO, |args, x| either!(args, x, |a, b| max(a, b));
-    "where", MASKED, |args, x| {
+    "xlogy", Some(|draw| {
+        let [a, b] = draw.pair();
+        Draw::sample(json!({}), [draw.numbers(&a, -2.0, 2.0), draw.numbers(&b, 0.5, 2.0)])
+    }), |_, x| Pointwise::binary(Binary::Xlogy, &x[0], &x[1]);
+    "where_", MASKED, |args, x| {
         let a = if args.flag("squared") { x[0].square() } else { x[0].clone() };
         where_(mask(args, "mask"), a, &x[1])
     };
-    "eq", None, |args, x| compared!(args, x, equal);
-    "ne", None, |args, x| compared!(args, x, not_equal);
-    "lt", None, |args, x| compared!(args, x, less);
-    "le", None, |args, x| compared!(args, x, less_equal);
-    "gt", None, |args, x| compared!(args, x, greater);
-    "ge", None, |args, x| compared!(args, x, greater_equal);
+    "equal", None, |args, x| compared!(args, x, equal);
+    "not_equal", None, |args, x| compared!(args, x, not_equal);
+    "less", None, |args, x| compared!(args, x, less);
+    "less_equal", None, |args, x| compared!(args, x, less_equal);
+    "greater", None, |args, x| compared!(args, x, greater);
+    "greater_equal", None, |args, x| compared!(args, x, greater_equal);
 }
