@@ -2,10 +2,12 @@
 
 use crate::element::Rank;
 use dl_core::{Error, Result};
-use ndarray::{Dimension, Ix0, IxDyn, RemoveAxis};
+use ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::ops::RangeFull;
 
 /// One axis or several of a tensor of rank `D`. A negative number counts from the last axis: −1 is the last one.
+///
+/// A function that is generic in the rank asks for it: `where isize: Axes<D>`.
 ///
 /// | written | axes | rank of what is left |
 /// |---|---|---|
@@ -35,42 +37,34 @@ pub trait Axes<D: Rank> {
     fn into_list(self) -> AxisList;
 }
 
-impl<D> Axes<D> for isize
-where
-    D: Rank + RemoveAxis,
-    D::Smaller: Rank,
-{
-    type Rest = D::Smaller;
+macro_rules! axes {
+    ($($D:ty: isize => $One:ty $(, $N:literal => $Rest:ty)*;)*) => {$(
+        impl Axes<$D> for isize {
+            type Rest = $One;
 
-    fn into_list(self) -> AxisList {
-        AxisList(Some(Box::new([self])))
-    }
-}
+            fn into_list(self) -> AxisList {
+                AxisList(Some(Box::new([self])))
+            }
+        }
 
-macro_rules! arrays {
-    ($($N:literal: $Rest:ty, $($Axis:ty),*;)*) => {$(
-        impl<D> Axes<D> for [isize; $N]
-        where
-            D: Rank + RemoveAxis,
-            $($Axis: RemoveAxis,)*
-            $Rest: Rank,
-        {
+        $(impl Axes<$D> for [isize; $N] {
             type Rest = $Rest;
 
             fn into_list(self) -> AxisList {
                 AxisList(Some(Box::new(self)))
             }
-        }
+        })*
     )*};
 }
 
-type Less<D> = <D as Dimension>::Smaller;
-
-arrays! {
-    1: Less<D>, ;
-    2: Less<Less<D>>, Less<D>;
-    3: Less<Less<Less<D>>>, Less<D>, Less<Less<D>>;
-    4: Less<Less<Less<Less<D>>>>, Less<D>, Less<Less<D>>, Less<Less<Less<D>>>;
+axes! {
+    Ix1: isize => Ix0, 1 => Ix0;
+    Ix2: isize => Ix1, 1 => Ix1, 2 => Ix0;
+    Ix3: isize => Ix2, 1 => Ix2, 2 => Ix1, 3 => Ix0;
+    Ix4: isize => Ix3, 1 => Ix3, 2 => Ix2, 3 => Ix1, 4 => Ix0;
+    Ix5: isize => Ix4, 1 => Ix4, 2 => Ix3, 3 => Ix2, 4 => Ix1, 5 => Ix0;
+    Ix6: isize => Ix5, 1 => Ix5, 2 => Ix4, 3 => Ix3, 4 => Ix2, 5 => Ix1, 6 => Ix0;
+    IxDyn: isize => IxDyn, 1 => IxDyn, 2 => IxDyn, 3 => IxDyn, 4 => IxDyn, 5 => IxDyn, 6 => IxDyn;
 }
 
 impl<D: Rank> Axes<D> for RangeFull {
