@@ -26,6 +26,9 @@ type Drawn = Option<fn(&mut Draw) -> Sample>;
 
 /// The two types of elements.
 pub(crate) trait Scalar: Element {
+    /// Whether it is exact enough to compare second derivatives.
+    const EXACT: bool;
+
     /// The operation, applied.
     fn apply(op: &Op, args: &Args, operands: &[Tensor<Self>]) -> Tensor<Self>;
 
@@ -35,15 +38,14 @@ pub(crate) trait Scalar: Element {
     /// `Σ x · weights`
     fn dot(x: &Tensor<Self>, weights: &Nd<Self, IxDyn>) -> Layer<Self>;
 
-    /// Whether second derivatives can be compared.
-    const EXACT: bool;
-
     fn to_double(self) -> f64;
 }
 
 macro_rules! scalars {
     ($($A:ident $field:ident $exact:literal),*) => {$(
         impl Scalar for $A {
+            const EXACT: bool = $exact;
+
             fn apply(op: &Op, args: &Args, operands: &[Tensor<$A>]) -> Tensor<$A> {
                 (op.$field)(args, operands)
             }
@@ -55,8 +57,6 @@ macro_rules! scalars {
             fn dot(x: &Tensor<$A>, weights: &Nd<$A, IxDyn>) -> Layer<$A> {
                 (x * weights).sum()
             }
-
-            const EXACT: bool = $exact;
 
             fn to_double(self) -> f64 {
                 self.into()
