@@ -31,7 +31,7 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// A shape error when there are less than two axes.
     #[track_caller]
     fn tril(&self, k: isize) -> Layer<Nd<A, D>> {
-        Layer::apply(Triangle { lower: true, k, types: PhantomData }, (self.layer(),))
+        triangle(self.layer(), true, k, A::zero())
     }
 
     /// The upper triangle of each matrix (the last two axes), from the diagonal `k` above the main one on; zeros elsewhere.
@@ -47,7 +47,7 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// A shape error when there are less than two axes.
     #[track_caller]
     fn triu(&self, k: isize) -> Layer<Nd<A, D>> {
-        Layer::apply(Triangle { lower: false, k, types: PhantomData }, (self.layer(),))
+        triangle(self.layer(), false, k, A::zero())
     }
 
     /// The square matrix whose diagonal `k` above the main one is this vector; zeros elsewhere.
@@ -121,10 +121,17 @@ fn cost(len: usize) -> f64 {
     200.0 + len as f64
 }
 
+/// A triangle of each matrix, with `other` elsewhere.
+#[track_caller]
+pub(crate) fn triangle<A: Element, D: Rank>(x: Layer<Nd<A, D>>, lower: bool, k: isize, other: A) -> Layer<Nd<A, D>> {
+    Layer::apply(Triangle { lower, k, other, rank: PhantomData }, (x,))
+}
+
 struct Triangle<A, D> {
     lower: bool,
     k: isize,
-    types: PhantomData<(A, D)>,
+    other: A,
+    rank: PhantomData<D>,
 }
 
 impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
@@ -151,14 +158,13 @@ impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
             let above = ((number % rows) as isize).saturating_add(self.k).saturating_add(isize::from(self.lower));
             let above = usize::try_from(above).unwrap_or(0).min(row.len()).min(columns);
             let dropped = if self.lower { Slice::from(above..) } else { Slice::from(..above) };
-            row.slice_axis_mut(Axis(0), dropped).fill(A::zero());
+            row.slice_axis_mut(Axis(0), dropped).fill(self.other);
         }
         Ok(kept.into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let Triangle { lower, k, .. } = *self;
-        (Some(Layer::apply(Triangle { lower, k, types: PhantomData }, (at.delta.clone(),))),)
+        (Some(triangle(at.delta.clone(), self.lower, self.k, A::zero())),)
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {

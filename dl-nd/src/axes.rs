@@ -43,7 +43,7 @@ macro_rules! axes {
             type Rest = $One;
 
             fn into_list(self) -> AxisList {
-                AxisList(Some(Box::new([self])))
+                AxisList(Which::These(Box::new([self])))
             }
         }
 
@@ -51,7 +51,7 @@ macro_rules! axes {
             type Rest = $Rest;
 
             fn into_list(self) -> AxisList {
-                AxisList(Some(Box::new(self)))
+                AxisList(Which::These(Box::new(self)))
             }
         })*
     )*};
@@ -71,7 +71,7 @@ impl<D: Rank> Axes<D> for RangeFull {
     type Rest = Ix0;
 
     fn into_list(self) -> AxisList {
-        AxisList(None)
+        AxisList(Which::All)
     }
 }
 
@@ -79,7 +79,7 @@ impl<D: Rank> Axes<D> for &[isize] {
     type Rest = IxDyn;
 
     fn into_list(self) -> AxisList {
-        AxisList(Some(self.into()))
+        AxisList(Which::These(self.into()))
     }
 }
 
@@ -87,22 +87,54 @@ impl<D: Rank> Axes<D> for Vec<isize> {
     type Rest = IxDyn;
 
     fn into_list(self) -> AxisList {
-        AxisList(Some(self.into()))
+        AxisList(Which::These(self.into()))
     }
 }
 
 /// A list of axes, which is looked at when shapes are known.
 #[derive(Clone, Debug)]
-pub struct AxisList(Option<Box<[isize]>>);
+pub struct AxisList(Which);
+
+#[derive(Clone, Debug)]
+enum Which {
+    All,
+    These(Box<[isize]>),
+    /// All but this one.
+    AllBut(isize),
+    /// So many of the last ones, at least one.
+    Last(usize),
+}
 
 impl AxisList {
     pub(crate) fn one(axis: isize) -> Self {
-        AxisList(Some(Box::new([axis])))
+        AxisList(Which::These(Box::new([axis])))
+    }
+
+    pub(crate) fn all_but(axis: isize) -> Self {
+        AxisList(Which::AllBut(axis))
+    }
+
+    pub(crate) fn last(count: usize) -> Self {
+        AxisList(Which::Last(count))
     }
 
     /// The numbers of the axes, ascending.
     pub(crate) fn of(&self, shape: &[usize]) -> Result<Vec<usize>> {
-        let Some(axes) = &self.0 else { return Ok((0..shape.len()).collect()) };
+        let rank = shape.len();
+        let axes = match &self.0 {
+            Which::All => return Ok((0..rank).collect()),
+            Which::AllBut(axis) => {
+                let axis = axis_of(*axis, shape)?;
+                return Ok((0..rank).filter(|&other| other != axis).collect());
+            }
+            Which::Last(count) if (1..=rank).contains(count) => return Ok((rank - count..rank).collect()),
+            Which::Last(count) => {
+                return Err(Error::invalid(format!(
+                    "the last {count} axes of a tensor of shape {shape:?}: it can be 1 to {rank} of them"
+                )));
+            }
+            Which::These(axes) => axes,
+        };
         let mut found = axes.iter().map(|&axis| axis_of(axis, shape)).collect::<Result<Vec<usize>>>()?;
         found.sort_unstable();
         match found.windows(2).find(|pair| pair[0] == pair[1]) {

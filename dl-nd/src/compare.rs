@@ -202,7 +202,17 @@ where
     Choice<D, L, R, A>: Rank,
 {
     let (a, b) = (a.into_comparand(), b.into_comparand());
-    Layer::apply(Where(PhantomData), (lift(&mask.into_layer()), lift(&a), lift(&b)))
+    choose(lift(&mask.into_layer()), lift(&a), lift(&b))
+}
+
+/// The same where all three have the same rank.
+#[track_caller]
+pub(crate) fn choose<A: Element, D: Rank>(
+    mask: Layer<Nd<bool, D>>,
+    a: Layer<Nd<A, D>>,
+    b: Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Where(PhantomData), (mask, a, b))
 }
 
 type Choice<D, L, R, A> = <Joint<D, L, A> as DimMax<<R as Comparand<A>>::Rank>>::Output;
@@ -228,7 +238,7 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let (mask, zero) = (&at.operands.0, Layer::constant(Nd::single(A::zero())));
         let chosen = |a: &Layer<Nd<A, D>>, b: &Layer<Nd<A, D>>, to: D| {
-            let delta = Layer::apply(Where(PhantomData), (mask.clone(), a.clone(), b.clone()));
+            let delta = choose(mask.clone(), a.clone(), b.clone());
             Some(sum_to(delta, at.value.shape(), to))
         };
         (None, chosen(at.delta, &zero, at.values.1.dim()), chosen(&zero, at.delta, at.values.2.dim()))

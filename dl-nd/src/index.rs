@@ -153,7 +153,7 @@ pub trait IndexOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
 impl<X, A: Element, D: Rank> IndexOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 #[track_caller]
-fn take<A: Element, D: Rank, E: Rank, O: Rank>(
+pub(crate) fn take<A: Element, D: Rank, E: Rank, O: Rank>(
     name: &'static str,
     axis: isize,
     x: Layer<Nd<A, D>>,

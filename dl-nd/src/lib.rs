@@ -44,11 +44,14 @@
 #![forbid(unsafe_code)]
 
 mod arrange;
+mod attention;
 mod axes;
 mod broadcast;
 mod compare;
 mod conv;
 mod convert;
+mod cross_entropy;
+mod dropout;
 mod einsum;
 mod element;
 mod expression;
@@ -56,10 +59,13 @@ mod extreme;
 mod index;
 pub mod init;
 mod join;
+mod like;
 mod loss;
 mod matmul;
+mod mode;
 mod movement;
 mod nd;
+mod normalize;
 #[cfg(feature = "npy")]
 mod npy;
 pub mod operations;
@@ -67,6 +73,8 @@ mod operators;
 mod pointwise;
 mod pool;
 mod reduce;
+mod reduction;
+mod refuse;
 mod resample;
 mod slice;
 mod softmax;
@@ -76,25 +84,30 @@ mod table;
 mod window;
 
 pub use arrange::ArrangeOps;
+pub use attention::{Attention, scaled_dot_product_attention, scaled_dot_product_attention_with};
 pub use axes::{Axes, AxisList};
 pub use compare::{Comparand, CompareOps, where_};
 pub use conv::{Conv, ConvOps, ConvTranspose};
 pub use convert::{CastOps, DiscreteOps};
+pub use cross_entropy::{ClassTargets, CrossEntropy, one_hot};
+pub use dropout::DropoutOps;
 pub use einsum::einsum;
 pub use element::{Discrete, Element, HasRank, Item, Nothing, Rank};
 pub use expression::{NdExpression, NdLayer, NdWeight};
 pub use extreme::ExtremeOps;
 pub use index::{IndexOps, Indices};
 pub use join::{concat, stack};
-pub use loss::{LossOps, one_hot};
+pub use loss::{Bce, LossOps};
 pub use matmul::{MatMul, ProductOps};
 pub use movement::MovementOps;
 pub use nd::Nd;
 pub use ndarray;
+pub use normalize::{NormOps, RunningStats};
 #[cfg(feature = "npy")]
 pub use npy::NpyItem;
 pub use pool::{AvgPool, Pool, PoolOps};
 pub use reduce::ReduceOps;
+pub use reduction::{BatchMean, Each, Mean, Reduction, Sum};
 pub use resample::ResampleOps;
 pub use slice::SliceOps;
 pub use softmax::SoftmaxOps;
@@ -113,7 +126,8 @@ pub use window::PerAxis;
 /// ```
 pub mod ops {
     pub use crate::{
-        ArrangeOps, CastOps, CompareOps, ConvOps, DiscreteOps, ExtremeOps, IndexOps, LossOps, MovementOps, PoolOps,
-        ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps, SpreadOps, TableOps, concat, einsum, stack, where_,
+        ArrangeOps, CastOps, CompareOps, ConvOps, DiscreteOps, DropoutOps, ExtremeOps, IndexOps, LossOps, MovementOps,
+        NormOps, PoolOps, ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps, SpreadOps, TableOps, concat,
+        einsum, scaled_dot_product_attention, scaled_dot_product_attention_with, stack, where_,
     };
 }

@@ -163,7 +163,7 @@ fn vector<A: Element, D: HasRank<1>>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
 }
 
 #[track_caller]
-fn matmul<A, D, E>(name: &'static str, a: Layer<Nd<A, D>>, b: Layer<Nd<A, E>>) -> Layer<Nd<A, D::Product>>
+pub(crate) fn matmul<A, D, E>(name: &'static str, a: Layer<Nd<A, D>>, b: Layer<Nd<A, E>>) -> Layer<Nd<A, D::Product>>
 where
     A: Element,
     D: MatMul<E>,

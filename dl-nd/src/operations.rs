@@ -154,13 +154,13 @@ fn rest() -> impl IntoIterator<Item = Operation> {
         "layer_norm" "torch.nn.functional.layer_norm" "at least 1" true false;
         "group_norm" "torch.nn.functional.group_norm" "at least 2" true false;
         "rms_norm" "torch.nn.functional.rms_norm" "at least 1" true false;
-        "dropout" "torch.nn.functional.dropout" "any" true false;
+        "dropout" "torch.nn.functional.dropout" "any" true true;
         "softmax" "torch.softmax" "at least 1" true true;
         "log_softmax" "torch.log_softmax" "at least 1" true true;
         "scaled_dot_product_attention" "torch.nn.functional.scaled_dot_product_attention" "at least 2" true false;
 
-        "cross_entropy" "torch.nn.functional.cross_entropy" "2" true true;
-        "nll" "torch.nn.functional.nll_loss" "2" true false;
+        "cross_entropy" "torch.nn.functional.cross_entropy" "at least 2" true true;
+        "nll" "torch.nn.functional.nll_loss" "at least 2" true false;
         "mse" "torch.nn.functional.mse_loss" "any" true false;
         "l1" "torch.nn.functional.l1_loss" "any" true false;
         "huber" "torch.nn.functional.huber_loss" "any" true false;

@@ -52,7 +52,13 @@ impl<X, A: Element, D: Rank> SoftmaxOps<A, D> for X where X: Differentiable<Data
 
 #[track_caller]
 pub(crate) fn softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
-    Layer::apply(Softmax { axis, types: PhantomData }, (x,))
+    Layer::apply(Softmax { axis, or_zero: false, types: PhantomData }, (x,))
+}
+
+/// The softmax, but 0 along an axis where all elements are −∞, with a gradient of 0.
+#[track_caller]
+pub(crate) fn softmax_or_zero<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
+    Layer::apply(Softmax { axis, or_zero: true, types: PhantomData }, (x,))
 }
 
 #[track_caller]
@@ -73,7 +79,11 @@ pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(usi
 }
 
 /// Each lane along `axis` on its own: `value` reads a lane and writes that of the result.
-fn lanes<A, D>(x: &Nd<A, D>, axis: isize, value: impl Fn(ArrayView1<'_, A>, ArrayViewMut1<'_, A>)) -> Result<Nd<A, D>>
+pub(crate) fn lanes<A, D>(
+    x: &Nd<A, D>,
+    axis: isize,
+    mut value: impl FnMut(ArrayView1<'_, A>, ArrayViewMut1<'_, A>),
+) -> Result<Nd<A, D>>
 where
     A: Element,
     D: Rank,
@@ -90,8 +100,27 @@ fn cost(len: usize) -> f64 {
     200.0 + 10.0 * len as f64
 }
 
+/// Writes the softmax of a lane.
+pub(crate) fn softmax_of<A: Element>(x: ArrayView1<'_, A>, mut y: ArrayViewMut1<'_, A>) {
+    let (_, sum) = exp_sum(x, |i, term| y[i] = term);
+    y.mapv_inplace(|term| term / sum);
+}
+
+/// The delta of what has the softmax `y`: `d·y − y · Σ d·y`.
+pub(crate) fn softmax_delta<A: Element, D: Rank>(
+    d: &Layer<Nd<A, D>>,
+    y: &Layer<Nd<A, D>>,
+    axis: isize,
+) -> Layer<Nd<A, D>> {
+    let dy = Nd::binary(Binary::Mul, d, y);
+    let all = Nd::binary(Binary::Mul, y, &sum_along(dy.clone(), axis));
+    Nd::binary(Binary::Sub, &dy, &all)
+}
+
 struct Softmax<A, D> {
     axis: isize,
+    /// Whether nothing but −∞ becomes 0; else it becomes NaN.
+    or_zero: bool,
     types: PhantomData<(A, D)>,
 }
 
@@ -104,17 +133,15 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        lanes(x, self.axis, |x, mut y| {
-            let (_, sum) = exp_sum(x, |i, term| y[i] = term);
-            y.mapv_inplace(|term| term / sum);
+        lanes(x, self.axis, |x, y| {
+            if !self.or_zero || x.iter().any(|&x| x != A::neg_infinity()) {
+                softmax_of(x, y);
+            }
         })
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        // d·y − y · Σ d·y
-        let dy = Nd::binary(Binary::Mul, at.delta, at.output);
-        let all = Nd::binary(Binary::Mul, at.output, &sum_along(dy.clone(), self.axis));
-        (Some(Nd::binary(Binary::Sub, &dy, &all)),)
+        (Some(softmax_delta(at.delta, at.output, self.axis)),)
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {

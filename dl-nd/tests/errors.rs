@@ -4,7 +4,7 @@
 mod faults;
 
 use dl_core::{Differentiable, Layer, Sgd, Weight};
-use dl_nd::{Nd, ops::*};
+use dl_nd::{Attention, BatchMean, Bce, CrossEntropy, Each, Nd, RunningStats, Sum, ops::*};
 use faults::error_of;
 
 fn matrix(rows: usize, columns: usize) -> Nd<f32> {
@@ -76,6 +76,107 @@ fn labels_out_of_range() {
     let error = error_of(logits.cross_entropy([3, 12]), "cross_entropy", &["label 12", "index 1", "classes, 10"]);
     assert!(error.is_invalid());
     assert!(error_of(logits.cross_entropy([3]), "cross_entropy", &["1 labels", "[2, 10]"]).is_shape());
+}
+
+#[test]
+fn labels_that_do_not_fit() {
+    let logits = Nd::<f32, _>::full([2, 3, 4, 4], 0.0);
+    let labels = Nd::full([2, 4, 4], 0_usize);
+    let (long, open) = (Nd::full([2, 4, 5], 0), Nd::full(ndarray::IxDyn(&[2, 1]), 0));
+    error_of(matrix(2, 3).cross_entropy(open), "cross_entropy", &["[2, 1]", "[2, 3]"]);
+    error_of(logits.cross_entropy(long), "cross_entropy", &["[2, 4, 5]", "[2, 3, 4, 4]", "[2, 4, 4]"]);
+    let mut array = labels.into_array();
+    array[[1, 2, 3]] = 3;
+    error_of(logits.cross_entropy(Nd::from(array)), "cross_entropy", &["label 3", "index [1, 2, 3]", "classes, 3"]);
+    let smooth = CrossEntropy::new().label_smoothing(0.1);
+    error_of(matrix(2, 3).cross_entropy_with([0, 3], &smooth), "cross_entropy", &["label 3", "classes, 3"]);
+    error_of(matrix(2, 3).cross_entropy_with([0], &smooth), "cross_entropy", &["1 labels", "[2, 3]"]);
+    error_of(matrix(2, 3).nll([0, 1, 2]), "nll", &["3 labels", "[2, 3]"]);
+    error_of(matrix(2, 3).nll([0, 4]), "nll", &["label 4", "index 1"]);
+    error_of(Nd::from([1.0_f32]).to_dyn().cross_entropy([0]), "cross_entropy", &["[1]", "axis 1"]);
+    error_of(matrix(2, 3).cross_entropy(matrix(2, 4)), "cross_entropy", &["[2, 3]", "[2, 4]"]);
+}
+
+#[test]
+fn settings_of_cross_entropy() {
+    let (x, plain) = (matrix(2, 3), CrossEntropy::new);
+    for bad in [-0.1, 1.5, f64::NAN] {
+        let settings = plain().label_smoothing(bad);
+        let error = error_of(x.cross_entropy_with([0, 1], &settings), "cross_entropy", &["label_smoothing", "0 and 1"]);
+        assert!(error.is_invalid());
+    }
+    let ignoring = plain().ignore_index(7);
+    error_of(x.cross_entropy_with([7, 7], &ignoring), "cross_entropy", &["all labels are 7"]);
+    error_of(x.cross_entropy_with(matrix(2, 3), &ignoring), "cross_entropy", &["class probabilities"]);
+    let sum = x.cross_entropy_with([7, 7], &ignoring.reduction(Sum));
+    assert_eq!(sum.predict().wait().unwrap(), 0.0);
+    error_of(matrix(0, 3).cross_entropy_with(vec![], &plain().ignore_index(7)), "cross_entropy", &["empty", "[0, 3]"]);
+    let weights = plain().weights(Nd::from([1.0, 2.0]));
+    error_of(x.cross_entropy_with([0, 1], &weights), "cross_entropy", &["[2]", "3 channels", "[2, 3]"]);
+}
+
+#[test]
+fn losses_do_not_broadcast() {
+    let x = matrix(2, 3);
+    for other in [matrix(1, 3), matrix(2, 1), matrix(3, 2)] {
+        let shape = format!("{:?}", other.shape());
+        let parts = ["[2, 3]", &shape];
+        assert!(error_of(x.mse(&other), "mse", &parts).is_shape());
+        error_of(x.l1_with(&other, Each), "l1", &parts);
+        error_of(x.huber(&other, 1.0), "huber", &parts);
+        error_of(x.bce_with_logits(&other), "bce_with_logits", &parts);
+        error_of(x.kl_div_with(&other, BatchMean), "kl_div", &parts);
+    }
+    error_of(x.to_dyn().mse(Nd::from([1.0; 3]).to_dyn()), "mse", &["[2, 3]", "[3]"]);
+    error_of(matrix(0, 3).mse(matrix(0, 3)), "mse", &["empty", "[0, 3]"]);
+    error_of(matrix(0, 3).kl_div_with(matrix(0, 3), BatchMean), "kl_div", &["empty", "[0, 3]"]);
+    assert_eq!(matrix(0, 3).mse_with(matrix(0, 3), Sum).predict().wait().unwrap(), 0.0);
+    for bad in [0.0, -1.0, f64::NAN] {
+        error_of(x.huber(&x, bad), "huber", &["delta", "above 0"]);
+    }
+    let settings = Bce::new().pos_weight(Nd::from([1.0, 2.0]));
+    error_of(x.bce_with_logits_with(&x, &settings), "bce_with_logits", &["[2]", "[2, 3]"]);
+}
+
+#[test]
+fn normalisations_that_do_not_fit() {
+    let x = matrix(2, 6);
+    for bad in [-1.0, f64::NAN, f64::INFINITY] {
+        error_of(x.layer_norm(1, bad), "layer_norm", &["eps"]);
+        error_of(x.rms_norm(1, bad), "rms_norm", &["eps"]);
+        error_of(x.batch_norm(bad), "batch_norm", &["eps"]);
+        error_of(x.batch_norm_with(&RunningStats::new(6), bad), "batch_norm_with", &["eps"]);
+        error_of(x.group_norm(2, bad), "group_norm", &["eps"]);
+    }
+    error_of(x.layer_norm(0, 1e-5), "layer_norm", &["last 0 axes", "[2, 6]"]);
+    error_of(x.layer_norm(3, 1e-5), "layer_norm", &["last 3 axes", "[2, 6]"]);
+    error_of(x.rms_norm(usize::MAX, 1e-5), "rms_norm", &["[2, 6]"]);
+    error_of(x.group_norm(4, 1e-5), "group_norm", &["6 channels", "[2, 6]", "4 groups"]);
+    error_of(x.group_norm(0, 1e-5), "group_norm", &["0 groups"]);
+    error_of(Nd::from([1.0_f32]).group_norm(1, 1e-5), "group_norm", &["[1]", "no channels"]);
+    error_of(matrix(0, 6).batch_norm(1e-5), "batch_norm", &["axis 0", "[0, 6]"]);
+    error_of(matrix(2, 0).layer_norm(1, 1e-5), "layer_norm", &["axis 1", "[2, 0]"]);
+    error_of(x.batch_norm_with(&RunningStats::new(1), 1e-5), "batch_norm_with", &["[1]", "6 channels", "[2, 6]"]);
+    let stats = RunningStats::new(6);
+    error_of(x.batch_norm_with(&stats.clone().momentum(1.5), 1e-5), "batch_norm_with", &["momentum", "1.5"]);
+    let once = matrix(1, 6).batch_norm_with(&stats, 1e-5);
+    let error = once.train(&Sgd::new(0.1)).wait().unwrap_err();
+    assert!(error.is_shape() && error.op() == Some("batch_norm_with"), "{error}");
+    error_of(x.affine(Nd::from([1.0; 6]), Nd::from([1.0; 5])), "affine", &["[5]", "6 channels", "[2, 6]"]);
+}
+
+#[test]
+fn dropout_and_attention_that_do_not_fit() {
+    let x = matrix(2, 3);
+    for bad in [-0.1, 1.0, f64::NAN] {
+        assert!(error_of(x.dropout(bad), "dropout", &["probability", "below 1"]).is_invalid());
+    }
+    let attention = "scaled_dot_product_attention";
+    let (k, v) = (matrix(4, 2), matrix(5, 2));
+    error_of(scaled_dot_product_attention(&x, &k, &k), attention, &["[2, 3]", "[2, 4]"]);
+    error_of(scaled_dot_product_attention(&x, matrix(4, 3), v), attention, &["[2, 4]", "[5, 2]"]);
+    let mask = Attention::new().mask(Nd::from([true; 5]));
+    error_of(scaled_dot_product_attention_with(&x, &x, &x, &mask), "where", &["[2, 2]", "[1, 5]"]);
 }
 
 #[test]

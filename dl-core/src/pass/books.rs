@@ -290,6 +290,11 @@ impl Books {
         }
     }
 
+    /// What positions outside of bodies are counted from, if that is settled.
+    pub(super) fn origin(&self) -> Option<Position> {
+        self.origin
+    }
+
     /// A number that depends on the seed and on the position only, not on time.
     pub(super) fn number_at(&self, position: Position) -> u64 {
         position.relative_to(self.origin).mix(self.settings.seed.unwrap_or(0))

@@ -90,11 +90,13 @@ impl Pass {
     /// A pass with these settings; what they leave open is that of the pass around it.
     pub(crate) fn new(purpose: Purpose, settings: Settings) -> Arc<Pass> {
         let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
-        let (settings, around) = with_current(|around| match around {
-            // a derivative is that of the very values around it
-            Some(around) if purpose == Purpose::Derive => (settings.or(&around.settings), Some(around.mode)),
-            Some(around) => (around.inherited(settings), Some(around.mode)),
-            None => (settings, None),
+        let (settings, around, origin) = with_current(|around| match around {
+            // a derivative is that of the very values around it, random ones too
+            Some(around) if purpose == Purpose::Derive => {
+                (settings.or(&around.settings), Some(around.mode), around.books().origin())
+            }
+            Some(around) => (around.inherited(settings), Some(around.mode), None),
+            None => (settings, None, None),
         });
         let mode = settings.mode.unwrap_or(match (purpose, around) {
             (Purpose::Predict, _) => Mode::Evaluate,
@@ -113,7 +115,11 @@ impl Pass {
         let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
         fresh.mode = mode;
         fresh.settings = settings.clone();
-        fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner).open(keep, settings);
+        let books = fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner);
+        books.open(keep, settings);
+        if let Some(origin) = origin {
+            books.note_position(origin);
+        }
         pass
     }
 

@@ -1,0 +1,125 @@
+//! Shapes that an operation takes from another tensor when it is evaluated.
+
+use crate::element::{Element, Rank};
+use crate::movement::{Target, reshape, reshape_to};
+use crate::nd::Nd;
+use dl_core::{At, Error, Layer, Primitive, Result};
+use ndarray::{Ix1, IxDyn};
+use std::marker::PhantomData;
+
+/// `x` itself, which must have the shape of `model`.
+#[track_caller]
+pub(crate) fn same_shape<A: Element, D: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, D>>,
+    model: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Like { name, how: How::Same, types: PhantomData }, (x.clone(), model.clone()))
+}
+
+/// `x` in the shape of `model`, which has as many elements.
+#[track_caller]
+pub(crate) fn reshape_like<A: Element, D: Rank, E: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, E>>,
+    model: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Like { name, how: How::Reshaped, types: PhantomData }, (x.clone(), model.clone()))
+}
+
+/// A vector with an element for each channel (axis 1) of `model`, in the shape `[1, channels, 1, …]`, which broadcasts to that of `model`.
+#[track_caller]
+pub(crate) fn per_channel<A: Element, D: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, Ix1>>,
+    model: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Like { name, how: How::Channels, types: PhantomData }, (x.clone(), model.clone()))
+}
+
+/// `x`, which must broadcast to the shape of `model`, in the rank of `model`.
+#[track_caller]
+pub(crate) fn broadcasting<A: Element, D: Rank, E: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, E>>,
+    model: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Like { name, how: How::Broadcasting, types: PhantomData }, (x.clone(), model.clone()))
+}
+
+#[derive(Clone, Copy)]
+enum How {
+    Same,
+    Reshaped,
+    Channels,
+    Broadcasting,
+}
+
+/// (x, model) ↦ x, in a shape that depends on the shape of the model and on nothing else of it.
+struct Like<A, D, E> {
+    name: &'static str,
+    how: How,
+    types: PhantomData<(A, D, E)>,
+}
+
+impl<A: Element, D: Rank, E: Rank> Primitive for Like<A, D, E> {
+    type Operands = (Layer<Nd<A, E>>, Layer<Nd<A, D>>);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn value(&self, (x, model): (&Nd<A, E>, &Nd<A, D>)) -> Result<Nd<A, D>> {
+        let (found, shape) = (x.shape(), model.shape());
+        let shape = match self.how {
+            How::Same if found != shape => {
+                return Err(Error::shape(format!(
+                    "shapes {shape:?} and {found:?} differ: they must be the same, nothing is broadcast here"
+                )));
+            }
+            How::Same | How::Reshaped => shape.to_vec(),
+            How::Broadcasting => {
+                let missing = shape.len().checked_sub(found.len());
+                let fits =
+                    |missing: usize| found.iter().zip(&shape[missing..]).all(|(&x, &length)| x == 1 || x == length);
+                match missing {
+                    Some(missing) if fits(missing) => [&vec![1; missing], found].concat(),
+                    _ => return Err(Error::shape(format!("shape {found:?} does not broadcast to {shape:?}"))),
+                }
+            }
+            How::Channels => match shape.get(1) {
+                Some(&channels) if found == [channels] => {
+                    (0..shape.len()).map(|axis| if axis == 1 { channels } else { 1 }).collect()
+                }
+                Some(channels) => {
+                    return Err(Error::shape(format!(
+                        "a vector of shape {found:?} for the {channels} channels (axis 1) of a tensor of shape {shape:?}"
+                    )));
+                }
+                None => return Err(no_channels(shape)),
+            },
+        };
+        let x = x.0.clone().into_dyn().into_shape_clone(IxDyn(&shape)).expect("as many elements");
+        Ok(Nd(x.into_dimensionality().expect("the rank of the model").into_shared()))
+    }
+
+    #[allow(clippy::type_complexity, reason = "a delta for each operand")]
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, E>>>, Option<Layer<Nd<A, D>>>) {
+        let shape = at.values.0.dim();
+        let delta = match self.how {
+            How::Same => reshape_to(at.delta, shape),
+            _ => reshape(at.delta, Target::Shape(shape)),
+        };
+        (Some(delta), None)
+    }
+
+    fn cost(&self, _: (&Nd<A, E>, &Nd<A, D>)) -> f64 {
+        200.0
+    }
+}
+
+/// What to say of a tensor without axis 1.
+pub(crate) fn no_channels(shape: &[usize]) -> Error {
+    Error::shape(format!("a tensor of shape {shape:?} has no channels: they are its axis 1"))
+}
