@@ -3,7 +3,7 @@
 use crate::element::{Element, Rank};
 use crate::movement::{Target, reshape, reshape_to};
 use crate::nd::Nd;
-use dl_core::{At, Error, Layer, Primitive, Result};
+use dl_core::{At, Deltas, Error, Layer, Primitive, Result};
 use ndarray::{Ix1, IxDyn};
 use std::marker::PhantomData;
 
@@ -104,8 +104,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Like<A, D, E> {
         Ok(Nd(x.into_dimensionality().expect("the rank of the model").into_shared()))
     }
 
-    #[allow(clippy::type_complexity, reason = "a delta for each operand")]
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, E>>>, Option<Layer<Nd<A, D>>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let shape = at.values.0.dim();
         let delta = match self.how {
             How::Same => reshape_to(at.delta, shape),
