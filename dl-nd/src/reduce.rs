@@ -228,7 +228,12 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
             What::Prod => Nd::binary(Binary::Mul, &d, &leave_one_out(x, shape, &axes)),
             What::Amax => share(&d, &Nd::binary(Binary::Above, x, &y()), self.axes.clone()),
             What::Amin => share(&d, &Nd::binary(Binary::Above, &y(), x), self.axes.clone()),
-            What::LogSumExp => Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Sub, x, &y()).exp()),
+            What::LogSumExp => {
+                // the softmax: exp(x − y), and its sum is 1 but for the rounding of y
+                let terms = Nd::binary(Binary::Sub, x, &y()).exp();
+                let sum = reduce(terms.clone(), What::Sum, self.axes.clone(), Form::of("sum_keepdim", true));
+                Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &terms, &sum))
+            }
             What::Norm => {
                 // x / y, which is 0 / tiny at 0
                 let length = Nd::with_number(Binary::Max, &y(), f64::from(f32::MIN_POSITIVE), false);

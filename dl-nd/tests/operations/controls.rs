@@ -1,0 +1,70 @@
+//! The witnesses see what is wrong: squares whose value, gradient or second derivative is.
+
+use crate::case::Tensor;
+use crate::registry::{self, Op};
+use crate::{differences, reference};
+use dl_core::{At, Layer, Primitive, Result};
+use dl_nd::Nd;
+use ndarray::IxDyn;
+
+/// A square, times a factor, whose slope is what `slope` makes of the operand and its value.
+struct Square {
+    factor: f64,
+    slope: fn(&Tensor<f64>, &Nd<f64, IxDyn>) -> Tensor<f64>,
+}
+
+impl Primitive for Square {
+    type Operands = (Tensor<f64>,);
+    type Output = Nd<f64, IxDyn>;
+
+    fn name(&self) -> &'static str {
+        "square"
+    }
+
+    fn value(&self, (x,): (&Nd<f64, IxDyn>,)) -> Result<Nd<f64, IxDyn>> {
+        Ok(x.view().mapv(|x| self.factor * x * x).into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Tensor<f64>>,) {
+        (Some(at.delta * (self.slope)(&at.operands.0, at.values.0)),)
+    }
+}
+
+/// What both witnesses say to squares that are called so.
+fn complaints(double: fn(&crate::case::Args, &[Tensor<f64>]) -> Tensor<f64>) -> [String; 2] {
+    let square = registry::all().into_iter().find(|op| op.name == "square").expect("it is there");
+    let op = Op { double, ..square };
+    [reference::wrong::<f64>(&[op], 1e-10), differences::wrong(&[op])].map(|wrong| wrong.join("\n"))
+}
+
+#[test]
+fn a_right_operation_is_accepted() {
+    let right = complaints(|_, x| Layer::apply(Square { factor: 1.0, slope: |x, _| x * 2.0 }, (x[0].clone(),)));
+    assert_eq!(right, ["", ""]);
+}
+
+#[test]
+fn a_wrong_value_is_found() {
+    let [reference, differences] =
+        complaints(|_, x| Layer::apply(Square { factor: 1.0 + 1e-9, slope: |x, _| x * (2.0 + 2e-9) }, (x[0].clone(),)));
+    assert!(reference.contains("the value is wrong"), "{reference}");
+    assert_eq!(differences, "", "it is the derivative of what it computes");
+}
+
+#[test]
+fn a_wrong_gradient_is_found() {
+    let [reference, differences] =
+        complaints(|_, x| Layer::apply(Square { factor: 1.0, slope: |x, _| x * 2.0001 }, (x[0].clone(),)));
+    assert!(reference.contains("gradient 0 is wrong"), "{reference}");
+    assert!(differences.contains("gradient 0 is"), "{differences}");
+}
+
+#[test]
+fn a_wrong_second_derivative_is_found() {
+    // computed from the value, not written as a layer
+    let [reference, differences] =
+        complaints(|_, x| Layer::apply(Square { factor: 1.0, slope: |_, x| x * 2.0 }, (x[0].clone(),)));
+    assert!(reference.contains("second derivative 0 is wrong"), "{reference}");
+    assert!(!reference.contains("gradient 0 is wrong"), "{reference}");
+    assert!(differences.contains("second derivative 0 is"), "{differences}");
+}

@@ -1,0 +1,140 @@
+//! Gradients and second derivatives against central differences, at random points of random shapes and strides.
+
+use crate::case::Numbers;
+use crate::draw::{Draw, Sample};
+use crate::registry::{self, Op, Scalar};
+use dl_core::{Differentiable, Layer, Result, Weight};
+use dl_nd::Nd;
+use ndarray::IxDyn;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+
+const STEP: f64 = 1e-5;
+const TOLERANCE: f64 = 1e-6;
+
+/// Up to four axes and some dozen elements.
+fn shapes() -> impl Strategy<Value = Vec<usize>> {
+    let length = prop_oneof![4 => Just(1_usize), 5 => Just(2), 5 => Just(3), 1 => Just(0)];
+    prop::collection::vec(length, 0..=4).prop_map(|mut shape| {
+        let mut elements = 1;
+        for length in &mut shape {
+            *length = if elements * *length > 12 { 1 } else { *length };
+            elements *= *length;
+        }
+        shape
+    })
+}
+
+/// An operation at a point that can be moved.
+struct Point<'a> {
+    inputs: &'a [Numbers],
+    weights: Vec<Weight<Nd<f64, IxDyn>>>,
+}
+
+impl<'a> Point<'a> {
+    fn new(inputs: &'a [Numbers]) -> Self {
+        Point { inputs, weights: inputs.iter().map(|input| Weight::new(input.tensor())).collect() }
+    }
+
+    /// So many steps away from its place along `directions`.
+    fn go(&self, steps: f64, directions: &[Vec<f64>]) {
+        for ((input, weight), direction) in self.inputs.iter().zip(&self.weights).zip(directions) {
+            let data = input.data.iter().zip(direction).map(|(x, v)| x + steps * STEP * v).collect();
+            weight.set(Numbers { data, ..input.clone() }.tensor());
+        }
+    }
+
+    /// The difference quotient of `f` as the inputs move along `directions`.
+    fn quotient(&self, directions: &[Vec<f64>], f: impl Fn() -> Result<Vec<f64>>) -> Result<Vec<f64>> {
+        self.go(1.0, directions);
+        let above = f()?;
+        self.go(-1.0, directions);
+        let below = f()?;
+        self.go(0.0, directions);
+        Ok(above.iter().zip(below).map(|(above, below)| (above - below) / (2.0 * STEP)).collect())
+    }
+
+    /// The gradient of a loss, for all inputs in a row.
+    fn gradient(&self, loss: &Layer<f64>) -> Result<Vec<f64>> {
+        let mut all = Vec::new();
+        for weight in &self.weights {
+            all.extend(loss.gradient(weight).predict().wait()?.view().iter());
+        }
+        Ok(all)
+    }
+}
+
+/// Weights that differ from element to element, so that no two errors cancel.
+fn mixture(shape: &[usize], start: f64) -> Numbers {
+    let mut next = start;
+    let data = (0..shape.iter().product()).map(|_| {
+        next = (next * 1.7 + 0.1) % 1.0 + 0.2;
+        next
+    });
+    Numbers { shape: shape.to_vec(), data: data.collect(), layout: (Vec::new(), Vec::new()) }
+}
+
+fn agree(what: &str, analytic: &[f64], numeric: &[f64]) -> std::result::Result<(), TestCaseError> {
+    prop_assert_eq!(analytic.len(), numeric.len());
+    let largest = analytic.iter().fold(1.0, |largest: f64, x| largest.max(x.abs()));
+    for (i, (analytic, numeric)) in analytic.iter().zip(numeric).enumerate() {
+        let error = (analytic - numeric).abs();
+        prop_assert!(error < TOLERANCE * largest, "{what} {i} is {analytic}, the difference quotient {numeric}");
+    }
+    Ok(())
+}
+
+fn check(op: &Op, Sample { args, inputs }: &Sample) -> std::result::Result<(), TestCaseError> {
+    let failed = |error: dl_core::Error| TestCaseError::fail(error.to_string());
+    let point = Point::new(inputs);
+    let operands: Vec<_> = point.weights.iter().map(Differentiable::layer).collect();
+    let output = f64::apply(op, args, &operands);
+    let shape = output.predict().wait().map_err(failed)?.shape().to_vec();
+    // squared, so that operations that are linear have second derivatives, too
+    let loss = f64::dot(&(&output + output.square()), &mixture(&shape, 0.3).tensor());
+    let gradient = point.gradient(&loss).map_err(failed)?;
+
+    // element by element
+    let zero: Vec<Vec<f64>> = inputs.iter().map(|input| vec![0.0; input.data.len()]).collect();
+    let mut quotients = Vec::new();
+    for (i, input) in inputs.iter().enumerate() {
+        for element in 0..input.data.len() {
+            let mut direction = zero.clone();
+            direction[i][element] = 1.0;
+            let value = || Ok(vec![loss.predict().wait()?]);
+            quotients.extend(point.quotient(&direction, value).map_err(failed)?);
+        }
+    }
+    agree("gradient", &gradient, &quotients)?;
+
+    // the second derivatives are symmetric: how gradients change along a direction is the gradient of their share in it
+    let directions: Vec<Numbers> = inputs.iter().map(|input| mixture(&input.shape, 0.6)).collect();
+    let along = point.weights.iter().zip(&directions).map(|(weight, v)| f64::dot(&loss.gradient(weight), &v.tensor()));
+    let along: Layer<f64> = along.sum();
+    let second = point.gradient(&along).map_err(failed)?;
+    let directions: Vec<Vec<f64>> = directions.into_iter().map(|direction| direction.data).collect();
+    let quotients = point.quotient(&directions, || point.gradient(&loss)).map_err(failed)?;
+    agree("second derivative", &second, &quotients)
+}
+
+/// What is wrong with these operations, at random points.
+pub(crate) fn wrong(ops: &[Op]) -> Vec<String> {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(8);
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let mut wrong = Vec::new();
+    for op in ops {
+        let Some(draw) = op.draw else { continue };
+        let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+        let samples = (shapes(), any::<u64>()).prop_map(|(shape, seed)| draw(&mut Draw::new(shape, seed)));
+        if let Err(error) = TestRunner::new_with_rng(config.clone(), rng).run(&samples, |sample| check(op, &sample)) {
+            wrong.push(format!("{}: {error}", op.name));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn of_every_operation() {
+    let wrong = wrong(&registry::all());
+    assert!(wrong.is_empty(), "{} operations are wrong\n{}", wrong.len(), wrong.join("\n"));
+}

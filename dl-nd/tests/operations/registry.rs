@@ -1,0 +1,132 @@
+//! The table of operations: how each is called, and how its operands are drawn.
+
+mod losses;
+mod movement;
+mod networks;
+mod pointwise;
+mod products;
+mod reductions;
+mod windows;
+
+use crate::case::{Args, Tensor};
+use crate::draw::{Draw, Sample};
+use dl_core::Layer;
+use dl_nd::{Element, Nd, ops::*};
+use ndarray::IxDyn;
+
+/// An operation, as everybody calls it.
+#[derive(Clone, Copy)]
+pub(crate) struct Op {
+    pub(crate) name: &'static str,
+    pub(crate) double: fn(&Args, &[Tensor<f64>]) -> Tensor<f64>,
+    pub(crate) single: fn(&Args, &[Tensor<f32>]) -> Tensor<f32>,
+    /// How its operands are drawn; none if it has no gradient.
+    pub(crate) draw: Drawn,
+}
+
+type Drawn = Option<fn(&mut Draw) -> Sample>;
+
+/// The two types of elements.
+pub(crate) trait Scalar: Element {
+    /// Whether it is exact enough to compare second derivatives.
+    const EXACT: bool;
+
+    /// The operation, applied.
+    fn apply(op: &Op, args: &Args, operands: &[Tensor<Self>]) -> Tensor<Self>;
+
+    /// A number as a tensor.
+    fn tensor(number: Layer<Self>) -> Tensor<Self>;
+
+    /// `Σ x · weights`
+    fn dot(x: &Tensor<Self>, weights: &Nd<Self, IxDyn>) -> Layer<Self>;
+
+    fn to_double(self) -> f64;
+}
+
+macro_rules! scalars {
+    ($($A:ident $field:ident $exact:literal),*) => {$(
+        impl Scalar for $A {
+            const EXACT: bool = $exact;
+
+            fn apply(op: &Op, args: &Args, operands: &[Tensor<$A>]) -> Tensor<$A> {
+                (op.$field)(args, operands)
+            }
+
+            fn tensor(number: Layer<$A>) -> Tensor<$A> {
+                Nd::full(IxDyn(&[]), 1.0) * number
+            }
+
+            fn dot(x: &Tensor<$A>, weights: &Nd<$A, IxDyn>) -> Layer<$A> {
+                (x * weights).sum()
+            }
+
+            fn to_double(self) -> f64 {
+                self.into()
+            }
+        }
+    )*};
+}
+
+scalars!(f64 double true, f32 single false);
+
+/// Lines of the table: a name, how operands are drawn, and how it is called; for both types of elements, which are called `A`.
+macro_rules! ops {
+    ($($name:literal, $draw:expr, |$args:pat_param, $x:pat_param| $call:expr;)*) => {
+        pub(super) fn ops() -> Vec<crate::registry::Op> {
+            vec![$(crate::registry::Op {
+                name: $name,
+                double: {
+                    #[allow(dead_code, reason = "not every operation names its elements")]
+                    type A = f64;
+                    |$args, $x| $call
+                },
+                single: {
+                    #[allow(dead_code, reason = "not every operation names its elements")]
+                    type A = f32;
+                    |$args, $x| $call
+                },
+                draw: $draw,
+            },)*]
+        }
+    };
+}
+use ops;
+
+/// Labels or places among the arguments.
+fn index(args: &Args, name: &str) -> Nd<usize, IxDyn> {
+    args.array(name, |place| place as usize).into()
+}
+
+/// A mask among the arguments.
+fn mask(args: &Args, name: &str) -> Nd<bool, IxDyn> {
+    args.array(name, |truth| truth != 0.0).into()
+}
+
+/// Every operation.
+pub(crate) fn all() -> Vec<Op> {
+    [
+        pointwise::ops(),
+        reductions::ops(),
+        movement::ops(),
+        windows::ops(),
+        products::ops(),
+        networks::ops(),
+        losses::ops(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Operations of the library that do not fit in here, and where they are tested.
+pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
+    ("cast", "it is between types of elements: its example"),
+    ("to_floats", "with all that gives masks or places: `argmax`, `less`"),
+    ("to_dyn", "with all that knows its rank: `flatten`, `diag`"),
+    ("to_rank", "with all that wants a rank: `affine`"),
+    ("dense", "it is of a `Table`: `embedding.rs`"),
+    ("dropout", "it is random"),
+];
+
+/// Operations that have reference values, and do not exist yet.
+pub(crate) const PENDING: &[&str] = &[];

@@ -1,0 +1,111 @@
+//! Losses.
+
+use super::{Drawn, Scalar, index, ops};
+use crate::case::Args;
+use crate::draw::{Draw, Sample};
+use dl_nd::{BatchMean, Bce, CrossEntropy, Each, Mean, Sum, ops::*};
+use ndarray::Ix1;
+use serde_json::{Value, json};
+
+/// A loss with the reduction among the arguments.
+macro_rules! loss {
+    ($args:ident, |$reduction:ident| $loss:expr) => {{
+        macro_rules! with {
+            ($Reduction:ident) => {{
+                let $reduction = $Reduction;
+                $loss
+            }};
+        }
+        match $args.text("reduction") {
+            "mean" => Scalar::tensor(with!(Mean)),
+            "sum" => Scalar::tensor(with!(Sum)),
+            "batchmean" => Scalar::tensor(with!(BatchMean)),
+            "none" => with!(Each),
+            other => unreachable!("no reduction {other}"),
+        }
+    }};
+}
+
+fn reduction(draw: &mut Draw) -> &'static str {
+    draw.one_of(["mean", "sum", "none"])
+}
+
+/// Logits or their logarithms, and labels; with settings of all kinds.
+fn labelled(draw: &mut Draw) -> Sample {
+    let mut shape = draw.full_shape();
+    shape.truncate(3);
+    shape.resize(shape.len().max(2), 3);
+    let (batch, classes) = (shape[0], shape[1]);
+    let places = [&[batch][..], &shape[2..]].concat();
+    let mut args = json!({ "labels": draw.places(&places, classes), "reduction": reduction(draw) });
+    if draw.flip() {
+        args["weight"] =
+            json!({ "shape": [classes], "data": (1..=classes).map(|i| i as f64 / 2.0).collect::<Vec<_>>() });
+    }
+    if draw.flip() && args["labels"]["data"][0] != 0 {
+        args["ignore_index"] = json!(0);
+    }
+    Draw::sample(args, [draw.numbers(&shape, -2.0, 2.0)])
+}
+
+/// With labels, or with probabilities of all classes.
+fn classified(draw: &mut Draw) -> Sample {
+    let mut sample = labelled(draw);
+    if draw.flip() {
+        let shape = sample.inputs[0].shape.clone();
+        sample.inputs.push(draw.numbers(&shape, 0.25, 1.25));
+        sample.args.0["labels"] = Value::Null;
+        sample.args.0["ignore_index"] = Value::Null;
+    }
+    sample.args.0["label_smoothing"] = json!(draw.one_of([0.0, 0.25]));
+    sample
+}
+
+fn settings<A: Scalar>(args: &Args) -> CrossEntropy<A> {
+    let mut settings = CrossEntropy::new().label_smoothing(args.number_or("label_smoothing", 0.0));
+    if args.has("ignore_index") {
+        settings = settings.ignore_index(args.count("ignore_index"));
+    }
+    if args.has("weight") {
+        settings = settings.weights(args.numbers("weight").tensor::<A>().to_rank::<Ix1>());
+    }
+    settings
+}
+
+fn bce<A: Scalar>(args: &Args) -> Bce<A> {
+    if args.has("pos_weight") { Bce::new().pos_weight(args.numbers("pos_weight").tensor()) } else { Bce::new() }
+}
+
+/// Two tensors of the same shape.
+fn compared(draw: &mut Draw, target: (f64, f64), args: Value) -> Sample {
+    let mut shape = draw.full_shape();
+    if shape.is_empty() && draw.flip() {
+        shape.push(3);
+    }
+    let mut args = args;
+    args["reduction"] = json!(reduction(draw));
+    Draw::sample(args, [draw.numbers(&shape, -2.0, 2.0), draw.numbers(&shape, target.0, target.1)])
+}
+
+const COMPARED: Drawn = Some(|draw| compared(draw, (-2.0, 2.0), json!({})));
+
+ops! {
+    "cross_entropy", Some(classified), |args, x| match x {
+        [x, y] => loss!(args, |reduction| x.cross_entropy_with(y, &settings::<A>(args).reduction(reduction))),
+        _ => loss!(args, |reduction| {
+            x[0].cross_entropy_with(index(args, "labels"), &settings::<A>(args).reduction(reduction))
+        }),
+    };
+    "nll", Some(labelled),
+        |args, x| loss!(args, |reduction| x[0].nll_with(index(args, "labels"), &settings::<A>(args).reduction(reduction)));
+    "mse", COMPARED, |args, x| loss!(args, |reduction| x[0].mse_with(&x[1], reduction));
+    "l1", COMPARED, |args, x| loss!(args, |reduction| x[0].l1_with(&x[1], reduction));
+    "huber", Some(|draw| compared(draw, (-2.0, 2.0), json!({ "delta": 0.75 }))),
+        |args, x| loss!(args, |reduction| x[0].huber_with(&x[1], args.number("delta"), reduction));
+    "bce_with_logits", Some(|draw| compared(draw, (0.0, 1.0), json!({}))),
+        |args, x| loss!(args, |reduction| x[0].bce_with_logits_with(&x[1], &bce::<A>(args).reduction(reduction)));
+    "kl_div", Some(|draw| compared(draw, (0.25, 1.25), json!({ "log_target": false }))), |args, x| {
+        let target = if args.flag("log_target") { x[1].exp() } else { x[1].clone() };
+        loss!(args, |reduction| x[0].kl_div_with(&target, reduction))
+    };
+}
