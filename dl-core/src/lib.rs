@@ -67,7 +67,7 @@ pub use differentiable::Differentiable;
 pub use error::{Error, Result};
 pub use extract::Extract;
 pub use layer::Layer;
-pub use operators::{LeftOperand, Operand, max, min, pow};
+pub use operators::{LeftOperand, Operand, max, min, pow, xlogy};
 pub use optimizer::{Chunk, Memory, Optimizer, RefuseNonFinite};
 pub use pass::{Counters, Mode, buffers};
 pub use primitive::{At, Deltas, Operands, Primitive};

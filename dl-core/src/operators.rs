@@ -259,6 +259,14 @@ functions! {
     /// # dl_core::Result::Ok(())
     /// ```
     pow Pow;
+    /// `a · ln b`, and 0 where `a` is 0, element by element.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight, xlogy};
+    /// assert_eq!(xlogy(0.0, &Weight::new(0.0_f64)).predict().wait()?, 0.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    xlogy Xlogy;
 }
 
 /// In their order. The sum of no layers is that of [`Data::none`].

@@ -9,6 +9,7 @@
 mod case;
 mod controls;
 mod differences;
+mod documentation;
 mod draw;
 mod reference;
 mod registry;

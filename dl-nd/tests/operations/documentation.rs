@@ -1,0 +1,62 @@
+//! The table of the documentation says what is true.
+
+use crate::case::Case;
+use crate::registry::{self, Scalar};
+use dl_core::{Differentiable, Layer};
+use dl_nd::operations::Operation;
+
+/// Those whose results the table here converts, into numbers or an open rank: that is an evaluation, or two, more.
+const CONVERTED: [&str; 13] = [
+    "argmax",
+    "argmin",
+    "at",
+    "diag",
+    "diagonal",
+    "equal",
+    "flatten",
+    "flatten_rows",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "not_equal",
+];
+
+#[test]
+fn what_is_fused_and_what_has_a_gradient() {
+    let (cases, operations) = (Case::all(), Operation::all());
+    for op in registry::all() {
+        let documented = operations.iter().find(|operation| operation.name == op.name).expect("it is documented");
+        let cases = || cases.iter().filter(|case| case.op == op.name);
+        let evaluations = cases().map(|case| {
+            let operands: Vec<_> = case.inputs.iter().map(|input| Layer::constant(input.tensor::<f64>())).collect();
+            let (_, counters) = f64::apply(&op, &case.args, &operands).predict().counted().wait().expect("a value");
+            counters.evaluations
+        });
+        let fused = evaluations.min() == Some(1) || CONVERTED.contains(&op.name);
+        assert_eq!(documented.fused, fused, "{} is evaluated as one kernel, or is not", op.name);
+        let gradients = cases().filter_map(|case| case.first.as_ref()).flat_map(|first| &first.gradients);
+        let flows = gradients.flat_map(|gradient| &gradient.data).any(|&gradient| gradient != 0.0);
+        assert_eq!(documented.gradient, flows, "a gradient flows through {}, or does not", op.name);
+    }
+}
+
+/// `UPDATE_DOCUMENTATION=1 cargo test -p monadic-dl-nd --test operations` writes it anew.
+#[test]
+fn the_table_is_that_of_the_documentation() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/operations.md");
+    let text = format!(
+        "Every operation on tensors.\n\n\
+         - *PyTorch* is the name that it has there. Values, gradients and second derivatives are compared with PyTorch's (`tests/operations`).\n\
+         - *ranks*: how many axes the operands have, or what else they are; \"broadcast\" says that their shapes need not be the same.\n\
+         - *gradient*: whether one flows through it.\n\
+         - *fused*: whether it is evaluated as one kernel. Those that are not are made of others.\n\n\
+         A reduction `sum` is there over some axes as well: `sum_axis`, which drops them, and `sum_keepdim`, which keeps them. A loss `mse` with another\n\
+         reduction than the mean is `mse_with`. `add`, `sub`, `mul`, `div` and `rem` are the operators `+ - * / %`.\n\n{}",
+        Operation::table()
+    );
+    if std::env::var_os("UPDATE_DOCUMENTATION").is_some() {
+        std::fs::write(file, &text).expect("the table can be written");
+    }
+    assert_eq!(std::fs::read_to_string(file).expect("the table"), text, "UPDATE_DOCUMENTATION=1 writes the table anew");
+}
