@@ -16,6 +16,9 @@ use std::error::Error;
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
 const BATCH: usize = 32;
 
+type Images = Nd<f32, Ix4>;
+type Labels = Nd<usize, Ix1>;
+
 /// Filters, and what follows them: a normalisation of each channel.
 struct Block {
     filters: NdWeight<Ix4>,
@@ -48,19 +51,19 @@ struct Net {
 
 impl Net {
     /// `[batch, 1, 8, 8] → [batch, 10]`.
-    fn logits(&self, images: &Nd<f32, Ix4>) -> NdLayer {
+    fn logits(&self, images: &Images) -> NdLayer {
         let fine = self.blocks[0].of(images).max_pool2d(Pool::new(2));
         let coarse = self.blocks[1].of(fine).max_pool2d(Pool::new(2));
         coarse.flatten_rows().dropout(0.3).matmul(&self.output) + &self.bias
     }
 
-    fn accuracy(&self, images: &Nd<f32, Ix4>, labels: &Nd<usize, Ix1>) -> Layer<f32> {
+    fn accuracy(&self, images: &Images, labels: &Labels) -> Layer<f32> {
         self.logits(images).argmax(1).equal(labels).to_floats::<f32>().mean()
     }
 }
 
 /// Images `[n, 1, 8, 8]` between 0 and 1, and their labels.
-fn digits() -> Result<(Nd<f32, Ix4>, Nd<usize, Ix1>), Box<dyn Error>> {
+fn digits() -> Result<(Images, Labels), Box<dyn Error>> {
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     for line in csv::ReaderBuilder::new().has_headers(false).from_path(DATA)?.deserialize() {
         let mut line: Vec<u8> = line?;
@@ -76,7 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut rng = init::rng(1);
     let mut order: Vec<usize> = (0..labels.len()).collect();
     order.shuffle(&mut rng);
-    let batch = |of: &[usize]| -> (Nd<f32, Ix4>, Nd<usize, Ix1>) {
+    let batch = |of: &[usize]| -> (Images, Labels) {
         let first = ndarray::Axis(0);
         (images.view().select(first, of).into(), labels.view().select(first, of).into())
     };
