@@ -11,7 +11,6 @@
 use dl::nd::{init, ndarray::Ix2};
 use dl::prelude::*;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -62,7 +61,7 @@ fn measure<O: Optimizer + Clone + 'static>(name: &str, rounds: usize, make: impl
 /// The steps of one table.
 struct Steps<O> {
     table: Weight<Table>,
-    lists: Vec<Arc<[usize]>>,
+    lists: Vec<Nd<usize, Ix1>>,
     optimizer: O,
 }
 
@@ -75,7 +74,7 @@ impl<O: Optimizer + Clone + 'static> Steps<O> {
     }
 
     fn take(&self, at: usize, optimizer: &O) {
-        let rows = self.table.embedding(self.lists[at % LISTS].clone());
+        let rows = self.table.embedding(&self.lists[at % LISTS]);
         (&rows * &rows).sum().train(optimizer).wait().expect("a step");
     }
 }

@@ -240,6 +240,12 @@ impl<A: Item> From<&[A]> for Nd<A, Ix1> {
     }
 }
 
+impl<A: Item> FromIterator<A> for Nd<A, Ix1> {
+    fn from_iter<I: IntoIterator<Item = A>>(elements: I) -> Self {
+        elements.into_iter().collect::<Vec<A>>().into()
+    }
+}
+
 /// A number as a tensor without axes.
 impl<A: Item> From<A> for Nd<A, Ix0> {
     fn from(element: A) -> Self {
