@@ -227,7 +227,7 @@ fn nest(sites: &[Site]) -> Result<usize> {
     let hook: Hook = Arc::new(move || result.send(nest(&rest)).expect("somebody waits for it"));
     call(site, hook)?;
     // a destructor may run on another thread when the pass has ended
-    let inner = inner.recv_timeout(Duration::from_secs(10)).expect("the hook is called");
+    let inner = inner.recv_timeout(Duration::from_secs(60)).expect("the hook is called");
     inner.map(|depth| depth + 1)
 }
 

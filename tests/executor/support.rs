@@ -45,7 +45,7 @@ pub(crate) fn watched<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Sen
 pub(crate) fn watched_by_log<R: Send + 'static>(log: &Log, f: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, result) = mpsc::channel();
     let worker = std::thread::spawn(move || done.send(f()));
-    match result.recv_timeout(Duration::from_secs(15)) {
+    match result.recv_timeout(Duration::from_secs(120)) {
         Ok(result) => result,
         Err(RecvTimeoutError::Timeout) => panic!("this hangs: {:?}", log.take().last()),
         Err(RecvTimeoutError::Disconnected) => {

@@ -163,7 +163,7 @@ fn the_work_of_a_dropped_future_stops() {
     }
     let mut run = y.predict().run();
     assert!((&mut run).now_or_never().is_none());
-    wait.recv_timeout(std::time::Duration::from_secs(10)).expect("the first operation starts on the pool");
+    wait.recv_timeout(std::time::Duration::from_secs(60)).expect("the first operation starts on the pool");
     drop(run);
     std::thread::sleep(std::time::Duration::from_millis(200));
     assert_eq!(ran.load(SeqCst), 1, "what had started ends, nothing else starts");

@@ -71,7 +71,7 @@ impl Meeting {
         *arrived += 1;
         let round = (*arrived - 1) / self.size;
         self.all_here.notify_all();
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while *arrived < (round + 1) * self.size {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
