@@ -285,7 +285,10 @@ impl<A: Element, D: Rank> Primitive for Roll<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let back = Roll { axis: self.axis, shift: self.shift.wrapping_neg(), types: PhantomData };
+        let shape = at.values.0.shape();
+        let length = shape[axis_of(self.axis, shape).expect("the axis was looked at")] as isize;
+        let shift = if length == 0 { 0 } else { -self.shift.rem_euclid(length) };
+        let back = Roll { axis: self.axis, shift, types: PhantomData };
         (Some(Layer::apply(back, (at.delta.clone(),))),)
     }
 
@@ -315,7 +318,17 @@ impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
         if self.from_end {
             sums.invert_axis(axis);
         }
-        sums.accumulate_axis_inplace(axis, |&before, sum| *sum = before + *sum);
+        for mut lane in sums.lanes_mut(axis) {
+            // with the rounding errors of the sum so far (Neumaier, 1974)
+            let (mut sum, mut error) = (A::zero(), A::zero());
+            for x in &mut lane {
+                let next = sum + *x;
+                let lost = if sum.abs() >= x.abs() { (sum - next) + *x } else { (*x - next) + sum };
+                error = if lost.is_nan() { error } else { error + lost };
+                sum = next;
+                *x = sum + error;
+            }
+        }
         if self.from_end {
             sums.invert_axis(axis);
         }

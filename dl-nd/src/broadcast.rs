@@ -1,9 +1,10 @@
 //! Broadcasting: which shape two operands have together, and how a delta finds back to the shape of its operand.
 
+use crate::accurate::sum_along;
 use crate::element::{Element, Rank};
 use crate::nd::{Nd, filled};
 use dl_core::{At, Error, Layer, Primitive, Result};
-use ndarray::{ArrayD, ArrayViewD, Axis};
+use ndarray::Axis;
 use std::marker::PhantomData;
 
 /// The common shape of two operands, by NumPy's rule.
@@ -44,11 +45,6 @@ pub(crate) fn broadcast_to<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D) -
     Layer::apply(BroadcastTo { shape, element: PhantomData }, (x.clone(),))
 }
 
-/// The sum over an axis, which stays, with length 1.
-pub(crate) fn sum_keeping<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD<A> {
-    x.sum_axis(Axis(axis)).insert_axis(Axis(axis))
-}
-
 /// Sums over the axes that broadcasting has added or repeated.
 struct SumTo<A, D> {
     shape: D,
@@ -66,11 +62,11 @@ impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let mut sum = x.0.clone().into_dyn();
         while sum.ndim() > self.shape.ndim() {
-            sum = sum.sum_axis(Axis(0)).into_shared();
+            sum = sum_along(sum.view(), 0).index_axis_move(Axis(0), 0).into_shared();
         }
         for (axis, &length) in self.shape.slice().iter().enumerate() {
             if length == 1 && sum.shape()[axis] != 1 {
-                sum = sum_keeping(sum.view(), axis).into_shared();
+                sum = sum_along(sum.view(), axis).into_shared();
             }
         }
         Ok(Nd(sum.into_dimensionality().expect("the rank of the operand")))

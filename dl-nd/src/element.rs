@@ -55,6 +55,11 @@ pub trait Element: Item<Derivative = Self> + Number + Data<Delta = Self> + Point
     fn chunk<'a>(values: &'a mut [Self], deltas: &'a [Self], slots: &'a mut [&'a mut [Self]]) -> Chunk<'a>;
 }
 
+/// The smallest positive number that has all its digits.
+pub(crate) fn tiny<A: Element>() -> f64 {
+    A::min_positive_value().to_f64().unwrap_or(f64::MIN_POSITIVE)
+}
+
 macro_rules! elements {
     ($($A:ident $Chunk:ident),*) => {$(
         impl Item for $A {

@@ -43,6 +43,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accurate;
 mod arrange;
 mod attention;
 mod axes;

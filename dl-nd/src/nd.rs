@@ -338,6 +338,12 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
             let (weight, delta) = (self.shape(), delta.shape());
             return Err(Error::shape(format!("a weight of shape {weight:?} has a delta of shape {delta:?}")));
         }
+        if let Some(slot) = slots.iter().find(|slot| slot.shape() != self.shape()) {
+            let (weight, slot) = (self.shape(), slot.shape());
+            return Err(Error::shape(format!(
+                "the optimizer remembers this weight with the shape {slot:?}, but now its shape is {weight:?}"
+            )));
+        }
         let delta = delta.0.as_standard_layout();
         let deltas = delta.as_slice().expect("in standard layout");
         let mut slots: Vec<&mut [A]> = slots.iter_mut().map(Self::elements_mut).collect();

@@ -1,13 +1,14 @@
 //! Reductions: many elements become one, over all axes or some of them.
 
+use crate::accurate;
 use crate::axes::{Axes, AxisList};
-use crate::broadcast::{broadcast_to, sum_keeping};
-use crate::compare::where_;
-use crate::element::{Element, Rank};
-use crate::movement::{MovementOps, expand, permute, reshape_to};
+use crate::broadcast::broadcast_to;
+use crate::element::{Element, Rank, tiny};
+use crate::movement::{MovementOps, permute, reshape_to};
 use crate::nd::{Nd, filled, single};
+use crate::slice::{SliceOps, part};
 use dl_core::{At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Pointwise, Primitive, Result};
-use ndarray::{Array2, ArrayD, Axis, IxDyn};
+use ndarray::{ArrayD, Axis, IxDyn};
 use std::marker::PhantomData;
 
 macro_rules! reductions {
@@ -236,7 +237,7 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
             }
             What::Norm => {
                 // x / y, which is 0 / tiny at 0
-                let length = Nd::with_number(Binary::Max, &y(), f64::from(f32::MIN_POSITIVE), false);
+                let length = Nd::with_number(Binary::Max, &y(), tiny::<A>(), false);
                 Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, x, &length))
             }
         };
@@ -269,12 +270,12 @@ impl<A, D, O> Reduction<A, D, O> {
 
 fn sum<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
     if axes.len() == x.ndim() {
-        return ArrayD::from_elem(vec![1; x.ndim()], x.sum());
+        return ArrayD::from_elem(vec![1; x.ndim()], accurate::sum_all(x.view()));
     }
     match axes {
         [] => x.to_owned(),
         [first, rest @ ..] => {
-            rest.iter().fold(sum_keeping(x.view(), *first), |sum, &axis| sum_keeping(sum.view(), axis))
+            rest.iter().fold(accurate::sum_along(x.view(), *first), |sum, &axis| accurate::sum_along(sum.view(), axis))
         }
     }
 }
@@ -292,11 +293,29 @@ fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usi
     let moved: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
     let n: usize = axes.iter().map(|&axis| shape[axis]).product();
     let rows = shape.size() / n.max(1);
-    let lists: Layer<Nd<A, IxDyn>> = reshape_to(&permute(&x.to_dyn(), IxDyn(&order)), IxDyn(&[rows, 1, n]));
-    // n copies of each list, each without one element
-    let copies = expand(&lists, IxDyn(&[rows, n, n]));
-    let without = Nd::from(Array2::from_shape_fn([n, n], |(i, j)| i == j));
-    let products = where_(without, Nd::full((), A::of(1.0)), copies).prod_axis(vec![-1]);
+    if shape.size() == 0 {
+        return x.clone();
+    }
+    // padded with ones to a power of two
+    let width = n.next_power_of_two();
+    let lists: Layer<Nd<A, IxDyn>> = reshape_to(&permute(&x.to_dyn(), IxDyn(&order)), IxDyn(&[rows, n]));
+    let lists = lists.pad(&[(0, 0), (0, width - n)], A::of(1.0));
+    // a tree of products: at its bottom the elements, further up those of pairs
+    let pairs = |level: &Layer<Nd<A, IxDyn>>, width: usize| reshape_to(level, IxDyn(&[rows, width / 2, 2]));
+    let mut tree = vec![lists];
+    for k in 0..width.ilog2() {
+        let pairs: Layer<Nd<A, IxDyn>> = pairs(&tree[k as usize], width >> k);
+        let products = Nd::binary(Binary::Mul, &part(&pairs, 2, 0, 1), &part(&pairs, 2, 1, 1));
+        tree.push(reshape_to(&products, IxDyn(&[rows, width >> (k + 1)])));
+    }
+    // downwards: what is outside of a pair, times the other one of the pair
+    let mut outside: Layer<Nd<A, IxDyn>> = Layer::constant(filled(IxDyn(&[rows, 1]), A::of(1.0)).into());
+    for k in (0..width.ilog2()).rev() {
+        let others = pairs(&tree[k as usize], width >> k).flip(vec![-1]);
+        let above = reshape_to(&outside, IxDyn(&[rows, width >> (k + 1), 1]));
+        outside = reshape_to(&Nd::binary(Binary::Mul, &above, &others), IxDyn(&[rows, width >> k]));
+    }
+    let products = part(&outside, 1, 0, n);
     let mut back = vec![0; order.len()];
     order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
     permute(&reshape_to(&products, IxDyn(&moved)), IxDyn(&back)).to_rank()

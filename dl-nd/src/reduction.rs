@@ -1,5 +1,6 @@
 //! What becomes of the losses of single elements: their mean, their sum, or they themselves.
 
+use crate::accurate::sum_all;
 use crate::broadcast::broadcast_to;
 use crate::element::{Element, Rank};
 use crate::movement::reshape_to;
@@ -74,7 +75,7 @@ macro_rules! numbers {
                 if count == 0 {
                     return Err(Error::shape(format!("the mean over an empty batch, of shape {from:?}")));
                 }
-                Ok(losses.0.sum() / A::of(count as f64))
+                Ok(sum_all(losses.0.view().into_dyn()) / A::of(count as f64))
             }
 
             fn unfold<A: Element, D: Rank, E: Rank>(delta: &Layer<A>, shape: E) -> Layer<Nd<A, E>> {

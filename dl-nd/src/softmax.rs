@@ -1,5 +1,6 @@
 //! Softmax and its logarithm, with the maximum taken off first, so that no logit is too large.
 
+use crate::accurate::Sum;
 use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
@@ -69,13 +70,13 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
 /// The largest element `m`, and `Σ exp(x − m)`; tells `each` the terms, in their order.
 pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(usize, A)) -> (A, A) {
     let max = x.iter().fold(A::neg_infinity(), |max, &x| Binary::Max.value(max, x));
-    let mut sum = A::of(0.0);
+    let mut sum = Sum::new();
     for (i, &x) in x.iter().enumerate() {
         let term = (x - max).exp();
-        sum = sum + term;
+        sum.add(term);
         each(i, term);
     }
-    (max, sum)
+    (max, sum.total())
 }
 
 /// Each lane along `axis` on its own: `value` reads a lane and writes that of the result.

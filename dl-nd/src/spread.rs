@@ -1,9 +1,10 @@
 //! How far elements are from their mean, and from 0: variances and norms, made of reductions and pointwise operations.
 
 use crate::axes::{Axes, AxisList};
-use crate::element::{Element, Rank};
+use crate::element::{Element, Rank, tiny};
 use crate::nd::Nd;
 use crate::reduce::{Ending, Form, What, reduce};
+use crate::refuse::refused;
 use dl_core::{Binary, Differentiable, Error, Layer, Pointwise};
 
 /// Variances, standard deviations and norms. Each comes in the three forms of [`ReduceOps`](crate::ReduceOps).
@@ -106,7 +107,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std(&self, correction: usize) -> Layer<A> {
-        self.var(correction).sqrt()
+        deviation(self.layer(), Axes::<D>::into_list(..), Form { name: "std", keep: false, correction })
     }
 
     /// [`std`](SpreadOps::std) over some axes, which disappear.
@@ -118,7 +119,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
-        self.var_axis(axes, correction).sqrt()
+        deviation(self.layer(), axes.into_list(), Form { name: "std_axis", keep: false, correction })
     }
 
     /// [`std`](SpreadOps::std) over some axes, which stay, with length 1.
@@ -130,7 +131,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
-        self.var_keepdim(axes, correction).sqrt()
+        deviation(self.layer(), axes.into_list(), Form { name: "std_keepdim", keep: true, correction })
     }
 }
 
@@ -140,6 +141,22 @@ impl<X, A: Element, D: Rank> SpreadOps<A, D> for X where X: Differentiable<Data 
 fn variance<A: Element, D: Rank, O: Ending<A, D>>(x: Layer<Nd<A, D>>, axes: AxisList, form: Form) -> Layer<O> {
     let mean = reduce(x.clone(), What::Mean, axes.clone(), Form { keep: true, correction: 0, ..form });
     reduce(Nd::binary(Binary::Sub, &x, &mean).square(), What::Mean, axes, form)
+}
+
+#[track_caller]
+fn deviation<A: Element, D: Rank, O: Ending<A, D> + Pointwise>(
+    x: Layer<Nd<A, D>>,
+    axes: AxisList,
+    form: Form,
+) -> Layer<O> {
+    power::<A, O>(&variance(x, axes, form), |x| x.sqrt())
+}
+
+/// A power of numbers that are not negative. At 0 it is 0, and its slope, which may be steep, counts as 0.
+#[track_caller]
+fn power<A: Element, O: Pointwise>(x: &Layer<O>, power: impl FnOnce(Layer<O>) -> Layer<O>) -> Layer<O> {
+    let positive = O::with_number(Binary::Max, x, tiny::<A>(), false);
+    O::binary(Binary::Mul, &power(positive), &x.sign())
 }
 
 #[track_caller]
@@ -154,13 +171,10 @@ fn norm_p<A: Element, D: Rank, O: Ending<A, D> + Pointwise>(
         2.0 => reduce(x, What::Norm, axes, form),
         f64::INFINITY => reduce(x.abs(), What::Amax, axes, form),
         p if p > 0.0 => {
-            let powers: Layer<O> = reduce(Nd::with_number(Binary::Pow, &x.abs(), p, false), What::Sum, axes, form);
-            // at 0 the root is steep: neither its value nor its slope counts there
-            let positive = O::with_number(Binary::Max, &powers, f64::from(f32::MIN_POSITIVE), false);
-            O::binary(Binary::Mul, &O::with_number(Binary::Pow, &positive, p.recip(), false), &powers.sign())
+            let powers = power::<A, _>(&x.abs(), |x| Nd::with_number(Binary::Pow, &x, p, false));
+            let powers: Layer<O> = reduce(powers, What::Sum, axes, form);
+            power::<A, O>(&powers, |powers| O::with_number(Binary::Pow, &powers, p.recip(), false))
         }
-        _ => Layer::dynamic(
-            move || async move { Err(Error::invalid(format!("there is no {p}-norm: p must be positive"))) },
-        ),
+        _ => refused(form.name, Error::invalid(format!("there is no {p}-norm: p must be positive"))),
     }
 }

@@ -1,6 +1,7 @@
 //! The kernels: arrays whose axes have names.
 
 use super::plan::{Label, Leg, Plan};
+use crate::accurate::sum_along;
 use crate::element::Element;
 use crate::matmul::product;
 use crate::nd::check_size;
@@ -39,7 +40,7 @@ impl<A: Element> Labelled<A> {
         for axis in (0..self.labels.len()).rev() {
             if !needed(self.labels[axis]) {
                 self.labels.remove(axis);
-                self.array = self.array.sum_axis(Axis(axis)).into_shared();
+                self.array = sum_along(self.array.view(), axis).index_axis_move(Axis(axis), 0).into_shared();
             }
         }
         self

@@ -1,0 +1,73 @@
+//! Many terms, and awkward ones: what small random tensors do not show. The values are those of PyTorch 2.8 in double precision, or exact.
+
+mod common;
+
+use common::{check, check_twice, mixed, numbers};
+use dl_core::{Differentiable, Layer, Weight};
+use dl_nd::{Nd, ops::*};
+
+fn near(found: f32, right: f64) {
+    assert!((f64::from(found) - right).abs() <= 1e-6 * right.abs(), "{found} instead of {right}");
+}
+
+#[test]
+fn sums_of_many_terms_in_single_precision() {
+    let tenth = f64::from(0.1_f32);
+    let x = Nd::full([200_000, 2], 0.1_f32);
+    near(x.sum_axis(0).predict().wait().unwrap()[0], 200_000.0 * tenth);
+    near(x.sum().predict().wait().unwrap(), 400_000.0 * tenth);
+    near(x.mean().predict().wait().unwrap(), tenth);
+    near(x.t().layer().square().mean().predict().wait().unwrap(), tenth * tenth);
+    let column = Nd::full([200_000], 0.1_f32);
+    near(column.cumsum(0).predict().wait().unwrap()[199_999], 200_000.0 * tenth);
+    near(column.softmax(0).sum().predict().wait().unwrap(), 1.0);
+    near(column.logsumexp().predict().wait().unwrap(), 200_000_f64.ln() + tenth);
+    near(column.log_softmax(0).at(0).predict().wait().unwrap(), -200_000_f64.ln());
+    // the delta of what is broadcast
+    let bias = Weight::new(Nd::from([0.0_f32, 0.0]));
+    near((&x * (&bias + &x)).sum().gradient(&bias).predict().wait().unwrap()[1], 200_000.0 * tenth);
+}
+
+#[test]
+fn a_product_with_zeros_has_its_derivatives() {
+    for zeros in [vec![3], vec![0, 4], vec![1, 2, 5]] {
+        let mut start = numbers([2, 3], 0.5, 2.0, 7).into_array();
+        start.iter_mut().enumerate().filter(|(i, _)| zeros.contains(i)).for_each(|(_, x)| *x = 0.0);
+        let w = Weight::new(Nd::from(start));
+        for loss in [w.prod(), w.prod_axis(0).sum(), mixed(&w.prod_keepdim(1))] {
+            check_twice("prod", &loss, &w);
+        }
+    }
+    // n numbers, not n²
+    let w = Weight::new(Nd::full([300_000], 1.0_f32));
+    w.set((0..300_000).map(|i| if i == 7 { 0.0 } else { 1.0 }).collect());
+    let gradient = w.prod().gradient(&w).predict().wait().unwrap();
+    assert_eq!((gradient[7], gradient[8]), (1.0, 0.0));
+}
+
+#[test]
+fn slopes_where_a_root_is_steep() {
+    let gradient = |loss: Layer<f64>, w: &Weight<Nd<f64, ndarray::Ix1>>| loss.gradient(w).predict().wait().unwrap();
+    let w = Weight::new(Nd::from([2.0, 2.0]));
+    assert_eq!(gradient(w.std(0), &w), Nd::from([0.0, 0.0]));
+    let w = Weight::new(Nd::from([0.0, 1.0]));
+    assert_eq!(gradient(w.norm_p(0.5), &w), Nd::from([0.0, 1.0]));
+    let w = Weight::new(Nd::from([0.0, 0.0]));
+    for p in [0.5, 1.0, 2.0, 3.0, f64::INFINITY] {
+        assert_eq!(gradient(w.norm_p(p), &w), Nd::from([0.0, 0.0]), "{p}");
+    }
+    let w = Weight::new(Nd::from([1e-20]));
+    let close = |x: f64, y: f64| assert!((x - y).abs() < 1e-12 * y.abs(), "{x} instead of {y}");
+    close(w.norm_p(3.0).predict().wait().unwrap(), 1e-20);
+    close(gradient(w.norm_p(3.0), &w)[0], 1.0);
+    w.set(Nd::from([1e-40]));
+    close(gradient(w.norm(), &w)[0], 1.0);
+}
+
+#[test]
+fn a_shift_of_any_size() {
+    let w = Weight::new(Nd::from([1.0, 2.0, 3.0]));
+    for shift in [isize::MIN, -4, 0, 2, isize::MAX] {
+        check("roll", &mixed(&w.roll(0, shift)), &w);
+    }
+}
