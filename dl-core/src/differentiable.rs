@@ -143,7 +143,9 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
                 None => None,
             })
         };
-        pass.value_at_once(root)?.and_then(step).transpose()
+        let value = pass.value_at_once(root)?;
+        // the deltas of other operations take a future anyway
+        if pass.is_arithmetic() { value.and_then(step).transpose() } else { None }
     }
 }
 

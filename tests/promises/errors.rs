@@ -39,7 +39,7 @@ fn errors_of_the_user_keep_their_words() {
 #[test]
 fn a_shape_error_names_the_operation_both_shapes_and_the_line() {
     use dl::nd::Nd;
-    use dl::prelude::ReduceOps;
+    use dl::prelude::ProductOps;
     let (x, w) = (Weight::new(Nd::from([[1.0_f32, 2.0, 3.0]])), Weight::new(Nd::from([[1.0_f32, 2.0]])));
     let y = x.matmul(&w).relu(); // this line
     let line = line!() - 1;

@@ -13,9 +13,10 @@ use super::queue::{Queue, Work};
 use super::settings::Settings;
 use super::visits::Visits;
 use super::work::Task;
-use super::{Keep, discover};
+use super::{Keep, at_once, discover};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Expression, Held, Origin};
+use crate::primitive::AnyPrimitive;
 use crate::reverse::Arrived;
 use crate::seed::Position;
 use crate::tape::AnyBackward;
@@ -72,6 +73,9 @@ pub(crate) struct Books {
     /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
     pub(super) in_order: bool,
     pub(super) walk: Vec<discover::Step>,
+    /// Whether somebody is in the middle of a walk, and what is left to him.
+    pub(super) walking: bool,
+    pub(super) later: Vec<at_once::Later>,
     pub(super) finished: Vec<(u32, Result<Value>)>,
     /// Operations whose values are for a buffer, once a step commits.
     pub(super) updates: Vec<u32>,
@@ -121,6 +125,8 @@ impl Books {
             roots_met: 0,
             in_order: true,
             walk: Vec::new(),
+            walking: false,
+            later: Vec::new(),
             finished: Vec::new(),
             updates: Vec::new(),
             fault: None,
@@ -167,6 +173,8 @@ impl Books {
         self.queue.clear();
         // empty, unless code of the user's has panicked
         self.walk.clear();
+        self.walking = false;
+        self.later.clear();
         self.finished.clear();
         self.woken.clear();
         self.discarded.clear();
@@ -186,6 +194,11 @@ impl Books {
         let nodes = self.entries.len() + self.refilled;
         let so_far = self.count.so_far;
         Counters { nodes, evaluations: nodes - self.others + so_far.evaluations, ..so_far }
+    }
+
+    /// Whether nothing but scalar arithmetic was evaluated.
+    pub(super) fn is_arithmetic(&self) -> bool {
+        self.count.so_far.evaluations == 0
     }
 
     pub(super) fn live_entries(&self) -> usize {
@@ -358,19 +371,56 @@ impl Books {
             _ => {
                 for which in 0..node.operands().len() {
                     let operand = self.operand(index, which);
-                    if self.is_scheduled(operand) {
-                        let links = self.linked(operand);
-                        links.consumers += 1;
-                        links.unfinished += 1;
-                        if !self.ended(operand) {
-                            self.wait_for(operand, index);
-                        }
+                    if self.meet_consumer(operand) && !self.ended(operand) {
+                        self.wait_for(operand, index);
                     }
                 }
                 if self.linked(index).pending == 0 {
                     self.ready(index);
                     self.settle();
                 }
+            }
+        }
+    }
+
+    /// An entry has one consumer more. Says whether it could not be evaluated when it was entered: only then its consumers count.
+    #[inline]
+    pub(super) fn meet_consumer(&mut self, index: u32) -> bool {
+        let scheduled = self.is_scheduled(index);
+        if scheduled {
+            let links = self.linked(index);
+            links.consumers += 1;
+            links.unfinished += 1;
+        }
+        scheduled
+    }
+
+    /// This entry has ended: its operands have one consumer less that is not done.
+    #[inline]
+    pub(super) fn part_from_operands(&mut self, index: u32) {
+        if self.keep == Keep::Values {
+            return;
+        }
+        for which in 0..self.node(index).operands().len() {
+            let operand = self.operand(index, which);
+            if self.is_scheduled(operand) {
+                self.linked(operand).unfinished -= 1;
+                self.free(operand);
+            }
+        }
+    }
+
+    /// How long the kernel of this entry takes, whose operands are there, or the panic of whoever was asked.
+    pub(super) fn cost(&self, index: u32, op: &dyn AnyPrimitive) -> std::thread::Result<f64> {
+        let value = |which| self.value(self.operand(index, which));
+        let cost = |operands: &[&Value]| catch_unwind(AssertUnwindSafe(|| op.cost(operands)));
+        match op.operands().len() {
+            0 => cost(&[]),
+            1 => cost(&[value(0).as_value()]),
+            2 => cost(&[value(0).as_value(), value(1).as_value()]),
+            n => {
+                let values: Vec<Seen<'_>> = (0..n).map(value).collect();
+                cost(&values.iter().map(Seen::as_value).collect::<Vec<_>>())
             }
         }
     }
@@ -407,26 +457,13 @@ impl Books {
                 let value = self.arithmetic_of(index).expect("all operands are done, and are numbers");
                 self.finished.push((index, Ok(value)));
             }
-            Expression::Primitive(op) => {
-                let value = |which| self.value(self.operand(index, which));
-                let cost = |operands: &[&Value]| catch_unwind(AssertUnwindSafe(|| op.cost(operands)));
-                let nanoseconds = match operands {
-                    0 => cost(&[]),
-                    1 => cost(&[value(0).as_value()]),
-                    2 => cost(&[value(0).as_value(), value(1).as_value()]),
-                    n => {
-                        let values: Vec<Seen<'_>> = (0..n).map(value).collect();
-                        cost(&values.iter().map(Seen::as_value).collect::<Vec<_>>())
-                    }
-                };
-                match nanoseconds {
-                    Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
-                    Err(payload) => {
-                        let error = Error::panic(payload).at(op.name_or_panic(), node.place);
-                        self.finished.push((index, Err(error)));
-                    }
+            Expression::Primitive(op) => match self.cost(index, &**op) {
+                Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
+                Err(payload) => {
+                    let error = Error::panic(payload).at(op.name_or_panic(), node.place);
+                    self.finished.push((index, Err(error)));
                 }
-            }
+            },
             _ => unreachable!("the other kinds have no operands"),
         }
     }
@@ -459,15 +496,7 @@ impl Books {
             if std::mem::take(&mut self.linked(index).awaited) {
                 self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
             }
-            if self.keep == Keep::Nothing {
-                for which in 0..node.operands().len() {
-                    let operand = self.operand(index, which);
-                    if self.is_scheduled(operand) {
-                        self.linked(operand).unfinished -= 1;
-                        self.free(operand);
-                    }
-                }
-            }
+            self.part_from_operands(index);
             while next != NONE {
                 let slot = &mut self.waiting[next as usize];
                 let consumer = slot.consumer;

@@ -17,9 +17,9 @@ impl Books {
         self.queue.push(Work::Task(index), TASK_NANOSECONDS);
     }
 
-    /// A dynamic node turned out to be this layer.
-    pub(super) fn follow(&mut self, index: u32, layer: AnyLayer) {
-        let source = self.discover_owned(layer);
+    /// A dynamic node turned out to be this layer, which has this entry.
+    pub(super) fn follow(&mut self, index: u32, source: u32, layer: AnyLayer) {
+        self.root_with(source, |_| layer);
         let links = self.links(source);
         links.unfinished += 1;
         links.followers += 1;

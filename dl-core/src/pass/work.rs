@@ -26,7 +26,7 @@ pub(crate) struct Task {
 }
 
 /// Waking another thread costs a few microseconds: less work than this is not worth it.
-const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
+pub(super) const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
 
 /// How often a thread without work looks for news before it goes: about as long as it takes to wake one.
 const LINGER_SPINS: usize = spins(300);
@@ -188,7 +188,7 @@ impl Pass {
                 books.forget_task(index);
                 *spare = Some(task);
                 match result {
-                    Ok(Outcome::Layer(layer)) => books.follow(index, layer),
+                    Ok(Outcome::Layer(layer)) => books = self.follow(books, index, layer),
                     Ok(Outcome::Tape(value, backward)) => books.finish_tape(index, value, backward),
                     Err(error) => books.finish(index, Err(error)),
                 }
@@ -338,11 +338,19 @@ impl Books {
 }
 
 impl Pass {
-    fn run_one<'a>(self: &'a Arc<Self>, index: u32, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+    fn run_one<'a>(self: &'a Arc<Self>, index: u32, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+        let result = self.run_kernel(index, books);
+        let mut books = self.books();
+        books.finish(index, result);
+        books
+    }
+
+    /// Runs the kernel of this entry, outside the lock.
+    pub(super) fn run_kernel(self: &Arc<Self>, index: u32, mut books: MutexGuard<'_, Books>) -> Result<Value> {
         // alive: what is pending is not swept
         let node = books.node(index);
         books.note_update(index, &node);
-        let result = match node.operands().len() {
+        match node.operands().len() {
             1 => {
                 let mut operands = [books.take_operand(index, 0)];
                 self.release(books);
@@ -358,10 +366,7 @@ impl Pass {
                 self.release(books);
                 computing(self, || self.run(&node, &mut operands))
             }
-        };
-        let mut books = self.books();
-        books.finish(index, result);
-        books
+        }
     }
 
     fn run_batch<'a>(self: &'a Arc<Self>, batch: &mut Batch, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
