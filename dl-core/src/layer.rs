@@ -12,7 +12,7 @@ use crate::data::Data;
 use crate::deferred::{BoxFuture, Do};
 use crate::error::Result;
 use crate::extract::Extract;
-use crate::node::{AnyLayer, Expression, Outcome, Recipe};
+use crate::node::{AnyLayer, Expression, Kept, Outcome, Recipe};
 use crate::primitive::{Applied, Primitive};
 use crate::seed::Position;
 use crate::tape::Tape;
@@ -89,7 +89,7 @@ impl<T: Data> Layer<T> {
     /// The layer of an operation of your own. See [`Primitive`].
     #[track_caller]
     pub fn apply<P: Primitive<Output = T>>(op: P, operands: P::Operands) -> Self {
-        Self::from_expression(Expression::Primitive(Box::new(Applied::new(op, operands))))
+        Self::from_expression(Expression::Primitive(Kept::operation(Applied::new(op, operands))))
     }
 
     /// A layer that decides, in each pass anew, which layer it is.
@@ -135,7 +135,7 @@ impl<T: Data> Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Box::new(Body(body, Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(Body(body, Position::next()))))
     }
 
     /// The forward value as a future, detached: no gradient flows through it. This is the bang of `#[differentiable]`.
@@ -166,7 +166,7 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Box::new(Forward(forward, Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(Forward(forward, Position::next()))))
     }
 }
 
@@ -190,6 +190,6 @@ impl<T: Data> From<Do<T>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Box::new(Plain(value, Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(Plain(value, Position::next()))))
     }
 }
