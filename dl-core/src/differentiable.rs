@@ -116,7 +116,7 @@ impl<T: Data> Recipe<T> for Predict<T> {
     fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
         let pass = Pass::new(Purpose::Predict, settings);
         match pass.value_at_once(self.0.any()) {
-            Some(value) => {
+            Some((value, _)) => {
                 let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
                 AtOnce::Done(Pass::part(pass).and(value))
             }
@@ -129,23 +129,18 @@ impl<T: Data> Recipe<T> for Predict<T> {
 struct Train<T, O>(Layer<T>, O);
 
 impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
-    /// The whole step, if the value and all deltas are plain numbers.
+    /// The whole step, if it takes nothing but scalar arithmetic.
     fn step_at_once(&self, pass: &Arc<Pass>) -> Option<Result<T>> {
         let root = self.0.any();
         let step = |value: Value| {
             let one = reverse::one(root, &value)?;
-            let effects = reverse::side_effects(pass, root, Delta::Ready(one))?;
-            Ok(match effects.ready() {
-                Some(deltas) => {
-                    commit(&self.1, deltas, std::slice::from_ref(pass))?;
-                    Some(extract::hand_out(value, root)?)
-                }
-                None => None,
-            })
+            let deltas = reverse::deltas(pass, root, Delta::Ready(one))?;
+            commit(&self.1, &deltas, std::slice::from_ref(pass))?;
+            extract::hand_out(value, root)
         };
-        let value = pass.value_at_once(root)?;
-        // the deltas of other operations take a future anyway
-        if pass.is_arithmetic() { value.and_then(step).transpose() } else { None }
+        let (value, is_arithmetic) = pass.value_at_once(root)?;
+        // the deltas of other operations take a future
+        is_arithmetic.then(|| value.and_then(step))
     }
 }
 

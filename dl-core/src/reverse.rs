@@ -71,23 +71,16 @@ impl Arrived {
         }
     }
 
-    fn take_number(&mut self) -> Option<Delta> {
-        match std::mem::replace(self, Arrived::Nothing) {
-            Arrived::F32(number) => Some(Delta::Ready(Value(Repr::F32(number)))),
-            Arrived::F64(number) => Some(Delta::Ready(Value(Repr::F64(number)))),
-            _ => None,
-        }
-    }
-
-    /// The sum of all that has arrived at `node`.
+    /// Takes what has arrived, if it is a number.
     #[inline]
-    fn take(&mut self, node: impl FnOnce() -> Held) -> Option<Delta> {
-        match std::mem::replace(self, Arrived::Nothing) {
-            Arrived::Nothing => None,
-            Arrived::F32(number) => Some(Delta::Ready(Value(Repr::F32(number)))),
-            Arrived::F64(number) => Some(Delta::Ready(Value(Repr::F64(number)))),
-            Arrived::Many(deltas) => Some(Delta::sum(&node(), *deltas)),
-        }
+    fn take_number(&mut self) -> Option<Delta> {
+        let number = match self {
+            Arrived::F32(number) => Repr::F32(*number),
+            Arrived::F64(number) => Repr::F64(*number),
+            _ => return None,
+        };
+        *self = Arrived::Nothing;
+        Some(Delta::Ready(Value(number)))
     }
 }
 
@@ -103,6 +96,21 @@ pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
 /// A panic in a rule of the user's; a pass that does not keep its values.
 pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
+    let deltas = walk_back(pass, root, delta, &mut effects)?;
+    effects.push(pass, deltas);
+    Ok(effects)
+}
+
+/// The same where nothing but scalar arithmetic was evaluated: the deltas are there at once.
+pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> Result<Deltas> {
+    let mut theirs = SideEffects::none();
+    let deltas = walk_back(pass, root, delta, &mut theirs)?;
+    debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
+    Ok(deltas)
+}
+
+/// The deltas since the last backward of the user's that it met; those before, and what that one did, are added to `effects`.
+fn walk_back(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta, effects: &mut SideEffects) -> Result<Deltas> {
     let mut deltas = Deltas::new();
     let mut books = pass.books();
     if books.keep == Keep::Nothing {
@@ -114,9 +122,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
         return Err(Error::cancelled());
     };
     if !books.trained(root) {
-        drop(books);
-        effects.push(pass, deltas);
-        return Ok(effects);
+        return Ok(deltas);
     }
     let order = if books.in_order() { None } else { Some(order(&mut books, root)) };
     let mut arrived = books.take_arrived();
@@ -136,7 +142,10 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
             continue;
         }
         let node = books.node(index);
-        let Some(delta) = take_sum(&mut arrived[index as usize], node)? else { continue };
+        let delta = match arrived[index as usize].take_number() {
+            Some(delta) => delta,
+            None => take_sum(&mut arrived[index as usize], node)?,
+        };
         match &node.expression {
             Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
                 let deltas = match node.kind_of_data.is_single {
@@ -176,7 +185,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
                     drop(books);
                     let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
                     effects.push(pass, std::mem::take(&mut deltas));
-                    effects = effects + theirs.map_err(|payload| Error::panic(payload).at(name, place))?;
+                    *effects += theirs.map_err(|payload| Error::panic(payload).at(name, place))?;
                     books = pass.books();
                 }
                 (NONE, None) => {}
@@ -186,15 +195,15 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
         }
     }
     books.keep_arrived(arrived);
-    drop(books);
-    effects.push(pass, deltas);
-    Ok(effects)
+    Ok(deltas)
 }
 
-/// The sum of what has arrived at this node; that of the user's data may panic. Not inlined: the loop over plain numbers is faster without.
+/// The sum of the deltas that have arrived at this node; that of the user's data may panic. Not inlined: the loop over plain numbers is
+/// faster without.
 #[inline(never)]
-fn take_sum(arrived: &mut Arrived, node: Held) -> Result<Option<Delta>> {
-    catch_unwind(AssertUnwindSafe(|| arrived.take(|| node)))
+fn take_sum(arrived: &mut Arrived, node: Held) -> Result<Delta> {
+    let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("a number is no sum") };
+    catch_unwind(AssertUnwindSafe(|| Delta::sum(&node, *deltas)))
         .map_err(|payload| Error::panic(payload).at(node.name(), node.place))
 }
 

@@ -9,7 +9,7 @@
 
 use super::books::Books;
 use super::entry::{Arithmetic, Entry, NONE, Scalar, State};
-use crate::node::{AnyLayer, Expression, Held, Node, Side};
+use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
 use crate::rules::{Binary, Number};
 use crate::value::Value;
 
@@ -186,33 +186,35 @@ impl Books {
         }
     }
 
-    /// Looks for an operand, unless its entry is known already.
+    /// Looks for an operand, unless its entry is known already. A weight is entered on the way.
     #[inline(always)]
-    fn missing<'a>(&self, operand: &'a AnyLayer, known: &mut u32) -> Option<&'a AnyLayer> {
+    fn missing<'a>(&mut self, operand: &'a AnyLayer, known: &mut u32) -> Option<&'a AnyLayer> {
         if *known != NONE {
             return None;
         }
         if operand.is_lone() {
             return Some(operand); // nobody can have met it
         }
-        match self.find(operand) {
-            Some(index) => {
-                *known = index;
-                None
-            }
-            None => Some(operand),
-        }
+        *known = match (self.find(operand), &operand.expression) {
+            (Some(index), _) => index,
+            (None, Expression::Weight(variable)) => self.enter_weight(held(operand), *variable),
+            (None, _) => return Some(operand),
+        };
+        None
     }
 
     #[inline(always)]
     fn missing_of_two<'a>(
-        &self,
+        &mut self,
         a: &'a AnyLayer,
         b: &'a AnyLayer,
         first: &mut u32,
         second: &mut u32,
     ) -> Option<&'a AnyLayer> {
-        self.missing(a, first).or_else(|| self.missing(b, second))
+        match self.missing(a, first) {
+            None => self.missing(b, second),
+            missing => missing,
+        }
     }
 
     fn missing_of_many<'a>(&self, operands: &'a [AnyLayer], entered: &mut u32) -> Option<&'a AnyLayer> {
@@ -237,21 +239,14 @@ impl Books {
     }
 
     fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, runs: bool) -> (u32, bool) {
-        self.others += 1;
         let index = match &node.expression {
-            Expression::Constant(value) => self.add_value(node, value, false, lone),
-            Expression::Weight(variable) => {
-                if let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves()) {
-                    self.claim(node, index);
-                    self.others -= 1; // no entry of its own
-                    return (index, false);
-                }
-                let value = self.settings.read(variable);
-                let index = self.add_value(node, &value, !variable.frozen(), lone);
-                self.weights.push((variable.address(), index));
-                index
+            Expression::Constant(value) => {
+                self.others += 1;
+                self.add_value(node, value, false, lone)
             }
+            Expression::Weight(variable) => self.enter_weight(node, *variable),
             expression => {
+                self.others += 1;
                 let index = self.add(Entry::pending(node, operands), node, lone);
                 if let Expression::Primitive(op) = expression
                     && runs
@@ -264,6 +259,18 @@ impl Books {
             }
         };
         (index, false)
+    }
+
+    fn enter_weight(&mut self, node: Held, variable: VariableRef) -> u32 {
+        if let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves()) {
+            self.claim(node, index);
+            return index; // no entry of its own
+        }
+        self.others += 1;
+        let value = self.settings.read(&variable);
+        let index = self.add_value(node, &value, !variable.frozen(), false);
+        self.weights.push((variable.address(), index));
+        index
     }
 
     fn add_value(&mut self, node: Held, value: &Value, trained: bool, lone: bool) -> u32 {

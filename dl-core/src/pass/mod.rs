@@ -165,16 +165,12 @@ impl Pass {
     }
 
     /// The same in a pass that nobody else has, if the value can be had at once: if it takes arithmetic and small kernels, and nothing else.
-    pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<Result<Value>> {
+    /// It comes with whether it takes scalar arithmetic alone.
+    pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<(Result<Value>, bool)> {
         let (books, index) = self.discover_alone(self.books(), layer);
-        let ended = books.outcome(index);
+        let ended = books.outcome(index).map(|ended| (ended, books.is_arithmetic()));
         self.release(books);
         ended
-    }
-
-    /// Whether all that it has evaluated so far is scalar arithmetic.
-    pub(crate) fn is_arithmetic(&self) -> bool {
-        self.books().is_arithmetic()
     }
 
     /// What a commit has to know: the updates of buffers that were evaluated.
