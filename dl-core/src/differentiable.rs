@@ -2,11 +2,10 @@
 
 use crate::commit::commit;
 use crate::data::{Data, Trainable};
-use crate::deferred::{AtOnce, Belongs, BoxFuture, Do, Recipe, Run, body_of_run};
+use crate::deferred::{AtOnce, Belongs, BoxFuture, Do, Recipe};
 use crate::error::Result;
 use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
-use crate::node::Outcome;
 use crate::optimizer::Optimizer;
 use crate::pass::{self, Pass, Purpose, Settings};
 use crate::reverse::{self, Delta};
@@ -109,10 +108,6 @@ impl<T: Data> Recipe<T> for Predict<T> {
         Box::pin(self.0.extract())
     }
 
-    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
-        body_of_run(Run::new(self, Settings::default()), outcome)
-    }
-
     fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
         let pass = Pass::new(Purpose::Predict, settings);
         match pass.value_at_once(self.0.any()) {
@@ -159,10 +154,6 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
             effects.evaluate(&pass, &optimizer).await?;
             extract::hand_out(value, layer.any())
         })
-    }
-
-    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
-        body_of_run(Run::new(self, Settings::default()), outcome)
     }
 
     fn run_at_once(&self, settings: Settings) -> AtOnce<T> {

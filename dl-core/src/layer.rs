@@ -9,7 +9,7 @@
 //! ```
 
 use crate::data::Data;
-use crate::deferred::{BoxFuture, Do};
+use crate::deferred::{Body, BoxFuture, Do};
 use crate::error::Result;
 use crate::extract::Extract;
 use crate::node::{AnyLayer, Expression, Kept, Outcome, Recipe};
@@ -114,9 +114,9 @@ impl<T: Data> Layer<T> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
     {
-        struct Body<F>(F, Position);
+        struct Decides<F>(F, Position);
 
-        impl<F, Fut, T> Recipe for Body<F>
+        impl<F, Fut, T> Recipe for Decides<F>
         where
             F: Fn() -> Fut + Send + Sync + 'static,
             Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
@@ -135,7 +135,7 @@ impl<T: Data> Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Kept::body(Body(body, Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(Decides(body, Position::next()))))
     }
 
     /// The forward value as a future, detached: no gradient flows through it. This is the bang of `#[differentiable]`.
@@ -150,11 +150,11 @@ impl<T: Data> Layer<T> {
 impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
     #[track_caller]
     fn from(forward: Do<Tape<T, T::Delta>>) -> Self {
-        struct Forward<T: Data>(Do<Tape<T, T::Delta>>, Position);
+        struct Forward<T: Data>(Body<Tape<T, T::Delta>>, Position);
 
         impl<T: Data> Recipe for Forward<T> {
             fn run(&self) -> BoxFuture<Result<Outcome>> {
-                self.0.start_body(Tape::into_outcome)
+                self.0.start(Tape::into_outcome)
             }
 
             fn name(&self) -> &'static str {
@@ -166,7 +166,7 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Kept::body(Forward(forward, Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(Forward(forward.into_body(), Position::next()))))
     }
 }
 
@@ -174,11 +174,11 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
 impl<T: Data> From<Do<T>> for Layer<T> {
     #[track_caller]
     fn from(value: Do<T>) -> Self {
-        struct Plain<T>(Do<T>, Position);
+        struct Plain<T>(Body<T>, Position);
 
         impl<T: Data> Recipe for Plain<T> {
             fn run(&self) -> BoxFuture<Result<Outcome>> {
-                self.0.start_body(|data| Outcome::Tape(data.into_value(), None))
+                self.0.start(|data| Outcome::Tape(data.into_value(), None))
             }
 
             fn name(&self) -> &'static str {
@@ -190,6 +190,6 @@ impl<T: Data> From<Do<T>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Kept::body(Plain(value, Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(Plain(value.into_body(), Position::next()))))
     }
 }

@@ -184,6 +184,17 @@ impl Node {
         Claim { pass: &self.claimed_by, entry: &self.claimed_entry }
     }
 
+    /// Whether this is scalar arithmetic.
+    #[inline]
+    pub(crate) fn is_arithmetic(&self) -> bool {
+        matches!(self.expression, Expression::Unary(..) | Expression::Binary(..) | Expression::WithNumber(..))
+    }
+
+    #[inline]
+    pub(crate) fn is_dynamic(&self) -> bool {
+        matches!(self.expression, Expression::Dynamic(_))
+    }
+
     /// Whether the commit of a step is to write something when this was evaluated.
     pub(crate) fn is_update(&self) -> bool {
         matches!(&self.expression, Expression::Primitive(op) if op.update().is_some())

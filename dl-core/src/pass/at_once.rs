@@ -82,6 +82,11 @@ impl Pass {
                 books.later.push(Later::Follow(index, layer));
                 books
             }
+            None if layer.is_dynamic() => {
+                let source = books.enter_dynamic(&layer);
+                books.follow(index, source, layer);
+                books
+            }
             None => {
                 let runs = !books.drivers.nobody();
                 let (mut books, source) = self.enter(books, &layer, runs, true);
@@ -190,6 +195,7 @@ impl Books {
     }
 
     fn finish_at_once(&mut self, index: u32, result: Result<Value>) {
+        let node = self.node(index);
         let entry = &mut self.entries[index as usize];
         match result {
             // nobody waits for it: it is like arithmetic
@@ -199,7 +205,7 @@ impl Books {
             {
                 entry.set_number(number);
                 self.count.so_far.evaluations += 1;
-                self.part_from_operands(index);
+                self.part_from_operands(index, &node);
             }
             result => {
                 self.links(index).scheduled = true;

@@ -15,7 +15,7 @@ use super::visits::Visits;
 use super::work::Task;
 use super::{Keep, at_once, discover};
 use crate::error::{Error, Result};
-use crate::node::{AnyLayer, Expression, Held, Origin};
+use crate::node::{AnyLayer, Expression, Held, Node, Origin};
 use crate::primitive::AnyPrimitive;
 use crate::reverse::Arrived;
 use crate::seed::Position;
@@ -371,7 +371,10 @@ impl Books {
             _ => {
                 for which in 0..node.operands().len() {
                     let operand = self.operand(index, which);
-                    if self.meet_consumer(operand) && !self.ended(operand) {
+                    if !node.is_arithmetic() {
+                        self.meet_consumer(operand);
+                    }
+                    if !self.ended(operand) {
                         self.wait_for(operand, index);
                     }
                 }
@@ -383,25 +386,23 @@ impl Books {
         }
     }
 
-    /// An entry has one consumer more. Says whether it could not be evaluated when it was entered: only then its consumers count.
+    /// An entry has one consumer more, which is no arithmetic: the value may have to be let go some time.
     #[inline]
-    pub(super) fn meet_consumer(&mut self, index: u32) -> bool {
-        let scheduled = self.is_scheduled(index);
-        if scheduled {
+    pub(super) fn meet_consumer(&mut self, index: u32) {
+        if self.is_scheduled(index) {
             let links = self.linked(index);
             links.consumers += 1;
             links.unfinished += 1;
         }
-        scheduled
     }
 
     /// This entry has ended: its operands have one consumer less that is not done.
     #[inline]
-    pub(super) fn part_from_operands(&mut self, index: u32) {
-        if self.keep == Keep::Values {
+    pub(super) fn part_from_operands(&mut self, index: u32, node: &Node) {
+        if self.keep == Keep::Values || node.is_arithmetic() {
             return;
         }
-        for which in 0..self.node(index).operands().len() {
+        for which in 0..node.operands().len() {
             let operand = self.operand(index, which);
             if self.is_scheduled(operand) {
                 self.linked(operand).unfinished -= 1;
@@ -434,7 +435,15 @@ impl Books {
             let result = self.outcome(source).expect("what it turned out to be has ended");
             self.finished.push((index, result));
             self.linked(source).unfinished -= 1;
-            self.free(source);
+            if self.entry(source).state == State::Done {
+                self.free(source);
+            }
+            return;
+        }
+        if let Some((number, trained, arithmetic)) = self.arithmetic_of(index) {
+            let entry = &mut self.entries[index as usize];
+            (entry.trained, entry.arithmetic) = (trained, arithmetic);
+            self.finished.push((index, Ok(number.into())));
             return;
         }
         let operands = node.operands().len();
@@ -453,10 +462,6 @@ impl Books {
         }
         self.entries[index as usize].trained = trained;
         match &node.expression {
-            Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
-                let value = self.arithmetic_of(index).expect("all operands are done, and are numbers");
-                self.finished.push((index, Ok(value)));
-            }
             Expression::Primitive(op) => match self.cost(index, &**op) {
                 Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
                 Err(payload) => {
@@ -464,10 +469,11 @@ impl Books {
                     self.finished.push((index, Err(error)));
                 }
             },
-            _ => unreachable!("the other kinds have no operands"),
+            _ => unreachable!("the other kinds have no operands, or are evaluated"),
         }
     }
 
+    #[inline]
     pub(super) fn wait_for(&mut self, operand: u32, consumer: u32) {
         let place = match self.unused_waiting {
             NONE => self.waiting.len() as u32,
@@ -496,7 +502,7 @@ impl Books {
             if std::mem::take(&mut self.linked(index).awaited) {
                 self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
             }
-            self.part_from_operands(index);
+            self.part_from_operands(index, &node);
             while next != NONE {
                 let slot = &mut self.waiting[next as usize];
                 let consumer = slot.consumer;

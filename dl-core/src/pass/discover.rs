@@ -71,14 +71,16 @@ impl Books {
     /// The entry of an operand of this entry's node.
     #[inline]
     pub(crate) fn operand(&self, index: u32, which: usize) -> u32 {
-        let entry = &self.entries[index as usize];
-        match entry.operands.get(which) {
+        match self.entries[index as usize].operands.get(which) {
             Some(&operand) if operand != NONE => operand,
-            _ => {
-                let node = entry.held();
-                self.find(&node.operands()[which]).expect("operands are entered before their consumer")
-            }
+            _ => self.operand_by_claim(index, which),
         }
+    }
+
+    #[cold]
+    fn operand_by_claim(&self, index: u32, which: usize) -> u32 {
+        let node = self.node(index);
+        self.find(&node.operands()[which]).expect("operands are entered before their consumer")
     }
 
     /// A handle to the node of an entry, to be given to somebody else, who may bring it back.
@@ -104,12 +106,19 @@ impl Books {
     /// Begins to enter a node and everything it needs. The pass is to have a handle to it in the end.
     ///
     /// `runs` says whether small kernels may be run on the way.
+    #[inline]
     pub(super) fn begin_walk(&mut self, root: &AnyLayer, runs: bool) -> Walk {
         self.roots_met += 1;
         if self.live_entries() >= self.sweep_at {
             self.sweep();
         }
         Walk { at: Some(Step { node: held(root), first: NONE, many: FEW }), second: NONE, runs }
+    }
+
+    /// Enters a dynamic node, which needs nothing yet. The pass is to have a handle to it.
+    pub(super) fn enter_dynamic(&mut self, root: &AnyLayer) -> u32 {
+        let _ = self.begin_walk(root, false);
+        self.enter_other(held(root), [NONE; 2], false, false).0
     }
 
     /// Goes on to enter what a node needs, and then the node.
@@ -336,11 +345,9 @@ impl Books {
     }
 
     /// The same for an entry that had to wait.
-    pub(super) fn arithmetic_of(&mut self, index: u32) -> Option<Value> {
+    pub(super) fn arithmetic_of(&self, index: u32) -> Option<(Scalar, bool, Arithmetic)> {
         let entry = self.entry(index);
-        let (number, _, arithmetic) = self.arithmetic(&entry.held(), entry.operands)?;
-        self.entries[index as usize].arithmetic = arithmetic;
-        Some(number.into())
+        self.arithmetic(&entry.held(), entry.operands)
     }
 }
 

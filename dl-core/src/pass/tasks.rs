@@ -51,6 +51,7 @@ impl Books {
     }
 
     /// The future of a dynamic node, if it has waited before.
+    #[inline]
     pub(super) fn task(&mut self, index: u32) -> Option<&mut Task> {
         if self.linked(index).task { self.tasks.get_mut(&index) } else { None }
     }

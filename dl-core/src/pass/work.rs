@@ -12,6 +12,7 @@ use crate::sync::{
     AtomicU8, AtomicU32, AtomicUsize, MutexGuard, Ordering, current_num_threads, fence, spawn, spin_loop, spins,
 };
 use crate::value::{Repr, Value};
+use std::cell::LazyCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
@@ -93,9 +94,10 @@ impl Pass {
     fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
         let mut batch = Batch::default();
         let mut spare = None;
+        let threads = LazyCell::new(current_num_threads as fn() -> usize);
         books.count.works();
         loop {
-            self.share(&mut books, true);
+            self.share_with(&mut books, true, &threads);
             if books.drivers.nobody() {
                 break;
             }
@@ -141,6 +143,7 @@ impl Pass {
                 (None, Wakeable::new(self, index, spare.take()), Position::in_body(body))
             }
         };
+        let first = started.is_none();
         task.shared.state.store(POLLED, Ordering::Relaxed);
         self.release(books);
 
@@ -148,18 +151,28 @@ impl Pass {
         let mut future = started;
         let step = polling(self, true, || {
             catch_unwind(AssertUnwindSafe(|| {
-                let future = future.get_or_insert_with(|| recipe.run());
-                future.as_mut().poll(&mut Context::from_waker(&task.waker))
+                let running = future.get_or_insert_with(|| recipe.run());
+                let step = running.as_mut().poll(&mut Context::from_waker(&task.waker));
+                if step.is_ready() {
+                    // user values in the future are dropped outside the lock; a panic there is reported like any other
+                    drop(future.take());
+                }
+                step
             }))
         });
-        let step = match step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload)))) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(result) => {
-                // user values in the future are dropped outside the lock; a panic there is reported like any other
-                let dropped = catch_unwind(AssertUnwindSafe(|| drop(future.take())));
-                Poll::Ready(
-                    dropped.map_err(Error::panic).and(result).map_err(|error| error.at(recipe.name(), node.place)),
-                )
+        let step = match step {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(Ok(outcome))) => Poll::Ready(Ok(outcome)),
+            failed => {
+                let error = match failed {
+                    Ok(Poll::Ready(Err(error))) => error,
+                    Err(payload) => {
+                        let _ = catch_unwind(AssertUnwindSafe(|| drop(future.take()))); // one panic is told
+                        Error::panic(payload)
+                    }
+                    _ => unreachable!("the others have not failed"),
+                };
+                Poll::Ready(Err(error.at(recipe.name(), node.place)))
             }
         };
         let position = outside.enter();
@@ -185,7 +198,9 @@ impl Pass {
                 }
             }
             Poll::Ready(result) => {
-                books.forget_task(index);
+                if !first {
+                    books.forget_task(index);
+                }
                 *spare = Some(task);
                 match result {
                     Ok(Outcome::Layer(layer)) => books = self.follow(books, index, layer),
@@ -245,6 +260,12 @@ impl Pass {
     ///
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
     fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
+        self.share_with(books, working, &LazyCell::new(current_num_threads));
+    }
+
+    /// The same for somebody who shares again and again, and asks for the number of threads once.
+    #[inline]
+    fn share_with(self: &Arc<Self>, books: &mut Books, working: bool, threads: &LazyCell<usize>) {
         let mut spare = books.queue.len().saturating_sub(usize::from(working));
         if spare == 0 || books.drivers.nobody() {
             return;
@@ -258,7 +279,7 @@ impl Pass {
             spare -= 1;
         }
         let driver_works = books.drivers.any_works();
-        let limit = if driver_works { current_num_threads() - 1 } else { current_num_threads() };
+        let limit = **threads - usize::from(driver_works);
         while books.tickets < limit && spare > books.tickets {
             if !worth_while && (driver_works || books.tickets > 0) {
                 return;
@@ -283,6 +304,7 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
         if latest == read {
             books.tickets -= 1;
             pass.release(books);
+            drop(pass); // maybe with all its nodes
             help_is_over();
             return;
         }
