@@ -52,18 +52,13 @@ impl Pass {
         (self.catch_up(books), Some(index))
     }
 
-    /// The same in a pass that has no driver yet, and that nobody else has.
+    /// The same for the first layer of a pass that has no driver yet, and that nobody else has. The pass gets no handle to the layer.
     pub(super) fn discover_alone<'a>(
         self: &'a Arc<Self>,
         books: MutexGuard<'a, Books>,
         layer: &AnyLayer,
     ) -> (MutexGuard<'a, Books>, u32) {
-        if let Some(index) = books.find(layer) {
-            return (books, index);
-        }
-        let (mut books, index) = self.enter(books, layer, true, false);
-        books.root(index);
-        (books, index)
+        self.enter(books, layer, true, false)
     }
 
     /// A dynamic node turned out to be this layer, and a thread that works says so.

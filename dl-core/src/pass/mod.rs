@@ -167,8 +167,11 @@ impl Pass {
     /// The same in a pass that nobody else has, if the value can be had at once: if it takes arithmetic and small kernels, and nothing else.
     /// It comes with whether it takes scalar arithmetic alone.
     pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<(Result<Value>, bool)> {
-        let (books, index) = self.discover_alone(self.books(), layer);
+        let (mut books, index) = self.discover_alone(self.books(), layer);
         let ended = books.outcome(index).map(|ended| (ended, books.is_arithmetic()));
+        if !matches!(ended, Some((_, true))) {
+            books.root(index); // else the pass is over before the caller's handle goes
+        }
         self.release(books);
         ended
     }

@@ -42,7 +42,7 @@ impl Books {
     }
 
     pub(crate) fn wake_when_done(&mut self, index: u32, waker: &Waker) {
-        self.linked(index).awaited = true;
+        self.links(index).awaited = true;
         let wakers = self.wakers.entry(index).or_default();
         // whoever polls again and again is mostly the last one who did
         if !wakers.last().is_some_and(|last| last.will_wake(waker)) {
