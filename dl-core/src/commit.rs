@@ -1,15 +1,15 @@
 //! The second phase of a training step: every weight takes its step, or none does.
 
 use crate::error::{Error, Result};
-use crate::node::{AnyLayer, Variable};
+use crate::node::{AnyLayer, Node, Variable};
 use crate::optimizer::{Memory, Optimizer, Shelf, Shelves};
 use crate::pass::Pass;
 use crate::reverse::Delta;
-use crate::side_effects::Deltas;
 use crate::snapshot::Earlier;
 use crate::sync::{MutexGuard, thread_local};
 use crate::value::Value;
 use std::cell::Cell;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
@@ -51,7 +51,11 @@ pub(crate) struct Update {
 /// First the optimizer works out new values and new state for all of them in fresh copies; whatever goes wrong there, an error
 /// or a panic, leaves everything as it was. Then the copies take their places, which cannot fail. The locks of all variables are
 /// held meanwhile, taken in one order everywhere, so two commits on shared weights never interleave.
-pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<Pass>]) -> Result<()> {
+pub(crate) fn commit<L: Deref<Target = Node>>(
+    optimizer: &dyn Optimizer,
+    deltas: &[(L, Delta)],
+    passes: &[Arc<Pass>],
+) -> Result<()> {
     let mut updates: Vec<Update> = Vec::new();
     for pass in passes {
         pass.before_commit(&mut updates)?;
@@ -66,6 +70,14 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<P
         let variable = update.buffer.as_variable()?;
         Some(Change::new(variable, Source::Update(update.place), Some(update.value.clone())))
     }));
+    commit_changes(optimizer, changes)?;
+    if !updates.is_empty() {
+        passes.iter().for_each(|pass| pass.after_commit());
+    }
+    Ok(())
+}
+
+fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Result<()> {
     order(&mut changes)?;
 
     let nested = STEPPING.get();
@@ -94,9 +106,6 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<P
     drop(memory);
     for change in &mut changes {
         change.lock = None;
-    }
-    if !updates.is_empty() {
-        passes.iter().for_each(|pass| pass.after_commit());
     }
     // the step has been taken: a destructor of an old value that panics has nobody to tell
     let _ = catch_unwind(AssertUnwindSafe(|| drop((changes, dead, earlier))));

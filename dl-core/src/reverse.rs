@@ -11,7 +11,7 @@ use crate::node::{AnyLayer, Expression, Held, Node, Side};
 use crate::pass::{Arithmetic, Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::AnyAt;
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
-use crate::side_effects::{Deltas, SideEffects};
+use crate::side_effects::SideEffects;
 use crate::value::{Repr, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -101,17 +101,49 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
     Ok(effects)
 }
 
-/// The same where nothing but scalar arithmetic was evaluated: the deltas are there at once.
-pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> Result<Deltas> {
+/// The same where nothing but scalar arithmetic was evaluated: the deltas are there at once. They are to be used while somebody has a
+/// handle to the root.
+pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> Result<Vec<(Held, Delta)>> {
     let mut theirs = SideEffects::none();
     let deltas = walk_back(pass, root, delta, &mut theirs)?;
     debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
     Ok(deltas)
 }
 
+/// How a delta knows its weight.
+trait Knows {
+    fn node(node: Held) -> Self;
+    fn layer(self) -> AnyLayer;
+}
+
+impl Knows for AnyLayer {
+    fn node(node: Held) -> Self {
+        node.handle()
+    }
+
+    fn layer(self) -> AnyLayer {
+        self
+    }
+}
+
+impl Knows for Held {
+    fn node(node: Held) -> Self {
+        node
+    }
+
+    fn layer(self) -> AnyLayer {
+        self.handle()
+    }
+}
+
 /// The deltas since the last backward of the user's that it met; those before, and what that one did, are added to `effects`.
-fn walk_back(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta, effects: &mut SideEffects) -> Result<Deltas> {
-    let mut deltas = Deltas::new();
+fn walk_back<K: Knows>(
+    pass: &Arc<Pass>,
+    root: &AnyLayer,
+    delta: Delta,
+    effects: &mut SideEffects,
+) -> Result<Vec<(K, Delta)>> {
+    let mut deltas = Vec::new();
     let mut books = pass.books();
     if books.keep == Keep::Nothing {
         let why =
@@ -158,7 +190,7 @@ fn walk_back(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta, effects: &mut Side
                     }
                 }
             }
-            Expression::Weight(_) => deltas.push((node.handle(), delta)),
+            Expression::Weight(_) => deltas.push((K::node(node), delta)),
             Expression::Primitive(op) => {
                 let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
                 for &place in &places {
@@ -184,7 +216,7 @@ fn walk_back(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta, effects: &mut Side
                     let (delta, name, place) = (delta.into_layer(&node), recipe.name(), node.place);
                     drop(books);
                     let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
-                    effects.push(pass, std::mem::take(&mut deltas));
+                    effects.push(pass, deltas.drain(..).map(|(weight, delta)| (K::layer(weight), delta)).collect());
                     *effects += theirs.map_err(|payload| Error::panic(payload).at(name, place))?;
                     books = pass.books();
                 }
@@ -268,7 +300,7 @@ plain!(f32 F32);
 plain!(f64 F64);
 
 /// The numeric reading: what the delta `d` of scalar arithmetic adds to its operands. Says whether it was that.
-#[inline]
+#[inline(always)]
 fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]) -> bool {
     let entry = books.entry(index);
     let [at, bt] = entry.operands;
