@@ -192,20 +192,19 @@ impl Books {
     fn finish_at_once(&mut self, index: u32, result: Result<Value>) {
         let node = self.node(index);
         let entry = &mut self.entries[index as usize];
-        match result {
-            // nobody waits for it: it is like arithmetic
-            Ok(value)
-                if entry.links == NONE
-                    && let Some(number) = Scalar::of(&value) =>
-            {
-                entry.set_number(number);
-                self.count.so_far.evaluations += 1;
-                self.part_from_operands(index, &node);
-            }
-            result => {
+        if entry.links != NONE {
+            // somebody has asked for it meanwhile
+            self.linked(index).scheduled = true;
+            return self.finish(index, result);
+        }
+        match result.as_ref().ok().and_then(Scalar::of) {
+            Some(number) => entry.set_number(number),
+            None => {
                 self.links(index).scheduled = true;
-                self.finish(index, result);
+                self.write_down(index, &node, result);
             }
         }
+        self.count.so_far.evaluations += 1;
+        self.part_from_operands(index, &node);
     }
 }

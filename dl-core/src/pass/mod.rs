@@ -16,11 +16,13 @@ mod discover;
 mod drivers;
 mod entry;
 mod queue;
+mod schedule;
 mod settings;
 mod sweep;
 mod tasks;
 mod values;
 mod visits;
+mod wakers;
 mod work;
 
 pub(crate) use books::Books;

@@ -3,19 +3,18 @@
 use super::books::Books;
 use super::context::{computing, may_work, polling};
 use super::queue::{Job, Work};
+use super::wakers::{TaskWaker, Wakeable};
 use super::{Keep, Pass, context};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
 use crate::node::{Expression, Held, Node, Origin, Outcome, help_is_over};
 use crate::seed::Position;
-use crate::sync::{
-    AtomicU8, AtomicU32, AtomicUsize, MutexGuard, Ordering, current_num_threads, fence, spawn, spin_loop, spins,
-};
+use crate::sync::{AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
 use crate::value::{Repr, Value};
 use std::cell::LazyCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// The future of a dynamic node that waits.
 pub(crate) struct Task {
@@ -144,7 +143,7 @@ impl Pass {
             }
         };
         let first = started.is_none();
-        task.shared.state.store(POLLED, Ordering::Relaxed);
+        task.shared.polled();
         self.release(books);
 
         let outside = position.enter();
@@ -213,7 +212,7 @@ impl Pass {
     }
 
     /// A task that waits was woken, by whomever.
-    fn wake_task(self: &Arc<Self>, woken: &Arc<TaskWaker>) {
+    pub(super) fn wake_task(self: &Arc<Self>, woken: &Arc<TaskWaker>) {
         let mut books = self.books();
         let index = woken.index.load(Ordering::Relaxed);
         // if the pass has come to rest since, this is another run of the body, or no run at all
@@ -434,64 +433,5 @@ impl Task {
     /// Whether the future is here, rather than with somebody who polls it and will see that the pass rests.
     pub(super) fn waits(&self) -> bool {
         self.future.is_some()
-    }
-}
-
-/// What wakes a task, as the pass has it.
-#[derive(Clone)]
-struct Wakeable {
-    shared: Arc<TaskWaker>,
-    /// The same, for the future.
-    waker: Waker,
-}
-
-impl Wakeable {
-    /// That of the task before, if nobody has kept it: most tasks never wait.
-    fn new(pass: &Arc<Pass>, index: u32, spare: Option<Wakeable>) -> Self {
-        if let Some(spare) = spare
-            && Arc::strong_count(&spare.shared) == 2
-        {
-            // whoever had it is done with it
-            fence(Ordering::Acquire);
-            spare.shared.index.store(index, Ordering::Relaxed);
-            return spare;
-        }
-        let (index, state) = (AtomicU32::new(index), AtomicU8::new(POLLED));
-        let shared = Arc::new(TaskWaker { pass: Arc::downgrade(pass), index, state });
-        Wakeable { waker: Waker::from(shared.clone()), shared }
-    }
-}
-
-struct TaskWaker {
-    pass: Weak<Pass>,
-    index: AtomicU32,
-    state: AtomicU8,
-}
-
-/// Somebody polls the task.
-const POLLED: u8 = 0;
-/// It was woken while somebody polled it, or is in the queue.
-const WOKEN: u8 = 1;
-/// It waits to be woken.
-const PARKED: u8 = 2;
-
-impl TaskWaker {
-    /// From now on the task waits, unless it was woken meanwhile.
-    fn park(&self) -> bool {
-        self.state.compare_exchange(POLLED, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED
-            && let Some(pass) = self.pass.upgrade()
-        {
-            pass.wake_task(self);
-        }
     }
 }
