@@ -288,6 +288,7 @@ impl Pass {
             spawn(move || {
                 // nothing may unwind into the pool
                 let _ = catch_unwind(AssertUnwindSafe(|| use_ticket(&pass, &news)));
+                help_is_over(); // the pass may have gone here, with all its nodes
             });
         }
     }
@@ -303,8 +304,6 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
         if latest == read {
             books.tickets -= 1;
             pass.release(books);
-            drop(pass); // maybe with all its nodes
-            help_is_over();
             return;
         }
         read = latest;
