@@ -5,7 +5,7 @@ use crate::deferred::Do;
 use crate::differentiable::Differentiable;
 use crate::error::{Error, Result};
 use crate::layer::Layer;
-use crate::node::{AnyLayer, Expression, Variable};
+use crate::node::{AnyLayer, Expression, Kept, Variable};
 use crate::optimizer::{Optimizer, Shelf};
 use crate::primitive::{AnyAt, AnyPrimitive, UpdateOf};
 use crate::tape::Tape;
@@ -103,7 +103,7 @@ impl<T: Data> Layer<T> {
         new: impl Differentiable<Data = U, Delta = U::Delta>,
     ) -> Layer<T> {
         let operands = [self.any().clone(), new.into_layer().into_any(), buffer.layer().into_any()];
-        Layer::from_expression(Expression::Primitive(Box::new(Updating(operands))))
+        Layer::from_expression(Expression::Primitive(Kept::operation(Updating(operands))))
     }
 }
 

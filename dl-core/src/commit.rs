@@ -1,15 +1,15 @@
 //! The second phase of a training step: every weight takes its step, or none does.
 
 use crate::error::{Error, Result};
-use crate::node::{AnyLayer, Variable};
+use crate::node::{AnyLayer, Node, Variable};
 use crate::optimizer::{Memory, Optimizer, Shelf, Shelves};
 use crate::pass::Pass;
 use crate::reverse::Delta;
-use crate::side_effects::Deltas;
 use crate::snapshot::Earlier;
 use crate::sync::{MutexGuard, thread_local};
 use crate::value::Value;
 use std::cell::Cell;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
@@ -30,7 +30,6 @@ struct Change<'a> {
     lock: Option<MutexGuard<'a, ()>>,
     /// The new value, and then the old one.
     value: Option<Value>,
-    shelf: Option<Shelf>,
 }
 
 enum Source<'a> {
@@ -52,13 +51,18 @@ pub(crate) struct Update {
 /// First the optimizer works out new values and new state for all of them in fresh copies; whatever goes wrong there, an error
 /// or a panic, leaves everything as it was. Then the copies take their places, which cannot fail. The locks of all variables are
 /// held meanwhile, taken in one order everywhere, so two commits on shared weights never interleave.
-pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<Pass>]) -> Result<()> {
+pub(crate) fn commit<L: Deref<Target = Node>>(
+    optimizer: &dyn Optimizer,
+    deltas: &[(L, Delta)],
+    passes: &[Arc<Pass>],
+) -> Result<()> {
     let mut updates: Vec<Update> = Vec::new();
     for pass in passes {
         pass.before_commit(&mut updates)?;
     }
     let mut changes = Vec::with_capacity(deltas.len() + updates.len());
-    changes.extend(deltas.iter().filter_map(|(layer, delta)| match (layer.as_variable(), delta) {
+    // a walk from the root mostly meets last what was made first
+    changes.extend(deltas.iter().rev().filter_map(|(layer, delta)| match (layer.as_variable(), delta) {
         (Some(variable), Delta::Ready(delta)) => Some(Change::new(variable, Source::Delta(delta), None)),
         _ => None,
     }));
@@ -66,16 +70,15 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<P
         let variable = update.buffer.as_variable()?;
         Some(Change::new(variable, Source::Update(update.place), Some(update.value.clone())))
     }));
-    changes.sort_by_key(|change| change.variable.id());
-    let twice = changes.windows(2).find(|pair| pair[0].variable.id() == pair[1].variable.id());
-    if let Some([first, second]) = twice {
-        // whichever was evaluated first
-        let (first, second) = (first.place().min(second.place()), first.place().max(second.place()));
-        return Err(Error::invalid(format!(
-            "this buffer is written twice in one step, here and at {second}: combine the two into one update"
-        ))
-        .at("update of a buffer", first));
+    commit_changes(optimizer, changes)?;
+    if !updates.is_empty() {
+        passes.iter().for_each(|pass| pass.after_commit());
     }
+    Ok(())
+}
+
+fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Result<()> {
+    order(&mut changes)?;
 
     let nested = STEPPING.get();
     for change in &mut changes {
@@ -83,34 +86,26 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<P
     }
     let mut memory = optimizer.memory().map(|memory| lock_memory(memory, nested)).transpose()?;
 
-    for change in &mut changes {
-        change.propose(optimizer, memory.as_deref())?;
-    }
+    let proposed = propose(&mut changes, optimizer, memory.as_deref())?;
 
     let earlier = Earlier::all();
-    let mut grown = false;
     for change in &mut changes {
         earlier.keep(change.variable);
         let new = change.value.take().expect("a new value was proposed");
         change.value = Some(change.variable.write(new));
-        if let (Some(shelves), Some(shelf)) = (memory.as_mut(), change.shelf.take()) {
-            // the old state goes when all is done, as the old value does: its destructor may be the user's
-            change.shelf = shelves.insert(change.variable.id(), shelf);
-            grown |= change.shelf.is_none();
+    }
+    // the old state goes when all is done, as the old values do: its destructor may be the user's
+    let mut dead: Vec<Shelf> = Vec::new();
+    if let Some(shelves) = memory.as_mut() {
+        let new = proposed.len();
+        dead.extend(proposed.into_iter().filter_map(|(id, shelf)| shelves.insert(id, shelf)));
+        if dead.len() < new {
+            dead.extend(shelves.extract_if(|_, shelf| shelf.owner.strong_count() == 0).map(|dead| dead.1));
         }
     }
-    let dead: Vec<Shelf> = match memory.as_mut() {
-        Some(shelves) if grown => {
-            shelves.extract_if(|_, shelf| shelf.owner.strong_count() == 0).map(|dead| dead.1).collect()
-        }
-        _ => Vec::new(),
-    };
     drop(memory);
     for change in &mut changes {
         change.lock = None;
-    }
-    if !updates.is_empty() {
-        passes.iter().for_each(|pass| pass.after_commit());
     }
     // the step has been taken: a destructor of an old value that panics has nobody to tell
     let _ = catch_unwind(AssertUnwindSafe(|| drop((changes, dead, earlier))));
@@ -119,7 +114,7 @@ pub(crate) fn commit(optimizer: &dyn Optimizer, deltas: &Deltas, passes: &[Arc<P
 
 impl<'a> Change<'a> {
     fn new(variable: &'a Variable, source: Source<'a>, value: Option<Value>) -> Self {
-        Change { variable, source, lock: None, value, shelf: None }
+        Change { variable, source, lock: None, value }
     }
 
     fn place(&self) -> &'static Location<'static> {
@@ -128,20 +123,49 @@ impl<'a> Change<'a> {
             Source::Update(place) => place,
         }
     }
+}
 
-    /// Works out the new value.
-    fn propose(&mut self, optimizer: &dyn Optimizer, shelves: Option<&Shelves>) -> Result<()> {
-        let Source::Delta(delta) = self.source else { return Ok(()) };
-        let state = shelves.and_then(|shelves| shelves.get(&self.variable.id()));
-        let before = STEPPING.replace(true);
-        let proposal =
-            catch_unwind(AssertUnwindSafe(|| self.variable.weight.propose(self.variable, delta, optimizer, state)));
-        STEPPING.set(before);
-        let (value, shelf) = proposal
-            .unwrap_or_else(|payload| Err(Error::panic(payload)))
-            .map_err(|error| error.at("training step of a weight", self.variable.place()))?;
-        (self.value, self.shelf) = (Some(value), shelf);
+/// Orders the changes by the numbers of their variables, which must be different.
+fn order(changes: &mut [Change<'_>]) -> Result<()> {
+    if changes.is_sorted_by(|first, second| first.variable.id() < second.variable.id()) {
+        return Ok(());
+    }
+    changes.sort_by_key(|change| change.variable.id());
+    let twice = changes.windows(2).find(|pair| pair[0].variable.id() == pair[1].variable.id());
+    let Some([first, second]) = twice else { return Ok(()) };
+    // whichever was evaluated first
+    let (first, second) = (first.place().min(second.place()), first.place().max(second.place()));
+    let error = Error::invalid(format!(
+        "this buffer is written twice in one step, here and at {second}: combine the two into one update"
+    ));
+    Err(error.at("update of a buffer", first))
+}
+
+/// Works out the new values, and the new states by the numbers of their weights.
+fn propose(
+    changes: &mut [Change<'_>],
+    optimizer: &dyn Optimizer,
+    shelves: Option<&Shelves>,
+) -> Result<Vec<(u64, Shelf)>> {
+    let mut proposed = Vec::new();
+    let mut place = None;
+    let propose = || {
+        for Change { variable, source, value, .. } in changes {
+            let Source::Delta(delta) = source else { continue };
+            place = Some(variable.place());
+            let state = shelves.and_then(|shelves| shelves.get(&variable.id()));
+            let (new, shelf) = variable.weight.propose(variable, delta, optimizer, state)?;
+            *value = Some(new);
+            proposed.extend(shelf.map(|shelf| (variable.id(), shelf)));
+        }
         Ok(())
+    };
+    let before = STEPPING.replace(true);
+    let ended = catch_unwind(AssertUnwindSafe(propose));
+    STEPPING.set(before);
+    match (ended.unwrap_or_else(|payload| Err(Error::panic(payload))), place) {
+        (Err(error), Some(place)) => Err(error.at("training step of a weight", place)),
+        (ended, _) => ended.map(|()| proposed),
     }
 }
 

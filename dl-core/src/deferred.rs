@@ -50,8 +50,14 @@ pub(crate) trait Recipe<T>: Send + Sync {
     /// Starts anew.
     fn start(&self) -> BoxFuture<Result<T>>;
 
-    /// The same as the body of a layer.
-    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>>;
+    /// The same as the body of a layer, where a run belongs to the pass around it.
+    fn start_body(&self, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>>
+    where
+        T: Send + 'static,
+    {
+        let future = self.start();
+        Box::pin(async move { future.await.map(outcome) })
+    }
 
     /// Runs it as far as it goes without waiting for anything, on a thread that has nothing else to do: a recipe that may be through by
     /// then saves itself a future.
@@ -89,20 +95,29 @@ where
         Box::pin((self.start)())
     }
 
-    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
-        match self.belongs {
-            // a body runs in a pass
-            Belongs::Around => {
-                let future = (self.start)();
-                Box::pin(async move { future.await.map(outcome) })
-            }
-            _ => body_of_run(Run::new(self, Settings::default()), outcome),
-        }
+    fn start_body(&self, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+        let future = (self.start)();
+        Box::pin(async move { future.await.map(outcome) })
     }
 }
 
-pub(crate) fn body_of_run<T: Send + 'static>(run: Run<T>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
-    Box::pin(async move { run.await.map(outcome) })
+/// A computation as the body of a layer. Settings are for runs that start a pass: mostly there is no need of them.
+pub(crate) enum Body<T> {
+    Around(Arc<dyn Recipe<T>>),
+    Other(Box<Do<T>>),
+}
+
+impl<T: Send + 'static> Body<T> {
+    /// A fresh run.
+    pub(crate) fn start(&self, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+        match self {
+            Body::Around(recipe) => recipe.start_body(outcome),
+            Body::Other(this) => {
+                let run = this.run();
+                Box::pin(async move { run.await.map(outcome) })
+            }
+        }
+    }
 }
 
 impl<T> Clone for Do<T> {
@@ -255,11 +270,11 @@ impl<T: Send + 'static> Do<T> {
         })
     }
 
-    /// A fresh run, as the body of a layer. Settings are for runs that start a pass, and this one does not.
-    pub(crate) fn start_body(&self, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+    /// The same computation, as the body of a layer.
+    pub(crate) fn into_body(self) -> Body<T> {
         match self.recipe.belongs() {
-            Belongs::Around => self.recipe.clone().start_body(outcome),
-            _ => body_of_run(self.run(), outcome),
+            Belongs::Around => Body::Around(self.recipe),
+            _ => Body::Other(Box::new(self)),
         }
     }
 

@@ -2,11 +2,10 @@
 
 use crate::commit::commit;
 use crate::data::{Data, Trainable};
-use crate::deferred::{AtOnce, Belongs, BoxFuture, Do, Recipe, Run, body_of_run};
+use crate::deferred::{AtOnce, Belongs, BoxFuture, Do, Recipe};
 use crate::error::Result;
 use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
-use crate::node::Outcome;
 use crate::optimizer::Optimizer;
 use crate::pass::{self, Pass, Purpose, Settings};
 use crate::reverse::{self, Delta};
@@ -109,14 +108,10 @@ impl<T: Data> Recipe<T> for Predict<T> {
         Box::pin(self.0.extract())
     }
 
-    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
-        body_of_run(Run::new(self, Settings::default()), outcome)
-    }
-
     fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
         let pass = Pass::new(Purpose::Predict, settings);
         match pass.value_at_once(self.0.any()) {
-            Some(value) => {
+            Some((value, _)) => {
                 let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
                 AtOnce::Done(Pass::part(pass).and(value))
             }
@@ -129,21 +124,19 @@ impl<T: Data> Recipe<T> for Predict<T> {
 struct Train<T, O>(Layer<T>, O);
 
 impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
-    /// The whole step, if the value and all deltas are plain numbers.
+    /// The whole step, if it takes nothing but scalar arithmetic.
     fn step_at_once(&self, pass: &Arc<Pass>) -> Option<Result<T>> {
         let root = self.0.any();
         let step = |value: Value| {
             let one = reverse::one(root, &value)?;
-            let effects = reverse::side_effects(pass, root, Delta::Ready(one))?;
-            Ok(match effects.ready() {
-                Some(deltas) => {
-                    commit(&self.1, deltas, std::slice::from_ref(pass))?;
-                    Some(extract::hand_out(value, root)?)
-                }
-                None => None,
-            })
+            let deltas = reverse::deltas(pass, root, Delta::Ready(one))?;
+            // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
+            commit(&self.1, &deltas, &[])?;
+            extract::hand_out(value, root)
         };
-        pass.value_at_once(root)?.and_then(step).transpose()
+        let (value, is_arithmetic) = pass.value_at_once(root)?;
+        // the deltas of other operations take a future
+        is_arithmetic.then(|| value.and_then(step))
     }
 }
 
@@ -162,10 +155,6 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
             effects.evaluate(&pass, &optimizer).await?;
             extract::hand_out(value, layer.any())
         })
-    }
-
-    fn start_body(self: Arc<Self>, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
-        body_of_run(Run::new(self, Settings::default()), outcome)
     }
 
     fn run_at_once(&self, settings: Settings) -> AtOnce<T> {

@@ -9,10 +9,10 @@
 //! ```
 
 use crate::data::Data;
-use crate::deferred::{BoxFuture, Do};
+use crate::deferred::{Body, BoxFuture, Do};
 use crate::error::Result;
 use crate::extract::Extract;
-use crate::node::{AnyLayer, Expression, Outcome, Recipe};
+use crate::node::{AnyLayer, Expression, Kept, Outcome, Recipe};
 use crate::primitive::{Applied, Primitive};
 use crate::seed::Position;
 use crate::tape::Tape;
@@ -89,7 +89,7 @@ impl<T: Data> Layer<T> {
     /// The layer of an operation of your own. See [`Primitive`].
     #[track_caller]
     pub fn apply<P: Primitive<Output = T>>(op: P, operands: P::Operands) -> Self {
-        Self::from_expression(Expression::Primitive(Box::new(Applied::new(op, operands))))
+        Self::from_expression(Expression::Primitive(Kept::operation(Applied::new(op, operands))))
     }
 
     /// A layer that decides, in each pass anew, which layer it is.
@@ -114,9 +114,9 @@ impl<T: Data> Layer<T> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
     {
-        struct Body<F>(F, Position);
+        struct Decides<F>(F, Position);
 
-        impl<F, Fut, T> Recipe for Body<F>
+        impl<F, Fut, T> Recipe for Decides<F>
         where
             F: Fn() -> Fut + Send + Sync + 'static,
             Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
@@ -135,7 +135,7 @@ impl<T: Data> Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Box::new(Body(body, Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(Decides(body, Position::next()))))
     }
 
     /// The forward value as a future, detached: no gradient flows through it. This is the bang of `#[differentiable]`.
@@ -150,11 +150,11 @@ impl<T: Data> Layer<T> {
 impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
     #[track_caller]
     fn from(forward: Do<Tape<T, T::Delta>>) -> Self {
-        struct Forward<T: Data>(Do<Tape<T, T::Delta>>, Position);
+        struct Forward<T: Data>(Body<Tape<T, T::Delta>>, Position);
 
         impl<T: Data> Recipe for Forward<T> {
             fn run(&self) -> BoxFuture<Result<Outcome>> {
-                self.0.start_body(Tape::into_outcome)
+                self.0.start(Tape::into_outcome)
             }
 
             fn name(&self) -> &'static str {
@@ -166,7 +166,7 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Box::new(Forward(forward, Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(Forward(forward.into_body(), Position::next()))))
     }
 }
 
@@ -174,11 +174,11 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
 impl<T: Data> From<Do<T>> for Layer<T> {
     #[track_caller]
     fn from(value: Do<T>) -> Self {
-        struct Plain<T>(Do<T>, Position);
+        struct Plain<T>(Body<T>, Position);
 
         impl<T: Data> Recipe for Plain<T> {
             fn run(&self) -> BoxFuture<Result<Outcome>> {
-                self.0.start_body(|data| Outcome::Tape(data.into_value(), None))
+                self.0.start(|data| Outcome::Tape(data.into_value(), None))
             }
 
             fn name(&self) -> &'static str {
@@ -190,6 +190,6 @@ impl<T: Data> From<Do<T>> for Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Box::new(Plain(value, Position::next()))))
+        Self::from_expression(Expression::Dynamic(Kept::body(Plain(value.into_body(), Position::next()))))
     }
 }

@@ -23,6 +23,8 @@ mod counts;
 mod leaves;
 #[cfg(shuttle)]
 mod passes;
+#[cfg(shuttle)]
+mod small;
 mod snapshots;
 #[cfg(shuttle)]
 mod steps;

@@ -6,12 +6,15 @@
 mod count;
 #[allow(unsafe_code, reason = "nodes are counted and kept by hand: see the module")]
 mod handle;
+#[allow(unsafe_code, reason = "a box in memory of nodes: see the module")]
+mod kept;
 #[allow(unsafe_code, reason = "a weight owns its leaves and outlives them: see the module")]
 mod variable;
 
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
 pub use handle::AnyLayer;
 pub(crate) use handle::{Held, help_is_over};
+pub(crate) use kept::Kept;
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use variable::use_leaf;
 pub(crate) use variable::{Variable, VariableRef};
@@ -59,9 +62,9 @@ pub(crate) enum Expression {
     /// The same with a plain number, which stands on this side.
     WithNumber(Binary, Side, f64, [AnyLayer; 1]),
     /// Any other operation with a kernel and a rule of its own; it keeps its operands.
-    Primitive(Box<dyn AnyPrimitive>),
+    Primitive(Kept<dyn AnyPrimitive>),
     /// A computation that decides, each time anew, which layer it is.
-    Dynamic(Box<dyn Recipe>),
+    Dynamic(Kept<dyn Recipe>),
     /// A random number for this position.
     Seed(Position),
 }
@@ -179,6 +182,17 @@ impl Node {
     #[inline]
     pub(crate) fn claim(&self) -> Claim<'_> {
         Claim { pass: &self.claimed_by, entry: &self.claimed_entry }
+    }
+
+    /// Whether this is scalar arithmetic.
+    #[inline]
+    pub(crate) fn is_arithmetic(&self) -> bool {
+        matches!(self.expression, Expression::Unary(..) | Expression::Binary(..) | Expression::WithNumber(..))
+    }
+
+    #[inline]
+    pub(crate) fn is_dynamic(&self) -> bool {
+        matches!(self.expression, Expression::Dynamic(_))
     }
 
     /// Whether the commit of a step is to write something when this was evaluated.

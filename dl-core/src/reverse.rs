@@ -11,7 +11,7 @@ use crate::node::{AnyLayer, Expression, Held, Node, Side};
 use crate::pass::{Arithmetic, Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::AnyAt;
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
-use crate::side_effects::{Deltas, SideEffects};
+use crate::side_effects::SideEffects;
 use crate::value::{Repr, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -71,23 +71,16 @@ impl Arrived {
         }
     }
 
-    fn take_number(&mut self) -> Option<Delta> {
-        match std::mem::replace(self, Arrived::Nothing) {
-            Arrived::F32(number) => Some(Delta::Ready(Value(Repr::F32(number)))),
-            Arrived::F64(number) => Some(Delta::Ready(Value(Repr::F64(number)))),
-            _ => None,
-        }
-    }
-
-    /// The sum of all that has arrived at `node`.
+    /// Takes what has arrived, if it is a number.
     #[inline]
-    fn take(&mut self, node: impl FnOnce() -> Held) -> Option<Delta> {
-        match std::mem::replace(self, Arrived::Nothing) {
-            Arrived::Nothing => None,
-            Arrived::F32(number) => Some(Delta::Ready(Value(Repr::F32(number)))),
-            Arrived::F64(number) => Some(Delta::Ready(Value(Repr::F64(number)))),
-            Arrived::Many(deltas) => Some(Delta::sum(&node(), *deltas)),
-        }
+    fn take_number(&mut self) -> Option<Delta> {
+        let number = match self {
+            Arrived::F32(number) => Repr::F32(*number),
+            Arrived::F64(number) => Repr::F64(*number),
+            _ => return None,
+        };
+        *self = Arrived::Nothing;
+        Some(Delta::Ready(Value(number)))
     }
 }
 
@@ -103,7 +96,54 @@ pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
 /// A panic in a rule of the user's; a pass that does not keep its values.
 pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
-    let mut deltas = Deltas::new();
+    let deltas = walk_back(pass, root, delta, &mut effects)?;
+    effects.push(pass, deltas);
+    Ok(effects)
+}
+
+/// The same where nothing but scalar arithmetic was evaluated: the deltas are there at once. They are to be used while somebody has a
+/// handle to the root.
+pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> Result<Vec<(Held, Delta)>> {
+    let mut theirs = SideEffects::none();
+    let deltas = walk_back(pass, root, delta, &mut theirs)?;
+    debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
+    Ok(deltas)
+}
+
+/// How a delta knows its weight.
+trait Knows {
+    fn node(node: Held) -> Self;
+    fn layer(self) -> AnyLayer;
+}
+
+impl Knows for AnyLayer {
+    fn node(node: Held) -> Self {
+        node.handle()
+    }
+
+    fn layer(self) -> AnyLayer {
+        self
+    }
+}
+
+impl Knows for Held {
+    fn node(node: Held) -> Self {
+        node
+    }
+
+    fn layer(self) -> AnyLayer {
+        self.handle()
+    }
+}
+
+/// The deltas since the last backward of the user's that it met; those before, and what that one did, are added to `effects`.
+fn walk_back<K: Knows>(
+    pass: &Arc<Pass>,
+    root: &AnyLayer,
+    delta: Delta,
+    effects: &mut SideEffects,
+) -> Result<Vec<(K, Delta)>> {
+    let mut deltas = Vec::new();
     let mut books = pass.books();
     if books.keep == Keep::Nothing {
         let why =
@@ -114,9 +154,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
         return Err(Error::cancelled());
     };
     if !books.trained(root) {
-        drop(books);
-        effects.push(pass, deltas);
-        return Ok(effects);
+        return Ok(deltas);
     }
     let order = if books.in_order() { None } else { Some(order(&mut books, root)) };
     let mut arrived = books.take_arrived();
@@ -136,7 +174,10 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
             continue;
         }
         let node = books.node(index);
-        let Some(delta) = take_sum(&mut arrived[index as usize], node)? else { continue };
+        let delta = match arrived[index as usize].take_number() {
+            Some(delta) => delta,
+            None => take_sum(&mut arrived[index as usize], node)?,
+        };
         match &node.expression {
             Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
                 let deltas = match node.kind_of_data.is_single {
@@ -149,7 +190,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
                     }
                 }
             }
-            Expression::Weight(_) => deltas.push((node.handle(), delta)),
+            Expression::Weight(_) => deltas.push((K::node(node), delta)),
             Expression::Primitive(op) => {
                 let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
                 for &place in &places {
@@ -175,8 +216,8 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
                     let (delta, name, place) = (delta.into_layer(&node), recipe.name(), node.place);
                     drop(books);
                     let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
-                    effects.push(pass, std::mem::take(&mut deltas));
-                    effects = effects + theirs.map_err(|payload| Error::panic(payload).at(name, place))?;
+                    effects.push(pass, deltas.drain(..).map(|(weight, delta)| (K::layer(weight), delta)).collect());
+                    *effects += theirs.map_err(|payload| Error::panic(payload).at(name, place))?;
                     books = pass.books();
                 }
                 (NONE, None) => {}
@@ -186,15 +227,15 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> R
         }
     }
     books.keep_arrived(arrived);
-    drop(books);
-    effects.push(pass, deltas);
-    Ok(effects)
+    Ok(deltas)
 }
 
-/// The sum of what has arrived at this node; that of the user's data may panic. Not inlined: the loop over plain numbers is faster without.
+/// The sum of the deltas that have arrived at this node; that of the user's data may panic. Not inlined: the loop over plain numbers is
+/// faster without.
 #[inline(never)]
-fn take_sum(arrived: &mut Arrived, node: Held) -> Result<Option<Delta>> {
-    catch_unwind(AssertUnwindSafe(|| arrived.take(|| node)))
+fn take_sum(arrived: &mut Arrived, node: Held) -> Result<Delta> {
+    let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("a number is no sum") };
+    catch_unwind(AssertUnwindSafe(|| Delta::sum(&node, *deltas)))
         .map_err(|payload| Error::panic(payload).at(node.name(), node.place))
 }
 
@@ -259,7 +300,7 @@ plain!(f32 F32);
 plain!(f64 F64);
 
 /// The numeric reading: what the delta `d` of scalar arithmetic adds to its operands. Says whether it was that.
-#[inline]
+#[inline(always)]
 fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]) -> bool {
     let entry = books.entry(index);
     let [at, bt] = entry.operands;

@@ -73,12 +73,14 @@ macro_rules! scalar {
                 slots: &mut [$T],
                 rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
             ) -> Result<()> {
-                let mut slots: Vec<&mut [$T]> = slots.iter_mut().map(std::slice::from_mut).collect();
-                rule(Chunk::$Repr {
-                    values: std::slice::from_mut(self),
-                    deltas: std::slice::from_ref(delta),
-                    slots: &mut slots,
-                })
+                let (values, deltas) = (std::slice::from_mut(self), std::slice::from_ref(delta));
+                match slots {
+                    [] => rule(Chunk::$Repr { values, deltas, slots: &mut [] }),
+                    slots => {
+                        let mut slots: Vec<&mut [$T]> = slots.iter_mut().map(std::slice::from_mut).collect();
+                        rule(Chunk::$Repr { values, deltas, slots: &mut slots })
+                    }
+                }
             }
         }
 

@@ -113,7 +113,12 @@ impl Position {
         position
     }
 
-    /// Where the next such layer will be, if that is outside of bodies.
+    /// Where the next such layer will be.
+    pub(crate) fn here() -> Position {
+        NEXT.get()
+    }
+
+    /// The same, if that is outside of bodies.
     pub(crate) fn outside_now() -> Option<Position> {
         Some(NEXT.get()).filter(|position| position.is_outside())
     }

@@ -9,7 +9,7 @@ use crate::optimizer::Optimizer;
 use crate::pass::{Pass, Purpose, Settings};
 use crate::reverse::Delta;
 use std::collections::HashMap;
-use std::ops::{Add, Mul};
+use std::ops::{Add, AddAssign, Mul};
 use std::sync::Arc;
 
 /// Lazy deltas of weights: what a training step will do, before it is done.
@@ -68,17 +68,6 @@ impl SideEffects {
     pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: Deltas) {
         if !deltas.is_empty() || pass.has_updates() {
             self.parts.push(Part { pass: pass.clone(), deltas });
-        }
-    }
-
-    /// The deltas, if all are computed already and are those of one pass.
-    pub(crate) fn ready(&self) -> Option<&Deltas> {
-        static NOTHING: Deltas = Deltas::new();
-        match &self.parts[..] {
-            _ if self.fault.is_some() => None,
-            [] => Some(&NOTHING),
-            [only] if only.deltas.iter().all(|(_, delta)| matches!(delta, Delta::Ready(_))) => Some(&only.deltas),
-            _ => None,
         }
     }
 
@@ -205,13 +194,20 @@ async fn values(mut deltas: Deltas) -> Result<Deltas> {
     Ok(deltas)
 }
 
+impl AddAssign for SideEffects {
+    fn add_assign(&mut self, other: SideEffects) {
+        self.parts.extend(other.parts);
+        self.fault = self.fault.take().or(other.fault);
+    }
+}
+
 impl Add for SideEffects {
     type Output = SideEffects;
 
     /// (f₀ + f₁)(x) = f₀(x) + f₁(x)
     fn add(mut self, other: SideEffects) -> SideEffects {
-        self.parts.extend(other.parts);
-        SideEffects { parts: self.parts, fault: self.fault.or(other.fault) }
+        self += other;
+        self
     }
 }
 

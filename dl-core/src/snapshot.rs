@@ -81,6 +81,7 @@ impl Earlier {
     }
 
     /// This variable is about to be overwritten.
+    #[inline]
     pub(crate) fn keep(&self, variable: &Variable) {
         for old in &self.0 {
             lock(&old.0).entry(variable.id()).or_insert_with(|| variable.read());

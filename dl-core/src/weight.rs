@@ -118,6 +118,10 @@ impl<T: Trainable> AnyWeight for Typed<T> {
         state: Option<&Shelf>,
     ) -> Result<(Value, Option<Shelf>)> {
         let mut value: T = variable.read().into();
+        if optimizer.slots() == 0 && state.is_none() {
+            value.update(delta.get::<T::Delta>(), &mut [], &mut |chunk: Chunk<'_>| optimizer.step(chunk, 1))?;
+            return Ok((value.into_value(), None));
+        }
         let known = state.and_then(|shelf| Some((shelf.slots.downcast_ref::<Vec<T>>()?, shelf.steps)));
         let (mut slots, steps) = match known {
             Some((slots, steps)) => (slots.clone(), steps + 1),

@@ -16,7 +16,7 @@ fn number(value: Result<Tracked>) -> f64 {
 }
 
 /// With pools of two and of three threads, the one that waits included.
-fn explore_with_pools(model: impl Fn() + Send + Sync + Copy + 'static) {
+pub(super) fn explore_with_pools(model: impl Fn() + Send + Sync + Copy + 'static) {
     for size in [2, 3] {
         explore(move || {
             pool::of_size(size);
@@ -66,7 +66,7 @@ fn two_drivers_on_one_pass() {
 }
 
 /// Starts a step, and drops it unless it ends at once. Nobody works for it but the pool: this thread does not wait.
-fn start_and_leave(effects: &SideEffects) -> bool {
+pub(super) fn start_and_leave(effects: &SideEffects) -> bool {
     let mut run = effects.step(&Sgd::new(1.0)).run();
     let polled = Pin::new(&mut run).poll(&mut Context::from_waker(Waker::noop()));
     match polled {

@@ -23,6 +23,10 @@ impl Tracked {
         self.number[0]
     }
 
+    pub(super) fn times(&self, factor: f64) -> Self {
+        Tracked { number: [factor * self.number()], ..self.clone() }
+    }
+
     /// Tells in the end how many copies there are.
     pub(super) fn count(&self) -> Copies {
         Copies(self.copies.clone())
@@ -117,7 +121,7 @@ impl Primitive for Times {
     }
 
     fn value(&self, (x,): (&Tracked,)) -> Result<Tracked> {
-        Ok(Tracked { number: [self.0 * x.number()], ..x.clone() })
+        Ok(x.times(self.0))
     }
 
     fn cost(&self, _: (&Tracked,)) -> f64 {

@@ -4,6 +4,7 @@
 //! size, a cache line, and a thread that drops one keeps its memory for the next.
 
 use super::count::Left;
+use super::kept::Cell as Memory;
 use super::{Expression, Node};
 use crate::sync::thread_local;
 use std::cell::{Cell, RefCell};
@@ -236,6 +237,24 @@ impl Drop for Yard {
             // SAFETY: what is on the list came from `new_memory`
             unsafe { give_back(node) };
         }
+    }
+}
+
+/// Memory of a node, for something else.
+#[inline]
+pub(super) fn take_cell() -> NonNull<Memory> {
+    YARD.try_with(Yard::take).ok().flatten().unwrap_or_else(new_memory).cast()
+}
+
+/// # Safety
+/// `take_cell` gave it, and nobody uses it any more.
+#[inline]
+pub(super) unsafe fn give_back_cell(cell: NonNull<Memory>) {
+    let node = cell.cast::<Node>();
+    // SAFETY: passed on
+    if YARD.try_with(|yard| unsafe { yard.keep(node) }).is_err() {
+        // SAFETY: passed on
+        unsafe { give_back(node) };
     }
 }
 

@@ -153,6 +153,7 @@ impl Variable {
     }
 
     /// Puts the new value in its place, and hands back the old one: its destructor may be the user's. Whoever calls holds the lock.
+    #[inline]
     #[must_use = "the old value is dropped by whoever can afford it"]
     pub(crate) fn write(&self, value: Value) -> Value {
         match (&self.value, value) {

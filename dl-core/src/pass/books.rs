@@ -1,27 +1,23 @@
 //! The books of a pass: an entry for each node, its value, who waits for it, and what is ready to run.
 //!
-//! What cannot be evaluated at once when it is entered (see `discover.rs`) waits until its last operand is done; then it is queued.
-//!
-//! A failed operand counts as done: its consumer fails when *all* its operands have ended, with the error of the leftmost one
-//! that failed. So the error that is reported does not depend on time.
+//! What cannot be evaluated at once when it is entered (see `discover.rs`) waits until its last operand is done; then it is queued (`schedule.rs`).
 
 use super::claim::Seat;
 use super::counters::{Count, Counters};
 use super::drivers::Drivers;
 use super::entry::{Entry, Links, NONE, Seen, State, Status, Waiting};
-use super::queue::{Queue, Work};
+use super::queue::Queue;
 use super::settings::Settings;
 use super::visits::Visits;
 use super::work::Task;
-use super::{Keep, discover};
+use super::{Keep, at_once, discover};
 use crate::error::{Error, Result};
-use crate::node::{AnyLayer, Expression, Held, Origin};
+use crate::node::{AnyLayer, Held, Origin};
 use crate::reverse::Arrived;
 use crate::seed::Position;
 use crate::tape::AnyBackward;
 use crate::value::Value;
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -45,7 +41,7 @@ pub(crate) struct Books {
     pub(super) weights_by_address: HashMap<usize, u32>,
     /// Who waits for whom: a list for each entry, threaded through one table.
     pub(super) waiting: Vec<Waiting>,
-    unused_waiting: u32,
+    pub(super) unused_waiting: u32,
     /// How many vacant entries were filled again, and how many nodes were not evaluated when they were entered.
     pub(super) refilled: usize,
     pub(super) others: usize,
@@ -72,6 +68,9 @@ pub(crate) struct Books {
     /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
     pub(super) in_order: bool,
     pub(super) walk: Vec<discover::Step>,
+    /// Whether somebody is in the middle of a walk, and what is left to him.
+    pub(super) walking: bool,
+    pub(super) later: Vec<at_once::Later>,
     pub(super) finished: Vec<(u32, Result<Value>)>,
     /// Operations whose values are for a buffer, once a step commits.
     pub(super) updates: Vec<u32>,
@@ -121,6 +120,8 @@ impl Books {
             roots_met: 0,
             in_order: true,
             walk: Vec::new(),
+            walking: false,
+            later: Vec::new(),
             finished: Vec::new(),
             updates: Vec::new(),
             fault: None,
@@ -167,6 +168,8 @@ impl Books {
         self.queue.clear();
         // empty, unless code of the user's has panicked
         self.walk.clear();
+        self.walking = false;
+        self.later.clear();
         self.finished.clear();
         self.woken.clear();
         self.discarded.clear();
@@ -186,6 +189,11 @@ impl Books {
         let nodes = self.entries.len() + self.refilled;
         let so_far = self.count.so_far;
         Counters { nodes, evaluations: nodes - self.others + so_far.evaluations, ..so_far }
+    }
+
+    /// Whether nothing but scalar arithmetic was evaluated.
+    pub(super) fn is_arithmetic(&self) -> bool {
+        self.count.so_far.evaluations == 0
     }
 
     pub(super) fn live_entries(&self) -> usize {
@@ -331,7 +339,7 @@ impl Books {
         links != NONE && self.links[links as usize].scheduled
     }
 
-    fn add_links(&mut self, index: u32) {
+    pub(super) fn add_links(&mut self, index: u32) {
         self.entries[index as usize].links = match self.vacant_links.pop() {
             Some(vacant) => {
                 self.links[vacant as usize] = Links::NEW;
@@ -342,149 +350,5 @@ impl Books {
                 (self.links.len() - 1) as u32
             }
         };
-    }
-
-    /// Finds out when a new entry, which could not be evaluated at once, can be.
-    pub(super) fn schedule(&mut self, index: u32) {
-        let node = self.node(index);
-        self.add_links(index);
-        self.linked(index).scheduled = true;
-        match &node.expression {
-            Expression::Dynamic(recipe) => {
-                self.in_order = false;
-                self.note_position(recipe.position());
-                self.queue_task(index);
-            }
-            Expression::Seed(position) => {
-                self.note_position(*position);
-                let seed = self.settings.seed(self.number_at(*position));
-                self.finish(index, seed.map_err(|error| error.at("seed", node.place)));
-            }
-            _ => {
-                for which in 0..node.operands().len() {
-                    let operand = self.operand(index, which);
-                    if self.is_scheduled(operand) {
-                        let links = self.linked(operand);
-                        links.consumers += 1;
-                        links.unfinished += 1;
-                        if !self.ended(operand) {
-                            self.wait_for(operand, index);
-                        }
-                    }
-                }
-                if self.linked(index).pending == 0 {
-                    self.ready(index);
-                    self.settle();
-                }
-            }
-        }
-    }
-
-    /// All operands of this entry have ended: evaluate it now, or queue it.
-    pub(super) fn ready(&mut self, index: u32) {
-        let node = self.node(index);
-        if let Expression::Dynamic(_) = &node.expression {
-            let source = self.source(index);
-            self.entries[index as usize].trained = self.trained(source);
-            let result = self.outcome(source).expect("what it turned out to be has ended");
-            self.finished.push((index, result));
-            self.linked(source).unfinished -= 1;
-            self.free(source);
-            return;
-        }
-        let operands = node.operands().len();
-        let mut trained = false;
-        let mut failed: Option<Error> = None;
-        for which in 0..operands {
-            let operand = self.operand(index, which);
-            trained |= self.trained(operand);
-            if let Status::Failed(error) = self.status(operand) {
-                failed = Some(error.beside(failed));
-            }
-        }
-        if let Some(error) = failed {
-            self.finished.push((index, Err(error)));
-            return;
-        }
-        self.entries[index as usize].trained = trained;
-        match &node.expression {
-            Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
-                let value = self.arithmetic_of(index).expect("all operands are done, and are numbers");
-                self.finished.push((index, Ok(value)));
-            }
-            Expression::Primitive(op) => {
-                let value = |which| self.value(self.operand(index, which));
-                let cost = |operands: &[&Value]| catch_unwind(AssertUnwindSafe(|| op.cost(operands)));
-                let nanoseconds = match operands {
-                    0 => cost(&[]),
-                    1 => cost(&[value(0).as_value()]),
-                    2 => cost(&[value(0).as_value(), value(1).as_value()]),
-                    n => {
-                        let values: Vec<Seen<'_>> = (0..n).map(value).collect();
-                        cost(&values.iter().map(Seen::as_value).collect::<Vec<_>>())
-                    }
-                };
-                match nanoseconds {
-                    Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
-                    Err(payload) => {
-                        let error = Error::panic(payload).at(op.name_or_panic(), node.place);
-                        self.finished.push((index, Err(error)));
-                    }
-                }
-            }
-            _ => unreachable!("the other kinds have no operands"),
-        }
-    }
-
-    pub(super) fn wait_for(&mut self, operand: u32, consumer: u32) {
-        let place = match self.unused_waiting {
-            NONE => self.waiting.len() as u32,
-            unused => unused,
-        };
-        let next = std::mem::replace(&mut self.linked(operand).waiting, place);
-        let waiting = Waiting { consumer, next };
-        match self.waiting.get_mut(place as usize) {
-            Some(unused) => self.unused_waiting = std::mem::replace(unused, waiting).next,
-            None => self.waiting.push(waiting),
-        }
-        self.linked(consumer).pending += 1;
-    }
-
-    /// Writes down how an entry ended, and what follows from that.
-    pub(super) fn finish(&mut self, index: u32, result: Result<Value>) {
-        self.finished.push((index, result));
-        self.settle();
-    }
-
-    pub(super) fn settle(&mut self) {
-        while let Some((index, result)) = self.finished.pop() {
-            let node = self.node(index);
-            self.count.so_far.evaluations += 1;
-            let mut next = self.write_down(index, &node, result);
-            if std::mem::take(&mut self.linked(index).awaited) {
-                self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
-            }
-            if self.keep == Keep::Nothing {
-                for which in 0..node.operands().len() {
-                    let operand = self.operand(index, which);
-                    if self.is_scheduled(operand) {
-                        self.linked(operand).unfinished -= 1;
-                        self.free(operand);
-                    }
-                }
-            }
-            while next != NONE {
-                let slot = &mut self.waiting[next as usize];
-                let consumer = slot.consumer;
-                let after = std::mem::replace(&mut slot.next, self.unused_waiting);
-                self.unused_waiting = next;
-                next = after;
-                let links = self.linked(consumer);
-                links.pending -= 1;
-                if links.pending == 0 {
-                    self.ready(consumer);
-                }
-            }
-        }
     }
 }

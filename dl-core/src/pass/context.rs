@@ -81,6 +81,11 @@ pub(super) fn may_work() -> bool {
     CONTEXT.get().may_work || crate::sync::current_thread_index().is_some()
 }
 
+/// Whether this thread polls a task, as one of those that work.
+pub(super) fn in_task() -> bool {
+    CONTEXT.get().in_task
+}
+
 /// The pass for which this thread computes values.
 pub(super) fn with_computing<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
     let pass = CONTEXT.get().computing_for;

@@ -2,14 +2,14 @@
 //!
 //! A depth-first walk that never recurses makes an entry for each node, operands before their consumers. Nodes whose operands are
 //! there already and which cost next to nothing (constants, weights, scalar arithmetic) are evaluated during that walk, so a
-//! graph of scalars never sees the queue.
+//! graph of scalars never sees the queue. At a small kernel the walk is interrupted, so that the kernel can be run (see `at_once.rs`).
 //!
 //! A pass knows a node again by the claim on it (see `claim.rs`). A *lone* node, whose only handle is one operand of one consumer, needs none:
 //! nobody can meet it another way. Its entry is known to its consumer, and it is claimed when somebody is given a handle to it.
 
 use super::books::Books;
 use super::entry::{Arithmetic, Entry, NONE, Scalar, State};
-use crate::node::{AnyLayer, Expression, Held, Node, Side};
+use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
 use crate::rules::{Binary, Number};
 use crate::value::Value;
 
@@ -26,6 +26,36 @@ pub(super) struct Step {
 /// The node has two operands at most.
 const FEW: u32 = u32::MAX;
 
+/// A walk that may be interrupted: its steps are in the books meanwhile.
+pub(super) struct Walk {
+    /// The node that it goes on with, unless it is through.
+    at: Option<Step>,
+    /// The entry of that node's second operand, once it is known.
+    second: u32,
+    /// Whether small kernels may be run on the way.
+    pub(super) runs: bool,
+}
+
+/// How far a walk came.
+pub(super) enum Walked {
+    /// Through: this is the entry of its root.
+    Through(u32),
+    /// To a small kernel, which is to be run before it goes on.
+    Meets(u32),
+}
+
+#[allow(unsafe_code, reason = "the pass holds the roots of all that it has entered")]
+fn held(layer: &AnyLayer) -> Held {
+    // SAFETY: the root of a walk is kept alive by whoever begins it, and then by a handle of the pass; what is below it, by it
+    unsafe { Held::new(layer) }
+}
+
+impl Walk {
+    pub(super) fn is_through(&self) -> bool {
+        self.at.is_none()
+    }
+}
+
 impl Books {
     /// The entry of a node, if this pass has met it. For a lone node it is not known.
     #[inline]
@@ -41,14 +71,16 @@ impl Books {
     /// The entry of an operand of this entry's node.
     #[inline]
     pub(crate) fn operand(&self, index: u32, which: usize) -> u32 {
-        let entry = &self.entries[index as usize];
-        match entry.operands.get(which) {
+        match self.entries[index as usize].operands.get(which) {
             Some(&operand) if operand != NONE => operand,
-            _ => {
-                let node = entry.held();
-                self.find(&node.operands()[which]).expect("operands are entered before their consumer")
-            }
+            _ => self.operand_by_claim(index, which),
         }
+    }
+
+    #[cold]
+    fn operand_by_claim(&self, index: u32, which: usize) -> u32 {
+        let node = self.node(index);
+        self.find(&node.operands()[which]).expect("operands are entered before their consumer")
     }
 
     /// A handle to the node of an entry, to be given to somebody else, who may bring it back.
@@ -71,36 +103,32 @@ impl Books {
         }
     }
 
-    /// The entry of a node; it and everything it needs are entered if they are not yet.
-    pub(crate) fn discover(&mut self, root: &AnyLayer) -> u32 {
-        self.find(root).unwrap_or_else(|| {
-            let index = self.enter_from(root);
-            self.root(index);
-            index
-        })
-    }
-
-    /// The same for a layer that is given away.
-    pub(super) fn discover_owned(&mut self, root: AnyLayer) -> u32 {
-        let index = self.find(&root).unwrap_or_else(|| self.enter_from(&root));
-        self.root_with(index, |_| root);
-        index
-    }
-
-    /// Enters a node and everything it needs. The pass is to have a handle to it.
-    fn enter_from(&mut self, root: &AnyLayer) -> u32 {
+    /// Begins to enter a node and everything it needs. The pass is to have a handle to it in the end.
+    ///
+    /// `runs` says whether small kernels may be run on the way.
+    #[inline]
+    pub(super) fn begin_walk(&mut self, root: &AnyLayer, runs: bool) -> Walk {
         self.roots_met += 1;
         if self.live_entries() >= self.sweep_at {
             self.sweep();
         }
-        // SAFETY: the root is kept alive by the caller, and then by a handle of the pass; what is below it, by it
-        #[allow(unsafe_code, reason = "the pass holds the roots of all that it has entered")]
-        let held = |layer: &AnyLayer| unsafe { Held::new(layer) };
+        Walk { at: Some(Step { node: held(root), first: NONE, many: FEW }), second: NONE, runs }
+    }
 
-        let mut walk = std::mem::take(&mut self.walk);
-        let base = walk.len();
-        let (mut node, mut first, mut second, mut many) = (held(root), NONE, NONE, FEW);
-        let index = loop {
+    /// Enters a dynamic node, which needs nothing yet. The pass is to have a handle to it.
+    pub(super) fn enter_dynamic(&mut self, root: &AnyLayer) -> u32 {
+        let _ = self.begin_walk(root, false);
+        self.enter_other(held(root), [NONE; 2], false, false).0
+    }
+
+    /// Goes on to enter what a node needs, and then the node.
+    pub(super) fn walk(&mut self, walk: &mut Walk) -> Walked {
+        let mut steps = std::mem::take(&mut self.walk);
+        let Some(Step { mut node, mut first, mut many }) = walk.at.take() else {
+            unreachable!("a walk that is through does not go on")
+        };
+        let mut second = walk.second;
+        let walked = loop {
             // the first operand that is not entered yet
             let missing = match &node.expression {
                 Expression::Binary(_, [a, b]) => self.missing_of_two(a, b, &mut first, &mut second),
@@ -114,18 +142,20 @@ impl Books {
                 _ => None,
             };
             if let Some(operand) = missing {
-                walk.push(Step { node, first, many });
+                steps.push(Step { node, first, many });
                 (node, first, second, many) = (held(operand), NONE, NONE, FEW);
                 continue;
             }
-            let consumer = if walk.len() > base { walk.pop() } else { None };
-            let Some(consumer) = consumer else { break self.enter(node, [first, second], false) };
-            if let Some(next) = walk.last() {
+            let Some(consumer) = steps.pop() else {
+                let (index, runs) = self.enter(node, [first, second], false, walk.runs);
+                break if runs { Walked::Meets(index) } else { Walked::Through(index) };
+            };
+            if let Some(next) = steps.last() {
                 next.node.prefetch();
             }
             // a lone node is known to its consumer, if that has few operands
             let lone = consumer.many == FEW && node.is_lone();
-            let index = self.enter(node, [first, second], lone);
+            let (index, runs) = self.enter(node, [first, second], lone, walk.runs);
             (node, first, second, many) = (consumer.node, consumer.first, NONE, consumer.many);
             if many == FEW {
                 match first {
@@ -133,14 +163,22 @@ impl Books {
                     _ => second = index,
                 }
             }
+            if runs {
+                (walk.at, walk.second) = (Some(Step { node, first, many }), second);
+                break Walked::Meets(index);
+            }
         };
-        self.walk = walk;
+        self.walk = steps;
+        walked
+    }
+
+    /// Everything that the root needs is entered.
+    pub(super) fn end_walk(&mut self) {
         if self.roots_met == 1
             && let Some(made_at) = self.settings.made_at
         {
             self.note_position(made_at);
         }
-        index
     }
 
     /// From now on the pass has a handle to this node.
@@ -148,7 +186,7 @@ impl Books {
         self.root_with(index, Held::handle);
     }
 
-    fn root_with(&mut self, index: u32, handle: impl FnOnce(Held) -> AnyLayer) {
+    pub(super) fn root_with(&mut self, index: u32, handle: impl FnOnce(Held) -> AnyLayer) {
         let place = self.roots.len() as u32;
         let links = self.links(index);
         if links.root == NONE {
@@ -157,33 +195,35 @@ impl Books {
         }
     }
 
-    /// Looks for an operand, unless its entry is known already.
+    /// Looks for an operand, unless its entry is known already. A weight is entered on the way.
     #[inline(always)]
-    fn missing<'a>(&self, operand: &'a AnyLayer, known: &mut u32) -> Option<&'a AnyLayer> {
+    fn missing<'a>(&mut self, operand: &'a AnyLayer, known: &mut u32) -> Option<&'a AnyLayer> {
         if *known != NONE {
             return None;
         }
         if operand.is_lone() {
             return Some(operand); // nobody can have met it
         }
-        match self.find(operand) {
-            Some(index) => {
-                *known = index;
-                None
-            }
-            None => Some(operand),
-        }
+        *known = match (self.find(operand), &operand.expression) {
+            (Some(index), _) => index,
+            (None, Expression::Weight(variable)) => self.enter_weight(held(operand), *variable),
+            (None, _) => return Some(operand),
+        };
+        None
     }
 
     #[inline(always)]
     fn missing_of_two<'a>(
-        &self,
+        &mut self,
         a: &'a AnyLayer,
         b: &'a AnyLayer,
         first: &mut u32,
         second: &mut u32,
     ) -> Option<&'a AnyLayer> {
-        self.missing(a, first).or_else(|| self.missing(b, second))
+        match self.missing(a, first) {
+            None => self.missing(b, second),
+            missing => missing,
+        }
     }
 
     fn missing_of_many<'a>(&self, operands: &'a [AnyLayer], entered: &mut u32) -> Option<&'a AnyLayer> {
@@ -195,39 +235,51 @@ impl Books {
         Some(&operands[*entered as usize])
     }
 
-    /// Makes the entry of a node whose operands are all entered.
+    /// Makes the entry of a node whose operands are all entered. Says whether it is that of a small kernel, which is to be run now.
     #[inline(always)]
-    fn enter(&mut self, node: Held, operands: [u32; 2], lone: bool) -> u32 {
+    fn enter(&mut self, node: Held, operands: [u32; 2], lone: bool, runs: bool) -> (u32, bool) {
         match self.arithmetic(&node, operands) {
             Some((number, trained, arithmetic)) => {
                 let entry = Entry { operands, arithmetic, ..Entry::of_number(node, number, trained) };
-                self.add(entry, node, lone)
+                (self.add(entry, node, lone), false)
             }
-            None => self.enter_other(node, operands, lone),
+            None => self.enter_other(node, operands, lone, runs),
         }
     }
 
-    fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool) -> u32 {
-        self.others += 1;
-        match &node.expression {
-            Expression::Constant(value) => self.add_value(node, value, false, lone),
-            Expression::Weight(variable) => {
-                if let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves()) {
-                    self.claim(node, index);
-                    self.others -= 1; // no entry of its own
-                    return index;
-                }
-                let value = self.settings.read(variable);
-                let index = self.add_value(node, &value, !variable.frozen(), lone);
-                self.weights.push((variable.address(), index));
-                index
+    fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, runs: bool) -> (u32, bool) {
+        let index = match &node.expression {
+            Expression::Constant(value) => {
+                self.others += 1;
+                self.add_value(node, value, false, lone)
             }
-            _ => {
+            Expression::Weight(variable) => self.enter_weight(node, *variable),
+            expression => {
+                self.others += 1;
                 let index = self.add(Entry::pending(node, operands), node, lone);
+                if let Expression::Primitive(op) = expression
+                    && runs
+                    && self.is_small(index, &**op)
+                {
+                    return (index, true);
+                }
                 self.schedule(index);
                 index
             }
+        };
+        (index, false)
+    }
+
+    fn enter_weight(&mut self, node: Held, variable: VariableRef) -> u32 {
+        if let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves()) {
+            self.claim(node, index);
+            return index; // no entry of its own
         }
+        self.others += 1;
+        let value = self.settings.read(&variable);
+        let index = self.add_value(node, &value, !variable.frozen(), false);
+        self.weights.push((variable.address(), index));
+        index
     }
 
     fn add_value(&mut self, node: Held, value: &Value, trained: bool, lone: bool) -> u32 {
@@ -293,11 +345,9 @@ impl Books {
     }
 
     /// The same for an entry that had to wait.
-    pub(super) fn arithmetic_of(&mut self, index: u32) -> Option<Value> {
+    pub(super) fn arithmetic_of(&self, index: u32) -> Option<(Scalar, bool, Arithmetic)> {
         let entry = self.entry(index);
-        let (number, _, arithmetic) = self.arithmetic(&entry.held(), entry.operands)?;
-        self.entries[index as usize].arithmetic = arithmetic;
-        Some(number.into())
+        self.arithmetic(&entry.held(), entry.operands)
     }
 }
 

@@ -130,8 +130,8 @@ pub(super) struct Links {
     pub(super) pending: u32,
     /// The first of those who wait for this one.
     pub(super) waiting: u32,
-    /// Operand edges that lead here, and those among them whose consumer is not done. Only those of consumers that were
-    /// scheduled are counted, which is enough: the others are scalars, whose values need not be let go.
+    /// Operand edges that lead here, and those among them whose consumer is not done. Those of scalar arithmetic are not counted: it works on
+    /// numbers, which need not be let go.
     pub(super) consumers: u32,
     pub(super) unfinished: u32,
     /// How many dynamic nodes turned out to be this one.

@@ -5,6 +5,7 @@
 //! drives the pass works through its queue; other threads of the rayon pool are only *offered* a share, by tickets, so nobody
 //! ever waits for a thread to become free, and a `wait()` inside a worker cannot deadlock.
 
+mod at_once;
 mod books;
 pub mod buffers;
 mod claim;
@@ -15,11 +16,13 @@ mod discover;
 mod drivers;
 mod entry;
 mod queue;
+mod schedule;
 mod settings;
 mod sweep;
 mod tasks;
 mod values;
 mod visits;
+mod wakers;
 mod work;
 
 pub(crate) use books::Books;
@@ -38,6 +41,7 @@ use crate::node::AnyLayer;
 use crate::seed::Position;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, TryLockError, spin_loop, spins, thread_local};
 use crate::value::Value;
+use at_once::Later;
 use buffers::Buffers;
 use context::mode;
 use std::cell::RefCell;
@@ -168,11 +172,16 @@ impl Pass {
         books.outcome(books.find(layer)?)
     }
 
-    /// The same if it can be had at once: if it takes arithmetic, and nothing else.
-    pub(crate) fn value_at_once(&self, layer: &AnyLayer) -> Option<Result<Value>> {
-        let mut books = self.books();
-        let index = books.discover(layer);
-        books.outcome(index)
+    /// The same in a pass that nobody else has, if the value can be had at once: if it takes arithmetic and small kernels, and nothing else.
+    /// It comes with whether it takes scalar arithmetic alone.
+    pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<(Result<Value>, bool)> {
+        let (mut books, index) = self.discover_alone(self.books(), layer);
+        let ended = books.outcome(index).map(|ended| (ended, books.is_arithmetic()));
+        if !matches!(ended, Some((_, true))) {
+            books.root(index); // else the pass is over before the caller's handle goes
+        }
+        self.release(books);
+        ended
     }
 
     /// What a commit has to know: the updates of buffers that were evaluated.
@@ -227,20 +236,26 @@ impl Pass {
     pub(crate) fn request(self: &Arc<Self>, layers: &[AnyLayer]) {
         let mut books = self.books();
         for layer in layers {
-            books.discover(layer);
+            let entered;
+            (books, entered) = self.discover(books, layer);
+            if entered.is_none() {
+                books.later.push(Later::Enter(layer.clone()));
+            }
         }
         self.offer(books);
     }
 
     /// The value of a layer, or a promise to wake up when it is there.
     pub(crate) fn poll_value(self: &Arc<Self>, layer: &AnyLayer, waker: &Waker) -> Poll<Result<Value>> {
-        let mut books = self.books();
-        let index = books.discover(layer);
-        let ended = match books.outcome(index) {
+        let (mut books, index) = self.discover(self.books(), layer);
+        let ended = match index.and_then(|index| books.outcome(index)) {
             Some(ended) => ended,
             None if books.drivers.nobody() => Err(Error::cancelled()),
             None => {
-                books.wake_when_done(index, waker);
+                match index {
+                    Some(index) => books.wake_when_done(index, waker),
+                    None => books.later.push(Later::Wake(waker.clone())),
+                }
                 self.offer(books);
                 return Poll::Pending;
             }

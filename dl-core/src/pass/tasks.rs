@@ -17,9 +17,9 @@ impl Books {
         self.queue.push(Work::Task(index), TASK_NANOSECONDS);
     }
 
-    /// A dynamic node turned out to be this layer.
-    pub(super) fn follow(&mut self, index: u32, layer: AnyLayer) {
-        let source = self.discover_owned(layer);
+    /// A dynamic node turned out to be this layer, which has this entry.
+    pub(super) fn follow(&mut self, index: u32, source: u32, layer: AnyLayer) {
+        self.root_with(source, |_| layer);
         let links = self.links(source);
         links.unfinished += 1;
         links.followers += 1;
@@ -42,7 +42,7 @@ impl Books {
     }
 
     pub(crate) fn wake_when_done(&mut self, index: u32, waker: &Waker) {
-        self.linked(index).awaited = true;
+        self.links(index).awaited = true;
         let wakers = self.wakers.entry(index).or_default();
         // whoever polls again and again is mostly the last one who did
         if !wakers.last().is_some_and(|last| last.will_wake(waker)) {
@@ -51,6 +51,7 @@ impl Books {
     }
 
     /// The future of a dynamic node, if it has waited before.
+    #[inline]
     pub(super) fn task(&mut self, index: u32) -> Option<&mut Task> {
         if self.linked(index).task { self.tasks.get_mut(&index) } else { None }
     }

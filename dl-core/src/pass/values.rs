@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Books {
     /// Writes down the result of an entry. What comes back is the list of those who wait for it.
+    #[inline(always)]
     pub(super) fn write_down(&mut self, index: u32, node: &Node, result: Result<Value>) -> u32 {
         let entry = &mut self.entries[index as usize];
         let links = &mut self.links[entry.links as usize];

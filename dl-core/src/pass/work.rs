@@ -3,18 +3,18 @@
 use super::books::Books;
 use super::context::{computing, may_work, polling};
 use super::queue::{Job, Work};
+use super::wakers::{TaskWaker, Wakeable};
 use super::{Keep, Pass, context};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
 use crate::node::{Expression, Held, Node, Origin, Outcome, help_is_over};
 use crate::seed::Position;
-use crate::sync::{
-    AtomicU8, AtomicU32, AtomicUsize, MutexGuard, Ordering, current_num_threads, fence, spawn, spin_loop, spins,
-};
+use crate::sync::{AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
 use crate::value::{Repr, Value};
+use std::cell::LazyCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// The future of a dynamic node that waits.
 pub(crate) struct Task {
@@ -26,7 +26,7 @@ pub(crate) struct Task {
 }
 
 /// Waking another thread costs a few microseconds: less work than this is not worth it.
-const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
+pub(super) const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
 
 /// How often a thread without work looks for news before it goes: about as long as it takes to wake one.
 const LINGER_SPINS: usize = spins(300);
@@ -93,9 +93,10 @@ impl Pass {
     fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
         let mut batch = Batch::default();
         let mut spare = None;
+        let threads = LazyCell::new(current_num_threads as fn() -> usize);
         books.count.works();
         loop {
-            self.share(&mut books, true);
+            self.share_with(&mut books, true, &threads);
             if books.drivers.nobody() {
                 break;
             }
@@ -141,25 +142,36 @@ impl Pass {
                 (None, Wakeable::new(self, index, spare.take()), Position::in_body(body))
             }
         };
-        task.shared.state.store(POLLED, Ordering::Relaxed);
+        let first = started.is_none();
+        task.shared.polled();
         self.release(books);
 
         let outside = position.enter();
         let mut future = started;
         let step = polling(self, true, || {
             catch_unwind(AssertUnwindSafe(|| {
-                let future = future.get_or_insert_with(|| recipe.run());
-                future.as_mut().poll(&mut Context::from_waker(&task.waker))
+                let running = future.get_or_insert_with(|| recipe.run());
+                let step = running.as_mut().poll(&mut Context::from_waker(&task.waker));
+                if step.is_ready() {
+                    // user values in the future are dropped outside the lock; a panic there is reported like any other
+                    drop(future.take());
+                }
+                step
             }))
         });
-        let step = match step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload)))) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(result) => {
-                // user values in the future are dropped outside the lock; a panic there is reported like any other
-                let dropped = catch_unwind(AssertUnwindSafe(|| drop(future.take())));
-                Poll::Ready(
-                    dropped.map_err(Error::panic).and(result).map_err(|error| error.at(recipe.name(), node.place)),
-                )
+        let step = match step {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(Ok(outcome))) => Poll::Ready(Ok(outcome)),
+            failed => {
+                let error = match failed {
+                    Ok(Poll::Ready(Err(error))) => error,
+                    Err(payload) => {
+                        let _ = catch_unwind(AssertUnwindSafe(|| drop(future.take()))); // one panic is told
+                        Error::panic(payload)
+                    }
+                    _ => unreachable!("the others have not failed"),
+                };
+                Poll::Ready(Err(error.at(recipe.name(), node.place)))
             }
         };
         let position = outside.enter();
@@ -185,10 +197,12 @@ impl Pass {
                 }
             }
             Poll::Ready(result) => {
-                books.forget_task(index);
+                if !first {
+                    books.forget_task(index);
+                }
                 *spare = Some(task);
                 match result {
-                    Ok(Outcome::Layer(layer)) => books.follow(index, layer),
+                    Ok(Outcome::Layer(layer)) => books = self.follow(books, index, layer),
                     Ok(Outcome::Tape(value, backward)) => books.finish_tape(index, value, backward),
                     Err(error) => books.finish(index, Err(error)),
                 }
@@ -198,7 +212,7 @@ impl Pass {
     }
 
     /// A task that waits was woken, by whomever.
-    fn wake_task(self: &Arc<Self>, woken: &Arc<TaskWaker>) {
+    pub(super) fn wake_task(self: &Arc<Self>, woken: &Arc<TaskWaker>) {
         let mut books = self.books();
         let index = woken.index.load(Ordering::Relaxed);
         // if the pass has come to rest since, this is another run of the body, or no run at all
@@ -245,6 +259,12 @@ impl Pass {
     ///
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
     fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
+        self.share_with(books, working, &LazyCell::new(current_num_threads));
+    }
+
+    /// The same for somebody who shares again and again, and asks for the number of threads once.
+    #[inline]
+    fn share_with(self: &Arc<Self>, books: &mut Books, working: bool, threads: &LazyCell<usize>) {
         let mut spare = books.queue.len().saturating_sub(usize::from(working));
         if spare == 0 || books.drivers.nobody() {
             return;
@@ -258,7 +278,7 @@ impl Pass {
             spare -= 1;
         }
         let driver_works = books.drivers.any_works();
-        let limit = if driver_works { current_num_threads() - 1 } else { current_num_threads() };
+        let limit = **threads - usize::from(driver_works);
         while books.tickets < limit && spare > books.tickets {
             if !worth_while && (driver_works || books.tickets > 0) {
                 return;
@@ -268,6 +288,7 @@ impl Pass {
             spawn(move || {
                 // nothing may unwind into the pool
                 let _ = catch_unwind(AssertUnwindSafe(|| use_ticket(&pass, &news)));
+                help_is_over(); // the pass may have gone here, with all its nodes
             });
         }
     }
@@ -283,7 +304,6 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
         if latest == read {
             books.tickets -= 1;
             pass.release(books);
-            help_is_over();
             return;
         }
         read = latest;
@@ -338,11 +358,19 @@ impl Books {
 }
 
 impl Pass {
-    fn run_one<'a>(self: &'a Arc<Self>, index: u32, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+    fn run_one<'a>(self: &'a Arc<Self>, index: u32, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+        let result = self.run_kernel(index, books);
+        let mut books = self.books();
+        books.finish(index, result);
+        books
+    }
+
+    /// Runs the kernel of this entry, outside the lock.
+    pub(super) fn run_kernel(self: &Arc<Self>, index: u32, mut books: MutexGuard<'_, Books>) -> Result<Value> {
         // alive: what is pending is not swept
         let node = books.node(index);
         books.note_update(index, &node);
-        let result = match node.operands().len() {
+        match node.operands().len() {
             1 => {
                 let mut operands = [books.take_operand(index, 0)];
                 self.release(books);
@@ -358,10 +386,7 @@ impl Pass {
                 self.release(books);
                 computing(self, || self.run(&node, &mut operands))
             }
-        };
-        let mut books = self.books();
-        books.finish(index, result);
-        books
+        }
     }
 
     fn run_batch<'a>(self: &'a Arc<Self>, batch: &mut Batch, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
@@ -407,64 +432,5 @@ impl Task {
     /// Whether the future is here, rather than with somebody who polls it and will see that the pass rests.
     pub(super) fn waits(&self) -> bool {
         self.future.is_some()
-    }
-}
-
-/// What wakes a task, as the pass has it.
-#[derive(Clone)]
-struct Wakeable {
-    shared: Arc<TaskWaker>,
-    /// The same, for the future.
-    waker: Waker,
-}
-
-impl Wakeable {
-    /// That of the task before, if nobody has kept it: most tasks never wait.
-    fn new(pass: &Arc<Pass>, index: u32, spare: Option<Wakeable>) -> Self {
-        if let Some(spare) = spare
-            && Arc::strong_count(&spare.shared) == 2
-        {
-            // whoever had it is done with it
-            fence(Ordering::Acquire);
-            spare.shared.index.store(index, Ordering::Relaxed);
-            return spare;
-        }
-        let (index, state) = (AtomicU32::new(index), AtomicU8::new(POLLED));
-        let shared = Arc::new(TaskWaker { pass: Arc::downgrade(pass), index, state });
-        Wakeable { waker: Waker::from(shared.clone()), shared }
-    }
-}
-
-struct TaskWaker {
-    pass: Weak<Pass>,
-    index: AtomicU32,
-    state: AtomicU8,
-}
-
-/// Somebody polls the task.
-const POLLED: u8 = 0;
-/// It was woken while somebody polled it, or is in the queue.
-const WOKEN: u8 = 1;
-/// It waits to be woken.
-const PARKED: u8 = 2;
-
-impl TaskWaker {
-    /// From now on the task waits, unless it was woken meanwhile.
-    fn park(&self) -> bool {
-        self.state.compare_exchange(POLLED, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED
-            && let Some(pass) = self.pass.upgrade()
-        {
-            pass.wake_task(self);
-        }
     }
 }

@@ -1,0 +1,137 @@
+//! Small kernels, which interrupt the walk that meets them.
+
+use super::passes::{explore_with_pools, start_and_leave};
+use super::tracked::{Tracked, plus};
+use super::{Part, eventually, together};
+use crate::sync::{AtomicUsize, Ordering};
+use crate::{At, Differentiable, Do, Layer, Primitive, Result, Sgd, Weight};
+use shuttle::thread;
+use std::sync::Arc;
+
+/// x ↦ x + x, by a small kernel that counts how often it runs; its delta by another such kernel.
+#[derive(Clone, Default)]
+struct Twice {
+    forward: Arc<AtomicUsize>,
+    backward: Arc<AtomicUsize>,
+}
+
+impl Twice {
+    fn of(&self, x: &Layer<Tracked>) -> Layer<Tracked> {
+        Layer::apply(self.clone(), (x.clone(),))
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        (self.forward.load(Ordering::SeqCst), self.backward.load(Ordering::SeqCst))
+    }
+}
+
+impl Primitive for Twice {
+    type Operands = (Layer<Tracked>,);
+    type Output = Tracked;
+
+    fn name(&self) -> &'static str {
+        "twice"
+    }
+
+    fn value(&self, (x,): (&Tracked,)) -> Result<Tracked> {
+        // others go on meanwhile
+        thread::yield_now();
+        self.forward.fetch_add(1, Ordering::SeqCst);
+        Ok(x.times(2.0))
+    }
+
+    fn cost(&self, _: (&Tracked,)) -> f64 {
+        100.0
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Tracked>>,) {
+        let backward = Twice { forward: self.backward.clone(), ..self.clone() };
+        (Some(backward.of(at.delta)),)
+    }
+}
+
+/// Two bodies, which may be polled at the same time, ask for the same layers and turn out to be others above these.
+#[test]
+fn two_walks_over_the_same_small_kernels() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let (w, shared, above) = (Weight::new(value), Twice::default(), Twice::default());
+        let four = shared.of(&shared.of(&w.layer()));
+        let body = |asks: bool| {
+            let (four, above) = (four.clone(), above.clone());
+            Layer::dynamic(move || {
+                let (four, above) = (four.clone(), above.clone());
+                async move {
+                    if asks {
+                        assert_eq!(four.extract().await?.number(), 4.0);
+                    }
+                    Ok(above.of(&above.of(&four)))
+                }
+            })
+        };
+        let sum = plus(body(true), body(false));
+        assert_eq!(sum.predict().wait().expect("nothing fails").number(), 32.0);
+        assert_eq!((shared.counts(), above.counts()), ((2, 0), (4, 0)), "each kernel runs once");
+        drop((four, sum, w));
+        eventually(|| copies.left() == 0);
+    });
+}
+
+/// Two runs ask for the same deltas of one tape, and walk in its pass.
+#[test]
+fn two_drivers_that_meet_small_kernels() {
+    explore_with_pools(|| {
+        let (w, twice) = (Weight::new(Tracked::new(1.0)), Twice::default());
+        let four = twice.of(&twice.of(&w.layer()));
+        let tape = four.forward().wait().expect("nothing fails");
+        let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
+        let step = || {
+            let effects = effects.clone();
+            Box::new(move || effects.step(&Sgd::new(1.0)).wait().expect("nothing fails")) as Part
+        };
+        together([step(), step()]);
+        assert_eq!(w.value().number(), 1.0 - 4.0 - 4.0);
+        assert_eq!(twice.counts(), (2, 2), "each kernel runs once");
+    });
+}
+
+/// One of the drivers does not wait for the kernels that it has met.
+#[test]
+fn a_driver_leaves_in_the_middle_of_small_kernels() {
+    explore_with_pools(|| {
+        let (w, twice) = (Weight::new(Tracked::new(1.0)), Twice::default());
+        let four = twice.of(&twice.of(&w.layer()));
+        let tape = four.forward().wait().expect("nothing fails");
+        let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
+        let leaves = effects.clone();
+        let leaver = thread::spawn(move || start_and_leave(&leaves));
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        let ended = leaver.join().expect("no panic");
+        assert_eq!(w.value().number(), if ended { -7.0 } else { -3.0 });
+        assert_eq!(twice.counts(), (2, 2), "each kernel runs once");
+    });
+}
+
+/// The first walk is interrupted by a kernel; a run that is joined with it asks for what lies above.
+#[test]
+fn small_kernels_of_joined_bangs() {
+    explore_with_pools(|| {
+        let (w, twice) = (Weight::new(Tracked::new(1.0)), Twice::default());
+        let two = twice.of(&w.layer());
+        let four = twice.of(&two);
+        let both = || {
+            let (two, four) = (two.clone(), four.clone());
+            Layer::dynamic(move || {
+                let (two, four) = (two.clone(), four.clone());
+                async move {
+                    let (two, four) = futures::future::join(two.extract(), four.extract()).await;
+                    Ok(Layer::constant(four?.times(two?.number())))
+                }
+            })
+        };
+        let sum = plus(both(), both());
+        assert_eq!(sum.predict().wait().expect("nothing fails").number(), 16.0);
+        assert_eq!(twice.counts(), (2, 0), "each kernel runs once");
+    });
+}

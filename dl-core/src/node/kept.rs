@@ -1,0 +1,136 @@
+//! A box for what belongs to one node: an operation with its operands, the body of a dynamic node.
+//!
+//! What fits into the memory of a node is kept there, so that it comes from the free list of the thread as nodes do; what does not
+//! is in an ordinary box.
+
+use super::Recipe;
+use super::handle::{give_back_cell, take_cell};
+use crate::primitive::AnyPrimitive;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+/// The memory of a node.
+#[repr(align(64))]
+pub(super) struct Cell(#[allow(dead_code, reason = "it is only room")] [u8; 64]);
+
+/// Owns a `T`.
+pub(crate) struct Kept<T: ?Sized>(NonNull<T>, PhantomData<T>);
+
+// SAFETY: as a box
+unsafe impl<T: ?Sized + Send> Send for Kept<T> {}
+// SAFETY: as a box
+unsafe impl<T: ?Sized + Sync> Sync for Kept<T> {}
+
+impl Kept<dyn AnyPrimitive> {
+    #[inline]
+    pub(crate) fn operation<P: AnyPrimitive + 'static>(op: P) -> Self {
+        Kept(place(op), PhantomData)
+    }
+}
+
+impl Kept<dyn Recipe> {
+    #[inline]
+    pub(crate) fn body<R: Recipe + 'static>(recipe: R) -> Self {
+        Kept(place(recipe), PhantomData)
+    }
+}
+
+/// Whether a value of this size and alignment is kept in a cell.
+#[inline]
+const fn fits(size: usize, align: usize) -> bool {
+    0 < size && size <= size_of::<Cell>() && align <= align_of::<Cell>()
+}
+
+#[inline]
+fn place<T>(value: T) -> NonNull<T> {
+    if !fits(size_of::<T>(), align_of::<T>()) {
+        return NonNull::from(Box::leak(Box::new(value)));
+    }
+    let place = take_cell().cast::<T>();
+    // SAFETY: the cell is ours, and large enough
+    unsafe { place.write(value) };
+    place
+}
+
+impl<T: ?Sized> Deref for Kept<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: it was placed there, and is dropped with this
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T: ?Sized> Drop for Kept<T> {
+    #[inline]
+    fn drop(&mut self) {
+        struct Vacate(NonNull<Cell>);
+
+        impl Drop for Vacate {
+            fn drop(&mut self) {
+                // SAFETY: `take_cell` gave it, and what was in it is dropped
+                unsafe { give_back_cell(self.0) };
+            }
+        }
+
+        if fits(size_of_val(&**self), align_of_val(&**self)) {
+            // also if the destructor panics
+            let _vacate = Vacate(self.0.cast());
+            // SAFETY: it was placed there, and nobody uses it any more
+            unsafe { self.0.drop_in_place() };
+        } else {
+            // SAFETY: `place` took it out of a box, and nobody uses it any more
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deferred::BoxFuture;
+    use crate::error::Result;
+    use crate::node::Outcome;
+    use crate::seed::Position;
+    use std::sync::Arc;
+
+    struct Body<const N: usize> {
+        numbers: [u64; N],
+        _alive: Arc<()>,
+    }
+
+    impl<const N: usize> Recipe for Body<N> {
+        fn run(&self) -> BoxFuture<Result<Outcome>> {
+            unreachable!("nobody runs it")
+        }
+
+        fn name(&self) -> &'static str {
+            if self.numbers.iter().enumerate().all(|(i, &n)| i as u64 == n) { "whole" } else { "broken" }
+        }
+
+        fn position(&self) -> Position {
+            Position::here()
+        }
+    }
+
+    #[test]
+    fn it_is_dropped_once_whatever_its_size() {
+        fn check<const N: usize>() {
+            let alive = Arc::new(());
+            let numbers = std::array::from_fn(|i| i as u64);
+            let body = || Kept::body(Body::<N> { numbers, _alive: alive.clone() });
+            let (first, second) = (body(), body());
+            assert_eq!((first.name(), second.name(), Arc::strong_count(&alive)), ("whole", "whole", 3));
+            drop(first);
+            assert_eq!((second.name(), Arc::strong_count(&alive)), ("whole", 2));
+            drop(second);
+            assert_eq!(Arc::strong_count(&alive), 1);
+        }
+        check::<0>();
+        check::<7>();
+        check::<8>();
+        check::<100>();
+    }
+}

@@ -1,0 +1,210 @@
+//! Running small kernels where they are met.
+//!
+//! To queue a kernel, to wait for its operands and to tell its consumers costs more than a small kernel takes. So if a walk that enters layers (see
+//! `discover.rs`) meets a small kernel whose operands are all there, it is interrupted: the kernel runs, outside the lock like any other, its value is
+//! written down, and the walk goes on. Once there is work in the queue that others could share, kernels are queued behind it.
+//!
+//! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same node. Nor does anybody wait for
+//! it: what is to be entered meanwhile is left to whoever is walking.
+
+use super::Pass;
+use super::books::Books;
+use super::context::{in_task, may_work};
+use super::discover::Walked;
+use super::entry::{NONE, Scalar, State};
+use super::work::WORTH_OFFERING_NANOSECONDS;
+use crate::error::Result;
+use crate::node::AnyLayer;
+use crate::primitive::AnyPrimitive;
+use crate::seed::Position;
+use crate::sync::MutexGuard;
+use crate::value::Value;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// The queue costs a few hundred nanoseconds for each kernel.
+const SMALL_NANOSECONDS: f64 = 500.0;
+
+/// What was to be done while somebody else was walking.
+pub(super) enum Later {
+    /// Enter this layer.
+    Enter(AnyLayer),
+    /// This dynamic node turned out to be this layer.
+    Follow(u32, AnyLayer),
+    /// Have somebody look again.
+    Wake(Waker),
+}
+
+impl Pass {
+    /// The entry of a layer; it and everything that it needs are entered if they are not yet. There is none while somebody else is walking.
+    pub(super) fn discover<'a>(
+        self: &'a Arc<Self>,
+        books: MutexGuard<'a, Books>,
+        layer: &AnyLayer,
+    ) -> (MutexGuard<'a, Books>, Option<u32>) {
+        let known = books.find(layer);
+        if known.is_some() || books.walking {
+            return (books, known);
+        }
+        let runs = may_work() && !books.drivers.nobody();
+        let (mut books, index) = self.enter(books, layer, runs, in_task());
+        books.root(index);
+        (self.catch_up(books), Some(index))
+    }
+
+    /// The same for the first layer of a pass that has no driver yet, and that nobody else has. The pass gets no handle to the layer.
+    pub(super) fn discover_alone<'a>(
+        self: &'a Arc<Self>,
+        books: MutexGuard<'a, Books>,
+        layer: &AnyLayer,
+    ) -> (MutexGuard<'a, Books>, u32) {
+        self.enter(books, layer, true, false)
+    }
+
+    /// A dynamic node turned out to be this layer, and a thread that works says so.
+    pub(super) fn follow<'a>(
+        self: &'a Arc<Self>,
+        mut books: MutexGuard<'a, Books>,
+        index: u32,
+        layer: AnyLayer,
+    ) -> MutexGuard<'a, Books> {
+        match books.find(&layer) {
+            Some(source) => {
+                books.follow(index, source, layer);
+                books
+            }
+            None if books.walking => {
+                books.later.push(Later::Follow(index, layer));
+                books
+            }
+            None if layer.is_dynamic() => {
+                let source = books.enter_dynamic(&layer);
+                books.follow(index, source, layer);
+                books
+            }
+            None => {
+                let runs = !books.drivers.nobody();
+                let (mut books, source) = self.enter(books, &layer, runs, true);
+                books.follow(index, source, layer);
+                self.catch_up(books)
+            }
+        }
+    }
+
+    /// Does what was left to whoever was walking.
+    fn catch_up<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+        while let Some(later) = books.later.pop() {
+            let (follower, layer) = match later {
+                Later::Enter(layer) => (NONE, layer),
+                Later::Follow(index, layer) => (index, layer),
+                Later::Wake(waker) => {
+                    books.woken.push(waker);
+                    continue;
+                }
+            };
+            let source = match books.find(&layer) {
+                Some(source) => source,
+                None => {
+                    let runs = may_work() && !books.drivers.nobody();
+                    let source;
+                    (books, source) = self.enter(books, &layer, runs, in_task());
+                    source
+                }
+            };
+            match follower {
+                NONE => books.root(source),
+                index => books.follow(index, source, layer),
+            }
+        }
+        books
+    }
+
+    /// Enters a layer that the pass has not met, and everything that it needs. `runs` says whether small kernels are run, `working`
+    /// whether this thread is counted among those that work.
+    fn enter<'a>(
+        self: &'a Arc<Self>,
+        mut books: MutexGuard<'a, Books>,
+        root: &AnyLayer,
+        runs: bool,
+        working: bool,
+    ) -> (MutexGuard<'a, Books>, u32) {
+        let mut walk = books.begin_walk(root, runs);
+        let mut walked = books.walk(&mut walk);
+        if let Walked::Meets(_) = walked {
+            books.walking = true;
+            if !working {
+                books.count.works();
+            }
+            let rests = books.rests;
+            while let Walked::Meets(index) = walked {
+                books = self.run_at_once(index, books);
+                // nothing is started in a pass that rests
+                walk.runs &= books.rests == rests;
+                walked = if walk.is_through() { Walked::Through(index) } else { books.walk(&mut walk) };
+            }
+            if !working {
+                books.count.rests();
+            }
+            books.walking = false;
+        }
+        let Walked::Through(index) = walked else { unreachable!("it goes on until it is through") };
+        books.end_walk();
+        (books, index)
+    }
+
+    fn run_at_once<'a>(self: &'a Arc<Self>, index: u32, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+        // what a kernel builds has no position in the body that happens to run it
+        let here = Position::here();
+        let result = self.run_kernel(index, books);
+        here.enter();
+        let mut books = self.books();
+        books.finish_at_once(index, result);
+        books
+    }
+}
+
+impl Books {
+    /// Whether this new entry is that of a small kernel whose operands are all there. If so, it is to be run at once.
+    pub(super) fn is_small(&mut self, index: u32, op: &dyn AnyPrimitive) -> bool {
+        if self.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
+            return false;
+        }
+        let operands = op.operands().len();
+        let mut trained = false;
+        for which in 0..operands {
+            let operand = self.entry(self.operand(index, which));
+            if !matches!(operand.state, State::F32 | State::F64 | State::Done) {
+                return false;
+            }
+            trained |= operand.trained;
+        }
+        if !self.cost(index, op).is_ok_and(|nanoseconds| (0.0..=SMALL_NANOSECONDS).contains(&nanoseconds)) {
+            return false;
+        }
+        self.entries[index as usize].trained = trained;
+        for which in 0..operands {
+            let operand = self.operand(index, which);
+            self.meet_consumer(operand);
+        }
+        true
+    }
+
+    fn finish_at_once(&mut self, index: u32, result: Result<Value>) {
+        let node = self.node(index);
+        let entry = &mut self.entries[index as usize];
+        if entry.links != NONE {
+            // somebody has asked for it meanwhile
+            self.linked(index).scheduled = true;
+            return self.finish(index, result);
+        }
+        match result.as_ref().ok().and_then(Scalar::of) {
+            Some(number) => entry.set_number(number),
+            None => {
+                self.links(index).scheduled = true;
+                self.write_down(index, &node, result);
+            }
+        }
+        self.count.so_far.evaluations += 1;
+        self.part_from_operands(index, &node);
+    }
+}

@@ -1,0 +1,182 @@
+//! When an entry is evaluated: it waits for its operands, is queued when the last of them has ended, and tells its consumers when it has ended itself.
+//!
+//! A failed operand counts as done: its consumer fails when *all* its operands have ended, with the error of the leftmost one
+//! that failed. So the error that is reported does not depend on time.
+
+use super::Keep;
+use super::books::Books;
+use super::entry::{NONE, Seen, State, Status, Waiting};
+use super::queue::Work;
+use crate::error::{Error, Result};
+use crate::node::{Expression, Node};
+use crate::primitive::AnyPrimitive;
+use crate::value::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+impl Books {
+    /// Finds out when a new entry, which could not be evaluated at once, can be.
+    pub(super) fn schedule(&mut self, index: u32) {
+        let node = self.node(index);
+        self.add_links(index);
+        self.linked(index).scheduled = true;
+        match &node.expression {
+            Expression::Dynamic(recipe) => {
+                self.in_order = false;
+                self.note_position(recipe.position());
+                self.queue_task(index);
+            }
+            Expression::Seed(position) => {
+                self.note_position(*position);
+                let seed = self.settings.seed(self.number_at(*position));
+                self.finish(index, seed.map_err(|error| error.at("seed", node.place)));
+            }
+            _ => {
+                for which in 0..node.operands().len() {
+                    let operand = self.operand(index, which);
+                    if !node.is_arithmetic() {
+                        self.meet_consumer(operand);
+                    }
+                    if !self.ended(operand) {
+                        self.wait_for(operand, index);
+                    }
+                }
+                if self.linked(index).pending == 0 {
+                    self.ready(index);
+                    self.settle();
+                }
+            }
+        }
+    }
+
+    /// An entry has one consumer more, which is no arithmetic: the value may have to be let go some time.
+    #[inline]
+    pub(super) fn meet_consumer(&mut self, index: u32) {
+        if self.is_scheduled(index) {
+            let links = self.linked(index);
+            links.consumers += 1;
+            links.unfinished += 1;
+        }
+    }
+
+    /// This entry has ended: its operands have one consumer less that is not done.
+    #[inline]
+    pub(super) fn part_from_operands(&mut self, index: u32, node: &Node) {
+        if self.keep == Keep::Values || node.is_arithmetic() {
+            return;
+        }
+        for which in 0..node.operands().len() {
+            let operand = self.operand(index, which);
+            if self.is_scheduled(operand) {
+                self.linked(operand).unfinished -= 1;
+                self.free(operand);
+            }
+        }
+    }
+
+    /// How long the kernel of this entry takes, whose operands are there, or the panic of whoever was asked.
+    pub(super) fn cost(&self, index: u32, op: &dyn AnyPrimitive) -> std::thread::Result<f64> {
+        let value = |which| self.value(self.operand(index, which));
+        let cost = |operands: &[&Value]| catch_unwind(AssertUnwindSafe(|| op.cost(operands)));
+        match op.operands().len() {
+            0 => cost(&[]),
+            1 => cost(&[value(0).as_value()]),
+            2 => cost(&[value(0).as_value(), value(1).as_value()]),
+            n => {
+                let values: Vec<Seen<'_>> = (0..n).map(value).collect();
+                cost(&values.iter().map(Seen::as_value).collect::<Vec<_>>())
+            }
+        }
+    }
+
+    /// All operands of this entry have ended: evaluate it now, or queue it.
+    pub(super) fn ready(&mut self, index: u32) {
+        let node = self.node(index);
+        if let Expression::Dynamic(_) = &node.expression {
+            let source = self.source(index);
+            self.entries[index as usize].trained = self.trained(source);
+            let result = self.outcome(source).expect("what it turned out to be has ended");
+            self.finished.push((index, result));
+            self.linked(source).unfinished -= 1;
+            if self.entry(source).state == State::Done {
+                self.free(source);
+            }
+            return;
+        }
+        if let Some((number, trained, arithmetic)) = self.arithmetic_of(index) {
+            let entry = &mut self.entries[index as usize];
+            (entry.trained, entry.arithmetic) = (trained, arithmetic);
+            self.finished.push((index, Ok(number.into())));
+            return;
+        }
+        let operands = node.operands().len();
+        let mut trained = false;
+        let mut failed: Option<Error> = None;
+        for which in 0..operands {
+            let operand = self.operand(index, which);
+            trained |= self.trained(operand);
+            if let Status::Failed(error) = self.status(operand) {
+                failed = Some(error.beside(failed));
+            }
+        }
+        if let Some(error) = failed {
+            self.finished.push((index, Err(error)));
+            return;
+        }
+        self.entries[index as usize].trained = trained;
+        match &node.expression {
+            Expression::Primitive(op) => match self.cost(index, &**op) {
+                Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
+                Err(payload) => {
+                    let error = Error::panic(payload).at(op.name_or_panic(), node.place);
+                    self.finished.push((index, Err(error)));
+                }
+            },
+            _ => unreachable!("the other kinds have no operands, or are evaluated"),
+        }
+    }
+
+    #[inline]
+    pub(super) fn wait_for(&mut self, operand: u32, consumer: u32) {
+        let place = match self.unused_waiting {
+            NONE => self.waiting.len() as u32,
+            unused => unused,
+        };
+        let next = std::mem::replace(&mut self.linked(operand).waiting, place);
+        let waiting = Waiting { consumer, next };
+        match self.waiting.get_mut(place as usize) {
+            Some(unused) => self.unused_waiting = std::mem::replace(unused, waiting).next,
+            None => self.waiting.push(waiting),
+        }
+        self.linked(consumer).pending += 1;
+    }
+
+    /// Writes down how an entry ended, and what follows from that.
+    pub(super) fn finish(&mut self, index: u32, result: Result<Value>) {
+        self.finished.push((index, result));
+        self.settle();
+    }
+
+    pub(super) fn settle(&mut self) {
+        while let Some((index, result)) = self.finished.pop() {
+            let node = self.node(index);
+            self.count.so_far.evaluations += 1;
+            let mut next = self.write_down(index, &node, result);
+            if std::mem::take(&mut self.linked(index).awaited) {
+                self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
+            }
+            self.part_from_operands(index, &node);
+            while next != NONE {
+                let slot = &mut self.waiting[next as usize];
+                let consumer = slot.consumer;
+                let after = std::mem::replace(&mut slot.next, self.unused_waiting);
+                self.unused_waiting = next;
+                next = after;
+                let links = self.linked(consumer);
+                links.pending -= 1;
+                if links.pending == 0 {
+                    self.ready(consumer);
+                }
+            }
+        }
+    }
+}
