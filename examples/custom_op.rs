@@ -76,23 +76,28 @@ impl Trainable for Circle {
     }
 }
 
-struct Area;
+/// The radius of a circle; all else that is computed from it is made of ordinary layers.
+struct Radius;
 
-impl Primitive for Area {
+impl Primitive for Radius {
     type Operands = (Layer<Circle>,);
     type Output = f64;
 
     fn name(&self) -> &'static str {
-        "area"
+        "radius"
     }
 
     fn value(&self, (circle,): (&Circle,)) -> Result<f64> {
-        Ok(PI * circle.radius * circle.radius)
+        Ok(circle.radius)
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
-        (Some(at.delta * (2.0 * PI * at.values.0.radius)),)
+        (Some(at.delta.clone()),)
     }
+}
+
+fn area(circle: &Weight<Circle>) -> Layer<f64> {
+    PI * Layer::apply(Radius, (circle.layer(),)).square()
 }
 
 fn main() -> Result<()> {
@@ -108,7 +113,7 @@ fn main() -> Result<()> {
     assert!(off.predict().wait()? < 1e-6);
 
     let circle = Weight::new(Circle { radius: 1.0, colour: "blue" });
-    let miss = Layer::apply(Area, (circle.layer(),)) - 10.0;
+    let miss = area(&circle) - 10.0;
     let adam = Adam::new(0.05);
     for _ in 0..500 {
         (&miss * &miss).train(&adam).wait()?;

@@ -1,7 +1,7 @@
 //! Adagrad: a learning rate for each number, smaller the more it has moved.
 
 use crate::error::Result;
-use crate::optimizer::{Chunk, Memory, Optimizer};
+use crate::optimizer::{Chunk, Memory, Optimizer, check};
 use crate::rules::Number;
 
 /// Adagrad.
@@ -95,6 +95,9 @@ impl Optimizer for Adagrad {
     }
 
     fn step(&self, chunk: Chunk<'_>, _: u64) -> Result<()> {
+        check("the learning rate", self.learning_rate, self.learning_rate.is_finite())?;
+        check("eps", self.eps, self.eps >= 0.0)?;
+        check("the initial accumulator", self.initial_accumulator, self.initial_accumulator >= 0.0)?;
         match chunk {
             Chunk::F32 { values, deltas, slots } => self.rule(values, deltas, slots),
             Chunk::F64 { values, deltas, slots } => self.rule(values, deltas, slots),

@@ -1,7 +1,7 @@
 //! Adam: momentum, relative to the size of the deltas.
 
 use crate::error::Result;
-use crate::optimizer::{Chunk, Memory, Optimizer};
+use crate::optimizer::{Chunk, Memory, Optimizer, check};
 use crate::rules::Number;
 
 /// Adam.
@@ -102,6 +102,11 @@ impl Optimizer for Adam {
     }
 
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
+        check("the learning rate", self.learning_rate, self.learning_rate.is_finite())?;
+        for beta in self.betas {
+            check("a beta", beta, (0.0..1.0).contains(&beta))?;
+        }
+        check("eps", self.eps, self.eps >= 0.0)?;
         match chunk {
             Chunk::F32 { values, deltas, slots } => self.rule(values, deltas, slots, steps),
             Chunk::F64 { values, deltas, slots } => self.rule(values, deltas, slots, steps),

@@ -19,6 +19,14 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, Weak};
 
+/// An error, unless a setting of an optimizer is one of those that make sense.
+pub(crate) fn check(what: &str, number: f64, makes_sense: bool) -> Result<()> {
+    if makes_sense && !number.is_nan() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{what} of the optimizer is {number}, which makes no sense")))
+}
+
 /// A run of numbers of one weight, with their deltas and the optimizer's state.
 ///
 /// All slices have the same length.

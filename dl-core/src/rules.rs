@@ -81,7 +81,7 @@ macro_rules! example {
 }
 
 macro_rules! unary {
-    ($(
+    (($dollar:tt) $(
         #[doc = $doc:literal]
         $Op:ident $name:ident = $torch:literal, $ns:literal ns: |$x:ident| $value:expr, |$y:ident, $d:ident| $delta:expr;
     )*) => {
@@ -165,6 +165,13 @@ macro_rules! unary {
             $(#[doc = $doc] #[doc = example!($Op $name ".layer()")] #[track_caller] pub fn $name(&self) -> Layer<T> {
                 T::unary(Unary::$Op, self)
             })*
+        }
+
+        /// Calls a macro with the lines of the table: a doc, the operation and its name.
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! unary_operations {
+            ($dollar callback:ident) => { $dollar callback! { $(#[doc = $doc] $Op $name;)* } };
         }
 
         impl<T: Pointwise + Trainable> Weight<T> {
@@ -281,6 +288,7 @@ macro_rules! binary {
 }
 
 unary! {
+    ($)
     /// `−x`.
     Neg neg = "torch.neg", 0.5 ns: |x| -x, |y, d| -d;
     /// `|x|`; its derivative at 0 is 0.

@@ -1,7 +1,7 @@
 //! Stochastic gradient descent.
 
 use crate::error::Result;
-use crate::optimizer::{Chunk, Memory, Optimizer};
+use crate::optimizer::{Chunk, Memory, Optimizer, check};
 use crate::rules::Number;
 
 /// Stochastic gradient descent, plain or with momentum.
@@ -91,6 +91,8 @@ impl Optimizer for Sgd {
     }
 
     fn step(&self, chunk: Chunk<'_>, _: u64) -> Result<()> {
+        check("the learning rate", self.learning_rate, self.learning_rate.is_finite())?;
+        check("the momentum", self.momentum, self.momentum.is_finite())?;
         match chunk {
             Chunk::F32 { values, deltas, slots } => self.rule(values, deltas, slots),
             Chunk::F64 { values, deltas, slots } => self.rule(values, deltas, slots),

@@ -2,7 +2,7 @@
 
 use crate::axes::axis_of;
 use crate::element::{Element, HasRank, Rank};
-use crate::nd::{Nd, filled};
+use crate::nd::{Nd, check_size, filled};
 use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{Array1, ArrayView2, Axis, Ix1, Ix2, Slice};
 use std::marker::PhantomData;
@@ -201,6 +201,7 @@ impl<A: Element, D: Rank> Primitive for Diag<A, D> {
         };
         let side = vector.len().saturating_add(self.k.unsigned_abs());
         let shape = self.shape.unwrap_or([side; 2]);
+        check_size::<A>(&shape)?;
         let mut matrix = filled(ndarray::Dim(shape), A::zero());
         for (position, &element) in positions(self.k, shape).zip(&vector) {
             matrix[position] = element;
@@ -214,7 +215,7 @@ impl<A: Element, D: Rank> Primitive for Diag<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        cost(x.len() * x.len())
+        cost(x.len().saturating_mul(x.len()))
     }
 }
 

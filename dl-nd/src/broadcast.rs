@@ -2,7 +2,7 @@
 
 use crate::accurate::sum_along;
 use crate::element::{Element, Rank};
-use crate::nd::{Nd, filled};
+use crate::nd::{Nd, check_size, filled};
 use dl_core::{At, Error, Layer, Primitive, Result};
 use ndarray::Axis;
 use std::marker::PhantomData;
@@ -97,6 +97,7 @@ impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         match x.0.broadcast(self.shape.clone()) {
             Some(repeated) => {
+                check_size::<A>(self.shape.slice())?;
                 let mut whole = filled(self.shape.clone(), A::zero());
                 whole.assign(&repeated);
                 Ok(whole.into())
@@ -114,6 +115,6 @@ impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
     }
 
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
-        200.0 + 0.5 * self.shape.size() as f64
+        200.0 + 0.5 * self.shape.size_checked().unwrap_or(0) as f64
     }
 }

@@ -3,7 +3,8 @@
 use crate::broadcast::{broadcast_shape, sum_to};
 use crate::element::{Element, Item, Rank};
 use crate::movement::lift;
-use crate::nd::Nd;
+use crate::nd::{Nd, check_size, single};
+use crate::reduce::fill;
 use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
 use ndarray::{DimMax, Ix0};
 use std::marker::PhantomData;
@@ -61,6 +62,24 @@ macro_rules! comparands {
             }
         }
     )*};
+}
+
+macro_rules! numbers_of_layers {
+    ($($A:ty: $($X:ty),*;)*) => {$($(
+        impl Comparand<$A> for $X {
+            type Rank = Ix0;
+
+            #[track_caller]
+            fn into_comparand(self) -> Layer<Nd<$A, Ix0>> {
+                fill(&self.into_layer(), Ix0())
+            }
+        }
+    )*)*};
+}
+
+numbers_of_layers! {
+    f32: Layer<f32>, &Layer<f32>, Weight<f32>, &Weight<f32>;
+    f64: Layer<f64>, &Layer<f64>, Weight<f64>, &Weight<f64>;
 }
 
 comparands!(tensors: Nd<A, D>, &Nd<A, D>, Layer<Nd<A, D>>, &Layer<Nd<A, D>>);
@@ -135,6 +154,76 @@ comparisons! {
 
 impl<X, A: Item + PartialOrd, D: Rank> CompareOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
+/// Masks together. They broadcast.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{CompareOps, MaskOps, Nd};
+/// let x = Nd::from([-1.0, 1.0, 5.0]);
+/// let small = x.greater(0.0).logical_and(x.less(2.0));
+/// assert_eq!(small.predict().wait()?, Nd::from([false, true, false]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait MaskOps<D: Rank>: Differentiable<Data = Nd<bool, D>> {
+    /// Where this is false.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MaskOps, Nd};
+    /// assert_eq!(Nd::from([true, false]).logical_not().predict().wait()?, Nd::from([false, true]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn logical_not(&self) -> Layer<Nd<bool, D>> {
+        let no = Layer::constant(Nd::full(single::<D>(), false));
+        Layer::apply(Compare { op: Comparison::Equal, types: PhantomData }, (self.layer(), no))
+    }
+
+    /// Where both are true.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MaskOps, Nd};
+    /// assert_eq!(Nd::from([true, true]).logical_and(Nd::from([true, false])).predict().wait()?, Nd::from([true, false]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when the shapes do not broadcast.
+    #[track_caller]
+    fn logical_and<M, E>(&self, other: M) -> Layer<Nd<bool, <D as DimMax<E>>::Output>>
+    where
+        M: Differentiable<Data = Nd<bool, E>>,
+        D: DimMax<E>,
+        E: Rank,
+        <D as DimMax<E>>::Output: Rank,
+    {
+        // of truth values, 1 > ¬1 and nothing else
+        compare(Comparison::Greater, &self.layer(), &other.logical_not())
+    }
+
+    /// Where one of them is true, or both are.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MaskOps, Nd};
+    /// assert_eq!(Nd::from([false, true]).logical_or(Nd::from([false, false])).predict().wait()?, Nd::from([false, true]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when the shapes do not broadcast.
+    #[track_caller]
+    fn logical_or<M, E>(&self, other: M) -> Layer<Nd<bool, <D as DimMax<E>>::Output>>
+    where
+        M: Differentiable<Data = Nd<bool, E>>,
+        D: DimMax<E>,
+        E: Rank,
+        <D as DimMax<E>>::Output: Rank,
+    {
+        compare(Comparison::GreaterEqual, &self.layer(), &other.logical_not())
+    }
+}
+
+impl<X, D: Rank> MaskOps<D> for X where X: Differentiable<Data = Nd<bool, D>> {}
+
 #[track_caller]
 fn compare<A: Item + PartialOrd, D: Rank + DimMax<E>, E: Rank>(
     op: Comparison,
@@ -162,6 +251,7 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
 
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<bool, D>> {
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
+        check_size::<bool>(shape.slice())?;
         let (a, b) = (a.spread_to(&shape), b.spread_to(&shape));
         Ok(ndarray::Zip::from(&a).and(&b).map_collect(|a, b| self.op.holds(a, b)).into())
     }
@@ -177,14 +267,17 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
 
 /// Each element from `a` where the mask is true, from `b` where it is not; each may be a number. All three broadcast.
 ///
-/// The other one has no part in it: its element may be infinite or NaN, and its delta is 0.
+/// The other one has no part in it: its element may be infinite or NaN, and its delta is 0. But a delta of 0 that goes on through a steep slope is
+/// NaN, as in PyTorch: mask the argument of a root, not only the root.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
-/// use dl_nd::{CompareOps, Nd, where_};
+/// use dl_nd::{CompareOps, Nd, ReduceOps, where_};
 /// let w = Weight::new(Nd::from([-1.0_f64, 4.0]));
-/// let root = where_(w.greater(0.0), w.sqrt(), 0.0);
+/// let positive = w.greater(0.0);
+/// let root = where_(&positive, where_(&positive, &w, 1.0).sqrt(), 0.0);
 /// assert_eq!(root.predict().wait()?, Nd::from([0.0, 2.0]));
+/// assert_eq!(root.sum().gradient(&w).predict().wait()?, Nd::from([0.0, 0.25]));
 /// # dl_core::Result::Ok(())
 /// ```
 ///
@@ -230,6 +323,7 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
     fn value(&self, (mask, a, b): (&Nd<bool, D>, &Nd<A, D>, &Nd<A, D>)) -> Result<Nd<A, D>> {
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
         let shape: D = broadcast_shape(mask.shape(), shape.slice())?;
+        check_size::<A>(shape.slice())?;
         let (mask, a, b) = (mask.spread_to(&shape), a.spread_to(&shape), b.spread_to(&shape));
         let choice = ndarray::Zip::from(&mask).and(&a).and(&b);
         Ok(choice.map_collect(|&mask, &a, &b| if mask { a } else { b }).into())

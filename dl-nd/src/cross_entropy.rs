@@ -7,7 +7,7 @@ use crate::element::{Element, HasRank, Nothing, Rank};
 use crate::index::{gather, take};
 use crate::like::{no_channels, per_channel, same_shape};
 use crate::movement::{Target, reshape};
-use crate::nd::Nd;
+use crate::nd::{Nd, check_size};
 use crate::reduce::{Form, What, sum_along};
 use crate::reduction::{Mean, Reduction};
 use crate::refuse::{refused, share};
@@ -350,6 +350,7 @@ fn lined_up<D: Rank>(labels: &[usize]) -> D {
 pub fn one_hot<A: Element>(labels: impl IntoIterator<Item = usize>, classes: usize) -> Result<Nd<A, Ix2>> {
     let labels: Vec<usize> = labels.into_iter().collect();
     check_labels(ArrayView::from(&labels), classes, None)?;
+    check_size::<A>(&[labels.len(), classes])?;
     let mut array = Array::from_elem((labels.len(), classes), A::of(0.0));
     for (row, &label) in labels.iter().enumerate() {
         array[[row, label]] = A::of(1.0);

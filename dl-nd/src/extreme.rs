@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The places of the largest elements along an axis: of the first NaN if there is one, else of the first of equals.
+    /// The places of the largest elements along an axis (of all elements: `x.flatten().argmax(0)`): of the first NaN if there is one, else of the first of equals.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
@@ -33,7 +33,19 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
         D: RemoveAxis,
         D::Smaller: Rank,
     {
-        Layer::apply(Extreme { largest: true, axis, types: PhantomData }, (self.layer(),))
+        Layer::apply(Extreme { largest: true, axis, keep: false, types: PhantomData }, (self.layer(),))
+    }
+
+    /// [`argmax`](ExtremeOps::argmax) along an axis that stays, with length 1: as [`gather`](crate::IndexOps::gather) wants it.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 0.0, 3.0]]).argmax_keepdim(1).predict().wait()?, Nd::from([[2_usize]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn argmax_keepdim(&self, axis: isize) -> Layer<Nd<usize, D>> {
+        Layer::apply(Extreme { largest: true, axis, keep: true, types: PhantomData }, (self.layer(),))
     }
 
     /// The places of the smallest elements along an axis: of the first NaN if there is one, else of the first of equals.
@@ -52,30 +64,46 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
         D: RemoveAxis,
         D::Smaller: Rank,
     {
-        Layer::apply(Extreme { largest: false, axis, types: PhantomData }, (self.layer(),))
+        Layer::apply(Extreme { largest: false, axis, keep: false, types: PhantomData }, (self.layer(),))
+    }
+
+    /// [`argmin`](ExtremeOps::argmin) along an axis that stays, with length 1: as [`gather`](crate::IndexOps::gather) wants it.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 0.0, 3.0]]).argmin_keepdim(1).predict().wait()?, Nd::from([[1_usize]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn argmin_keepdim(&self, axis: isize) -> Layer<Nd<usize, D>> {
+        Layer::apply(Extreme { largest: false, axis, keep: true, types: PhantomData }, (self.layer(),))
     }
 }
 
 impl<X, A: Item + PartialOrd, D: Rank> ExtremeOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-struct Extreme<A, D> {
+struct Extreme<A, D, E> {
     largest: bool,
     axis: isize,
-    types: PhantomData<(A, D)>,
+    /// Whether the axis stays.
+    keep: bool,
+    types: PhantomData<(A, D, E)>,
 }
 
-impl<A: Item + PartialOrd, D: Rank + RemoveAxis> Primitive for Extreme<A, D>
-where
-    D::Smaller: Rank,
-{
+impl<A: Item + PartialOrd, D: Rank, E: Rank> Primitive for Extreme<A, D, E> {
     type Operands = (Layer<Nd<A, D>>,);
-    type Output = Nd<usize, D::Smaller>;
+    type Output = Nd<usize, E>;
 
     fn name(&self) -> &'static str {
-        if self.largest { "argmax" } else { "argmin" }
+        match (self.largest, self.keep) {
+            (true, false) => "argmax",
+            (true, true) => "argmax_keepdim",
+            (false, false) => "argmin",
+            (false, true) => "argmin_keepdim",
+        }
     }
 
-    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<usize, D::Smaller>> {
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<usize, E>> {
         let axis = axis_of(self.axis, x.shape())?;
         if x.shape()[axis] == 0 {
             return Err(Error::shape(format!("axis {axis} of a tensor of shape {:?} has no elements", x.shape())));
@@ -86,7 +114,9 @@ where
         let place = |lane: ndarray::ArrayView1<'_, A>| {
             (1..lane.len()).fold(0, |best, i| if beats(&lane[i], &lane[best]) { i } else { best })
         };
-        Ok(x.0.map_axis(Axis(axis), place).into())
+        let places = x.0.view().into_dyn().map_axis(Axis(axis), place);
+        let places = if self.keep { places.insert_axis(Axis(axis)) } else { places };
+        Ok(places.into_dimensionality().expect("the rank of what is left").into())
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {

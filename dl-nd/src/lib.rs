@@ -87,7 +87,7 @@ mod window;
 pub use arrange::ArrangeOps;
 pub use attention::{Attention, scaled_dot_product_attention, scaled_dot_product_attention_with};
 pub use axes::{Axes, AxisList};
-pub use compare::{Comparand, CompareOps, where_};
+pub use compare::{Comparand, CompareOps, MaskOps, where_};
 pub use conv::{Conv, ConvOps, ConvTranspose};
 pub use convert::{CastOps, DiscreteOps};
 pub use cross_entropy::{ClassTargets, CrossEntropy, one_hot};
@@ -106,6 +106,7 @@ pub use ndarray;
 pub use normalize::{NormOps, RunningStats};
 #[cfg(feature = "npy")]
 pub use npy::NpyItem;
+pub use pointwise::PointwiseOps;
 pub use pool::{AvgPool, Pool, PoolOps};
 pub use reduce::ReduceOps;
 pub use reduction::{BatchMean, Each, Mean, Reduction, Sum};
@@ -127,8 +128,8 @@ pub use window::PerAxis;
 /// ```
 pub mod ops {
     pub use crate::{
-        ArrangeOps, CastOps, CompareOps, ConvOps, DiscreteOps, DropoutOps, ExtremeOps, IndexOps, LossOps, MovementOps,
-        NormOps, PoolOps, ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps, SpreadOps, TableOps, concat,
-        einsum, scaled_dot_product_attention, scaled_dot_product_attention_with, stack, where_,
+        ArrangeOps, CastOps, CompareOps, ConvOps, DiscreteOps, DropoutOps, ExtremeOps, IndexOps, LossOps, MaskOps,
+        MovementOps, NormOps, PoolOps, ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps, SpreadOps, TableOps,
+        concat, einsum, scaled_dot_product_attention, scaled_dot_product_attention_with, stack, where_,
     };
 }

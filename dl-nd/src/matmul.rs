@@ -159,7 +159,11 @@ impl<X, A: Element, D: Rank> ProductOps<A, D> for X where X: Differentiable<Data
 
 #[track_caller]
 fn vector<A: Element, D: HasRank<1>>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
-    same_rank(x).unwrap_or_else(|| reshape(x, Target::Rank))
+    // not a closure: the place of the caller would be lost
+    match same_rank(x) {
+        Some(same) => same,
+        None => reshape(x, Target::Rank),
+    }
 }
 
 #[track_caller]

@@ -208,7 +208,11 @@ pub(crate) fn reshape_to<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: 
 /// In the rank of a result: missing axes are added in front.
 #[track_caller]
 pub(crate) fn lift<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, E>> {
-    same_rank(x).unwrap_or_else(|| reshape(x, Target::Lift))
+    // not a closure: the place of the caller would be lost
+    match same_rank(x) {
+        Some(same) => same,
+        None => reshape(x, Target::Lift),
+    }
 }
 
 /// The layer itself, if its rank is that type.

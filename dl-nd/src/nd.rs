@@ -123,6 +123,9 @@ impl<A: Clone, D: Dimension> Nd<A, D> {
 impl<A: Item, D: Rank> Nd<A, D> {
     /// A tensor of this shape whose elements are all the same.
     ///
+    /// # Panics
+    /// When there is no memory for a tensor of this shape.
+    ///
     /// ```
     /// assert_eq!(dl_nd::Nd::full([2], 0.5), dl_nd::Nd::from([0.5, 0.5]));
     /// ```
@@ -175,13 +178,25 @@ impl<A: Discrete, D: Rank> Nd<A, D> {
     }
 }
 
-/// Whether a tensor of this shape can be in memory: lengths other than 0 must not multiply to more than an address can say.
+/// Whether a tensor of this shape can be in memory: lengths other than 0 must not multiply to more than an address can say, and there must be room.
 pub(crate) fn check_size<A>(shape: &[usize]) -> Result<()> {
-    let lengths = shape.iter().filter(|&&length| length != 0);
-    match lengths.copied().try_fold(size_of::<A>(), usize::checked_mul) {
-        Some(bytes) if bytes <= isize::MAX as usize => Ok(()),
-        _ => Err(Error::invalid(format!("a tensor of shape {shape:?} is too large for any memory"))),
+    /// What is less than this is there, or nothing would be.
+    const MUCH: usize = 1 << 30;
+
+    let bytes = |with_zeros: bool| {
+        let mut lengths = shape.iter().copied().filter(|&length| with_zeros || length != 0);
+        lengths.try_fold(size_of::<A>(), usize::checked_mul)
+    };
+    let (addresses, needed) = (bytes(false), bytes(true));
+    match (addresses, needed) {
+        (Some(addresses), Some(needed)) if addresses <= isize::MAX as usize => {
+            if needed < MUCH || Vec::<u8>::new().try_reserve_exact(needed).is_ok() {
+                return Ok(());
+            }
+        }
+        _ => {}
     }
+    Err(Error::invalid(format!("a tensor of shape {shape:?} is too large for the memory")))
 }
 
 impl<A, D: Clone> Clone for Nd<A, D> {

@@ -46,7 +46,8 @@ impl Operation {
         });
         let binary = Binary::ALL.iter().filter_map(|op| {
             let (torch, gradient) = (op.torch()?, op.has_gradient() != (false, false));
-            Some(Operation { name: op.name(), torch, ranks: POINTWISE, gradient, fused: true })
+            let ranks = if matches!(op, Binary::LeakyRelu | Binary::Elu) { "any, and a number" } else { POINTWISE };
+            Some(Operation { name: op.name(), torch, ranks, gradient, fused: true })
         });
         unary.chain(binary).chain(rest()).collect()
     }
@@ -78,6 +79,9 @@ fn rest() -> impl IntoIterator<Item = Operation> {
         "greater_equal" "torch.greater_equal" "any, broadcast" false true;
         "equal" "torch.eq" "any, broadcast" false true;
         "not_equal" "torch.not_equal" "any, broadcast" false true;
+        "logical_not" "torch.logical_not" "any, of `bool`" false true;
+        "logical_and" "torch.logical_and" "any, of `bool`, broadcast" false false;
+        "logical_or" "torch.logical_or" "any, of `bool`, broadcast" false false;
         "cast" "torch.Tensor.to" "any" true true;
         "to_floats" "torch.Tensor.to" "any" false true;
 

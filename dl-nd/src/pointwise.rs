@@ -3,7 +3,9 @@
 use crate::broadcast::{broadcast_shape, sum_to};
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
-use dl_core::{At, Binary, BinaryLoop, Layer, Pointwise, Primitive, Result, Term, Unary, UnaryLoop, buffers};
+use dl_core::{
+    At, Binary, BinaryLoop, Differentiable, Layer, Pointwise, Primitive, Result, Term, Unary, UnaryLoop, buffers,
+};
 use ndarray::{Array, ArrayView, ArrayView1};
 use std::marker::PhantomData;
 
@@ -23,6 +25,29 @@ impl<A: Element, D: Rank> Pointwise for Nd<A, D> {
         Layer::apply(NumberOp { op, number, left, types: PhantomData }, (x.clone(),))
     }
 }
+
+macro_rules! methods {
+    ($(#[doc = $doc:literal] $Op:ident $name:ident;)*) => {
+        /// The pointwise operations of one operand, for plain tensors and whatever else has a tensor as its data. Layers and weights have them as
+        /// methods of their own.
+        ///
+        /// ```
+        /// use dl_core::Differentiable;
+        /// use dl_nd::{Nd, PointwiseOps};
+        /// assert_eq!(Nd::from([-1.0, 4.0]).relu().sqrt().predict().wait()?, Nd::from([0.0, 2.0]));
+        /// # dl_core::Result::Ok(())
+        /// ```
+        pub trait PointwiseOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+            $(#[doc = $doc] #[track_caller] fn $name(&self) -> Layer<Nd<A, D>> {
+                Nd::unary(Unary::$Op, &self.layer())
+            })*
+        }
+    };
+}
+
+dl_core::unary_operations!(methods);
+
+impl<X, A: Element, D: Rank> PointwiseOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 /// A rough estimate of the time that an operation on so many elements takes, in nanoseconds.
 fn cost(len: usize, each: f64) -> f64 {

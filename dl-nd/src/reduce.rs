@@ -5,7 +5,7 @@ use crate::axes::{Axes, AxisList};
 use crate::broadcast::broadcast_to;
 use crate::element::{Element, Rank, tiny};
 use crate::movement::{MovementOps, permute, reshape_to};
-use crate::nd::{Nd, filled, single};
+use crate::nd::{Nd, check_size, filled, single};
 use crate::slice::{SliceOps, part};
 use dl_core::{At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{ArrayD, Axis, IxDyn};
@@ -189,6 +189,12 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<O> {
         let axes = self.axes.of(x.shape())?;
         let count = self.count(x.shape(), &axes)?;
+        if x.is_empty() {
+            // what is left may be much larger than nothing
+            let left: Vec<usize> =
+                x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &l)| l).collect();
+            check_size::<A>(&left)?;
+        }
         let x = x.0.view().into_dyn();
         let fold = |op: Binary, empty: f64| {
             let empty = A::of(empty);

@@ -2,7 +2,7 @@
 
 use crate::axes::{Axes, AxisList, axis_of, position_of};
 use crate::element::{Element, Rank};
-use crate::nd::{Nd, filled};
+use crate::nd::{Nd, check_size, filled};
 use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{IntoDimension, RemoveAxis, Slice, SliceArg, SliceInfoElem};
 use std::marker::PhantomData;
@@ -95,7 +95,7 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         let mut parts = Vec::with_capacity(lengths.len());
         for &length in lengths {
             parts.push(slice(&whole, "split", Cut::Part { axis, start, length, total: Some(total) }));
-            start += length;
+            start = start.saturating_add(length);
         }
         parts
     }
@@ -116,7 +116,7 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     #[track_caller]
     fn chunk(&self, axis: isize, count: usize) -> Vec<Layer<Nd<A, D>>> {
         let whole = self.layer();
-        let mut parts = Vec::with_capacity(count);
+        let mut parts = Vec::new();
         for number in 0..count {
             parts.push(slice(&whole, "chunk", Cut::Chunk { axis, number, count }));
         }
@@ -211,7 +211,8 @@ enum Cut {
 const ALL: SliceInfoElem = SliceInfoElem::Slice { start: 0, end: None, step: 1 };
 
 fn range(start: usize, end: usize) -> SliceInfoElem {
-    SliceInfoElem::Slice { start: start as isize, end: Some(end as isize), step: 1 }
+    let position = |position: usize| isize::try_from(position).unwrap_or(isize::MAX);
+    SliceInfoElem::Slice { start: position(start), end: Some(position(end)), step: 1 }
 }
 
 impl Cut {
@@ -243,7 +244,7 @@ impl Cut {
                         shape[axis]
                     )));
                 }
-                along(axis, range(*start, start + length))
+                along(axis, range(*start, start.saturating_add(*length)))
             }
             Cut::Chunk { axis, number, count } => {
                 let axis = axis_of(*axis, shape)?;
@@ -358,10 +359,7 @@ impl<A: Element, D: Rank, E: Rank> Embed<A, D, E> {
                         sum.filter(|&sum| sum <= isize::MAX as usize).ok_or_else(|| too_large(shape, widths))?;
                     elements.push(range(before, before + length));
                 }
-                whole
-                    .size_checked()
-                    .filter(|&size| size <= isize::MAX as usize / size_of::<A>())
-                    .ok_or_else(|| too_large(shape, widths))?;
+                check_size::<A>(whole.slice())?;
                 Ok((whole, elements.into()))
             }
         }
@@ -397,7 +395,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Embed<A, D, E> {
     }
 
     fn cost(&self, (part,): (&Nd<A, E>,)) -> f64 {
-        200.0 + 0.5 * self.place(part.shape()).map_or(0, |(shape, _)| shape.size()) as f64
+        200.0 + 0.5 * self.place(part.shape()).map_or(0, |(shape, _)| shape.size_checked().unwrap_or(0)) as f64
     }
 }
 

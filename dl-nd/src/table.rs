@@ -18,7 +18,7 @@ pub use embedding::{ByRow, TableOps};
 pub use rows::Rows;
 
 use crate::element::Element;
-use crate::nd::Nd;
+use crate::nd::{Nd, check_size};
 use dl_core::{Chunk, Data, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable};
 use embedding::{from_nd, to_nd};
 use ndarray::{Array2, Ix1, Ix2};
@@ -56,14 +56,10 @@ impl<A: Element> Table<A> {
     /// ```
     ///
     /// # Errors
-    /// When so many numbers do not fit into the memory that a program can address.
+    /// When there is no memory for so many numbers.
     pub fn zeros(shape: [usize; 2]) -> Result<Self> {
-        let len = shape[0].checked_mul(shape[1]);
-        let bytes = len.and_then(|len| len.checked_mul(size_of::<A>()));
-        match (len, bytes) {
-            (Some(len), Some(bytes)) if isize::try_from(bytes).is_ok() => Ok(Self::of_zeros(shape, len)),
-            _ => Err(Error::shape(format!("a table of shape {shape:?} does not fit into memory"))),
-        }
+        check_size::<A>(&shape)?;
+        Ok(Self::of_zeros(shape, shape[0] * shape[1]))
     }
 
     fn of_zeros(shape: [usize; 2], len: usize) -> Self {

@@ -1,7 +1,7 @@
 //! How a window moves along an axis: what convolution and pooling have in common.
 
 use crate::element::{Element, Rank};
-use crate::nd::Nd;
+use crate::nd::{Nd, check_size};
 use dl_core::{Error, Result, buffers};
 use std::iter::StepBy;
 use std::ops::Range;
@@ -50,12 +50,8 @@ pub(crate) fn check_batch(what: &str, shape: &[usize], spatial: usize) -> Result
 
 /// The number of elements of a result, if that many are possible at all.
 pub(crate) fn size<A>(shape: &[usize]) -> Result<usize> {
-    let lengths = shape.iter().filter(|&&length| length > 0);
-    let bytes = lengths.clone().try_fold(size_of::<A>(), |bytes, &length| bytes.checked_mul(length));
-    match bytes {
-        Some(bytes) if isize::try_from(bytes).is_ok() => Ok(shape.iter().product()),
-        _ => Err(Error::shape(format!("a result of shape {shape:?} is too large"))),
-    }
+    check_size::<A>(shape)?;
+    Ok(shape.iter().product())
 }
 
 /// So many zeros, in a buffer that the pass may have at hand.

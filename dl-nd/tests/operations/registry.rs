@@ -126,6 +126,9 @@ pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("to_rank", "with all that wants a rank: `affine`"),
     ("dense", "it is of a `Table`: `embedding.rs`"),
     ("dropout", "it is random"),
+    ("logical_not", "it has no numbers: its example"),
+    ("logical_and", "it has no numbers: its example"),
+    ("logical_or", "it has no numbers: its example"),
 ];
 
 /// Operations that have reference values, and do not exist yet.
