@@ -12,6 +12,7 @@ use crate::tape::Tape;
 use crate::value::Value;
 use crate::variable::Handle;
 use crate::weight::AnyWeight;
+use std::any::Any;
 use std::fmt;
 
 /// State beside the weights: running statistics, a count of steps.
@@ -113,6 +114,10 @@ struct Updating([AnyLayer; 3]);
 impl AnyPrimitive for Updating {
     fn name(&self) -> &'static str {
         "updating"
+    }
+
+    fn op(&self) -> &dyn Any {
+        self
     }
 
     fn operands(&self) -> &[AnyLayer] {

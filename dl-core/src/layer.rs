@@ -13,7 +13,7 @@ use crate::deferred::{Body, BoxFuture, Do};
 use crate::error::Result;
 use crate::extract::Extract;
 use crate::node::{AnyLayer, Expression, Kept, Outcome, Recipe};
-use crate::primitive::{Applied, Primitive};
+use crate::primitive::{Applied, Primitive, sealed};
 use crate::seed::Position;
 use crate::tape::Tape;
 use std::fmt;
@@ -90,6 +90,35 @@ impl<T: Data> Layer<T> {
     #[track_caller]
     pub fn apply<P: Primitive<Output = T>>(op: P, operands: P::Operands) -> Self {
         Self::from_expression(Expression::Primitive(Kept::operation(Applied::new(op, operands))))
+    }
+
+    /// The operation and its operands, if this is an application of such an operation. So [`Data::sum`] may look at what it is to add up: many parts
+    /// of one tensor, for instance.
+    ///
+    /// ```
+    /// use dl_core::{At, Deltas, Layer, Primitive, Result};
+    /// struct Shift(f64);
+    /// impl Primitive for Shift {
+    ///     type Operands = (Layer<f64>,);
+    ///     type Output = f64;
+    ///     fn name(&self) -> &'static str {
+    ///         "shift"
+    ///     }
+    ///     fn value(&self, (x,): (&f64,)) -> Result<f64> {
+    ///         Ok(x + self.0)
+    ///     }
+    ///     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+    ///         (Some(at.delta.clone()),)
+    ///     }
+    /// }
+    /// let layer = Layer::apply(Shift(2.0), (Layer::constant(1.0),));
+    /// assert_eq!(layer.applied::<Shift>().map(|(shift, _)| shift.0), Some(2.0));
+    /// assert!(Layer::constant(1.0).applied::<Shift>().is_none());
+    /// ```
+    pub fn applied<P: Primitive<Output = T>>(&self) -> Option<(&P, P::Operands)> {
+        let Expression::Primitive(applied) = &self.any.expression else { return None };
+        let op = applied.op().downcast_ref()?;
+        Some((op, sealed::Operands::from_any(applied.operands())))
     }
 
     /// A layer that decides, in each pass anew, which layer it is.

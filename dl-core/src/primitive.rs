@@ -33,6 +33,7 @@ use crate::error::Result;
 use crate::layer::Layer;
 use crate::node::AnyLayer;
 use crate::value::Value;
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An operation with a kernel and a rule: how to compute its value, and how to pull back a delta.
@@ -173,6 +174,8 @@ impl<T: Data> sealed::Operands for Vec<Layer<T>> {
 pub(crate) trait AnyPrimitive: Send + Sync {
     fn name(&self) -> &'static str;
     fn operands(&self) -> &[AnyLayer];
+    /// The operation itself.
+    fn op(&self) -> &dyn Any;
 
     /// The name, for an error; a panic there must not hide the error.
     fn name_or_panic(&self) -> &'static str {
@@ -221,6 +224,10 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
 
     fn operands(&self) -> &[AnyLayer] {
         self.operands.as_ref()
+    }
+
+    fn op(&self) -> &dyn Any {
+        &self.op
     }
 
     fn value(&self, operands: &[&Value]) -> Result<Value> {

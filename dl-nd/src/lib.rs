@@ -71,6 +71,7 @@ mod normalize;
 mod npy;
 pub mod operations;
 mod operators;
+mod parts;
 mod pointwise;
 mod pool;
 mod reduce;

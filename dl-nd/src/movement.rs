@@ -215,6 +215,15 @@ pub(crate) fn lift<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A
     }
 }
 
+/// With its rank left open.
+#[track_caller]
+pub(crate) fn open_rank<A: Item, D: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, IxDyn>> {
+    match same_rank(x) {
+        Some(same) => same,
+        None => reshape(x, Target::Rank),
+    }
+}
+
 /// The layer itself, if its rank is that type.
 pub(crate) fn same_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Option<Layer<Nd<A, E>>> {
     (x as &dyn Any).downcast_ref().cloned()

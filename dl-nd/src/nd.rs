@@ -188,15 +188,11 @@ pub(crate) fn check_size<A>(shape: &[usize]) -> Result<()> {
         lengths.try_fold(size_of::<A>(), usize::checked_mul)
     };
     let (addresses, needed) = (bytes(false), bytes(true));
-    match (addresses, needed) {
-        (Some(addresses), Some(needed)) if addresses <= isize::MAX as usize => {
-            if needed < MUCH || Vec::<u8>::new().try_reserve_exact(needed).is_ok() {
-                return Ok(());
-            }
-        }
-        _ => {}
+    let there = |bytes: usize| bytes < MUCH || Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
+    if addresses.is_some_and(|bytes| bytes <= isize::MAX as usize) && needed.is_some_and(there) {
+        return Ok(());
     }
-    Err(Error::invalid(format!("a tensor of shape {shape:?} is too large for the memory")))
+    Err(Error::shape(format!("a tensor of shape {shape:?} is too large for the memory")))
 }
 
 impl<A, D: Clone> Clone for Nd<A, D> {

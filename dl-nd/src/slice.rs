@@ -1,10 +1,13 @@
-//! Parts of a tensor, as views, and their inverse: a part put back into a whole.
+//! Parts of a tensor, as views, and borders around a tensor.
 
 use crate::axes::{Axes, AxisList, axis_of, position_of};
 use crate::element::{Element, Rank};
+use crate::movement::open_rank;
 use crate::nd::{Nd, check_size, filled};
+use crate::parts::put_back;
+use crate::reduce::fill;
 use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
-use ndarray::{IntoDimension, RemoveAxis, Slice, SliceArg, SliceInfoElem};
+use ndarray::{IntoDimension, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
 use std::marker::PhantomData;
 
 /// Parts of tensors. None of them copies elements; the delta of a part is put back among zeros.
@@ -150,7 +153,7 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When there are not as many pairs as axes.
     #[track_caller]
     fn pad(&self, widths: &[(usize, usize)], value: A) -> Layer<Nd<A, D>> {
-        Layer::apply(Embed { frame: Frame::Around(widths.into(), value), types: PhantomData }, (self.layer(),))
+        Layer::apply(Pad { widths: widths.into(), value, rank: PhantomData }, (self.layer(),))
     }
 
     /// One element, a number.
@@ -185,6 +188,15 @@ pub(crate) fn part<A: Element, D: Rank>(
     length: usize,
 ) -> Layer<Nd<A, D>> {
     slice(x, "slice_axis", Cut::Part { axis: axis as isize, start, length, total: None })
+}
+
+/// The part that these elements say, one for each axis, which lie in the tensor.
+#[track_caller]
+pub(crate) fn elements_of<A: Element, D: Rank, E: Rank>(
+    x: &Layer<Nd<A, D>>,
+    elements: Box<[SliceInfoElem]>,
+) -> Layer<Nd<A, E>> {
+    slice(x, "slice", Cut::Elements(elements))
 }
 
 /// Which part, as the user has said it.
@@ -316,7 +328,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let shape = at.values.0.dim();
         let elements = self.cut.of(shape.slice()).expect("the part was looked at").into();
-        (Some(Layer::apply(Embed { frame: Frame::Of(shape, elements), types: PhantomData }, (at.delta.clone(),))),)
+        (Some(put_back(shape, elements, open_rank(at.delta))),)
     }
 
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
@@ -324,78 +336,57 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
     }
 }
 
-/// Into what a part is put.
-#[derive(Clone)]
-enum Frame<A, D> {
-    /// Zeros of this shape, in this place.
-    Of(D, Box<[SliceInfoElem]>),
-    /// A border of these widths.
-    Around(Box<[(usize, usize)]>, A),
+/// A border around a tensor.
+struct Pad<A, D> {
+    widths: Box<[(usize, usize)]>,
+    value: A,
+    rank: PhantomData<D>,
 }
 
-/// A part in a whole: the inverse of [`Part`].
-struct Embed<A, D, E> {
-    frame: Frame<A, D>,
-    types: PhantomData<E>,
-}
-
-impl<A: Element, D: Rank, E: Rank> Embed<A, D, E> {
-    /// The shape of the whole, and where in it the part is.
+impl<A: Element, D: Rank> Pad<A, D> {
+    /// The shape of the whole, and where in it the tensor is.
     fn place(&self, shape: &[usize]) -> Result<(D, Box<[SliceInfoElem]>)> {
-        match &self.frame {
-            Frame::Of(whole, elements) => Ok((whole.clone(), elements.clone())),
-            Frame::Around(widths, _) => {
-                if widths.len() != shape.len() {
-                    let (widths, axes) = (widths.len(), shape.len());
-                    return Err(Error::invalid(format!(
-                        "{widths} pairs of widths for a tensor of shape {shape:?}, which has {axes} axes"
-                    )));
-                }
-                let mut whole = D::zeros(shape.len());
-                let mut elements = Vec::with_capacity(shape.len());
-                for (axis, (&(before, after), &length)) in widths.iter().zip(shape).enumerate() {
-                    let sum = before.checked_add(length).and_then(|sum| sum.checked_add(after));
-                    whole[axis] =
-                        sum.filter(|&sum| sum <= isize::MAX as usize).ok_or_else(|| too_large(shape, widths))?;
-                    elements.push(range(before, before + length));
-                }
-                check_size::<A>(whole.slice())?;
-                Ok((whole, elements.into()))
-            }
+        let widths = &self.widths;
+        if widths.len() != shape.len() {
+            let (widths, axes) = (widths.len(), shape.len());
+            return Err(Error::invalid(format!(
+                "{widths} pairs of widths for a tensor of shape {shape:?}, which has {axes} axes"
+            )));
         }
+        let mut whole = D::zeros(shape.len());
+        let mut elements = Vec::with_capacity(shape.len());
+        for (axis, (&(before, after), &length)) in widths.iter().zip(shape).enumerate() {
+            let sum = before.checked_add(length).and_then(|sum| sum.checked_add(after));
+            whole[axis] = sum.unwrap_or(usize::MAX);
+            elements.push(range(before, before.saturating_add(length)));
+        }
+        check_size::<A>(whole.slice())?;
+        Ok((whole, elements.into()))
     }
 }
 
-fn too_large(shape: &[usize], widths: &[(usize, usize)]) -> Error {
-    Error::invalid(format!("{shape:?} with a border of {widths:?} is too large for any memory"))
-}
-
-impl<A: Element, D: Rank, E: Rank> Primitive for Embed<A, D, E> {
-    type Operands = (Layer<Nd<A, E>>,);
+impl<A: Element, D: Rank> Primitive for Pad<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
 
     fn name(&self) -> &'static str {
-        match self.frame {
-            Frame::Of(..) => "put_back",
-            Frame::Around(..) => "pad",
-        }
+        "pad"
     }
 
-    fn value(&self, (part,): (&Nd<A, E>,)) -> Result<Nd<A, D>> {
-        let (shape, elements) = self.place(part.shape())?;
-        let around = if let Frame::Around(_, value) = self.frame { value } else { A::zero() };
-        let mut whole = filled(shape, around);
-        whole.view_mut().into_dyn().slice_mut(&elements[..]).assign(&part.0.view().into_dyn());
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let (shape, elements) = self.place(x.shape())?;
+        let mut whole = filled(shape, self.value);
+        whole.view_mut().into_dyn().slice_mut(&elements[..]).assign(&x.0.view().into_dyn());
         Ok(whole.into())
     }
 
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, E>>>,) {
-        let (_, elements) = self.place(at.values.0.shape()).expect("the part was looked at");
-        (Some(slice(at.delta, "slice", Cut::Elements(elements))),)
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let (_, elements) = self.place(at.values.0.shape()).expect("the widths were looked at");
+        (Some(elements_of(at.delta, elements)),)
     }
 
-    fn cost(&self, (part,): (&Nd<A, E>,)) -> f64 {
-        200.0 + 0.5 * self.place(part.shape()).map_or(0, |(shape, _)| shape.size_checked().unwrap_or(0)) as f64
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + self.place(x.shape()).map_or(0, |(shape, _)| shape.size()) as f64
     }
 }
 
@@ -428,41 +419,11 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let (index, shape) = (self.index.clone(), at.values.0.dim());
-        (Some(Layer::apply(PutElement { index, shape, element: PhantomData }, (at.delta.clone(),))),)
+        let index = self.index.slice().iter().map(|&index| SliceInfoElem::Index(index as isize)).collect();
+        (Some(put_back(at.values.0.dim(), index, fill(at.delta, IxDyn(&[])))),)
     }
 
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
         20.0
-    }
-}
-
-/// The inverse of [`ElementAt`]: a tensor of zeros with one other element.
-struct PutElement<A, D> {
-    index: D,
-    shape: D,
-    element: PhantomData<A>,
-}
-
-impl<A: Element, D: Rank> Primitive for PutElement<A, D> {
-    type Operands = (Layer<A>,);
-    type Output = Nd<A, D>;
-
-    fn name(&self) -> &'static str {
-        "put_element"
-    }
-
-    fn value(&self, (element,): (&A,)) -> Result<Nd<A, D>> {
-        let mut whole = filled(self.shape.clone(), A::zero());
-        whole.view_mut().into_dyn()[self.index.slice()] = *element;
-        Ok(whole.into())
-    }
-
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<A>>,) {
-        (Some(element(at.delta.clone(), self.index.clone())),)
-    }
-
-    fn cost(&self, _: (&A,)) -> f64 {
-        200.0 + 0.5 * self.shape.size() as f64
     }
 }

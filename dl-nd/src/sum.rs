@@ -2,12 +2,19 @@
 
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
+use crate::parts::sum_of_parts;
 use dl_core::{At, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
 #[track_caller]
 pub(crate) fn sum<A: Element, D: Rank>(mut terms: Vec<Layer<Nd<A, D>>>) -> Layer<Nd<A, D>> {
-    if terms.len() == 1 { terms.remove(0) } else { Layer::apply(Sum(PhantomData), terms) }
+    if terms.len() == 1 {
+        return terms.remove(0);
+    }
+    match sum_of_parts(&terms) {
+        Some(sum) => sum,
+        None => Layer::apply(Sum(PhantomData), terms),
+    }
 }
 
 /// The sum of many tensors of the same shape, element by element from the first to the last.

@@ -71,3 +71,23 @@ fn a_shift_of_any_size() {
         check("roll", &mixed(&w.roll(0, shift)), &w);
     }
 }
+
+/// The delta of a sequence that is read step by step takes the room of the sequence, not of a sequence for each step.
+#[test]
+fn a_sequence_that_is_read_row_by_row() {
+    const STEPS: isize = 300;
+    let w = Weight::new(numbers([STEPS as usize, 20], -1.0, 1.0, 3));
+    let whole = w.square().sum() + mixed(&w.layer());
+    let steps: Layer<f64> = (0..STEPS).map(|i| w.row(i).square().sum()).sum();
+    let steps = steps + mixed(&w.layer());
+    let (gradient, counters) = steps.gradient(&w).predict().counted().wait().unwrap();
+    assert_eq!(gradient, whole.gradient(&w).predict().wait().unwrap());
+    let sequence = STEPS as usize * 20 * size_of::<f64>();
+    assert!(counters.bytes_peak < 20 * sequence, "{} bytes", counters.bytes_peak);
+
+    let small = Weight::new(numbers([4, 3], -1.0, 1.0, 4));
+    let parts = small.split(0, &[1, 3]);
+    let mixture = mixed(&(&parts[0] * &parts[1])) + small.at([2, 1]) * small.at([2, 1]) * small.row(-1).sum();
+    check_twice("parts", &mixture, &small);
+    check_twice("parts and a whole", &(&mixture * small.sum()), &small);
+}

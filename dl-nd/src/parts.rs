@@ -1,0 +1,83 @@
+//! The delta of a tensor that was read in parts: the parts, put back among zeros.
+//!
+//! A sequence of a thousand rows is read row by row, and each row has a delta. They are added up in one tensor, not as a thousand tensors of zeros
+//! with one row each.
+
+use crate::element::{Element, Rank};
+use crate::movement::open_rank;
+use crate::nd::{Nd, filled};
+use crate::slice::elements_of;
+use dl_core::{At, Layer, Primitive, Result};
+use ndarray::{IxDyn, SliceInfoElem};
+use std::marker::PhantomData;
+
+/// A part in the place that these elements say, among zeros.
+#[track_caller]
+pub(crate) fn put_back<A: Element, D: Rank>(
+    shape: D,
+    place: Box<[SliceInfoElem]>,
+    part: Layer<Nd<A, IxDyn>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Parts { shape, places: vec![Some(place)], element: PhantomData }, vec![part])
+}
+
+/// The sum of terms, if there are parts among them, in one tensor.
+#[track_caller]
+pub(crate) fn sum_of_parts<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]) -> Option<Layer<Nd<A, D>>> {
+    let shape = terms.iter().find_map(|term| Some(term.applied::<Parts<A, D>>()?.0.shape.clone()))?;
+    let (mut places, mut parts) = (Vec::with_capacity(terms.len()), Vec::with_capacity(terms.len()));
+    for term in terms {
+        match term.applied::<Parts<A, D>>() {
+            Some((op, theirs)) => {
+                places.extend(op.places.iter().cloned());
+                parts.extend(theirs);
+            }
+            None => {
+                places.push(None);
+                parts.push(open_rank(term));
+            }
+        }
+    }
+    Some(Layer::apply(Parts { shape, places, element: PhantomData }, parts))
+}
+
+/// Parts, added to zeros in their order.
+struct Parts<A, D> {
+    shape: D,
+    /// The place of each part; none for one that is a whole.
+    places: Vec<Option<Box<[SliceInfoElem]>>>,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for Parts<A, D> {
+    type Operands = Vec<Layer<Nd<A, IxDyn>>>;
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        "put_back"
+    }
+
+    fn value(&self, parts: Vec<&Nd<A, IxDyn>>) -> Result<Nd<A, D>> {
+        let mut whole = filled(self.shape.clone(), A::zero());
+        for (part, place) in parts.into_iter().zip(&self.places) {
+            let mut there = whole.view_mut().into_dyn();
+            if let Some(place) = place {
+                there = there.slice_move(&place[..]);
+            }
+            there.zip_mut_with(&part.0, |sum, &part| *sum = *sum + part);
+        }
+        Ok(whole.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, IxDyn>>>> {
+        let each = self.places.iter().map(|place| match place {
+            Some(place) => Some(elements_of(at.delta, place.clone())),
+            None => Some(open_rank(at.delta)),
+        });
+        each.collect()
+    }
+
+    fn cost(&self, parts: Vec<&Nd<A, IxDyn>>) -> f64 {
+        200.0 + 0.5 * self.shape.size() as f64 + parts.iter().map(|part| 50.0 + part.len() as f64).sum::<f64>()
+    }
+}
