@@ -7,8 +7,9 @@ use crate::element::{Element, Rank, tiny};
 use crate::movement::{MovementOps, permute, reshape_to};
 use crate::nd::{Nd, check_size, filled, single};
 use crate::slice::{SliceOps, part};
+use crate::softmax::log_sum_exp;
 use dl_core::{At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Pointwise, Primitive, Result};
-use ndarray::{ArrayD, Axis, IxDyn};
+use ndarray::{ArrayD, Axis, Dimension, IxDyn};
 use std::marker::PhantomData;
 
 macro_rules! reductions {
@@ -207,11 +208,7 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
             What::Amax => fold(Binary::Max, f64::NEG_INFINITY),
             What::Amin => fold(Binary::Min, f64::INFINITY),
             What::Norm => sum(&x.mapv(|x| x * x).view(), &axes).mapv_into(A::sqrt),
-            What::LogSumExp => {
-                let max = fold(Binary::Max, f64::NEG_INFINITY)
-                    .mapv_into(|max| if max.is_infinite() { A::zero() } else { max });
-                sum(&(&x - &max).mapv_into(A::exp).view(), &axes).mapv_into(A::ln) + max
-            }
+            What::LogSumExp => log_sum_exps(&x, &axes),
         };
         Ok(O::end(kept, &axes, self.form.keep))
     }
@@ -284,6 +281,18 @@ fn sum<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> 
             rest.iter().fold(accurate::sum_along(x.view(), *first), |sum, &axis| accurate::sum_along(sum.view(), axis))
         }
     }
+}
+
+/// With all elements that become one side by side, in a row.
+fn log_sum_exps<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
+    let mut kept = x.raw_dim();
+    axes.iter().for_each(|&axis| kept[axis] = 1);
+    let order: Vec<usize> = (0..x.ndim()).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
+    let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+    let lined_up = x.view().permuted_axes(order);
+    let rows = lined_up.to_shape([kept.size(), count]).expect("as many elements");
+    let each = rows.rows().into_iter().map(log_sum_exp).collect();
+    ArrayD::from_shape_vec(kept, each).expect("one for each row")
 }
 
 /// A delta for those that reached the extremum, in equal shares. `reached` is ½ for them and 0 for the others.

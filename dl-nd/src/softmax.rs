@@ -79,6 +79,12 @@ pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(usi
     (max, sum.total())
 }
 
+/// `ln Σ exp(x)`; of nothing, −∞.
+pub(crate) fn log_sum_exp<A: Element>(x: ArrayView1<'_, A>) -> A {
+    let (max, sum) = exp_sum(x, |_, _| ());
+    if max.is_infinite() { max } else { sum.ln() + max }
+}
+
 /// Each lane along `axis` on its own: `value` reads a lane and writes that of the result.
 pub(crate) fn lanes<A, D>(
     x: &Nd<A, D>,
