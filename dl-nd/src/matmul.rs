@@ -2,7 +2,7 @@
 
 use crate::broadcast::{common_shape, sum_to};
 use crate::element::{Element, HasRank, Rank};
-use crate::movement::{Target, lift, reshape, reshape_to, same_rank, transpose};
+use crate::movement::{Target, as_rank, lift, reshape, reshape_to, transpose};
 use crate::nd::{Nd, check_size};
 use crate::reduce::total;
 use dl_core::{At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result, buffers};
@@ -132,7 +132,7 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         E: HasRank<1>,
         D: HasRank<1>,
     {
-        total(matmul("dot", vector(&self.layer()), vector(&right.into_layer())))
+        total(matmul("dot", as_vector(&self.layer()), as_vector(&right.into_layer())))
     }
 
     /// The outer product of two vectors, a matrix: `zᵢⱼ = xᵢ·yⱼ`.
@@ -150,20 +150,16 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         E: HasRank<1>,
         D: HasRank<1>,
     {
-        let column = reshape(&vector(&self.layer()), Target::Insert(-1));
-        Nd::binary(Binary::Mul, &column, &lift(&vector(&right.into_layer())))
+        let column = reshape(&as_vector(&self.layer()), Target::Insert(-1));
+        Nd::binary(Binary::Mul, &column, &lift(&as_vector(&right.into_layer())))
     }
 }
 
 impl<X, A: Element, D: Rank> ProductOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 #[track_caller]
-fn vector<A: Element, D: HasRank<1>>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
-    // not a closure: the place of the caller would be lost
-    match same_rank(x) {
-        Some(same) => same,
-        None => reshape(x, Target::Rank),
-    }
+fn as_vector<A: Element, D: HasRank<1>>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
+    as_rank(x)
 }
 
 #[track_caller]

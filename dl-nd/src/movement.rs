@@ -208,24 +208,26 @@ pub(crate) fn reshape_to<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: 
 /// In the rank of a result: missing axes are added in front.
 #[track_caller]
 pub(crate) fn lift<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, E>> {
-    // not a closure: the place of the caller would be lost
-    match same_rank(x) {
-        Some(same) => same,
-        None => reshape(x, Target::Lift),
-    }
+    in_rank(x, Target::Lift)
 }
 
-/// With its rank left open.
+/// In another type of rank, with the same axes.
 #[track_caller]
-pub(crate) fn open_rank<A: Item, D: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, IxDyn>> {
+pub(crate) fn as_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, E>> {
+    in_rank(x, Target::Rank)
+}
+
+/// The layer itself if its rank is that type, else reshaped. (Not a closure: the place of the caller would be lost.)
+#[track_caller]
+fn in_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, target: Target<E>) -> Layer<Nd<A, E>> {
     match same_rank(x) {
         Some(same) => same,
-        None => reshape(x, Target::Rank),
+        None => reshape(x, target),
     }
 }
 
 /// The layer itself, if its rank is that type.
-pub(crate) fn same_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Option<Layer<Nd<A, E>>> {
+fn same_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Option<Layer<Nd<A, E>>> {
     (x as &dyn Any).downcast_ref().cloned()
 }
 

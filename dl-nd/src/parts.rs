@@ -4,7 +4,7 @@
 //! with one row each.
 
 use crate::element::{Element, Rank};
-use crate::movement::open_rank;
+use crate::movement::as_rank;
 use crate::nd::{Nd, filled};
 use crate::slice::elements_of;
 use dl_core::{At, Layer, Primitive, Result};
@@ -34,7 +34,7 @@ pub(crate) fn sum_of_parts<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]) -> Op
             }
             None => {
                 places.push(None);
-                parts.push(open_rank(term));
+                parts.push(as_rank(term));
             }
         }
     }
@@ -72,7 +72,7 @@ impl<A: Element, D: Rank> Primitive for Parts<A, D> {
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, IxDyn>>>> {
         let each = self.places.iter().map(|place| match place {
             Some(place) => Some(elements_of(at.delta, place.clone())),
-            None => Some(open_rank(at.delta)),
+            None => Some(as_rank(at.delta)),
         });
         each.collect()
     }

@@ -2,7 +2,7 @@
 
 use crate::axes::{Axes, AxisList, axis_of, position_of};
 use crate::element::{Element, Rank};
-use crate::movement::open_rank;
+use crate::movement::as_rank;
 use crate::nd::{Nd, check_size, filled};
 use crate::parts::put_back;
 use crate::reduce::fill;
@@ -328,7 +328,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let shape = at.values.0.dim();
         let elements = self.cut.of(shape.slice()).expect("the part was looked at").into();
-        (Some(put_back(shape, elements, open_rank(at.delta))),)
+        (Some(put_back(shape, elements, as_rank(at.delta))),)
     }
 
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {

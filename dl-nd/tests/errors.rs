@@ -3,7 +3,7 @@
 #[path = "common/faults.rs"]
 mod faults;
 
-use dl_core::{Differentiable, Layer, Sgd, Weight};
+use dl_core::{Adagrad, Adam, Differentiable, Layer, Sgd, Weight};
 use dl_nd::{Attention, BatchMean, Bce, CrossEntropy, Each, Nd, RunningStats, Sum, ops::*};
 use faults::error_of;
 
@@ -200,4 +200,41 @@ fn tensors_that_are_too_large() {
     error_of(x.pad(&[(1, usize::MAX)], 0.0), "pad");
     error_of(x.diag(1 << 40).row(0), "diag");
     error_of(x.diag(isize::MIN).row(0), "diag");
+}
+
+/// A rank that has to be changed first does not hide the line of the user.
+#[test]
+fn the_place_of_what_has_to_change_its_rank() {
+    error_of(matrix(1, 2).expand([2]), "broadcast", &["[1, 2]", "1 axes"]);
+    error_of(matrix(1, 2).to_dyn().dot(Nd::from([1.0, 2.0])), "to_rank", &["[1, 2]", "1 axes"]);
+}
+
+#[test]
+fn a_state_of_another_shape_changes_nothing() {
+    let w = Weight::new(Nd::from([1.0_f64, 2.0]));
+    let (adam, adagrad, momentum) = (Adam::new(0.1), Adagrad::new(0.1), Sgd::new(0.1).momentum(0.9));
+    let optimizers: [&dyn Fn() -> dl_core::Result<f64>; 3] =
+        [&|| w.square().sum().train(&adam).wait(), &|| w.square().sum().train(&adagrad).wait(), &|| {
+            w.square().sum().train(&momentum).wait()
+        }];
+    for step in optimizers {
+        w.set(Nd::from([1.0, 2.0]));
+        step().unwrap();
+        let longer = Nd::from([1.0, 2.0, 3.0]);
+        w.set(longer.clone());
+        let error = step().unwrap_err();
+        assert!(error.is_shape() && error.to_string().contains("[2]") && error.to_string().contains("[3]"), "{error}");
+        assert_eq!(w.value(), longer);
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_change_nothing() {
+    let w = Weight::new(Nd::from([1.0_f64, 2.0]));
+    let refused = |error: dl_core::Error| assert!(error.to_string().contains("makes no sense"), "{error}");
+    refused(w.square().sum().train(&Sgd::new(f64::NAN)).wait().unwrap_err());
+    refused(w.square().sum().train(&Adam::new(f64::NAN)).wait().unwrap_err());
+    refused(w.square().sum().train(&Adam::new(0.1).betas(1.0, 1.0)).wait().unwrap_err());
+    refused(w.square().sum().train(&Adagrad::new(0.1).initial_accumulator(-1.0)).wait().unwrap_err());
+    assert_eq!(w.value(), Nd::from([1.0, 2.0]));
 }

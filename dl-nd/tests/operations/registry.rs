@@ -130,6 +130,3 @@ pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("logical_and", "it has no numbers: its example"),
     ("logical_or", "it has no numbers: its example"),
 ];
-
-/// Operations that have reference values, and do not exist yet.
-pub(crate) const PENDING: &[&str] = &[];
