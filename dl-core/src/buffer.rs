@@ -6,7 +6,7 @@ use crate::differentiable::Differentiable;
 use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Kept, Variable};
-use crate::optimizer::{Optimizer, Shelf};
+use crate::optimizer::{AnyState, Chunk, Optimizer, Shelf};
 use crate::primitive::{AnyAt, AnyPrimitive, UpdateOf};
 use crate::tape::Tape;
 use crate::value::Value;
@@ -149,6 +149,26 @@ impl AnyWeight for NotTrained {
     }
 
     fn propose(&self, _: &Variable, _: &Value, _: &dyn Optimizer, _: Option<&Shelf>) -> Result<(Value, Option<Shelf>)> {
-        Err(Error::invalid("a buffer is not trained"))
+        Err(not_trained())
     }
+
+    fn look(&self, _: &Variable, _: &Value, _: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+        Err(not_trained())
+    }
+
+    fn slot(&self, _: &Shelf, _: usize) -> Option<Value> {
+        None
+    }
+
+    fn slots(&self, _: &Shelf) -> Vec<AnyState> {
+        Vec::new()
+    }
+
+    fn shelf(&self, _: &Variable, _: &[AnyState], _: u64) -> Result<Shelf> {
+        Err(not_trained())
+    }
+}
+
+fn not_trained() -> Error {
+    Error::invalid("a buffer is not trained")
 }

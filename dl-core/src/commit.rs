@@ -2,12 +2,13 @@
 
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Node, Variable};
-use crate::optimizer::{Memory, Optimizer, Shelf, Shelves};
+use crate::optimizer::{Look, Memory, Optimizer, Shelf, Shelves, Step};
 use crate::pass::Pass;
 use crate::reverse::Delta;
 use crate::snapshot::Earlier;
 use crate::sync::{MutexGuard, thread_local};
 use crate::value::Value;
+use crate::weight::WeightId;
 use std::cell::Cell;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -17,6 +18,9 @@ thread_local! {
     /// Whether this thread is working out a step: its optimizer may take steps of its own.
     static STEPPING: Cell<bool> = const { Cell::new(false) };
 }
+
+/// The operation that errors name.
+const STEP_OF_WEIGHT: &str = "training step of a weight";
 
 pub(crate) fn is_stepping() -> bool {
     STEPPING.get()
@@ -84,7 +88,7 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Re
     for change in &mut changes {
         change.lock = Some(lock(change.variable, nested)?);
     }
-    let mut memory = optimizer.memory().map(|memory| lock_memory(memory, nested)).transpose()?;
+    let mut memory = optimizer.memory().map(Memory::open).transpose()?;
 
     let proposed = propose(&mut changes, optimizer, memory.as_deref())?;
 
@@ -96,12 +100,13 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Re
     }
     // the old state goes when all is done, as the old values do: its destructor may be the user's
     let mut dead: Vec<Shelf> = Vec::new();
-    if let Some(shelves) = memory.as_mut() {
+    if let Some(Shelves { steps, by_weight }) = memory.as_deref_mut() {
         let new = proposed.len();
-        dead.extend(proposed.into_iter().filter_map(|(id, shelf)| shelves.insert(id, shelf)));
+        dead.extend(proposed.into_iter().filter_map(|(id, shelf)| by_weight.insert(id, shelf)));
         if dead.len() < new {
-            dead.extend(shelves.extract_if(|_, shelf| shelf.owner.strong_count() == 0).map(|dead| dead.1));
+            dead.extend(by_weight.extract_if(|_, shelf| shelf.owner.strong_count() == 0).map(|dead| dead.1));
         }
+        *steps += 1;
     }
     drop(memory);
     for change in &mut changes {
@@ -150,10 +155,17 @@ fn propose(
     let mut proposed = Vec::new();
     let mut place = None;
     let propose = || {
+        let begun = {
+            let deltas = |look: &mut Look<'_>| look_at(changes, look);
+            optimizer.begin(&Step::new(shelves.map_or(0, |shelves| shelves.steps), &deltas))?
+        };
+        let optimizer = begun.as_deref().unwrap_or(optimizer);
         for Change { variable, source, value, .. } in changes {
             let Source::Delta(delta) = source else { continue };
             place = Some(variable.place());
-            let state = shelves.and_then(|shelves| shelves.get(&variable.id()));
+            let own = optimizer.for_weight(WeightId(variable.id()));
+            let optimizer = own.as_deref().unwrap_or(optimizer);
+            let state = shelves.and_then(|shelves| shelves.by_weight.get(&variable.id()));
             let (new, shelf) = variable.weight.propose(variable, delta, optimizer, state)?;
             *value = Some(new);
             proposed.extend(shelf.map(|shelf| (variable.id(), shelf)));
@@ -164,9 +176,19 @@ fn propose(
     let ended = catch_unwind(AssertUnwindSafe(propose));
     STEPPING.set(before);
     match (ended.unwrap_or_else(|payload| Err(Error::panic(payload))), place) {
-        (Err(error), Some(place)) => Err(error.at("training step of a weight", place)),
+        (Err(error), Some(place)) => Err(error.at(STEP_OF_WEIGHT, place)),
         (ended, _) => ended.map(|()| proposed),
     }
+}
+
+/// Shows every weight and its delta.
+fn look_at(changes: &[Change<'_>], look: &mut Look<'_>) -> Result<()> {
+    for Change { variable, source, .. } in changes {
+        let Source::Delta(delta) = source else { continue };
+        let looked = variable.weight.look(variable, delta, &mut |chunk| look(WeightId(variable.id()), chunk));
+        looked.map_err(|error| error.at(STEP_OF_WEIGHT, variable.place()))?;
+    }
+    Ok(())
 }
 
 /// A step inside a step waits for nobody: whom it waits for may wait for it.
@@ -176,15 +198,6 @@ fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, ()>> {
     }
     variable.try_lock().ok_or_else(|| {
         Error::invalid("an optimizer, in the middle of a step, wants to step a weight that another step holds")
-            .at("training step of a weight", variable.place())
-    })
-}
-
-fn lock_memory(memory: &Memory, nested: bool) -> Result<MutexGuard<'_, Shelves>> {
-    if !nested {
-        return Ok(memory.lock());
-    }
-    memory.try_lock().ok_or_else(|| {
-        Error::invalid("an optimizer, in the middle of a step, takes a step with a memory that another step holds")
+            .at(STEP_OF_WEIGHT, variable.place())
     })
 }

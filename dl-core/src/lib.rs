@@ -25,8 +25,6 @@
 
 #![deny(unsafe_code)]
 
-mod adagrad;
-mod adam;
 #[doc(hidden)]
 pub mod bang;
 mod buffer;
@@ -48,8 +46,8 @@ mod primitive;
 mod reverse;
 mod rules;
 mod scalar;
+pub mod schedule;
 mod seed;
-mod sgd;
 mod side_effects;
 mod snapshot;
 mod sync;
@@ -58,8 +56,6 @@ mod value;
 mod variable;
 mod weight;
 
-pub use adagrad::Adagrad;
-pub use adam::Adam;
 pub use buffer::Buffer;
 pub use data::{Data, Trainable};
 pub use deferred::{Do, Run};
@@ -68,15 +64,18 @@ pub use error::{Error, Result};
 pub use extract::Extract;
 pub use layer::Layer;
 pub use operators::{LeftOperand, Operand, max, min, pow, xlogy};
-pub use optimizer::{Chunk, Memory, Optimizer, RefuseNonFinite};
+pub use optimizer::{
+    Adadelta, Adagrad, Adam, AdamW, Chunk, Ema, Groups, Lion, Memory, NAdam, Numbers, Optimizer, OptimizerState, RAdam,
+    RmsProp, Sgd, Slot, Step, plugins,
+};
 pub use pass::{Counters, Mode, buffers};
 pub use primitive::{At, Deltas, Operands, Primitive};
 pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
+pub use schedule::Schedule;
 pub use seed::Seed;
-pub use sgd::Sgd;
 pub use side_effects::SideEffects;
 pub use snapshot::Snapshot;
 pub use tape::Tape;
 #[doc(hidden)]
 pub use value::Value;
-pub use weight::Weight;
+pub use weight::{Weight, WeightHandle, WeightId};

@@ -5,21 +5,70 @@
 //! panic, at any weight, and nothing has changed.
 //!
 //! ```
-//! use dl_core::{Differentiable, Optimizer, Sgd, Weight};
+//! use dl_core::{AdamW, Differentiable, Optimizer, Weight, schedule::Cosine};
 //! let w = Weight::new(1.0_f64);
-//! let sgd = Sgd::new(0.1).momentum(0.9).refuse_non_finite();
-//! (&w * &w).train(&sgd).wait()?;
-//! assert_eq!(w.value(), 0.8);
+//! let optimizer = AdamW::new(Cosine::new(0.1, 100)).clip_norm(1.0).refuse_non_finite();
+//! (&w * &w).train(&optimizer).wait()?;
+//! assert!(w.value() < 1.0);
 //! # dl_core::Result::Ok(())
 //! ```
+//!
+//! # Parts
+//!
+//! `.clip_norm(…)`, `.weight_decay(…)` and the other methods of [`Optimizer`] make an optimizer that contains the one they are called on. A delta passes
+//! the outermost part first, which is the one that is written last, and the rule comes at the end. So
+//! `Sgd::new(0.1).weight_decay(1e-4).clip_norm(1.0)` clips the deltas and then adds the decay, as a program in PyTorch usually does, and
+//! `Sgd::new(0.1).clip_norm(1.0).weight_decay(1e-4)` clips the sum of both.
+//!
+//! # State
+//!
+//! What an optimizer remembers of each weight is in its [`Memory`], together with the number of training steps, which is where its [`Schedule`] is. All of it
+//! changes with a step or not at all, is shared by the clones of the optimizer, and can be [taken](Optimizer::state) and
+//! [put back](Optimizer::load_state): a run that goes on so is bit-identical to one that never stopped.
+
+mod adadelta;
+mod adagrad;
+mod adam;
+mod ema;
+mod groups;
+mod lion;
+mod memory;
+mod nadam;
+pub mod plugins;
+mod radam;
+mod rms_prop;
+mod rule;
+mod sgd;
+mod state;
+mod step;
+
+pub use adadelta::Adadelta;
+pub use adagrad::Adagrad;
+pub use adam::{Adam, AdamW};
+pub use ema::Ema;
+pub use groups::Groups;
+pub use lion::Lion;
+pub use memory::{Memory, Numbers, Slot};
+pub(crate) use memory::{Shelf, Shelves, Start};
+pub use nadam::NAdam;
+pub use radam::RAdam;
+pub use rms_prop::RmsProp;
+pub use sgd::Sgd;
+pub(crate) use state::AnyState;
+pub use state::OptimizerState;
+pub use step::{Chunk, Step};
+pub(crate) use step::{Look, in_numbers};
+
+#[cfg(doc)]
+use crate::schedule::Schedule;
 
 use crate::error::{Error, Result};
-use crate::sync::{Mutex, MutexGuard, TryLockError};
-use std::any::Any;
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, Weak};
+use crate::weight::{WeightHandle, WeightId};
+use plugins::{ClipNorm, ClipValue, L1, Part, Plugin, RefuseNonFinite, WeightDecay};
+use std::sync::Arc;
 
 /// An error, unless a setting of an optimizer is one of those that make sense.
+#[inline]
 pub(crate) fn check(what: &str, number: f64, makes_sense: bool) -> Result<()> {
     if makes_sense && !number.is_nan() {
         return Ok(());
@@ -27,45 +76,63 @@ pub(crate) fn check(what: &str, number: f64, makes_sense: bool) -> Result<()> {
     Err(Error::invalid(format!("{what} of the optimizer is {number}, which makes no sense")))
 }
 
-/// A run of numbers of one weight, with their deltas and the optimizer's state.
-///
-/// All slices have the same length.
-pub enum Chunk<'a> {
-    /// Single precision.
-    F32 {
-        /// The numbers to change.
-        values: &'a mut [f32],
-        /// Their derivatives.
-        deltas: &'a [f32],
-        /// The state buffers, [`Optimizer::slots`] of them; zero in the beginning.
-        slots: &'a mut [&'a mut [f32]],
-    },
-    /// Double precision.
-    F64 {
-        /// The numbers to change.
-        values: &'a mut [f64],
-        /// Their derivatives.
-        deltas: &'a [f64],
-        /// The state buffers, [`Optimizer::slots`] of them; zero in the beginning.
-        slots: &'a mut [&'a mut [f64]],
-    },
-}
-
 /// The rule by which weights are changed in a training step.
 ///
 /// A handle: it is cheap to clone, and clones share their state.
+///
+/// A rule of your own needs [`step`](Optimizer::step), and [`slots`](Optimizer::slots) and [`memory`](Optimizer::memory) if it remembers something. One that
+/// contains another optimizer hands on all of the first seven methods.
+///
+/// ```
+/// use dl_core::{Chunk, Differentiable, Optimizer, Result, Weight};
+///
+/// /// Steps of one size, in the direction against the delta.
+/// #[derive(Clone)]
+/// struct SignDescent(f64);
+///
+/// impl Optimizer for SignDescent {
+///     fn step(&self, chunk: Chunk<'_>, _: u64) -> Result<()> {
+///         let Chunk::F64 { values, deltas, .. } = chunk else { unreachable!("no weights in single precision") };
+///         for (w, d) in values.iter_mut().zip(deltas) {
+///             *w -= self.0 * d.signum();
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let w = Weight::new(1.0_f64);
+/// (&w * 100.0).train(&SignDescent(0.25)).wait()?;
+/// assert_eq!(w.value(), 0.75);
+/// # Result::Ok(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an optimizer",
     label = "expected for instance `&Sgd::new(0.01)`"
 )]
 pub trait Optimizer: Send + Sync {
-    /// How many state buffers of its own size a weight needs.
-    fn slots(&self) -> usize {
-        0
+    /// The state buffers of its own size that a weight needs.
+    fn slots(&self) -> &[Slot] {
+        &[]
     }
 
-    /// Where the state buffers are kept; needed when there are [`slots`](Optimizer::slots).
+    /// Where the state buffers are kept, and training steps are counted; needed when there are [`slots`](Optimizer::slots).
     fn memory(&self) -> Option<&Memory> {
+        None
+    }
+
+    /// Looks at a training step before any weight changes, and says which optimizer takes it: another one that knows the learning rate of this step or the
+    /// norm of its deltas, for instance, or this one itself, `None`.
+    ///
+    /// # Errors
+    /// Any error refuses the whole training step: no weight and no state changes.
+    fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+        let _ = step;
+        Ok(None)
+    }
+
+    /// The optimizer for this weight, if that is another one.
+    fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
+        let _ = weight;
         None
     }
 
@@ -79,6 +146,106 @@ pub trait Optimizer: Send + Sync {
     /// Any error refuses the whole training step: no weight and no state changes.
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()>;
 
+    /// The numbers, by key, that it remembers beside the memory.
+    fn numbers(&self) -> Vec<(String, Numbers)> {
+        Vec::new()
+    }
+
+    /// What it is called in a saved state. Parts that remember nothing have no name.
+    ///
+    /// ```
+    /// use dl_core::{Adam, Optimizer};
+    /// assert_eq!(Adam::new(0.1).weight_decay(0.01).ema(0.99).kind(), "Ema(Adam)");
+    /// ```
+    fn kind(&self) -> String {
+        let name = std::any::type_name::<Self>();
+        let name = name.split('<').next().unwrap_or(name);
+        name.rsplit("::").next().unwrap_or(name).to_owned()
+    }
+
+    /// The same optimizer with this part around it: the deltas pass the part first.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight, plugins::ClipValue};
+    /// let w = Weight::new(0.0_f64);
+    /// (&w * 5.0).train(&Sgd::new(1.0).plug(ClipValue(2.0))).wait()?;
+    /// assert_eq!(w.value(), -2.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    fn plug<P: Plugin>(self, plugin: P) -> Part<P, Self>
+    where
+        Self: Sized,
+    {
+        Part { plugin, inner: self }
+    }
+
+    /// The same optimizer, which learns from `d + x · w` instead of `d`: an L2 penalty. On a sparse delta it is lazy: only rows that are touched decay.
+    ///
+    /// [`AdamW`] and [`Lion`] have a weight decay of their own, which does not pass through the rule.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
+    /// let w = Weight::new(2.0_f64);
+    /// (&w * 3.0).train(&Sgd::new(0.5).weight_decay(0.5)).wait()?;
+    /// assert_eq!(w.value(), 2.0 - 0.5 * (3.0 + 0.5 * 2.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    fn weight_decay(self, weight_decay: f64) -> Part<WeightDecay, Self>
+    where
+        Self: Sized,
+    {
+        self.plug(WeightDecay(weight_decay))
+    }
+
+    /// The same optimizer, which learns from `d + x · sign(w)` instead of `d`: an L1 penalty. On a sparse delta it is lazy.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
+    /// let w = Weight::new(-2.0_f64);
+    /// (&w * 3.0).train(&Sgd::new(1.0).l1(0.5)).wait()?;
+    /// assert_eq!(w.value(), -2.0 - (3.0 - 0.5));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    fn l1(self, l1: f64) -> Part<L1, Self>
+    where
+        Self: Sized,
+    {
+        self.plug(L1(l1))
+    }
+
+    /// The same optimizer, which brings every number of a delta into the range from −x to x. PyTorch's `clip_grad_value_`.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
+    /// let w = Weight::new(0.0_f64);
+    /// (&w * -5.0).train(&Sgd::new(1.0).clip_value(2.0)).wait()?;
+    /// assert_eq!(w.value(), 2.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    fn clip_value(self, clip_value: f64) -> Part<ClipValue, Self>
+    where
+        Self: Sized,
+    {
+        self.plug(ClipValue(clip_value))
+    }
+
+    /// The same optimizer, which scales the deltas of a step so that the norm of all of them together is at most x. PyTorch's `clip_grad_norm_`; a norm that
+    /// is not finite refuses the step, as with `error_if_nonfinite`.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
+    /// let (a, b) = (Weight::new(0.0_f64), Weight::new(0.0_f64));
+    /// (&a * 30.0 + &b * 40.0).train(&Sgd::new(1.0).clip_norm(5.0)).wait()?;
+    /// assert!((a.value() + 3.0).abs() < 1e-6 && (b.value() + 4.0).abs() < 1e-6);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    fn clip_norm(self, max_norm: f64) -> ClipNorm<Self>
+    where
+        Self: Sized,
+    {
+        ClipNorm::new(self, max_norm)
+    }
+
     /// The same optimizer, which refuses a step in which any delta is not finite.
     ///
     /// ```
@@ -88,88 +255,113 @@ pub trait Optimizer: Send + Sync {
     /// assert!(error.is_not_finite());
     /// assert_eq!(w.value(), 0.0);
     /// ```
-    fn refuse_non_finite(self) -> RefuseNonFinite<Self>
+    fn refuse_non_finite(self) -> Part<RefuseNonFinite, Self>
     where
         Self: Sized,
     {
-        RefuseNonFinite(self)
-    }
-}
-
-/// An optimizer that refuses a step in which any delta is not finite. See [`Optimizer::refuse_non_finite`].
-#[derive(Clone, Debug)]
-pub struct RefuseNonFinite<O>(O);
-
-impl<O: Optimizer> Optimizer for RefuseNonFinite<O> {
-    fn slots(&self) -> usize {
-        self.0.slots()
+        self.plug(RefuseNonFinite)
     }
 
-    fn memory(&self) -> Option<&Memory> {
-        self.0.memory()
-    }
-
-    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
-        let culprit = match &chunk {
-            Chunk::F32 { deltas, .. } => deltas.iter().find(|d| !d.is_finite()).map(f32::to_string),
-            Chunk::F64 { deltas, .. } => deltas.iter().find(|d| !d.is_finite()).map(f64::to_string),
-        };
-        match culprit {
-            Some(number) => {
-                Err(Error::not_finite(format!("the step was refused: the delta of this weight contains {number}")))
-            }
-            None => self.0.step(chunk, steps),
-        }
-    }
-}
-
-/// The state that an optimizer keeps for each weight, dropped with the weight.
-#[derive(Clone, Default)]
-pub struct Memory(Arc<Mutex<Shelves>>);
-
-/// State buffers by the number of their weight.
-pub(crate) type Shelves = HashMap<u64, Shelf>;
-
-pub(crate) struct Shelf {
-    /// Alive as long as the weight is.
-    pub(crate) owner: Weak<()>,
-    /// A vector of values of the weight's type.
-    pub(crate) slots: Box<dyn Any + Send>,
-    /// How many steps the weight has taken with them.
-    pub(crate) steps: u64,
-}
-
-impl Memory {
-    /// An empty memory.
+    /// The same optimizer, which keeps an exponential moving average of every weight: see [`Ema`].
     ///
     /// ```
-    /// let memory = dl_core::Memory::new();
-    /// assert!(memory.is_empty());
+    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
+    /// let (w, sgd) = (Weight::new(1.0_f64), Sgd::new(0.5).ema(0.75));
+    /// w.train(&sgd).wait()?;
+    /// assert_eq!(sgd.average(&w)?, Some(0.75 * 1.0 + 0.25 * 0.5));
+    /// # dl_core::Result::Ok(())
     /// ```
-    pub fn new() -> Self {
-        Self::default()
+    fn ema(self, decay: f64) -> Ema<Self>
+    where
+        Self: Sized,
+    {
+        Ema::new(self, decay)
     }
 
-    /// Whether it holds no state yet.
-    pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+    /// All that it remembers, with the names of these weights.
+    ///
+    /// ```
+    /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
+    /// let (w, adam) = (Weight::new(3.0_f64), Adam::new(0.1));
+    /// (&w * &w).train(&adam).wait()?;
+    /// let state = adam.state(&[("w", (&w).into())])?;
+    /// assert_eq!(state.number("steps"), Some(1.0));
+    /// assert!((state.slot::<f64>("w", "exp_avg").unwrap() - 0.6).abs() < 1e-15);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When two weights have the same name, a weight comes twice, or it remembers a weight that is not among these.
+    fn state<N: AsRef<str>>(&self, named: &[(N, WeightHandle)]) -> Result<OptimizerState>
+    where
+        Self: Sized,
+    {
+        state::taken_from(self, &state::names(named)?)
     }
 
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Shelves>> {
-        match self.0.try_lock() {
-            Ok(shelves) => Some(shelves),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
+    /// Forgets what it remembers of these weights, and remembers this state instead: what follows is as if it had gone on from where the state was taken.
+    ///
+    /// ```
+    /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
+    /// let (w, adam) = (Weight::new(3.0_f64), Adam::new(0.1));
+    /// let train = |optimizer: &Adam| (&w * &w).train(optimizer).wait();
+    /// train(&adam)?;
+    /// let (value, state) = (w.value(), adam.state(&[("w", (&w).into())])?);
+    /// train(&adam)?;
+    /// let went_on = w.value();
+    ///
+    /// let resumed = Adam::new(0.1);
+    /// resumed.load_state(&state, &[("w", (&w).into())])?;
+    /// w.set(value);
+    /// train(&resumed)?;
+    /// assert_eq!(w.value(), went_on);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the state is that of another kind of optimizer, has other names of weights or slots, other keys, or values that do not fit their weights. Then
+    /// nothing has changed.
+    fn load_state<N: AsRef<str>>(&self, state: &OptimizerState, named: &[(N, WeightHandle)]) -> Result<()>
+    where
+        Self: Sized,
+    {
+        state::put_back(self, state, &state::names(named)?)
+    }
+}
+
+/// A pointer to an optimizer is one.
+macro_rules! pointer {
+    ($($Pointer:ty),*) => {$(
+        impl<O: Optimizer + ?Sized> Optimizer for $Pointer {
+            fn slots(&self) -> &[Slot] {
+                (**self).slots()
+            }
+
+            fn memory(&self) -> Option<&Memory> {
+                (**self).memory()
+            }
+
+            fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+                (**self).begin(step)
+            }
+
+            fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
+                (**self).for_weight(weight)
+            }
+
+            fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
+                (**self).step(chunk, steps)
+            }
+
+            fn numbers(&self) -> Vec<(String, Numbers)> {
+                (**self).numbers()
+            }
+
+            fn kind(&self) -> String {
+                (**self).kind()
+            }
         }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Shelves> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    )*};
 }
 
-impl std::fmt::Debug for Memory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Memory").field("weights", &self.lock().len()).finish()
-    }
-}
+pointer!(&O, Box<O>, Arc<O>);

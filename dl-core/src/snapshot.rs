@@ -47,6 +47,13 @@ impl Snapshot {
         Snapshot(old)
     }
 
+    /// The same, but for these variables, given by their numbers, which have these values.
+    pub(crate) fn with(values: HashMap<u64, Value>) -> Snapshot {
+        let snapshot = Snapshot::take();
+        lock(&snapshot.0.0).extend(values);
+        snapshot
+    }
+
     pub(crate) fn read(&self, variable: &Variable) -> Value {
         // whoever overwrites it holds this lock; it may be the very step in which this thread evaluates something, and which has not
         // overwritten anything yet

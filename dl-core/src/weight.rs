@@ -1,10 +1,10 @@
 //! Weights: trainable variables.
 
 use crate::data::Trainable;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layer::Layer;
-use crate::node::Variable;
-use crate::optimizer::{Chunk, Optimizer, Shelf};
+use crate::node::{AnyLayer, Variable, VariableRef};
+use crate::optimizer::{AnyState, Chunk, Optimizer, Shelf, Start, in_numbers};
 use crate::value::Value;
 use crate::variable::Handle;
 use std::fmt;
@@ -43,7 +43,7 @@ impl<T: Trainable> Weight<T> {
     /// A new variable with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
-        Weight(Handle::first(value, &Typed::<T>(PhantomData)))
+        Weight(Handle::first(value, Typed::<T>::WEIGHT))
     }
 
     /// A copy of the present value.
@@ -81,11 +81,72 @@ impl<T: Trainable> Weight<T> {
     pub fn unfreeze(&self) {
         self.0.variable().set_frozen(false);
     }
+
+    /// What tells it from all other weights. Clones have the same.
+    ///
+    /// ```
+    /// let (a, b) = (dl_core::Weight::new(1.0_f64), dl_core::Weight::new(1.0_f64));
+    /// assert!(a.id() == a.clone().id() && a.id() != b.id());
+    /// ```
+    pub fn id(&self) -> WeightId {
+        WeightId(self.0.variable().id())
+    }
 }
 
 impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Weight").field(&self.value()).finish()
+    }
+}
+
+/// What tells a weight from all others, for as long as the program runs: see [`Weight::id`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WeightId(pub(crate) u64);
+
+/// A weight, whatever the type of its value: for lists of weights of different types.
+///
+/// ```
+/// use dl_core::{Weight, WeightHandle};
+/// let (a, b) = (Weight::new(1.0_f32), Weight::new(1.0_f64));
+/// let both: [WeightHandle; 2] = [(&a).into(), (&b).into()];
+/// assert_eq!(both[0].id(), a.id());
+/// ```
+#[derive(Clone)]
+pub struct WeightHandle(AnyLayer);
+
+impl<T: Trainable> From<&Weight<T>> for WeightHandle {
+    fn from(weight: &Weight<T>) -> Self {
+        WeightHandle(weight.to_layer().into_any())
+    }
+}
+
+impl From<&WeightHandle> for WeightHandle {
+    fn from(weight: &WeightHandle) -> Self {
+        weight.clone()
+    }
+}
+
+impl WeightHandle {
+    fn variable(&self) -> VariableRef {
+        self.0.variable().expect("made of a weight")
+    }
+
+    /// That of the weight.
+    pub fn id(&self) -> WeightId {
+        WeightId(self.variable().id())
+    }
+
+    /// State for this weight, of these slots and after so many steps.
+    pub(crate) fn shelf(&self, slots: &[AnyState], steps: u64) -> Result<Shelf> {
+        let variable = self.variable();
+        let shelf = variable.weight.shelf(&variable, slots, steps);
+        shelf.map_err(|error| error.at("state of a weight", variable.place()))
+    }
+}
+
+impl fmt::Debug for WeightHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WeightHandle").field(&self.id()).finish()
     }
 }
 
@@ -101,9 +162,30 @@ pub(crate) trait AnyWeight: Send + Sync {
         optimizer: &dyn Optimizer,
         state: Option<&Shelf>,
     ) -> Result<(Value, Option<Shelf>)>;
+
+    /// Shows the numbers of the value and of its delta.
+    fn look(&self, variable: &Variable, delta: &Value, look: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()>;
+
+    /// One of the state buffers.
+    fn slot(&self, state: &Shelf, place: usize) -> Option<Value>;
+
+    /// Copies of the state buffers.
+    fn slots(&self, state: &Shelf) -> Vec<AnyState>;
+
+    /// State of these buffers, which must fit the weight.
+    fn shelf(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<Shelf>;
 }
 
 struct Typed<T>(PhantomData<fn() -> T>);
+
+impl<T: Trainable> Typed<T> {
+    const WEIGHT: &'static dyn AnyWeight = &Typed::<T>(PhantomData);
+
+    fn new_shelf(variable: &Variable, slots: Vec<T>, steps: u64) -> Shelf {
+        let owner = Arc::downgrade(variable.alive());
+        Shelf { owner, weight: Self::WEIGHT, slots: Box::new(slots), steps }
+    }
+}
 
 impl<T: Trainable> AnyWeight for Typed<T> {
     fn name(&self) -> &'static str {
@@ -118,19 +200,62 @@ impl<T: Trainable> AnyWeight for Typed<T> {
         state: Option<&Shelf>,
     ) -> Result<(Value, Option<Shelf>)> {
         let mut value: T = variable.read().into();
-        if optimizer.slots() == 0 && state.is_none() {
+        let wanted = optimizer.slots();
+        if wanted.is_empty() {
             value.update(delta.get::<T::Delta>(), &mut [], &mut |chunk: Chunk<'_>| optimizer.step(chunk, 1))?;
             return Ok((value.into_value(), None));
         }
         let known = state.and_then(|shelf| Some((shelf.slots.downcast_ref::<Vec<T>>()?, shelf.steps)));
         let (mut slots, steps) = match known {
+            Some((slots, _)) if slots.len() != wanted.len() => {
+                let (slots, wanted) = (slots.len(), wanted.len());
+                return Err(Error::invalid(format!(
+                    "the optimizer remembers {slots} numbers for each of this weight, and with its present settings needs {wanted}"
+                )));
+            }
             Some((slots, steps)) => (slots.clone(), steps + 1),
-            // not clones of one value: they have nothing to share
-            None => ((0..optimizer.slots()).map(|_| value.zeros_like()).collect(), 1),
+            None => {
+                let start = |start| match start {
+                    // not clones of one value: they have nothing to share
+                    Start::Zeros => value.zeros_like(),
+                    Start::Weight => value.clone(),
+                };
+                (wanted.iter().map(|slot| start(slot.start)).collect(), 1)
+            }
         };
         value.update(delta.get::<T::Delta>(), &mut slots, &mut |chunk: Chunk<'_>| optimizer.step(chunk, steps))?;
-        let owner = || Arc::downgrade(variable.alive());
-        let shelf = (!slots.is_empty()).then(|| Shelf { owner: owner(), slots: Box::new(slots), steps });
-        Ok((value.into_value(), shelf))
+        Ok((value.into_value(), Some(Self::new_shelf(variable, slots, steps))))
+    }
+
+    fn look(&self, variable: &Variable, delta: &Value, look: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+        let mut copy: T = variable.read().into();
+        copy.update(delta.get::<T::Delta>(), &mut [], look)
+    }
+
+    fn slot(&self, state: &Shelf, place: usize) -> Option<Value> {
+        let slots: &Vec<T> = state.slots.downcast_ref()?;
+        slots.get(place).map(|slot| slot.clone().into_value())
+    }
+
+    fn slots(&self, state: &Shelf) -> Vec<AnyState> {
+        let slots = state.slots.downcast_ref::<Vec<T>>();
+        slots.into_iter().flatten().map(|slot| Arc::new(slot.clone()) as AnyState).collect()
+    }
+
+    fn shelf(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<Shelf> {
+        let of_our_type = |slot: &AnyState| slot.downcast_ref::<T>().cloned();
+        let Some(slots) = slots.iter().map(of_our_type).collect::<Option<Vec<T>>>() else {
+            return Err(Error::invalid(format!(
+                "state for a weight of the type {} has to be of the same type",
+                std::any::type_name::<T>()
+            )));
+        };
+        // a step that does nothing, on copies, sees whether the shapes fit
+        let mut value: T = variable.read().into();
+        value.update(&value.one(), &mut slots.clone(), &mut |chunk| {
+            let fits = in_numbers!(chunk, |values, _, slots| slots.iter().all(|slot| slot.len() == values.len()));
+            if fits { Ok(()) } else { Err(Error::shape("state has as many numbers as its weight")) }
+        })?;
+        Ok(Self::new_shelf(variable, slots, steps))
     }
 }

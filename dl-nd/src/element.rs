@@ -2,7 +2,7 @@
 
 use crate::nd::Nd;
 use crate::sum;
-use dl_core::{Binary, Chunk, Data, Error, Layer, Number, Pointwise, Trainable, buffers};
+use dl_core::{Binary, Data, Error, Layer, Number, Pointwise, Trainable, buffers};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
@@ -49,11 +49,7 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     message = "`{Self}` cannot be the element of a differentiable tensor",
     note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
 )]
-pub trait Element: Item<Derivative = Self> + Number + Data<Delta = Self> + Pointwise + Trainable {
-    /// A run of elements, as optimizers see it.
-    #[doc(hidden)]
-    fn chunk<'a>(values: &'a mut [Self], deltas: &'a [Self], slots: &'a mut [&'a mut [Self]]) -> Chunk<'a>;
-}
+pub trait Element: Item<Derivative = Self> + Number + Data<Delta = Self> + Pointwise + Trainable {}
 
 /// The smallest positive number that has all its digits.
 pub(crate) fn tiny<A: Element>() -> f64 {
@@ -61,7 +57,7 @@ pub(crate) fn tiny<A: Element>() -> f64 {
 }
 
 macro_rules! elements {
-    ($($A:ident $Chunk:ident),*) => {$(
+    ($($A:ident),*) => {$(
         impl Item for $A {
             type Derivative = $A;
 
@@ -82,15 +78,11 @@ macro_rules! elements {
             }
         }
 
-        impl Element for $A {
-            fn chunk<'a>(values: &'a mut [$A], deltas: &'a [$A], slots: &'a mut [&'a mut [$A]]) -> Chunk<'a> {
-                Chunk::$Chunk { values, deltas, slots }
-            }
-        }
+        impl Element for $A {}
     )*};
 }
 
-elements!(f32 F32, f64 F64);
+elements!(f32, f64);
 
 /// Whole numbers and truth values: data without derivatives.
 ///

@@ -5,7 +5,8 @@ mod common;
 
 use common::{mixed, numbers};
 use dl_core::{
-    Adagrad, Adam, Chunk, Differentiable, Error, Layer, Memory, Optimizer, Result, Sgd, Snapshot, Trainable, Weight,
+    Adagrad, Adam, Chunk, Differentiable, Error, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot, Trainable,
+    Weight,
 };
 use dl_nd::{Nd, Rows, Table, TableOps, init, ops::*};
 use ndarray::Ix2;
@@ -175,8 +176,8 @@ struct FailsAt {
 }
 
 impl Optimizer for FailsAt {
-    fn slots(&self) -> usize {
-        2
+    fn slots(&self) -> &[Slot] {
+        const { &[Slot::zeros("first"), Slot::zeros("second")] }
     }
 
     fn memory(&self) -> Option<&Memory> {

@@ -3,7 +3,9 @@
 
 use crate::support::watched;
 use dl::prelude::*;
-use dl::{At, Buffer, Chunk, Data, Error, Memory, Optimizer, Primitive, Result, Seed, Snapshot, Trainable, Value};
+use dl::{
+    At, Buffer, Chunk, Data, Error, Memory, Optimizer, Primitive, Result, Seed, Slot, Snapshot, Trainable, Value,
+};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -485,8 +487,8 @@ impl Primitive for Add2 {
 #[derive(Clone)]
 struct WithSlot(Memory, Arc<AtomicUsize>, Arc<AtomicBool>);
 impl Optimizer for WithSlot {
-    fn slots(&self) -> usize {
-        1
+    fn slots(&self) -> &[Slot] {
+        const { &[Slot::zeros("state")] }
     }
     fn memory(&self) -> Option<&Memory> {
         Some(&self.0)

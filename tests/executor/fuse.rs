@@ -1,6 +1,6 @@
 //! A fuse that every piece of user code in a training step burns down a little: whoever comes k-th fails, or is held.
 
-use dl::{At, Chunk, Data, Error, Layer, Memory, Optimizer, Primitive, Result};
+use dl::{At, Chunk, Data, Error, Layer, Memory, Optimizer, Primitive, Result, Slot};
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::{Arc, Condvar, Mutex};
@@ -166,7 +166,7 @@ pub(crate) struct BurningOptimizer {
 }
 
 impl Optimizer for BurningOptimizer {
-    fn slots(&self) -> usize {
+    fn slots(&self) -> &[Slot] {
         self.witness.slots()
     }
 

@@ -2,7 +2,7 @@
 
 use super::support::watched;
 use dl::prelude::*;
-use dl::{Chunk, Memory, Result};
+use dl::{Chunk, Memory, Result, Slot};
 use std::sync::{Arc, Barrier};
 
 /// Gradient descent that calls something before each step.
@@ -19,7 +19,7 @@ impl Before {
 }
 
 impl Optimizer for Before {
-    fn slots(&self) -> usize {
+    fn slots(&self) -> &[Slot] {
         self.sgd.slots()
     }
     fn memory(&self) -> Option<&Memory> {

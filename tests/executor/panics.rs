@@ -4,7 +4,7 @@
 use super::fragile::{Break, Fragile, Give, Take, Tell};
 use super::support::{block_on, on_tokio, watched};
 use dl::prelude::*;
-use dl::{Chunk, Memory, Result};
+use dl::{Chunk, Memory, Result, Slot};
 use std::panic::panic_any;
 use std::sync::{Arc, Mutex};
 
@@ -128,8 +128,8 @@ fn in_a_backward_by_hand() {
 struct Broken(Memory);
 
 impl Optimizer for Broken {
-    fn slots(&self) -> usize {
-        1
+    fn slots(&self) -> &[Slot] {
+        const { &[Slot::zeros("state")] }
     }
     fn memory(&self) -> Option<&Memory> {
         Some(&self.0)

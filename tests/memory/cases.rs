@@ -3,7 +3,7 @@
 use super::allocator::alive;
 use dl::nd::{init, ops::*};
 use dl::prelude::*;
-use dl::{At, Chunk, Error, Memory, Primitive, Result};
+use dl::{At, Chunk, Error, Memory, Primitive, Result, Slot};
 use futures::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -138,7 +138,7 @@ fn ended(pass: Do<f64>) {
 struct Refuses(Sgd, Arc<AtomicUsize>);
 
 impl Optimizer for Refuses {
-    fn slots(&self) -> usize {
+    fn slots(&self) -> &[Slot] {
         self.0.slots()
     }
     fn memory(&self) -> Option<&Memory> {

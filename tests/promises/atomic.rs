@@ -1,7 +1,7 @@
 //! Promise 4: a training step happens whole, or not at all; and nothing is swallowed.
 
 use super::support::Custom;
-use dl::{Chunk, Differentiable, Error, Layer, Memory, Optimizer, Result, Sgd, Weight};
+use dl::{Chunk, Differentiable, Error, Layer, Memory, Optimizer, Result, Sgd, Slot, Weight};
 use futures::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -89,8 +89,8 @@ struct FailsAt {
 }
 
 impl Optimizer for FailsAt {
-    fn slots(&self) -> usize {
-        1
+    fn slots(&self) -> &[Slot] {
+        const { &[Slot::zeros("state")] }
     }
     fn memory(&self) -> Option<&Memory> {
         Some(&self.memory)

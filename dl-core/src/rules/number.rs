@@ -1,6 +1,7 @@
 //! Plain numbers, and the values of those operations that take more than a word.
 
 use super::term::{Algebra, Term};
+use crate::optimizer::Chunk;
 use crate::pass::buffers::Buffers;
 use num_traits::Float;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -36,12 +37,16 @@ pub trait Number: Float + Send + Sync + std::fmt::Debug + std::fmt::Display + 's
     #[must_use]
     fn erfc(self) -> Self;
 
+    /// A run of numbers, as optimizers see it.
+    #[doc(hidden)]
+    fn chunk<'a>(values: &'a mut [Self], deltas: &'a [Self], slots: &'a mut [&'a mut [Self]]) -> Chunk<'a>;
+
     #[doc(hidden)]
     fn free_buffers(buffers: &mut Buffers) -> &mut Vec<Vec<Self>>;
 }
 
 macro_rules! number {
-    ($T:ident: $erf:path, $erfc:path) => {
+    ($T:ident $Chunk:ident: $erf:path, $erfc:path) => {
         impl Number for $T {
             #[inline(always)]
             fn of(number: f64) -> Self {
@@ -56,6 +61,10 @@ macro_rules! number {
                 $erfc(self)
             }
 
+            fn chunk<'a>(values: &'a mut [$T], deltas: &'a [$T], slots: &'a mut [&'a mut [$T]]) -> Chunk<'a> {
+                Chunk::$Chunk { values, deltas, slots }
+            }
+
             fn free_buffers(buffers: &mut Buffers) -> &mut Vec<Vec<$T>> {
                 &mut buffers.$T
             }
@@ -63,8 +72,8 @@ macro_rules! number {
     };
 }
 
-number!(f32: libm::erff, libm::erfcf);
-number!(f64: libm::erf, libm::erfc);
+number!(f32 F32: libm::erff, libm::erfcf);
+number!(f64 F64: libm::erf, libm::erfc);
 
 /// `1 / (1 + e⁻ˣ)`, without overflow.
 pub(super) fn logistic<A: Number>(x: A) -> A {

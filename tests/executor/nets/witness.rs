@@ -1,6 +1,6 @@
 //! Gradient descent with momentum that keeps the bits of all it writes.
 
-use dl::{Chunk, Memory, Optimizer, Result, Sgd};
+use dl::{Chunk, Memory, Optimizer, Result, Sgd, Slot};
 use std::sync::{Arc, Mutex};
 
 /// Weights are stepped one after the other, so what is kept has an order.
@@ -22,7 +22,7 @@ impl Witness {
 }
 
 impl Optimizer for Witness {
-    fn slots(&self) -> usize {
+    fn slots(&self) -> &[Slot] {
         self.sgd.slots()
     }
 

@@ -1,0 +1,182 @@
+//! What an optimizer remembers from one step to the next.
+
+use crate::commit::is_stepping;
+use crate::error::{Error, Result};
+use crate::sync::{Mutex, MutexGuard, TryLockError};
+use crate::weight::AnyWeight;
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, PoisonError, Weak};
+
+/// A state buffer that an optimizer keeps for each weight: what it is called, and what is in it in the beginning.
+///
+/// ```
+/// use dl_core::Slot;
+/// const SLOTS: &[Slot] = &[Slot::zeros("exp_avg")];
+/// assert_eq!(SLOTS[0].name(), "exp_avg");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    name: &'static str,
+    pub(crate) start: Start,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    Zeros,
+    Weight,
+}
+
+impl Slot {
+    /// One that begins with zeros.
+    pub const fn zeros(name: &'static str) -> Self {
+        Slot { name, start: Start::Zeros }
+    }
+
+    /// One that begins with the numbers of the weight before its first step.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::Slot::copy_of_weight("ema").name(), "ema");
+    /// ```
+    pub const fn copy_of_weight(name: &'static str) -> Self {
+        Slot { name, start: Start::Weight }
+    }
+
+    /// What it is called in a saved state.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// The state that an optimizer keeps for each weight, dropped with the weight; and the number of training steps.
+#[derive(Clone, Default)]
+pub struct Memory(Arc<Mutex<Shelves>>);
+
+#[derive(Default)]
+pub(crate) struct Shelves {
+    /// How many training steps have been taken with this memory.
+    pub(crate) steps: u64,
+    /// State buffers by the number of their weight.
+    pub(crate) by_weight: HashMap<u64, Shelf>,
+}
+
+pub(crate) struct Shelf {
+    /// Alive as long as the weight is.
+    pub(crate) owner: Weak<()>,
+    /// Knows the type of the weight.
+    pub(crate) weight: &'static dyn AnyWeight,
+    /// A vector of values of the weight's type.
+    pub(crate) slots: Box<dyn Any + Send>,
+    /// How many steps the weight has taken with them.
+    pub(crate) steps: u64,
+}
+
+impl Memory {
+    /// An empty memory.
+    ///
+    /// ```
+    /// let memory = dl_core::Memory::new();
+    /// assert!(memory.is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether no step has been taken with it yet.
+    pub fn is_empty(&self) -> bool {
+        let shelves = self.lock();
+        shelves.steps == 0 && shelves.by_weight.is_empty()
+    }
+
+    /// How many training steps have been taken with it: where a schedule is. A step that fails does not count.
+    ///
+    /// ```
+    /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
+    /// let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
+    /// (&w * &w).train(&adam).wait()?;
+    /// assert_eq!(adam.memory().unwrap().steps(), 1);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn steps(&self) -> u64 {
+        self.lock().steps
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shelves> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory, alone. Inside a step nobody waits for it: whoever has it may wait for that step.
+    pub(crate) fn open(&self) -> Result<MutexGuard<'_, Shelves>> {
+        if !is_stepping() {
+            return Ok(self.lock());
+        }
+        match self.0.try_lock() {
+            Ok(shelves) => Ok(shelves),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(Error::invalid(
+                "an optimizer, in the middle of a step, takes a step with a memory that another step holds",
+            )),
+        }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shelves = self.lock();
+        f.debug_struct("Memory").field("steps", &shelves.steps).field("weights", &shelves.by_weight.len()).finish()
+    }
+}
+
+/// A few numbers that an optimizer or a schedule remembers, by name; clones share them. They are saved with the state of the optimizer.
+///
+/// ```
+/// let numbers = dl_core::Numbers::new();
+/// numbers.set("best", 0.25);
+/// assert_eq!((numbers.get("best"), numbers.get("worst")), (Some(0.25), None));
+/// ```
+#[derive(Clone, Default)]
+pub struct Numbers(Arc<Mutex<BTreeMap<String, f64>>>);
+
+impl Numbers {
+    /// No numbers yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of this name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.lock().get(name).copied()
+    }
+
+    /// Remembers a number.
+    pub fn set(&self, name: &str, number: f64) {
+        self.lock().insert(name.to_owned(), number);
+    }
+
+    /// All of them, in the order of their names.
+    ///
+    /// ```
+    /// let numbers = dl_core::Numbers::new();
+    /// numbers.replace([("best".to_owned(), 0.25)].into());
+    /// assert_eq!(numbers.all()["best"], 0.25);
+    /// ```
+    pub fn all(&self) -> BTreeMap<String, f64> {
+        self.lock().clone()
+    }
+
+    /// Forgets all, and remembers these.
+    pub fn replace(&self, numbers: BTreeMap<String, f64>) {
+        *self.lock() = numbers;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, f64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock().fmt(f)
+    }
+}
