@@ -12,7 +12,8 @@ use std::f64::consts::PI;
 /// ```
 /// use dl_core::schedule::{Cosine, Schedule};
 /// let schedule = Cosine::new(0.4, 100).minimum(0.2);
-/// assert_eq!((schedule.at(0)?, schedule.at(50)?, schedule.at(100)?), (0.4, 0.3, 0.2));
+/// assert_eq!((schedule.at(0)?, schedule.at(100)?), (0.4, 0.2));
+/// assert!((schedule.at(50)? - 0.3).abs() < 1e-15);
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Copy, Debug)]
