@@ -70,10 +70,12 @@ use std::sync::Arc;
 /// An error, unless a setting of an optimizer is one of those that make sense.
 #[inline]
 pub(crate) fn check(what: &str, number: f64, makes_sense: bool) -> Result<()> {
-    if makes_sense && !number.is_nan() {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("{what} of the optimizer is {number}, which makes no sense")))
+    if makes_sense && !number.is_nan() { Ok(()) } else { Err(makes_no_sense(what, number)) }
+}
+
+#[cold]
+fn makes_no_sense(what: &str, number: f64) -> Error {
+    Error::invalid(format!("{what} of the optimizer is {number}, which makes no sense"))
 }
 
 /// The rule by which weights are changed in a training step.

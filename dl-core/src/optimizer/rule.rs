@@ -63,6 +63,7 @@ impl Base {
     }
 
     /// The learning rate of this step.
+    #[inline]
     pub(super) fn rate(&self) -> Result<f64> {
         match self.rate {
             Rate::Fixed(rate) => check("the learning rate", rate, rate.is_finite()).map(|()| rate),
@@ -93,6 +94,7 @@ pub(crate) fn within(what: &str, numbers: Vec<(String, super::Numbers)>) -> Vec<
 }
 
 /// Why an optimizer cannot take a step that it has not seen the beginning of.
+#[cold]
 pub(super) fn not_begun(why: &str) -> Error {
     Error::invalid(format!(
         "an optimizer that {why} was asked for a step that it had not begun: one around it has to hand on `begin` and `for_weight`"

@@ -78,11 +78,16 @@ impl Sgd {
 }
 
 impl Rule for Sgd {
+    #[inline]
     fn slots(&self) -> &'static [Slot] {
         if self.momentum == 0.0 { &[] } else { const { &[Slot::zeros("momentum_buffer")] } }
     }
 
+    #[inline]
     fn check(&self) -> Result<()> {
+        if self.momentum == 0.0 && !self.nesterov {
+            return Ok(());
+        }
         check("the momentum", self.momentum, self.momentum.is_finite())?;
         check("the dampening", self.dampening, self.dampening.is_finite())?;
         if self.nesterov && (self.momentum == 0.0 || self.dampening != 0.0) {
