@@ -50,7 +50,8 @@ pub use dl_nd as nd;
 pub mod prelude {
     pub use crate::{Layers, differentiable, direct};
     pub use dl_core::{Adagrad, Adam, Buffer, Mode, Seed, Snapshot};
-    pub use dl_core::{Differentiable, Do, Error, Layer, Optimizer, Sgd, SideEffects, Tape, Weight, max, min, pow};
+    pub use dl_core::{Differentiable, Do, Error, Layer, Optimizer, Sgd, SideEffects, Tape, Variables, Weight};
+    pub use dl_core::{derivative, max, min, pow, with_rule};
     pub use dl_nd::ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
     pub use dl_nd::{
         Attention, BatchMean, Bce, Conv, CrossEntropy, Each, Mean, Nd, NdExpression, NdLayer, NdWeight, Pool,
