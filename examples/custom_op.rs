@@ -55,14 +55,6 @@ impl Data for Circle {
     fn one(&self) -> f64 {
         1.0
     }
-
-    fn sum(_: Vec<Layer<Self>>) -> Layer<Self> {
-        Do::<Circle>::fail(Error::invalid("circles have no sum")).into()
-    }
-
-    fn scale(circle: &Layer<Self>, factor: f64) -> Layer<Self> {
-        Layer::from(circle.predict().map(move |circle| Circle { radius: circle.radius * factor, ..circle }))
-    }
 }
 
 impl Trainable for Circle {

@@ -8,7 +8,7 @@
 //! evaluation nothing is random.
 
 use dl::prelude::*;
-use dl::{At, Primitive, Result};
+use dl::{At, Deltas, Primitive, Result};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -28,7 +28,7 @@ impl Primitive for Blur {
         Ok(x + ChaCha8Rng::seed_from_u64(seed.get()).random_range(-0.1..0.1))
     }
 
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>, Option<Layer<Seed>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         (Some(at.delta.clone()), None)
     }
 }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Node, Variable};
 use crate::optimizer::{Look, Memory, Optimizer, Shelf, Shelves, Step};
 use crate::pass::Pass;
-use crate::reverse::Delta;
+use crate::reverse::AnyDelta;
 use crate::snapshot::Earlier;
 use crate::sync::{MutexGuard, thread_local};
 use crate::value::Value;
@@ -57,7 +57,7 @@ pub(crate) struct Update {
 /// held meanwhile, taken in one order everywhere, so two commits on shared weights never interleave.
 pub(crate) fn commit<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
-    deltas: &[(L, Delta)],
+    deltas: &[(L, AnyDelta)],
     passes: &[Arc<Pass>],
 ) -> Result<()> {
     let mut updates: Vec<Update> = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) fn commit<L: Deref<Target = Node>>(
     let mut changes = Vec::with_capacity(deltas.len() + updates.len());
     // a walk from the root mostly meets last what was made first
     changes.extend(deltas.iter().rev().filter_map(|(layer, delta)| match (layer.as_variable(), delta) {
-        (Some(variable), Delta::Ready(delta)) => Some(Change::new(variable, Source::Delta(delta), None)),
+        (Some(variable), AnyDelta::Ready(delta)) => Some(Change::new(variable, Source::Delta(delta), None)),
         _ => None,
     }));
     changes.extend(updates.iter().filter_map(|update| {

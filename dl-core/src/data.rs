@@ -1,21 +1,19 @@
 //! What can be the forward value of a layer, and what can be trained.
 
-use crate::error::{Error, Result};
-use crate::layer::Layer;
+use crate::delta::Delta;
+use crate::error::Result;
 use crate::optimizer::Chunk;
 use crate::value::Value;
 
 /// A type of forward values, together with the type of its derivatives.
 ///
-/// [`Delta`](Data::Delta) is usually the type itself; it need not be: a dense table may have sparse rows as its delta. Deltas
-/// are lazy layers, so what is asked here is how to *write* the sum of some of them and a multiple of one, not how to compute
-/// them at once.
+/// [`Delta`](Data::Delta) is usually the type itself; it need not be: a dense table may have sparse rows as its delta, and what has no
+/// derivative has [`Nothing`](crate::Nothing).
 ///
 /// ```
-/// use dl_core::{Data, Layer};
-/// let sum = <f64 as Data>::sum(vec![Layer::constant(1.0), Layer::constant(2.5)]);
-/// assert_eq!(dl_core::Differentiable::predict(&sum).wait()?, 3.5);
-/// # dl_core::Result::Ok(())
+/// use dl_core::Data;
+/// assert_eq!(3.5_f64.one(), 1.0);
+/// assert_eq!(3.5_f64.bytes(), 8);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the value of a layer",
@@ -23,37 +21,10 @@ use crate::value::Value;
 )]
 pub trait Data: Clone + Send + Sync + 'static {
     /// The type of derivatives with respect to a value of this type.
-    type Delta: Data<Delta = Self::Delta>;
+    type Delta: Delta;
 
     /// The delta that a backward pass starts with: the derivative of a value with respect to itself, for every element 1.
     fn one(&self) -> Self::Delta;
-
-    /// The sum of one or more layers, in their order.
-    fn sum(terms: Vec<Layer<Self>>) -> Layer<Self>;
-
-    /// The sum of some layers, in their order; of none, it is [`none`](Data::none).
-    #[doc(hidden)]
-    #[track_caller]
-    fn sum_of(terms: impl Iterator<Item = Layer<Self>>) -> Layer<Self> {
-        let terms: Vec<Layer<Self>> = terms.collect();
-        if terms.is_empty() { Self::none() } else { Self::sum(terms) }
-    }
-
-    /// The sum of no layers: zero for scalars. Where it has no shape, as for tensors, it is a layer that fails when it is evaluated.
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Layer};
-    /// let nothing: Layer<f64> = std::iter::empty::<Layer<f64>>().sum();
-    /// assert_eq!(nothing.predict().wait()?, 0.0);
-    /// # dl_core::Result::Ok(())
-    /// ```
-    #[track_caller]
-    fn none() -> Layer<Self> {
-        Layer::dynamic(|| async { Err(Error::invalid("the sum of no layers has no shape")) })
-    }
-
-    /// `factor` times a layer.
-    fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self>;
 
     /// The memory that a value occupies, in bytes: what a pass counts in [`bytes_peak`](crate::Counters::bytes_peak).
     fn bytes(&self) -> usize {

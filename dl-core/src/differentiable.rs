@@ -3,12 +3,14 @@
 use crate::commit::commit;
 use crate::data::{Data, Trainable};
 use crate::deferred::{AtOnce, Belongs, BoxFuture, Do, Recipe};
+use crate::delta::Delta;
 use crate::error::Result;
 use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
 use crate::optimizer::Optimizer;
 use crate::pass::{self, Pass, Purpose, Settings};
-use crate::reverse::{self, Delta};
+use crate::reverse::{self, AnyDelta};
+use crate::side_effects::SideEffects;
 use crate::tape::Tape;
 use crate::value::Value;
 use crate::weight::Weight;
@@ -45,7 +47,7 @@ pub trait Differentiable {
     /// The type of the forward value.
     type Data: Data<Delta = Self::Delta>;
     /// The type of the derivative.
-    type Delta: Data<Delta = Self::Delta>;
+    type Delta: Delta;
 
     /// The forward pass: a computation of the value together with its backward.
     ///
@@ -81,6 +83,25 @@ pub trait Differentiable {
     #[track_caller]
     fn predict(&self) -> Do<Self::Data> {
         Do::new(Predict(self.layer()))
+    }
+
+    /// Forward and backward, in a new pass, and no step yet: what a training step would do to the weights. Such side effects can be added up, scaled,
+    /// clipped and looked at, and are taken in one step: see [`SideEffects`].
+    ///
+    /// # Errors
+    /// As [`predict`](Differentiable::predict).
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// let effects = (&w * 2.0).backward().wait()? + 0.5 * (&w * 10.0).backward().wait()?;
+    /// effects.step(&Sgd::new(0.1)).wait()?;
+    /// assert!((w.value() - 0.3).abs() < 1e-12);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn backward(&self) -> Do<SideEffects> {
+        Do::new(Backward(self.layer()))
     }
 
     /// One training step, in a new pass: computes the value, the deltas of all weights that it depends on, and lets the
@@ -120,6 +141,25 @@ impl<T: Data> Recipe<T> for Predict<T> {
     }
 }
 
+/// Computes the value of a layer, and writes down the deltas.
+struct Backward<T>(Layer<T>);
+
+impl<T: Data> Recipe<SideEffects> for Backward<T> {
+    fn belongs(&self) -> Belongs {
+        Belongs::Own(Purpose::Train)
+    }
+
+    fn start(&self) -> BoxFuture<Result<SideEffects>> {
+        let root = self.0.any().clone();
+        Box::pin(async move {
+            let value = ExtractValue::new(root.clone()).await?;
+            let pass = pass::current().expect("a backward runs in its pass");
+            let one = reverse::one(&root, &value)?;
+            reverse::side_effects(&pass, &root, AnyDelta::Ready(one))
+        })
+    }
+}
+
 /// Takes a training step.
 struct Train<T, O>(Layer<T>, O);
 
@@ -129,7 +169,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
         let root = self.0.any();
         let step = |value: Value| {
             let one = reverse::one(root, &value)?;
-            let deltas = reverse::deltas(pass, root, Delta::Ready(one))?;
+            let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
             // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
             commit(&self.1, &deltas, &[])?;
             extract::hand_out(value, root)
@@ -151,7 +191,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
             let value = ExtractValue::new(layer.any().clone()).await?;
             let pass = pass::current().expect("a training step runs in its pass");
             let one = reverse::one(layer.any(), &value)?;
-            let effects = reverse::side_effects(&pass, layer.any(), Delta::Ready(one))?;
+            let effects = reverse::side_effects(&pass, layer.any(), AnyDelta::Ready(one))?;
             effects.evaluate(&pass, &optimizer).await?;
             extract::hand_out(value, layer.any())
         })

@@ -1,4 +1,4 @@
-//! The gradient of a layer is a layer.
+//! The derivative of a layer is a layer.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight};
@@ -11,59 +11,262 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::data::{Data, Trainable};
+use crate::data::Data;
 use crate::deferred::{Belongs, Do};
+use crate::delta::Nothing;
 use crate::differentiable::Differentiable;
-use crate::error::Result;
-use crate::extract::ExtractValue;
+use crate::error::{Error, Result};
+use crate::extract::ExtractAll;
 use crate::layer::Layer;
+use crate::node::{AnyLayer, Expression};
 use crate::pass::{self, Keep, Purpose};
-use crate::reverse::{self, Delta};
-use crate::weight::Weight;
+use crate::reverse::{self, AnyDelta};
+use crate::variables::{EachVariable, Variables};
+use std::sync::{Arc, OnceLock};
 
+/// All of these can be predicted, trained on and differentiated again; they go through dynamic nodes along the path taken. A variable that the layer
+/// does not depend on has the derivative zero. What is not asked for is not computed.
+///
+/// In a `predict`, whose pass keeps no values to look back at, derivatives are computed in a pass of their own: what they share with
+/// the rest is then evaluated in both. [`value_and_gradients`](Layer::value_and_gradients) evaluates it once.
+///
+/// Through a hand-written backward (see [`Tape::new`](crate::Tape::new)) a derivative flows to weights, not to other layers.
 impl<T: Data> Layer<T> {
-    /// The derivative of this layer (of the sum of its elements) with respect to a weight, as a layer.
+    /// The derivative of this layer (of the sum of its elements) with respect to a weight or to another layer, as a layer.
     ///
-    /// In a `predict`, whose pass keeps no values to look back at, the gradient is computed in a pass of its own: what it shares
-    /// with the rest is then evaluated in both.
+    /// That is also how to ask for the derivative with respect to an input, or to anything in between.
     ///
-    /// It can be predicted, trained on, and differentiated again. It is zero when this layer does not depend on the weight, or
-    /// the weight is frozen.
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// let (w, input) = (Weight::new(3.0_f64), Layer::constant(2.0));
+    /// let hidden = &w * &input;
+    /// let y = &hidden * &hidden;
+    /// assert_eq!(y.gradient(&w).predict().wait()?, 24.0);
+    /// assert_eq!(y.gradient(&input).predict().wait()?, 36.0);
+    /// assert_eq!(y.gradient(&hidden).predict().wait()?, 12.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
     #[track_caller]
-    pub fn gradient<W: Trainable>(&self, weight: &Weight<W>) -> Layer<W::Delta> {
-        let (this, weight) = (self.clone(), weight.clone());
-        Layer::dynamic(move || {
-            let (this, weight) = (this.clone(), weight.clone());
-            async move {
-                match pass::current().map(|pass| pass.keep()) {
-                    // the deltas of this pass may be differentiated again
-                    Some(Keep::Values) => derive(this, weight).await,
-                    // a pass that forgets its values cannot look back: take one that keeps them
-                    _ => {
-                        let derived = Do::starting(Belongs::Own(Purpose::Derive), move || {
-                            let (this, weight) = (this.clone(), weight.clone());
-                            async move { derive(this, weight).await?.extract().await }
-                        });
-                        Ok(Layer::constant(derived.await?))
-                    }
-                }
-            }
-        })
+    pub fn gradient<X: Differentiable + ?Sized>(&self, x: &X) -> Layer<X::Delta> {
+        Derivation::of(self).with(|each| each.variable(x)).1
+    }
+
+    /// The derivatives with respect to several variables at once, in the shape of these: see [`Variables`].
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// let (a, b) = (Weight::new(2.0_f64), Weight::new(5.0));
+    /// let y = &a * &a * &b;
+    /// let (da, db) = y.gradients(&(&a, &b));
+    /// assert_eq!((da.predict().wait()?, db.predict().wait()?), (20.0, 4.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn gradients<V: Variables + ?Sized>(&self, variables: &V) -> V::Gradients {
+        Derivation::of(self).with(|each| variables.map(each)).1
+    }
+
+    /// The value, and the derivative with respect to a weight or a layer: both from one evaluation, also in a `predict`.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Do, Weight};
+    /// let w = Weight::new(3.0_f64);
+    /// let (value, slope) = (&w * &w).value_and_gradient(&w);
+    /// assert_eq!((value + 10.0 * slope).predict().wait()?, 69.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn value_and_gradient<X: Differentiable + ?Sized>(&self, x: &X) -> (Layer<T>, Layer<X::Delta>) {
+        let (derivatives, gradient) = Derivation::of(self).with(|each| each.variable(x));
+        (part(&derivatives, 0), gradient)
+    }
+
+    /// The value, and the derivatives with respect to several variables: all from one evaluation, also in a `predict`.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// let weights = [3.0_f64, 4.0].map(Weight::new);
+    /// let (value, [da, db]) = (&weights[0] * &weights[1]).value_and_gradients(&weights);
+    /// assert_eq!((value + da * db).predict().wait()?, 24.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn value_and_gradients<V: Variables + ?Sized>(&self, variables: &V) -> (Layer<T>, V::Gradients) {
+        let (derivatives, gradients) = Derivation::of(self).with(|each| variables.map(each));
+        (part(&derivatives, 0), gradients)
+    }
+
+    /// The vector-Jacobian product: what the backward makes of this delta, `deltaᵀ · ∂self/∂variables`.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// let w = Weight::new(2.0_f64);
+    /// let pulled_back = (&w * &w).vjp(&w, &Layer::constant(10.0));
+    /// assert_eq!(pulled_back.predict().wait()?, 40.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn vjp<V: Variables + ?Sized>(&self, variables: &V, delta: &Layer<T::Delta>) -> V::Gradients {
+        let derivation = Derivation { roots: vec![self.any().clone()], deltas: vec![delta.any().clone()] };
+        derivation.with(|each| variables.map(each)).1
+    }
+
+    /// The Hessian of this layer (of the sum of its elements) times a direction, which has the shape of the gradients. It costs about as much as two
+    /// gradients, whatever the number of variables is.
+    ///
+    /// This is the derivative of `⟨gradients, direction⟩`: Pearlmutter, *Fast exact multiplication by the Hessian*, 1994.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// let (x, y) = (Weight::new(2.0_f64), Weight::new(3.0));
+    /// let f = &x * &x * &y; // its Hessian is [[2y, 2x], [2x, 0]]
+    /// let direction = (Layer::constant(1.0), Layer::constant(10.0));
+    /// let (along_x, along_y) = f.hvp(&(&x, &y), &direction);
+    /// assert_eq!((along_x.predict().wait()?, along_y.predict().wait()?), (46.0, 4.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn hvp<V: Variables + ?Sized>(&self, variables: &V, direction: &V::Gradients) -> V::Gradients {
+        let derivation = Derivation { roots: list(&self.gradients(variables)), deltas: list(direction) };
+        derivation.with(|each| variables.map(each)).1
     }
 }
 
-/// Evaluates the layer in the current pass and writes down the delta of the weight.
-async fn derive<T: Data, W: Trainable>(layer: Layer<T>, weight: Weight<W>) -> Result<Layer<W::Delta>> {
-    let root = layer.into_any();
-    let value = ExtractValue::new(root.clone()).await?;
-    let pass = pass::current().expect("an extract ends in its pass");
-    let one = Delta::Lazy(Delta::Ready(reverse::one(&root, &value)?).into_layer(&root));
-    let effects = reverse::side_effects(&pass, &root, one)?;
-    Ok(match effects.delta_of(weight.to_layer().any())? {
-        Some(delta) => Layer::from_any(delta),
-        None => {
-            let weight = weight.layer().extract().await?;
-            W::Delta::scale(&Layer::constant(weight.one()), 0.0)
+/// The derivative of a function as a function: `x ↦ ∂f(x)/∂x`, in the shape of `x`.
+///
+/// This generalises the paper's `typeSafeTransform`: `f` takes layers (or weights, or a tuple, array or `Vec` of these) and ends with a layer of any type.
+/// What comes back has the same argument, and so can be differentiated again.
+///
+/// ```
+/// use dl_core::{Differentiable, Layer, derivative};
+/// let cube = |x: Layer<f64>| &x * &x * &x;
+/// let slope = derivative(cube);
+/// let curvature = derivative(derivative(cube));
+/// assert_eq!(slope(2.0.into_layer()).predict().wait()?, 12.0);
+/// assert_eq!(curvature(2.0.into_layer()).predict().wait()?, 12.0);
+///
+/// let area = derivative(|(width, height): (Layer<f64>, Layer<f64>)| width * height);
+/// let (by_width, by_height) = area((3.0.into_layer(), 4.0.into_layer()));
+/// assert_eq!((by_width.predict().wait()?, by_height.predict().wait()?), (4.0, 3.0));
+/// # dl_core::Result::Ok(())
+/// ```
+pub fn derivative<A: Variables + Clone, T: Data>(f: impl Fn(A) -> Layer<T>) -> impl Fn(A) -> A::Gradients {
+    move |x| f(x.clone()).gradients(&x)
+}
+
+/// Layers, and the deltas that a backward starts with there: 1, if there are none.
+struct Derivation {
+    roots: Vec<AnyLayer>,
+    deltas: Vec<AnyLayer>,
+}
+
+/// The value of the first root, and what was asked for of the variables: layers, or, where these would have to look back at values that are gone,
+/// values.
+#[derive(Clone)]
+pub(crate) struct Derivatives(Arc<[AnyDelta]>);
+
+impl Data for Derivatives {
+    type Delta = Nothing;
+
+    fn one(&self) -> Nothing {
+        Nothing
+    }
+}
+
+impl Derivation {
+    fn of<T>(layer: &Layer<T>) -> Self {
+        Derivation { roots: vec![layer.any().clone()], deltas: Vec::new() }
+    }
+
+    /// The layer that all derivatives are part of, and these.
+    #[track_caller]
+    fn with<G>(self, map: impl FnOnce(&mut EachVariable<'_>) -> G) -> (Layer<Derivatives>, G) {
+        let (this, variables) = (Arc::new(self), Arc::new(OnceLock::new()));
+        let known = variables.clone();
+        let derivatives = Layer::dynamic(move || {
+            let (this, variables) = (this.clone(), known.clone());
+            async move {
+                let list = || variables.get().cloned().unwrap_or_default();
+                let derivatives = match pass::current().map(|pass| pass.keep()) {
+                    // the deltas of this pass may be differentiated again
+                    Some(Keep::Values) => this.derive(list()).await?,
+                    // a pass that forgets its values cannot look back: take one that keeps them
+                    _ => {
+                        let list: Vec<AnyLayer> = list();
+                        Do::starting(Belongs::Own(Purpose::Derive), move || this.clone().compute(list.clone())).await?
+                    }
+                };
+                Ok(Layer::constant(Derivatives(derivatives.into())))
+            }
+        });
+        let mut list = Vec::new();
+        let gradients = map(&mut EachVariable { derivatives: &derivatives, variables: &mut list });
+        let _ = variables.set(list);
+        (derivatives, gradients)
+    }
+
+    /// Evaluates the roots in the current pass and writes down the derivatives.
+    async fn derive(self: Arc<Self>, variables: Vec<AnyLayer>) -> Result<Vec<AnyDelta>> {
+        let values = ExtractAll::new(self.roots.clone()).await?;
+        let pass = pass::current().expect("an extract ends in its pass");
+        let mut deltas = self.deltas.clone();
+        if deltas.is_empty() {
+            for (root, value) in self.roots.iter().zip(&values) {
+                deltas.push(AnyDelta::Ready(reverse::one(root, value)?).into_layer(root));
+            }
+        }
+        if deltas.len() != self.roots.len() {
+            let (roots, deltas) = (self.roots.len(), deltas.len());
+            return Err(Error::invalid(format!("a direction of {deltas} layers was given for {roots} gradients")));
+        }
+        let roots: Vec<_> = self.roots.iter().cloned().zip(deltas).collect();
+        let mut found = reverse::deltas_of(&pass, &roots, &variables)?;
+        for (variable, delta) in variables.iter().zip(&mut found) {
+            if delta.is_none() {
+                *delta = Some(zero(variable).await?);
+            }
+        }
+        let first = self.roots.first().cloned();
+        Ok(first.into_iter().chain(found.into_iter().flatten()).map(AnyDelta::Lazy).collect())
+    }
+
+    /// The same, evaluated.
+    async fn compute(self: Arc<Self>, variables: Vec<AnyLayer>) -> Result<Vec<AnyDelta>> {
+        let layer = |delta| match delta {
+            AnyDelta::Lazy(layer) => layer,
+            AnyDelta::Ready(_) => unreachable!("derivatives are written as layers"),
+        };
+        let layers = self.derive(variables).await?.into_iter().map(layer).collect();
+        Ok(ExtractAll::new(layers).await?.into_iter().map(AnyDelta::Ready).collect())
+    }
+}
+
+/// The derivative with respect to a layer that nothing depends on.
+async fn zero(layer: &AnyLayer) -> Result<AnyLayer> {
+    let values = ExtractAll::new(vec![layer.clone()]).await?;
+    let one = AnyDelta::Ready(reverse::one(layer, &values[0])?).into_layer(layer);
+    Ok((layer.kind_of_data.scale_delta)(&one, 0.0))
+}
+
+/// One of some derivatives.
+#[track_caller]
+pub(crate) fn part<T: Data>(derivatives: &Layer<Derivatives>, place: usize) -> Layer<T> {
+    let derivatives = derivatives.clone();
+    Layer::dynamic(move || {
+        let derivatives = derivatives.extract();
+        async move {
+            Ok(match derivatives.await?.0[place].clone() {
+                AnyDelta::Lazy(layer) => Layer::from_any(layer),
+                AnyDelta::Ready(value) => Layer::from_expression(Expression::Constant(value)),
+            })
         }
     })
+}
+
+/// The layers that some derivatives consist of.
+fn list<V: Variables + ?Sized>(layers: &V) -> Vec<AnyLayer> {
+    let mut list = Vec::new();
+    let none = Layer::constant(Derivatives(Arc::new([])));
+    layers.map(&mut EachVariable { derivatives: &none, variables: &mut list });
+    list
 }

@@ -31,6 +31,7 @@ mod buffer;
 mod commit;
 mod data;
 mod deferred;
+mod delta;
 mod differentiable;
 mod error;
 mod extract;
@@ -54,14 +55,18 @@ mod sync;
 mod tape;
 mod value;
 mod variable;
+mod variables;
 mod weight;
+mod with_rule;
 
 pub use buffer::Buffer;
 pub use data::{Data, Trainable};
 pub use deferred::{Do, Run};
+pub use delta::{Delta, Nothing};
 pub use differentiable::Differentiable;
 pub use error::{Error, Result};
 pub use extract::Extract;
+pub use gradient::derivative;
 pub use layer::Layer;
 pub use operators::{LeftOperand, Operand, max, min, pow, xlogy};
 pub use optimizer::{
@@ -78,4 +83,6 @@ pub use snapshot::Snapshot;
 pub use tape::Tape;
 #[doc(hidden)]
 pub use value::Value;
+pub use variables::{EachVariable, Variables};
 pub use weight::{Weight, WeightHandle, WeightId};
+pub use with_rule::with_rule;

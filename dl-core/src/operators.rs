@@ -13,6 +13,7 @@
 //! ```
 
 use crate::data::{Data, Trainable};
+use crate::delta::Delta;
 use crate::differentiable::Differentiable;
 use crate::layer::Layer;
 use crate::node::{Expression, Side};
@@ -269,15 +270,15 @@ functions! {
     xlogy Xlogy;
 }
 
-/// In their order. The sum of no layers is that of [`Data::none`].
-impl<T: Data> std::iter::Sum for Layer<T> {
+/// In their order. The sum of no layers is that of [`Delta::none`](crate::Delta::none).
+impl<T: Delta> std::iter::Sum for Layer<T> {
     #[track_caller]
     fn sum<I: Iterator<Item = Layer<T>>>(terms: I) -> Layer<T> {
         T::sum_of(terms)
     }
 }
 
-impl<'a, T: Data> std::iter::Sum<&'a Layer<T>> for Layer<T> {
+impl<'a, T: Delta> std::iter::Sum<&'a Layer<T>> for Layer<T> {
     #[track_caller]
     fn sum<I: Iterator<Item = &'a Layer<T>>>(terms: I) -> Layer<T> {
         terms.cloned().sum()

@@ -12,33 +12,43 @@ use crate::pass::{Arithmetic, Books, Entry, Keep, NONE, Pass, Scalar, Seen, Stat
 use crate::primitive::AnyAt;
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
 use crate::side_effects::SideEffects;
+use crate::sync::MutexGuard;
 use crate::value::{Repr, Value};
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The delta of some node, computed or yet to be computed.
 #[derive(Clone)]
-pub(crate) enum Delta {
+pub(crate) enum AnyDelta {
     Ready(Value),
     Lazy(AnyLayer),
 }
 
-impl Delta {
+impl AnyDelta {
     /// This delta of `node`, as a layer.
     pub(crate) fn into_layer(self, node: &Node) -> AnyLayer {
         match self {
-            Delta::Ready(value) => (node.kind_of_data.constant_delta)(value),
-            Delta::Lazy(layer) => layer,
+            AnyDelta::Ready(value) => (node.kind_of_data.constant_delta)(value),
+            AnyDelta::Lazy(layer) => layer,
+        }
+    }
+
+    /// This delta, which has been computed.
+    pub(crate) fn expect_ready(&self) -> &Value {
+        match self {
+            AnyDelta::Ready(value) => value,
+            AnyDelta::Lazy(_) => unreachable!("the delta was to be computed before"),
         }
     }
 
     /// The sum of some deltas of `node`, in their order.
-    pub(crate) fn sum(node: &Node, mut deltas: Vec<Delta>) -> Delta {
+    pub(crate) fn sum(node: &Node, mut deltas: Vec<AnyDelta>) -> AnyDelta {
         if deltas.len() == 1 {
             return deltas.remove(0);
         }
         let layers = deltas.into_iter().map(|delta| delta.into_layer(node)).collect();
-        Delta::Lazy((node.kind_of_data.sum_deltas)(layers))
+        AnyDelta::Lazy((node.kind_of_data.sum_deltas)(layers))
     }
 }
 
@@ -51,20 +61,20 @@ pub(crate) enum Arrived {
     F64(f64),
     /// Not boxed unless there is more than a number: most nodes of a scalar net never see it.
     #[allow(clippy::box_collection, reason = "keeps the common case at two words")]
-    Many(Box<Vec<Delta>>),
+    Many(Box<Vec<AnyDelta>>),
 }
 
 impl Arrived {
     #[inline]
-    fn add(&mut self, delta: Delta) {
+    fn add(&mut self, delta: AnyDelta) {
         match (&mut *self, &delta) {
-            (Arrived::F32(sum), Delta::Ready(Value(Repr::F32(number)))) => *sum += number,
-            (Arrived::F64(sum), Delta::Ready(Value(Repr::F64(number)))) => *sum += number,
-            (Arrived::Nothing, Delta::Ready(Value(Repr::F32(number)))) => *self = Arrived::F32(*number),
-            (Arrived::Nothing, Delta::Ready(Value(Repr::F64(number)))) => *self = Arrived::F64(*number),
+            (Arrived::F32(sum), AnyDelta::Ready(Value(Repr::F32(number)))) => *sum += number,
+            (Arrived::F64(sum), AnyDelta::Ready(Value(Repr::F64(number)))) => *sum += number,
+            (Arrived::Nothing, AnyDelta::Ready(Value(Repr::F32(number)))) => *self = Arrived::F32(*number),
+            (Arrived::Nothing, AnyDelta::Ready(Value(Repr::F64(number)))) => *self = Arrived::F64(*number),
             (Arrived::Many(deltas), _) => deltas.push(delta),
             _ => {
-                let mut deltas: Vec<Delta> = self.take_number().into_iter().collect();
+                let mut deltas: Vec<AnyDelta> = self.take_number().into_iter().collect();
                 deltas.push(delta);
                 *self = Arrived::Many(Box::new(deltas));
             }
@@ -73,14 +83,14 @@ impl Arrived {
 
     /// Takes what has arrived, if it is a number.
     #[inline]
-    fn take_number(&mut self) -> Option<Delta> {
+    fn take_number(&mut self) -> Option<AnyDelta> {
         let number = match self {
             Arrived::F32(number) => Repr::F32(*number),
             Arrived::F64(number) => Repr::F64(*number),
             _ => return None,
         };
         *self = Arrived::Nothing;
-        Some(Delta::Ready(Value(number)))
+        Some(AnyDelta::Ready(Value(number)))
     }
 }
 
@@ -94,18 +104,33 @@ pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
 ///
 /// # Errors
 /// A panic in a rule of the user's; a pass that does not keep its values.
-pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> Result<SideEffects> {
+pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
-    let deltas = walk_back(pass, root, delta, &mut effects)?;
+    let deltas = walk_to_weights(pass, root, delta, &mut effects)?;
     effects.push(pass, deltas);
     Ok(effects)
 }
 
+/// The lazy deltas of these layers, from those of layers that have been evaluated in `pass` and depend on them; none where nothing arrives.
+///
+/// # Errors
+/// As [`side_effects`].
+pub(crate) fn deltas_of(
+    pass: &Arc<Pass>,
+    roots: &[(AnyLayer, AnyLayer)],
+    targets: &[AnyLayer],
+) -> Result<Vec<Option<AnyLayer>>> {
+    let mut effects = SideEffects::none();
+    let deltas = walk_towards(pass, roots, targets, &mut effects)?;
+    effects.push(pass, deltas);
+    effects.deltas_of(targets)
+}
+
 /// The same where nothing but scalar arithmetic was evaluated: the deltas are there at once. They are to be used while somebody has a
 /// handle to the root.
-pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: Delta) -> Result<Vec<(Held, Delta)>> {
+pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<Vec<(Held, AnyDelta)>> {
     let mut theirs = SideEffects::none();
-    let deltas = walk_back(pass, root, delta, &mut theirs)?;
+    let deltas = walk_to_weights(pass, root, delta, &mut theirs)?;
     debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
     Ok(deltas)
 }
@@ -136,33 +161,132 @@ impl Knows for Held {
     }
 }
 
-/// The deltas since the last backward of the user's that it met; those before, and what that one did, are added to `effects`.
-fn walk_back<K: Knows>(
-    pass: &Arc<Pass>,
-    root: &AnyLayer,
-    delta: Delta,
-    effects: &mut SideEffects,
-) -> Result<Vec<(K, Delta)>> {
-    let mut deltas = Vec::new();
-    let mut books = pass.books();
+/// Where a walk is to go.
+trait Goal {
+    /// Whether a delta of this entry leads there.
+    fn wants(&self, books: &Books, index: u32) -> bool;
+
+    /// Whether this entry, a weight or not, is the goal itself.
+    fn is_at(&self, index: u32, is_weight: bool) -> bool;
+}
+
+/// To all weights that are trained.
+struct Trained;
+
+impl Goal for Trained {
+    #[inline(always)]
+    fn wants(&self, books: &Books, index: u32) -> bool {
+        books.trained(index)
+    }
+
+    #[inline(always)]
+    fn is_at(&self, _: u32, is_weight: bool) -> bool {
+        is_weight
+    }
+}
+
+/// To these layers, and nowhere else.
+struct Towards {
+    targets: HashSet<u32>,
+    /// For each entry, whether one of them is below it.
+    leads: Vec<bool>,
+}
+
+impl Goal for Towards {
+    fn wants(&self, _: &Books, index: u32) -> bool {
+        self.leads[index as usize]
+    }
+
+    fn is_at(&self, index: u32, _: bool) -> bool {
+        self.targets.contains(&index)
+    }
+}
+
+/// Some layer that has been evaluated in this pass.
+fn evaluated(books: &Books, layer: &AnyLayer) -> Result<u32> {
+    let done = |&index: &u32| matches!(books.status(index), Status::Done(_));
+    books.find(layer).filter(done).ok_or_else(Error::cancelled)
+}
+
+/// The books of a pass that keeps its values.
+fn kept(pass: &Pass) -> Result<MutexGuard<'_, Books>> {
+    let books = pass.books();
     if books.keep == Keep::Nothing {
         let why =
             "a backward inside `predict`, which keeps no values for it: run it in `train`, or in a pass of its own";
         return Err(Error::invalid(why));
     }
-    let Some(root) = books.find(root).filter(|&root| matches!(books.status(root), Status::Done(_))) else {
-        return Err(Error::cancelled());
-    };
+    Ok(books)
+}
+
+/// The deltas of all weights that are trained: those since the last backward of the user's that it met; those before, and what that one did, are
+/// added to `effects`.
+fn walk_to_weights<K: Knows>(
+    pass: &Arc<Pass>,
+    root: &AnyLayer,
+    delta: AnyDelta,
+    effects: &mut SideEffects,
+) -> Result<Vec<(K, AnyDelta)>> {
+    let mut books = kept(pass)?;
+    let root = evaluated(&books, root)?;
     if !books.trained(root) {
-        return Ok(deltas);
+        return Ok(Vec::new());
     }
-    let order = if books.in_order() { None } else { Some(order(&mut books, root)) };
+    let order = if books.in_order() { None } else { Some(order(&mut books, [root], |books, x| books.trained(x))) };
     let mut arrived = books.take_arrived();
     arrived[root as usize].add(delta);
-
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
-    for step in (0..steps).rev() {
-        let index = order.as_ref().map_or(step as u32, |order| order[step]);
+    let step = |step: usize| order.as_ref().map_or(step as u32, |order| order[step]);
+    walk_back(pass, books, (0..steps).rev().map(step), &Trained, arrived, effects)
+}
+
+/// The same for these layers, from those that depend on them and their deltas. All deltas are layers here, never plain numbers.
+fn walk_towards(
+    pass: &Arc<Pass>,
+    roots: &[(AnyLayer, AnyLayer)],
+    targets: &[AnyLayer],
+    effects: &mut SideEffects,
+) -> Result<Vec<(AnyLayer, AnyDelta)>> {
+    let mut books = kept(pass)?;
+    let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&books, root)).collect::<Result<_>>()?;
+    let order = order(&mut books, places.iter().copied(), |_, _| true);
+    let mut arrived = books.take_arrived();
+    let mut goal = Towards {
+        targets: targets.iter().filter_map(|target| books.find_any_leaf(target)).collect(),
+        leads: vec![false; arrived.len()],
+    };
+    // what a backward of the user's does is not known, but it does it to weights
+    let weights = targets.iter().any(|target| target.variable().is_some());
+    for &index in &order {
+        let node = books.node(index);
+        goal.leads[index as usize] = goal.targets.contains(&index)
+            || match &node.expression {
+                Expression::Dynamic(_) => match books.source(index) {
+                    NONE => weights && books.backward(index).is_some(),
+                    source => goal.leads[source as usize],
+                },
+                _ => (0..node.operands().len()).any(|which| goal.leads[books.operand(index, which) as usize]),
+            };
+    }
+    for (&place, (_, delta)) in places.iter().zip(roots) {
+        if goal.leads[place as usize] {
+            arrived[place as usize].add(AnyDelta::Lazy(delta.clone()));
+        }
+    }
+    walk_back(pass, books, order.into_iter().rev(), &goal, arrived, effects)
+}
+
+/// Takes what has arrived at these entries, consumers before their operands, to where the goal is.
+fn walk_back<'a, K: Knows, G: Goal>(
+    pass: &'a Arc<Pass>,
+    mut books: MutexGuard<'a, Books>,
+    steps: impl Iterator<Item = u32>,
+    goal: &G,
+    mut arrived: Vec<Arrived>,
+    effects: &mut SideEffects,
+) -> Result<Vec<(K, AnyDelta)>> {
+    let mut deltas = Vec::new();
+    for index in steps {
         let numeric = match &arrived[index as usize] {
             Arrived::Nothing => continue,
             &Arrived::F32(d) => in_numbers(&books, index, d, &mut arrived),
@@ -178,19 +302,21 @@ fn walk_back<K: Knows>(
             Some(delta) => delta,
             None => take_sum(&mut arrived[index as usize], node)?,
         };
+        if goal.is_at(index, matches!(node.expression, Expression::Weight(_))) {
+            deltas.push((K::node(node), delta.clone()));
+        }
         match &node.expression {
             Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
                 let deltas = match node.kind_of_data.is_single {
-                    true => in_layers::<f32>(&mut books, index, delta),
-                    false => in_layers::<f64>(&mut books, index, delta),
+                    true => in_layers::<f32, G>(&mut books, index, delta, goal),
+                    false => in_layers::<f64, G>(&mut books, index, delta, goal),
                 };
                 for (which, delta) in deltas.into_iter().enumerate() {
                     if let Some(delta) = delta {
-                        arrived[books.operand(index, which) as usize].add(Delta::Lazy(delta));
+                        arrived[books.operand(index, which) as usize].add(AnyDelta::Lazy(delta));
                     }
                 }
             }
-            Expression::Weight(_) => deltas.push((K::node(node), delta)),
             Expression::Primitive(op) => {
                 let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
                 for &place in &places {
@@ -205,8 +331,8 @@ fn walk_back<K: Knows>(
                 let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
                     .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))?;
                 for (place, delta) in places.into_iter().zip(deltas) {
-                    if let Some(delta) = delta.filter(|_| books.trained(place)) {
-                        arrived[place as usize].add(Delta::Lazy(delta));
+                    if let Some(delta) = delta.filter(|_| goal.wants(&books, place)) {
+                        arrived[place as usize].add(AnyDelta::Lazy(delta));
                     }
                 }
             }
@@ -221,9 +347,10 @@ fn walk_back<K: Knows>(
                     books = pass.books();
                 }
                 (NONE, None) => {}
-                (source, _) => arrived[source as usize].add(delta),
+                (source, _) if goal.wants(&books, source) => arrived[source as usize].add(delta),
+                _ => {}
             },
-            Expression::Constant(_) | Expression::Seed(_) => {}
+            Expression::Weight(_) | Expression::Constant(_) | Expression::Seed(_) => {}
         }
     }
     books.keep_arrived(arrived);
@@ -233,33 +360,37 @@ fn walk_back<K: Knows>(
 /// The sum of the deltas that have arrived at this node; that of the user's data may panic. Not inlined: the loop over plain numbers is
 /// faster without.
 #[inline(never)]
-fn take_sum(arrived: &mut Arrived, node: Held) -> Result<Delta> {
+fn take_sum(arrived: &mut Arrived, node: Held) -> Result<AnyDelta> {
     let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("a number is no sum") };
-    catch_unwind(AssertUnwindSafe(|| Delta::sum(&node, *deltas)))
+    catch_unwind(AssertUnwindSafe(|| AnyDelta::sum(&node, *deltas)))
         .map_err(|payload| Error::panic(payload).at(node.name(), node.place))
 }
 
-/// The entries through which a gradient can flow from `root`, operands before consumers.
+/// The entries below some roots that somebody follows, operands before consumers.
 ///
 /// It depends on the graph alone, not on the order in which the pass met its parts.
-fn order(books: &mut Books, root: u32) -> Vec<u32> {
+fn order(books: &mut Books, roots: impl IntoIterator<Item = u32>, follows: impl Fn(&Books, u32) -> bool) -> Vec<u32> {
     let mut order = Vec::new();
     let mut seen = books.take_seen();
-    let mut walk = vec![(root, 0)];
-    seen.visit(root);
-    while let Some((index, next)) = walk.last_mut() {
-        let node = books.node(*index);
-        let below = match &node.expression {
-            Expression::Dynamic(_) => Some(books.source(*index)).filter(|&source| source != NONE && *next == 0),
-            _ => (*next < node.operands().len()).then(|| books.operand(*index, *next)),
-        };
-        *next += 1;
-        match below {
-            Some(below) if books.trained(below) && seen.visit(below) => walk.push((below, 0)),
-            Some(_) => {}
-            None => {
-                order.push(*index);
-                walk.pop();
+    let mut walk = Vec::new();
+    for root in roots {
+        if seen.visit(root) {
+            walk.push((root, 0));
+        }
+        while let Some((index, next)) = walk.last_mut() {
+            let node = books.node(*index);
+            let below = match &node.expression {
+                Expression::Dynamic(_) => Some(books.source(*index)).filter(|&source| source != NONE && *next == 0),
+                _ => (*next < node.operands().len()).then(|| books.operand(*index, *next)),
+            };
+            *next += 1;
+            match below {
+                Some(below) if follows(books, below) && seen.visit(below) => walk.push((below, 0)),
+                Some(_) => {}
+                None => {
+                    order.push(*index);
+                    walk.pop();
+                }
             }
         }
     }
@@ -289,7 +420,7 @@ macro_rules! plain {
                 match arrived {
                     Arrived::Nothing => *arrived = Arrived::$Repr(self),
                     Arrived::$Repr(sum) => *sum += self,
-                    _ => arrived.add(Delta::Ready(Value(Repr::$Repr(self)))),
+                    _ => arrived.add(AnyDelta::Ready(Value(Repr::$Repr(self)))),
                 }
             }
         }
@@ -338,12 +469,17 @@ fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]
 }
 
 /// The layer reading: the deltas of both operands of scalar arithmetic, as far as there are two and somebody wants them.
-fn in_layers<T: Number + Pointwise>(books: &mut Books, index: u32, delta: Delta) -> [Option<AnyLayer>; 2] {
+fn in_layers<T: Number + Pointwise, G: Goal>(
+    books: &mut Books,
+    index: u32,
+    delta: AnyDelta,
+    goal: &G,
+) -> [Option<AnyLayer>; 2] {
     let node = books.node(index);
     let [y, d] = [books.handle(index), delta.into_layer(&node)].map(Layer::<T>::from_any);
     let mut operand = |which| {
         let operand = books.operand(index, which);
-        (Layer::<T>::from_any(books.handle(operand)), books.trained(operand))
+        (Layer::<T>::from_any(books.handle(operand)), goal.wants(books, operand))
     };
     let deltas = match &node.expression {
         Expression::Unary(op, _) => [op.pullback(&Term(operand(0).0), &Term(y), &Term(d)).map(|delta| delta.0), None],

@@ -2,6 +2,7 @@
 
 use crate::data::{Data, Trainable};
 use crate::deferred::Do;
+use crate::delta::Delta;
 use crate::differentiable::Differentiable;
 use crate::error::Result;
 use crate::layer::Layer;
@@ -21,6 +22,19 @@ macro_rules! scalar {
                 1.0
             }
 
+            fn into_value(self) -> Value {
+                Value(Repr::$Repr(self))
+            }
+
+            fn from_value(value: &Value) -> &$T {
+                match &value.0 {
+                    Repr::$Repr(number) => number,
+                    _ => unreachable!("a layer holds the type that it was built with"),
+                }
+            }
+        }
+
+        impl Delta for $T {
             /// From the left.
             ///
             /// # Panics
@@ -50,15 +64,8 @@ macro_rules! scalar {
                 Self::with_number(Binary::Mul, layer, factor, false)
             }
 
-            fn into_value(self) -> Value {
-                Value(Repr::$Repr(self))
-            }
-
-            fn from_value(value: &Value) -> &$T {
-                match &value.0 {
-                    Repr::$Repr(number) => number,
-                    _ => unreachable!("a layer holds the type that it was built with"),
-                }
+            fn squared_norm(&self) -> f64 {
+                f64::from(*self) * f64::from(*self)
             }
         }
 

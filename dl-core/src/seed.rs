@@ -1,7 +1,7 @@
 //! Random numbers that depend on the seed of the pass and on the place of the layer that draws them, and on nothing else.
 //!
 //! ```
-//! use dl_core::{At, Differentiable, Layer, Primitive, Result, Seed, Weight};
+//! use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Seed, Weight};
 //!
 //! /// Lets a number through, or not, by the toss of a coin.
 //! struct Toss;
@@ -15,7 +15,7 @@
 //!     fn value(&self, (x, seed): (&f64, &Seed)) -> Result<f64> {
 //!         Ok(if seed.get() % 2 == 0 { *x } else { 0.0 })
 //!     }
-//!     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>, Option<Layer<Seed>>) {
+//!     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
 //!         // the same seed in the same pass: the same toss
 //!         (Some(Layer::apply(Toss, (at.delta.clone(), at.operands.1.clone()))), None)
 //!     }
@@ -32,6 +32,7 @@
 //! ```
 
 use crate::data::Data;
+use crate::delta::Nothing;
 use crate::layer::Layer;
 use crate::node::Expression;
 use crate::sync::thread_local;
@@ -78,18 +79,10 @@ impl Seed {
 
 impl Data for Seed {
     // No delta ever gets here: nobody trains a seed.
-    type Delta = Self;
+    type Delta = Nothing;
 
-    fn one(&self) -> Self {
-        *self
-    }
-
-    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
-        terms.swap_remove(0)
-    }
-
-    fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
-        layer.clone()
+    fn one(&self) -> Nothing {
+        Nothing
     }
 }
 

@@ -1,13 +1,15 @@
 //! What a backward pass would do to the weights: the paper's `UpdateWeights`.
 
 use crate::commit::commit;
+use crate::data::Trainable;
 use crate::deferred::{Belongs, Do};
 use crate::error::{Error, Result};
 use crate::extract::ExtractAll;
 use crate::node::AnyLayer;
 use crate::optimizer::Optimizer;
 use crate::pass::{Pass, Purpose, Settings};
-use crate::reverse::Delta;
+use crate::reverse::AnyDelta;
+use crate::weight::Weight;
 use std::collections::HashMap;
 use std::ops::{Add, AddAssign, Mul};
 use std::sync::Arc;
@@ -42,7 +44,7 @@ struct Part {
 }
 
 /// Weights, each once, and their deltas.
-pub(crate) type Deltas = Vec<(AnyLayer, Delta)>;
+pub(crate) type Deltas = Vec<(AnyLayer, AnyDelta)>;
 
 impl SideEffects {
     /// The deltas that nobody asked anything of.
@@ -71,14 +73,95 @@ impl SideEffects {
         }
     }
 
-    /// The delta of one weight, as a layer; nothing when it is not touched.
-    pub(crate) fn delta_of(self, weight: &AnyLayer) -> Result<Option<AnyLayer>> {
+    /// The deltas of these layers, as layers; nothing where they are not touched.
+    pub(crate) fn deltas_of(self, layers: &[AnyLayer]) -> Result<Vec<Option<AnyLayer>>> {
         if let Some(error) = self.fault {
             return Err(error);
         }
-        let all = by_weight(self.parts.into_iter().map(|part| part.deltas));
-        let delta = all.into_iter().find(|(other, _)| other.identity() == weight.identity());
-        Ok(delta.map(|(weight, delta)| delta.into_layer(&weight)))
+        let all = by_weight(self.parts.into_iter().map(|part| part.deltas)).into_iter();
+        let all: HashMap<usize, _> = all.map(|(layer, delta)| (layer.identity(), (layer, delta))).collect();
+        let delta = |layer: &AnyLayer| all.get(&layer.identity()).map(|(of, delta)| delta.clone().into_layer(of));
+        Ok(layers.iter().map(delta).collect())
+    }
+
+    /// The delta of this weight; none if it is not touched. It is computed where its forward values are, once, and what else is done with
+    /// these side effects finds it there.
+    ///
+    /// # Errors
+    /// Those of the deltas.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// let (w, other) = (Weight::new(3.0_f64), Weight::new(1.0_f64));
+    /// let effects = (&w * &w).backward().wait()?;
+    /// assert_eq!(effects.delta(&w).wait()?, Some(6.0));
+    /// assert_eq!(effects.delta(&other).wait()?, None);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn delta<T: Trainable>(&self, weight: &Weight<T>) -> Do<Option<T::Delta>> {
+        let (this, identity) = (self.clone(), weight.to_layer().any().identity());
+        Do::from_fn(move || {
+            let mut only = this.clone();
+            only.parts.iter_mut().for_each(|part| part.deltas.retain(|(other, _)| other.identity() == identity));
+            async move {
+                let delta = only.by_pass().await?.pop();
+                Ok(delta.map(|(_, delta)| delta.expect_ready().get::<T::Delta>().clone()))
+            }
+        })
+    }
+
+    /// The norm of all deltas together: the root of the sum of the squares of all their numbers.
+    ///
+    /// # Errors
+    /// Those of the deltas.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
+    /// let effects = (3.0 * &a + 4.0 * &b).backward().wait()?;
+    /// assert_eq!(effects.norm().wait()?, 5.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn norm(&self) -> Do<f64> {
+        let this = self.clone();
+        Do::from_fn(move || {
+            let this = this.clone();
+            async move { Ok(norm(&this.by_pass().await?)) }
+        })
+    }
+
+    /// The same side effects, scaled so that their [`norm`](SideEffects::norm) is `max` at most, as PyTorch's `clip_grad_norm_` does it: times
+    /// `max / (norm + 1e-6)`, if that is less than 1.
+    ///
+    /// # Errors
+    /// Those of the deltas; a `max` that is negative or not a number.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// let (easy, hard) = (2.0 * &w, 100.0 * &w);
+    /// // in parts: accumulate over several losses, clip, look, and step once
+    /// let effects = easy.backward().wait()? + hard.backward().wait()?;
+    /// let clipped = effects.clip_norm(1.0).wait()?;
+    /// assert!(clipped.norm().wait()? <= 1.0);
+    /// clipped.step(&Sgd::new(0.5)).wait()?;
+    /// assert!((w.value() - 0.5).abs() < 1e-6);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn clip_norm(&self, max: f64) -> Do<SideEffects> {
+        let this = self.clone();
+        Do::from_fn(move || {
+            let this = this.clone();
+            async move {
+                if max.is_nan() || max < 0.0 {
+                    return Err(Error::invalid(format!(
+                        "a norm of {max} at most makes no sense: give a number from 0 on"
+                    )));
+                }
+                let factor = max / (norm(&this.clone().by_pass().await?) + 1e-6);
+                Ok(if factor < 1.0 { factor * this } else { this })
+            }
+        })
     }
 
     /// Computes all deltas and lets the optimizer step the weights, all or none.
@@ -147,13 +230,19 @@ impl SideEffects {
     }
 }
 
+/// The norm of deltas that are computed.
+fn norm(deltas: &Deltas) -> f64 {
+    let squares = deltas.iter().map(|(weight, delta)| (weight.kind_of_data.squared_norm)(delta.expect_ready()));
+    squares.sum::<f64>().sqrt()
+}
+
 /// One delta for each weight, in the order of first mention: the sum of its deltas, in their order.
 fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
     if parts.len() <= 1 {
         return parts.next().unwrap_or_default();
     }
     let mut place: HashMap<usize, usize> = HashMap::new();
-    let mut groups: Vec<(AnyLayer, Vec<Delta>)> = Vec::new();
+    let mut groups: Vec<(AnyLayer, Vec<AnyDelta>)> = Vec::new();
     for (weight, delta) in parts.flatten() {
         let group = *place.entry(weight.identity()).or_insert_with(|| {
             groups.push((weight, Vec::new()));
@@ -161,7 +250,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
         });
         groups[group].1.push(delta);
     }
-    let sum = |(weight, deltas): (AnyLayer, _)| (weight.clone(), Delta::sum(&weight, deltas));
+    let sum = |(weight, deltas): (AnyLayer, _)| (weight.clone(), AnyDelta::sum(&weight, deltas));
     groups.into_iter().map(sum).collect()
 }
 
@@ -178,16 +267,16 @@ async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
 
 /// The same deltas, computed.
 async fn values(mut deltas: Deltas) -> Result<Deltas> {
-    let lazy = |delta: &Delta| match delta {
-        Delta::Lazy(layer) => Some(layer.clone()),
-        Delta::Ready(_) => None,
+    let lazy = |delta: &AnyDelta| match delta {
+        AnyDelta::Lazy(layer) => Some(layer.clone()),
+        AnyDelta::Ready(_) => None,
     };
     let layers: Vec<AnyLayer> = deltas.iter().filter_map(|(_, delta)| lazy(delta)).collect();
     if !layers.is_empty() {
         let mut computed = ExtractAll::new(layers).await?.into_iter();
         for (_, delta) in &mut deltas {
-            if matches!(delta, Delta::Lazy(_)) {
-                *delta = Delta::Ready(computed.next().expect("one value for each lazy delta"));
+            if matches!(delta, AnyDelta::Lazy(_)) {
+                *delta = AnyDelta::Ready(computed.next().expect("one value for each lazy delta"));
             }
         }
     }
@@ -218,7 +307,7 @@ impl Mul<SideEffects> for f64 {
     fn mul(self, mut effects: SideEffects) -> SideEffects {
         for (weight, delta) in effects.parts.iter_mut().flat_map(|part| &mut part.deltas) {
             let lazy = delta.clone().into_layer(weight);
-            *delta = Delta::Lazy((weight.kind_of_data.scale_delta)(&lazy, self));
+            *delta = AnyDelta::Lazy((weight.kind_of_data.scale_delta)(&lazy, self));
         }
         effects
     }

@@ -1,8 +1,8 @@
 //! Conversions between the types of elements.
 
-use crate::element::{Discrete, Element, Nothing, Rank};
+use crate::element::{Discrete, Element, Rank};
 use crate::nd::Nd;
-use dl_core::{At, Differentiable, Layer, Primitive, Result};
+use dl_core::{At, Differentiable, Layer, Nothing, Primitive, Result};
 use std::marker::PhantomData;
 
 /// Single and double precision.

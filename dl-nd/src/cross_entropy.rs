@@ -3,7 +3,7 @@
 //! Classes are axis 1, as in PyTorch: `[batch, classes]`, or `[batch, classes, height, width]` with labels `[batch, height, width]`.
 
 use crate::axes::AxisList;
-use crate::element::{Element, HasRank, Nothing, Rank};
+use crate::element::{Element, HasRank, Rank};
 use crate::index::{gather, take};
 use crate::like::{no_channels, per_channel, same_shape};
 use crate::movement::{Target, reshape};
@@ -13,7 +13,7 @@ use crate::reduction::{Mean, Reduction};
 use crate::refuse::{refused, share};
 use crate::softmax::{exp_sum, lanes, log_softmax, softmax, softmax_delta, softmax_of};
 use crate::{reduce, reduction};
-use dl_core::{At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result, Weight};
+use dl_core::{At, Binary, Differentiable, Error, Layer, Nothing, Pointwise, Primitive, Result, Weight};
 use ndarray::{Array, ArrayBase, ArrayView, Axis, Data, Dimension, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
 use std::marker::PhantomData;
 

@@ -4,7 +4,7 @@ use crate::element::{Element, Rank};
 use crate::mode::by_mode;
 use crate::nd::Nd;
 use crate::refuse::refused;
-use dl_core::{At, Differentiable, Error, Layer, Primitive, Result, Seed};
+use dl_core::{At, Differentiable, Error, Layer, Nothing, Primitive, Result, Seed};
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -85,7 +85,7 @@ impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
         Ok(y.into())
     }
 
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Seed>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {
         let delta = Dropout { p: self.p, types: PhantomData };
         (Some(Layer::apply(delta, (at.delta.clone(), at.operands.1.clone()))), None)
     }

@@ -1,8 +1,9 @@
 //! What tensors are made of: their elements and their ranks.
 
+use crate::accurate;
 use crate::nd::Nd;
 use crate::sum;
-use dl_core::{Binary, Data, Error, Layer, Number, Pointwise, Trainable, buffers};
+use dl_core::{Binary, Delta, Layer, Nothing, Number, Pointwise, Trainable, buffers};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
@@ -20,18 +21,10 @@ use std::fmt::Debug;
 )]
 pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     /// What the delta of such a tensor holds: numbers, or [`Nothing`].
-    type Derivative: Item<Derivative = Self::Derivative>;
+    type Derivative: Derivative;
 
     #[doc(hidden)]
     const UNIT: Self::Derivative;
-
-    #[doc(hidden)]
-    #[track_caller]
-    fn sum_of_tensors<D: Rank>(terms: Vec<Layer<Nd<Self, D>>>) -> Layer<Nd<Self, D>>;
-
-    #[doc(hidden)]
-    #[track_caller]
-    fn scaled_tensor<D: Rank>(layer: &Layer<Nd<Self, D>>, factor: f64) -> Layer<Nd<Self, D>>;
 
     #[doc(hidden)]
     fn recycle(_: Vec<Self>) {}
@@ -49,7 +42,7 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     message = "`{Self}` cannot be the element of a differentiable tensor",
     note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
 )]
-pub trait Element: Item<Derivative = Self> + Number + Data<Delta = Self> + Pointwise + Trainable {}
+pub trait Element: Derivative + Number + Delta + Pointwise + Trainable {}
 
 /// The smallest positive number that has all its digits.
 pub(crate) fn tiny<A: Element>() -> f64 {
@@ -63,6 +56,12 @@ macro_rules! elements {
 
             const UNIT: $A = 1.0;
 
+            fn recycle(elements: Vec<$A>) {
+                buffers::give_back(elements);
+            }
+        }
+
+        impl Derivative for $A {
             #[track_caller]
             fn sum_of_tensors<D: Rank>(terms: Vec<Layer<Nd<$A, D>>>) -> Layer<Nd<$A, D>> {
                 sum::sum(terms)
@@ -73,8 +72,8 @@ macro_rules! elements {
                 Nd::with_number(Binary::Mul, layer, factor, false)
             }
 
-            fn recycle(elements: Vec<$A>) {
-                buffers::give_back(elements);
+            fn squared_norm<D: Rank>(tensor: &Nd<$A, D>) -> f64 {
+                accurate::sum_all(tensor.0.mapv(|x| f64::from(x) * f64::from(x)).view().into_dyn())
             }
         }
 
@@ -106,16 +105,6 @@ macro_rules! without_derivative {
             type Derivative = Nothing;
 
             const UNIT: Nothing = Nothing;
-
-            #[track_caller]
-            fn sum_of_tensors<D: Rank>(_: Vec<Layer<Nd<$A, D>>>) -> Layer<Nd<$A, D>> {
-                Layer::dynamic(|| async { Err(Error::invalid(concat!("layers of `", stringify!($A), "` have no sum"))) })
-            }
-
-            #[track_caller]
-            fn scaled_tensor<D: Rank>(layer: &Layer<Nd<$A, D>>, _: f64) -> Layer<Nd<$A, D>> {
-                layer.clone()
-            }
         }
     )*};
 }
@@ -139,9 +128,40 @@ macro_rules! discrete {
 
 discrete!(bool: |x| f64::from(u8::from(x)), u8: |x| f64::from(x), i32: |x| f64::from(x), i64: |x| x as f64, usize: |x| x as f64);
 
-/// The element of a delta that nobody computes: that of a mask, for instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nothing;
+/// What the delta of a tensor may hold: `f32`, `f64`, and [`Nothing`], which nobody computes.
+///
+/// ```
+/// fn length<A: dl_nd::Derivative>(delta: &dl_nd::Nd<A, ndarray::Ix1>) -> f64 {
+///     dl_core::Delta::squared_norm(delta).sqrt()
+/// }
+/// assert_eq!(length(&dl_nd::Nd::from([3.0, 4.0])), 5.0);
+/// ```
+pub trait Derivative: Item<Derivative = Self> {
+    #[doc(hidden)]
+    #[track_caller]
+    fn sum_of_tensors<D: Rank>(terms: Vec<Layer<Nd<Self, D>>>) -> Layer<Nd<Self, D>>;
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn scaled_tensor<D: Rank>(layer: &Layer<Nd<Self, D>>, factor: f64) -> Layer<Nd<Self, D>>;
+
+    #[doc(hidden)]
+    fn squared_norm<D: Rank>(tensor: &Nd<Self, D>) -> f64;
+}
+
+impl Derivative for Nothing {
+    fn sum_of_tensors<D: Rank>(mut terms: Vec<Layer<Nd<Nothing, D>>>) -> Layer<Nd<Nothing, D>> {
+        terms.swap_remove(0)
+    }
+
+    fn scaled_tensor<D: Rank>(layer: &Layer<Nd<Nothing, D>>, _: f64) -> Layer<Nd<Nothing, D>> {
+        layer.clone()
+    }
+
+    fn squared_norm<D: Rank>(_: &Nd<Nothing, D>) -> f64 {
+        0.0
+    }
+}
 
 /// The rank of a tensor, in its type: `Ix0` to `Ix6`, or `IxDyn` for a rank that is known only when it runs.
 ///

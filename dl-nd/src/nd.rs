@@ -1,7 +1,7 @@
 //! The tensor: a shared, copy-on-write array as data of layers.
 
-use crate::element::{Discrete, Element, Item, Rank};
-use dl_core::{Chunk, Data, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable, buffers};
+use crate::element::{Derivative, Discrete, Element, Item, Rank};
+use dl_core::{Chunk, Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable, buffers};
 use ndarray::{ArcArray, Array, ArrayView, Dimension, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::fmt;
 use std::ops::Index;
@@ -312,6 +312,19 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
         Nd::full(self.dim(), A::UNIT)
     }
 
+    fn bytes(&self) -> usize {
+        self.len() * size_of::<A>()
+    }
+
+    /// Its elements are room for those of another tensor.
+    fn recycle(self) {
+        if let Ok(array) = self.0.try_into_owned_nocopy() {
+            A::recycle(array.into_raw_vec_and_offset().0);
+        }
+    }
+}
+
+impl<A: Derivative, D: Rank> Delta for Nd<A, D> {
     #[track_caller]
     fn sum(terms: Vec<Layer<Self>>) -> Layer<Self> {
         A::sum_of_tensors(terms)
@@ -322,15 +335,8 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
         A::scaled_tensor(layer, factor)
     }
 
-    fn bytes(&self) -> usize {
-        self.len() * size_of::<A>()
-    }
-
-    /// Its elements are room for those of another tensor.
-    fn recycle(self) {
-        if let Ok(array) = self.0.try_into_owned_nocopy() {
-            A::recycle(array.into_raw_vec_and_offset().0);
-        }
+    fn squared_norm(&self) -> f64 {
+        A::squared_norm(self)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::element::{Element, HasRank, Rank};
 use crate::nd::Nd;
 use crate::resample::{Rule, resample};
 use crate::window::{PerAxis, SPATIAL, Window, check_batch, filled, size, tensor, windows, zeros};
-use dl_core::{At, Data, Differentiable, Error, Layer, Primitive, Result, buffers};
+use dl_core::{At, Data, Differentiable, Error, Layer, Nothing, Primitive, Result, buffers};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -295,18 +295,10 @@ const NOWHERE: usize = usize::MAX;
 
 /// Places are not differentiable: no delta ever flows to them.
 impl Data for Places {
-    type Delta = f64;
+    type Delta = Nothing;
 
-    fn one(&self) -> f64 {
-        0.0
-    }
-
-    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
-        terms.remove(0)
-    }
-
-    fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
-        layer.clone()
+    fn one(&self) -> Nothing {
+        Nothing
     }
 
     fn bytes(&self) -> usize {
@@ -420,7 +412,7 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
         Ok(tensor(shape, elements))
     }
 
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<f64>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {
         let (shape, element) = (at.values.0.dim(), PhantomData);
         (Some(Layer::apply(Scatter { shape, element }, (at.delta.clone(), at.operands.1.clone()))), None)
     }
@@ -462,7 +454,7 @@ impl<A: Element, D: Rank> Primitive for Scatter<A, D> {
         Ok(tensor(self.shape.slice(), x))
     }
 
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<f64>>) {
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {
         let gather = Gather { missing: A::of(0.0), rank: PhantomData };
         (Some(Layer::apply(gather, (at.delta.clone(), at.operands.1.clone()))), None)
     }

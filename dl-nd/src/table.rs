@@ -20,7 +20,6 @@ pub use rows::Rows;
 use crate::element::Element;
 use crate::nd::{Nd, check_size};
 use dl_core::{Chunk, Data, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable};
-use embedding::{from_nd, to_nd};
 use ndarray::{Array2, Ix1, Ix2};
 use rows::check_ids;
 use std::fmt;
@@ -191,16 +190,6 @@ impl<A: Element> Data for Table<A> {
 
     fn one(&self) -> Rows<A> {
         Rows::dense(Nd::full(self.shape(), A::of(1.0)))
-    }
-
-    #[track_caller]
-    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
-        if terms.len() == 1 { terms.remove(0) } else { from_nd(Nd::sum(terms.into_iter().map(to_nd).collect())) }
-    }
-
-    #[track_caller]
-    fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self> {
-        from_nd(Nd::scale(&to_nd(layer.clone()), factor))
     }
 
     fn bytes(&self) -> usize {

@@ -4,7 +4,7 @@
 use crate::support::watched;
 use dl::prelude::*;
 use dl::{
-    At, Buffer, Chunk, Data, Error, Memory, Optimizer, Primitive, Result, Seed, Slot, Snapshot, Trainable, Value,
+    At, Buffer, Chunk, Data, Delta, Error, Memory, Optimizer, Primitive, Result, Seed, Slot, Snapshot, Trainable, Value,
 };
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -133,12 +133,6 @@ impl Data for Sized_ {
     type Delta = f64;
     fn one(&self) -> f64 {
         1.0
-    }
-    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
-        terms.remove(0)
-    }
-    fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
-        layer.clone()
     }
     fn bytes(&self) -> usize {
         assert!(self.0 != 0, "bytes breaks");
@@ -452,12 +446,6 @@ impl Data for Slotted {
     fn one(&self) -> f64 {
         1.0
     }
-    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
-        terms.remove(0)
-    }
-    fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
-        layer.clone()
-    }
     fn into_value(self) -> Value {
         Value::boxed(self)
     }
@@ -536,11 +524,19 @@ impl Data for NoSum {
     fn one(&self) -> NoSum {
         NoSum
     }
+}
+
+impl Delta for NoSum {
     fn sum(_: Vec<Layer<Self>>) -> Layer<Self> {
         panic!("sum breaks")
     }
+
     fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
         layer.clone()
+    }
+
+    fn squared_norm(&self) -> f64 {
+        0.0
     }
 }
 impl Trainable for NoSum {

@@ -25,14 +25,6 @@ impl Data for Number {
         1.0
     }
 
-    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
-        terms.remove(0)
-    }
-
-    fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
-        layer.clone()
-    }
-
     fn into_value(self) -> Value {
         Value::boxed(self)
     }

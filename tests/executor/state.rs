@@ -2,7 +2,7 @@
 
 use crate::support::{on_threads, watched};
 use dl::prelude::*;
-use dl::{At, Counters, Primitive, Result};
+use dl::{At, Counters, Deltas, Primitive, Result};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 
@@ -21,7 +21,7 @@ impl Primitive for Uniform {
         Ok((seed.get() >> 11) as f64 / (1_u64 << 53) as f64)
     }
 
-    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Seed>>,) {
+    fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
         (None,)
     }
 

@@ -1,7 +1,7 @@
 //! Promise 5: no global tape, no leak; values go as soon as nobody needs them; dropping a future cancels its work.
 
 use super::support::on_threads;
-use dl::{At, Data, Differentiable, Layer, Primitive, Result, Value};
+use dl::{At, Data, Delta, Differentiable, Layer, Primitive, Result, Value};
 use futures::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -41,14 +41,22 @@ impl Data for Big {
     fn one(&self) -> Big {
         Big::new(1.0, &self.1)
     }
+    fn into_value(self) -> Value {
+        Value::boxed(self)
+    }
+}
+
+impl Delta for Big {
     fn sum(mut terms: Vec<Layer<Big>>) -> Layer<Big> {
         terms.remove(0)
     }
+
     fn scale(layer: &Layer<Big>, _: f64) -> Layer<Big> {
         layer.clone()
     }
-    fn into_value(self) -> Value {
-        Value::boxed(self)
+
+    fn squared_norm(&self) -> f64 {
+        self.0 * self.0
     }
 }
 

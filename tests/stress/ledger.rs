@@ -1,6 +1,6 @@
 //! What is alive: every value, tape, body and operation of a graph holds a token, and is entered in a ledger while it lives.
 
-use dl::{Chunk, Data, Layer, Result, Trainable, Value};
+use dl::{Chunk, Data, Delta, Layer, Result, Trainable, Value};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -116,6 +116,12 @@ impl Data for Counted {
         self.with(1.0)
     }
 
+    fn into_value(self) -> Value {
+        Value::boxed(self)
+    }
+}
+
+impl Delta for Counted {
     fn sum(mut terms: Vec<Layer<Counted>>) -> Layer<Counted> {
         if terms.len() == 1 { terms.remove(0) } else { Layer::apply(Sum { effort: EFFORT }, terms) }
     }
@@ -124,8 +130,8 @@ impl Data for Counted {
         Layer::apply(Stretch { work: Work { effort: EFFORT, token: None }, factor }, (layer.clone(),))
     }
 
-    fn into_value(self) -> Value {
-        Value::boxed(self)
+    fn squared_norm(&self) -> f64 {
+        self.number * self.number
     }
 }
 

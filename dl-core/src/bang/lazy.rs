@@ -2,6 +2,7 @@
 
 use crate::data::Data;
 use crate::deferred::Do;
+use crate::delta::Nothing;
 use crate::error::{Error, Result};
 use crate::layer::Layer;
 use std::future::Future;
@@ -62,18 +63,10 @@ pub struct Decided<T>(T);
 
 impl<T: Clone + Send + Sync + 'static> Data for Decided<T> {
     // No delta ever gets here: the parts are layers of their own, and this layer is only extracted.
-    type Delta = Self;
+    type Delta = Nothing;
 
-    fn one(&self) -> Self {
-        self.clone()
-    }
-
-    fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
-        terms.swap_remove(0)
-    }
-
-    fn scale(layer: &Layer<Self>, _: f64) -> Layer<Self> {
-        layer.clone()
+    fn one(&self) -> Nothing {
+        Nothing
     }
 }
 

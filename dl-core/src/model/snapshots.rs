@@ -2,12 +2,12 @@
 
 use super::{Part, explore, together};
 use crate::commit::commit;
-use crate::reverse::Delta;
+use crate::reverse::AnyDelta;
 use crate::value::{Repr, Value};
 use crate::{Differentiable, Sgd, Snapshot, Weight};
 
-fn ready(number: f64) -> Delta {
-    Delta::Ready(Value(Repr::F64(number)))
+fn ready(number: f64) -> AnyDelta {
+    AnyDelta::Ready(Value(Repr::F64(number)))
 }
 
 #[test]

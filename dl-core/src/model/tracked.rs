@@ -53,7 +53,9 @@ impl Data for Tracked {
     fn one(&self) -> Self {
         Tracked { number: [1.0], ..self.clone() }
     }
+}
 
+impl Delta for Tracked {
     fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
         let first = terms.remove(0);
         terms.into_iter().fold(first, |sum, term| Layer::apply(Plus, (sum, term)))
@@ -61,6 +63,10 @@ impl Data for Tracked {
 
     fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self> {
         Layer::apply(Times(factor), (layer.clone(),))
+    }
+
+    fn squared_norm(&self) -> f64 {
+        self.number() * self.number()
     }
 }
 

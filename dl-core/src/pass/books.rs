@@ -12,7 +12,7 @@ use super::visits::Visits;
 use super::work::Task;
 use super::{Keep, at_once, discover};
 use crate::error::{Error, Result};
-use crate::node::{AnyLayer, Held, Origin};
+use crate::node::{AnyLayer, Held, Node, Origin};
 use crate::reverse::Arrived;
 use crate::seed::Position;
 use crate::tape::AnyBackward;
@@ -316,6 +316,15 @@ impl Books {
         let known = self.weights_by_address.len();
         self.weights_by_address.extend(self.weights[known..].iter().copied());
         self.weights_by_address.get(&address).copied()
+    }
+
+    /// The entry of a node, or, if it is a leaf of a weight, of the weight.
+    pub(crate) fn find_any_leaf(&mut self, node: &Node) -> Option<u32> {
+        let of_weight = |books: &mut Books| {
+            let variable = node.variable()?;
+            books.find_weight(variable.address(), variable.has_several_leaves())
+        };
+        self.find(node).or_else(|| of_weight(self))
     }
 
     #[inline]

@@ -4,14 +4,14 @@ use super::problem::{Array, Problem, flat};
 use super::{numbers, reference};
 use dl_core::schedule::Cosine;
 use dl_core::{
-    Adadelta, Adagrad, Adam, AdamW, Chunk, Data, Differentiable, Groups, Lion, NAdam, Number, Optimizer, RAdam, Result,
-    RmsProp, Sgd, Weight,
+    Adadelta, Adagrad, Adam, AdamW, Chunk, Delta, Differentiable, Groups, Lion, NAdam, Number, Optimizer, RAdam,
+    Result, RmsProp, Sgd, Weight,
 };
 use serde_json::Value;
 use std::sync::Arc;
 
 /// Makes the optimizers anew for a problem: names, and what takes the steps.
-fn cases<A: Number + Data<Delta = A>>(problem: &Problem<A>) -> Vec<(&'static str, Arc<dyn Optimizer>)> {
+fn cases<A: Number + Delta>(problem: &Problem<A>) -> Vec<(&'static str, Arc<dyn Optimizer>)> {
     fn case(name: &'static str, optimizer: impl Optimizer + 'static) -> (&'static str, Arc<dyn Optimizer>) {
         (name, Arc::new(optimizer))
     }
@@ -61,7 +61,7 @@ fn agrees(found: &[f64], expected: &Value, tolerance: f64, what: &str) {
     }
 }
 
-fn as_in_pytorch<A: Number + Data<Delta = A>>(section: &str, tolerance: f64) {
+fn as_in_pytorch<A: Number + Delta>(section: &str, tolerance: f64) {
     let reference = reference(section);
     let names: Vec<&str> = cases(&Problem::<A>::new()).iter().map(|(name, _)| *name).collect();
     assert_eq!(names.len() + 1, reference.as_object().unwrap().len(), "all cases, and that of the averages");

@@ -2,7 +2,7 @@
 
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
-use dl_core::{At, Data, Error, Layer, Primitive, Result};
+use dl_core::{At, Data, Delta, Error, Layer, Primitive, Result};
 use ndarray::{Array2, ArrayView, ArrayView1, ArrayViewMut, ArrayViewMut1, Ix2};
 use std::fmt;
 use std::marker::PhantomData;
@@ -191,6 +191,16 @@ impl<A: Element> Data for Rows<A> {
         self.with(self.block.one())
     }
 
+    fn bytes(&self) -> usize {
+        self.block.bytes() + self.touched().map_or(0, size_of_val)
+    }
+
+    fn recycle(self) {
+        self.block.recycle();
+    }
+}
+
+impl<A: Element> Delta for Rows<A> {
     #[track_caller]
     fn sum(mut terms: Vec<Layer<Self>>) -> Layer<Self> {
         if terms.len() == 1 { terms.remove(0) } else { Layer::apply(Sum(PhantomData), terms) }
@@ -201,12 +211,8 @@ impl<A: Element> Data for Rows<A> {
         Layer::apply(Scale { factor, element: PhantomData }, (layer.clone(),))
     }
 
-    fn bytes(&self) -> usize {
-        self.block.bytes() + self.touched().map_or(0, size_of_val)
-    }
-
-    fn recycle(self) {
-        self.block.recycle();
+    fn squared_norm(&self) -> f64 {
+        self.block.squared_norm()
     }
 }
 
