@@ -81,8 +81,8 @@ fn optimizers(net: &Net, steps: u64) -> Vec<(&'static str, AnyOptimizer)> {
         ("Adam", Arc::new(Adam::new(rate(0.01)))),
         ("AdamW, groups", Arc::new(groups)),
         ("NAdam", Arc::new(NAdam::new(rate(0.01)))),
-        ("RAdam", Arc::new(RAdam::new(rate(0.01)))),
-        ("Lion", Arc::new(Lion::new(rate(0.001)).weight_decay(0.1))),
+        ("RAdam", Arc::new(RAdam::new(rate(0.03)))),
+        ("Lion", Arc::new(Lion::new(rate(0.003)).weight_decay(0.1))),
     ]
 }
 
