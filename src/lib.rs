@@ -43,6 +43,8 @@
 #![forbid(unsafe_code)]
 
 pub use dl_core::*;
+#[cfg(feature = "data")]
+pub use dl_data as data;
 pub use dl_macros::{Layers, differentiable, direct};
 pub use dl_nd as nd;
 
