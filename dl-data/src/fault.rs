@@ -11,7 +11,9 @@ pub(crate) fn fault(
     found: impl Display,
     advice: &str,
 ) -> Error {
-    Error::invalid(format!("{file}: {place}: expected {expected}, found {found}; {advice}"))
+    let text = format!("{file}: {place}: expected {expected}, found {found}; {advice}");
+    // names in the file, and what others say of it, may have several lines
+    Error::invalid(text.replace(['\n', '\r'], " "))
 }
 
 /// Text of a file in a message: not endless, and on one line.
@@ -21,4 +23,14 @@ pub(crate) fn quoted(text: &str) -> String {
         Some((end, _)) => format!("{:?}… ({} bytes)", &text[..end], text.len()),
         None => format!("{text:?}"),
     }
+}
+
+/// Some names, for a message.
+pub(crate) fn list(names: &[String]) -> String {
+    const MOST: usize = 10;
+    let mut text = names.iter().take(MOST).map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+    if names.len() > MOST {
+        text += &format!(" and {} more", names.len() - MOST);
+    }
+    if names.is_empty() { "none".to_owned() } else { text }
 }

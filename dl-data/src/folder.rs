@@ -219,7 +219,7 @@ pub fn read_image<'a>(source: impl Into<Source<'a>>, grey: bool, size: Option<(u
 
 /// What an image of this size takes as numbers.
 fn bytes_of(height: u32, width: u32) -> u64 {
-    u64::from(height) * u64::from(width) * 3 * size_of::<f32>() as u64
+    (u64::from(height) * u64::from(width)).saturating_mul(3 * size_of::<f32>() as u64)
 }
 
 fn tensor(image: DynamicImage, grey: bool) -> Result<Nd<f32, Ix3>> {

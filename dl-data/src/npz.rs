@@ -1,6 +1,6 @@
 //! `.npz`: several tensors in a zip archive, as `numpy.savez` and `numpy.savez_compressed` write them.
 
-use crate::fault::{fault, quoted};
+use crate::fault::{fault, list, quoted};
 use crate::source::{ReadSeek, Source};
 use dl_core::{Error, Result};
 use dl_nd::{Nd, NpyItem, Rank};
@@ -88,7 +88,7 @@ impl<'a> Npz<'a> {
         Nd::read_npy_from(bytes, self.limit).map_err(|error| {
             let advice =
                 "get the file again if it is damaged; if it is too large and you trust it, raise `Source::limit`";
-            Error::invalid(format!("{}: {entry}: {error}; {advice}", self.name))
+            Error::invalid(format!("{}: {entry}: {error}; {advice}", self.name).replace('\n', " "))
         })
     }
 }
@@ -101,14 +101,4 @@ impl fmt::Debug for Npz<'_> {
 
 fn damaged(name: &str, place: impl Display, error: &ZipError) -> Error {
     fault(name, place, "a zip archive that is whole", error, "get the file again: it is damaged, or not a .npz file")
-}
-
-/// Some names, for a message.
-fn list(names: &[String]) -> String {
-    const MOST: usize = 10;
-    let mut text = names.iter().take(MOST).map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
-    if names.len() > MOST {
-        text += &format!(" and {} more", names.len() - MOST);
-    }
-    if names.is_empty() { "none".to_owned() } else { text }
 }

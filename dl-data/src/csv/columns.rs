@@ -2,7 +2,7 @@
 
 use super::lines::Lines;
 use super::{Column, Csv};
-use crate::fault::{fault, quoted};
+use crate::fault::{fault, list, quoted};
 use csv::ByteRecord;
 use dl_core::{Error, Result};
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ impl Chosen {
             }
             (Column::Name(name), Some(names)) => match names.iter().position(|there| there == name) {
                 Some(number) => return Ok(number),
-                None => (format!("a column `{name}`"), format!("{names:?}")),
+                None => (format!("a column `{name}`"), list(names)),
             },
             (Column::Name(name), None) => {
                 let advice = "choose columns by their numbers, or say that there is a `header`";

@@ -1,5 +1,6 @@
 //! The records of a file, and the lines that they stand in.
 
+use crate::fault::fault;
 use crate::source::{Input, Source};
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder, Terminator};
 use dl_core::{Error, Result};
@@ -27,7 +28,7 @@ impl<'a> Lines<'a> {
             .delimiter(delimiter)
             .comment(comment)
             .terminator(Terminator::Any(b'\n'))
-            .from_reader(EndsInNewline { input, last: b'\n' });
+            .from_reader(EndsInNewline { input, last: b'\n', ended: false });
         Ok(Lines { reader, file })
     }
 
@@ -40,6 +41,7 @@ impl<'a> Lines<'a> {
     pub(super) fn next(&mut self, record: &mut ByteRecord) -> Result<bool> {
         loop {
             match self.reader.read_byte_record(record) {
+                Ok(true) if self.reader.get_ref().ended => return Err(self.open_quote(record)),
                 Ok(true) if record.len() == 1 && record.as_slice() == b"\r" => {}
                 Ok(there) => return Ok(there),
                 Err(error) => return Err(self.unreadable(error)),
@@ -55,6 +57,19 @@ impl<'a> Lines<'a> {
         }
     }
 
+    /// That a record goes on to the end of the file, which is behind the end of a line.
+    fn open_quote(&self, record: &ByteRecord) -> Error {
+        let place = format!("line {}", self.line(record) + 1);
+        let found = "one that goes on to the end of the file";
+        fault(
+            &self.file,
+            place,
+            "a quote that is closed",
+            found,
+            "close it, or write it twice if it is part of the text",
+        )
+    }
+
     /// The line, from 1, in which the record begins that was read last. The reader stands behind it, at the beginning of a line.
     pub(super) fn line(&self, record: &ByteRecord) -> u64 {
         let inside = record.as_slice().iter().filter(|&&byte| byte == b'\n').count() as u64;
@@ -66,6 +81,8 @@ impl<'a> Lines<'a> {
 struct EndsInNewline<'a> {
     input: Input<'a>,
     last: u8,
+    /// Whether the reader has been told that it is at the end.
+    ended: bool,
 }
 
 impl Read for EndsInNewline<'_> {
@@ -75,8 +92,9 @@ impl Read for EndsInNewline<'_> {
             bytes[0] = b'\n';
             length = 1;
         }
-        if length > 0 {
-            self.last = bytes[length - 1];
+        match length.checked_sub(1) {
+            Some(last) => self.last = bytes[last],
+            None => self.ended = true,
         }
         Ok(length)
     }
