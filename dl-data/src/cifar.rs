@@ -65,8 +65,11 @@ pub fn read_10<'a>(source: impl Into<Source<'a>>) -> Result<(Nd<u8, Ix4>, Vec<us
     Ok((images, labels))
 }
 
+/// Images, and their labels of each kind.
+type Records<const N: usize> = (Nd<u8, Ix4>, [Vec<usize>; N]);
+
 /// Images, and the labels before each, which are below the number that stands with their name.
-fn records<const N: usize>(source: Source<'_>, kinds: [(&str, u8); N]) -> Result<(Nd<u8, Ix4>, [Vec<usize>; N])> {
+fn records<const N: usize>(source: Source<'_>, kinds: [(&str, u8); N]) -> Result<Records<N>> {
     let mut input = source.open()?;
     let (mut pixels, mut labels) = (Vec::new(), [const { Vec::new() }; N]);
     if let Some(size) = input.size() {

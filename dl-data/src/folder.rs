@@ -9,7 +9,7 @@ use dl_nd::ndarray::Ix3;
 use image::imageops::FilterType;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 use std::fs;
-use std::io::{Cursor, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The images in the folders of a folder, which are their classes: `root/cat/1.png`, `root/dog/x.jpg`. A sample is the image as `[channels, height, width]` between
@@ -181,24 +181,27 @@ pub fn read_image<'a>(source: impl Into<Source<'a>>, grey: bool, size: Option<(u
             "a size of {height} × {width}: it must be 1 × 1 at least, and within the limit of {limit} bytes"
         )));
     }
-    let mut input = source.open()?;
-    let mut bytes = Vec::new();
-    let read = input.read_to_end(&mut bytes);
-    read.map_err(|error| input.failed(error, 0, 0, "an image"))?;
+    let name = source.name().to_owned();
     let damaged = |expected: &str, found: &dyn std::fmt::Display| {
-        input.fault(0, expected, found, "get the file again: it is damaged, or no such image")
+        fault(&name, "offset 0", expected, found, "get the file again: it is damaged, or no such image")
     };
-    let format = match bytes.as_slice() {
+    let mut file = source.open_anywhere()?;
+    let Ends { size: bytes, first, last } = Ends::of(&mut file).map_err(|error| unreadable(&name, error))?;
+    if bytes > limit {
+        let expected = format!("at most {limit} bytes in the file");
+        return Err(fault(&name, "offset 0", expected, bytes, "raise the limit if you trust the file"));
+    }
+    let format = match first.as_slice() {
         [0x89, b'P', b'N', b'G', ..] => ImageFormat::Png,
         [0xFF, 0xD8, 0xFF, ..] => ImageFormat::Jpeg,
         _ => return Err(damaged("a PNG or JPEG image", &"other bytes")),
     };
     // the decoder fills what is missing with grey
-    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    if format == ImageFormat::Jpeg && !bytes[..end].ends_with(&[0xFF, 0xD9]) {
+    let end = last.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    if format == ImageFormat::Jpeg && !last[..end].ends_with(&[0xFF, 0xD9]) {
         return Err(damaged("a JPEG image that is whole", &"one without the mark of its end"));
     }
-    let mut reader = ImageReader::with_format(Cursor::new(&bytes), format);
+    let mut reader = ImageReader::with_format(file, format);
     let mut limits = Limits::default();
     limits.max_alloc = Some(limit);
     reader.limits(limits.clone());
@@ -207,7 +210,7 @@ pub fn read_image<'a>(source: impl Into<Source<'a>>, grey: bool, size: Option<(u
     if bytes_of(height, width) > limit {
         let expected = format!("an image that decodes within {limit} bytes");
         let found = format_args!("one of {height} × {width} pixels");
-        return Err(input.fault(0, &expected, found, "raise the limit if you trust the file"));
+        return Err(fault(&name, "offset 0", expected, found, "raise the limit if you trust the file"));
     }
     decoder.set_limits(limits).map_err(|error| damaged("an image", &error))?;
     let mut image = DynamicImage::from_decoder(decoder).map_err(|error| damaged("an image that is whole", &error))?;
@@ -215,6 +218,31 @@ pub fn read_image<'a>(source: impl Into<Source<'a>>, grey: bool, size: Option<(u
         image = image.resize_exact(width, height, FilterType::Triangle);
     }
     tensor(image, grey)
+}
+
+/// What is at both ends of a file.
+struct Ends {
+    size: u64,
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl Ends {
+    /// Looks, and goes back to the beginning.
+    fn of(file: &mut (impl Read + Seek)) -> io::Result<Ends> {
+        const LONG: u64 = 64;
+
+        let size = file.seek(SeekFrom::End(0))?;
+        let mut part = |start: u64| {
+            let mut bytes = Vec::new();
+            file.seek(SeekFrom::Start(start))?;
+            file.take(LONG).read_to_end(&mut bytes)?;
+            io::Result::Ok(bytes)
+        };
+        let (first, last) = (part(0)?, part(size.saturating_sub(LONG))?);
+        file.rewind()?;
+        Ok(Ends { size, first, last })
+    }
 }
 
 /// What an image of this size takes as numbers.

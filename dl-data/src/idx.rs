@@ -24,10 +24,14 @@ pub trait IdxItem: Item {
     #[doc(hidden)]
     const NAME: &'static str;
 
-    /// The number of bytes and the reading of an element, if this type can hold it.
+    /// How elements of the type with this code are read, if this type can hold them.
     #[doc(hidden)]
-    fn of_type(code: u8) -> Option<(usize, fn(&[u8]) -> Self)>;
+    fn of_type(code: u8) -> Option<Decoder<Self>>;
 }
+
+/// The number of bytes of an element, and what they mean.
+#[doc(hidden)]
+pub type Decoder<A> = (usize, fn(&[u8]) -> A);
 
 /// The bytes of one number.
 fn bytes<const N: usize>(bytes: &[u8]) -> [u8; N] {
@@ -41,7 +45,7 @@ macro_rules! items {
         impl IdxItem for $A {
             const NAME: &'static str = stringify!($A);
 
-            fn of_type(code: u8) -> Option<(usize, fn(&[u8]) -> Self)> {
+            fn of_type(code: u8) -> Option<Decoder<Self>> {
                 match code {
                     $($code => Some((size_of::<$B>(), |number| <$A>::from(<$B>::from_be_bytes(bytes(number))))),)*
                     _ => None,

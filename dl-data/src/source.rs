@@ -71,7 +71,7 @@ impl<'a> Source<'a> {
             Bytes::File(path) => {
                 let file = open(&self.name, &path)?;
                 let metadata = file.metadata().map_err(|error| unreadable(&self.name, error))?;
-                (Box::new(BufReader::new(file)), metadata.is_file().then(|| metadata.len()))
+                (Box::new(BufReader::new(file)), metadata.is_file().then_some(metadata.len()))
             }
         };
         let start = plain.fill_buf().map_err(|error| unreadable(&self.name, error))?;
@@ -100,9 +100,9 @@ pub(crate) fn unreadable(name: &str, error: io::Error) -> Error {
 }
 
 /// Bytes to be read here and there.
-pub(crate) trait ReadSeek: Read + Seek {}
+pub(crate) trait ReadSeek: BufRead + Seek {}
 
-impl<R: Read + Seek> ReadSeek for R {}
+impl<R: BufRead + Seek> ReadSeek for R {}
 
 macro_rules! paths {
     ($($Path:ty),*) => {$(
