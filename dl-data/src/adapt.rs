@@ -187,7 +187,7 @@ impl<D: Dataset> Dataset for Subset<D> {
     }
 }
 
-/// Data sets one after the other: see [`concat`].
+/// Data sets one after the other: see [`concat()`].
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory};
