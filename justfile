@@ -1,13 +1,13 @@
-# The commands. `.ci/run` does all but the last two as CI does them.
+# The commands. `.ci/run` does all but the last three as CI does them.
 
 # All tests.
 test:
-    cargo test --workspace
+    cargo test --workspace --all-features
 
 # Formatting and lints.
 lint:
     cargo fmt --all --check
-    cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy --workspace --all-targets --all-features -- -D warnings
 
 # The models of the executor, under two checkers. `MODEL_SCHEDULES=5000 LOOM_MAX_PREEMPTIONS=3 just model` explores more.
 model *args:
@@ -16,7 +16,7 @@ model *args:
 
 # The documentation, without a warning.
 docs:
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
 
 # All benchmarks.
 bench *args:
@@ -25,3 +25,7 @@ bench *args:
 # The main job: a gated network learns handwritten digits.
 example *args:
     cargo run --release --example gated_net -- {{ args }}
+
+# Many damaged files for every reader: `just fuzz 1000000`.
+fuzz runs="100000":
+    DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-data --all-features --test mutations

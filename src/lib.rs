@@ -44,6 +44,8 @@
 
 pub use dl_core::*;
 pub use dl_macros::{Layers, Variables, differentiable, direct};
+#[cfg(feature = "data")]
+pub use dl_data as data;
 pub use dl_nd as nd;
 
 /// What most programs need: `use dl::prelude::*`.

@@ -28,6 +28,8 @@ pub struct Error(Arc<Inner>);
 #[derive(Clone)]
 struct Inner {
     kind: Arc<Kind>,
+    /// Where in the work of the user it happened, outermost first.
+    context: Option<Arc<str>>,
     op: Option<&'static str>,
     place: Option<&'static Location<'static>>,
     /// What failed beside it, in the order of the program, each once.
@@ -59,7 +61,7 @@ enum Kind {
 
 impl Error {
     fn new(kind: Kind) -> Self {
-        Error(Arc::new(Inner { kind: Arc::new(kind), op: None, place: None, others: Vec::new() }))
+        Error(Arc::new(Inner { kind: Arc::new(kind), context: None, op: None, place: None, others: Vec::new() }))
     }
 
     /// Shapes that do not fit; `message` names them, the runtime adds the operation and its place.
@@ -189,6 +191,21 @@ impl Error {
         &self.0.others
     }
 
+    /// The same error, of the same kind, with a word on where in the work it happened before its text.
+    ///
+    /// ```
+    /// let error = dl_core::Error::shape("[2] and [3]").context("sample 7").context("batch 1");
+    /// assert!(error.is_shape());
+    /// assert_eq!(error.to_string(), "batch 1: sample 7: [2] and [3]");
+    /// ```
+    pub fn context(&self, words: impl fmt::Display) -> Self {
+        let context = match &self.0.context {
+            Some(inner) => format!("{words}: {inner}"),
+            None => words.to_string(),
+        };
+        Error(Arc::new(Inner { context: Some(context.into()), ..Inner::clone(&self.0) }))
+    }
+
     /// The name of the operation that failed, when the fault lies in one.
     ///
     /// ```
@@ -240,6 +257,9 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(context) = &self.0.context {
+            write!(f, "{context}: ")?;
+        }
         if let Some(op) = self.0.op {
             write!(f, "{op}: ")?;
         }

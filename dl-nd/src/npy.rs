@@ -1,13 +1,15 @@
 //! Tensors as `.npy` files, NumPy's format for one array (feature `npy`).
 
+mod header;
+
 use crate::element::{Item, Rank};
 use crate::nd::Nd;
 use dl_core::{Error, Result};
+use header::Header;
 use ndarray::{ArrayD, IxDyn, ShapeBuilder};
-use npyz::{AutoSerialize, Deserialize, NpyFile, Order, WriterBuilder};
+use npyz::{AutoSerialize, DType, Deserialize, TypeRead, WriterBuilder};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Error as IoError, Write};
-use std::panic::catch_unwind;
+use std::io::{BufRead, BufReader, BufWriter, Error as IoError, ErrorKind, Read, Write};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
@@ -44,7 +46,26 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
     /// rank.
     pub fn read_npy(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        read(path).map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+        let file = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        file.and_then(|(bytes, file)| read(file, bytes, true))
+            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+    }
+
+    /// Reads a tensor in the format of a `.npy` file to the end of a stream, for instance an entry of an archive. Elements of more than `limit`
+    /// bytes are refused; below that, memory is taken as they come, not as the header says.
+    ///
+    /// ```
+    /// use dl_nd::Nd;
+    /// let npy = b"\x93NUMPY\x01\x00\x38\x00{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}\n\x05\x06";
+    /// assert_eq!(Nd::read_npy_from(&npy[..], 2)?, Nd::from([5_u8, 6]));
+    /// assert!(Nd::<u8>::read_npy_from(&npy[..], 1).unwrap_err().to_string().contains("limit"));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`read_npy`](Nd::read_npy), and when there are more elements than the limit allows.
+    pub fn read_npy_from(source: impl Read, limit: u64) -> Result<Self> {
+        read(source, limit, false).map_err(|error| Error::invalid(error.to_string()))
     }
 
     /// Writes a `.npy` file: whole, or not at all. A file of that name is replaced.
@@ -57,25 +78,34 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
     }
 }
 
-fn read<A: NpyItem, D: Rank>(path: &Path) -> std::result::Result<Nd<A, D>, IoError> {
-    let file = File::open(path)?;
-    let bytes = file.metadata()?.len();
-    // the product of absurd lengths overflows in the reader
-    let npy =
-        catch_unwind(|| NpyFile::new(BufReader::new(file))).map_err(|_| IoError::other("the shape is absurd"))??;
-    let shape: Vec<usize> = npy.shape().iter().map(|&length| usize::try_from(length).unwrap_or(usize::MAX)).collect();
+/// The elements of a file are at most as long as it is; of a stream nobody knows, so the room for them grows as they come.
+fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, known: bool) -> std::result::Result<Nd<A, D>, IoError> {
+    /// This many elements have room at first, in a stream.
+    const AT_FIRST: usize = 1 << 13;
+
+    let mut source = BufReader::new(source);
+    let Header { descr, fortran, shape } = Header::read(&mut source)?;
+    let dtype = DType::Plain(descr.parse().map_err(|error| IoError::other(format!("the type {descr:?}: {error}")))?);
+    let element = A::reader(&dtype).map_err(IoError::other)?;
     let size = shape.iter().try_fold(1_usize, |size, &length| size.checked_mul(length));
-    let Some(size) = size.filter(|&size| (size as u64).saturating_mul(size_of::<A>() as u64) <= bytes) else {
-        return Err(IoError::other(format!("the file has {bytes} bytes, too few for a tensor of shape {shape:?}")));
+    let Some(size) = size.filter(|&size| (size as u64).saturating_mul(size_of::<A>() as u64) <= limit) else {
+        let reason = if known { "the file has" } else { "the limit is" };
+        return Err(IoError::other(format!("{reason} {limit} bytes, too few for a tensor of shape {shape:?}")));
     };
-    let order = npy.order();
-    let mut elements = Vec::with_capacity(size);
-    let mut data = npy.data::<A>().map_err(IoError::other)?;
-    for element in &mut data {
-        elements.push(element?);
+    let mut elements = Vec::new();
+    elements.try_reserve_exact(if known { size } else { size.min(AT_FIRST) }).map_err(IoError::other)?;
+    for place in 0..size {
+        elements.push(element.read_one(&mut source).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => {
+                IoError::other(format!("it is cut short: it ends in element {place} of {size}"))
+            }
+            _ => error,
+        })?);
     }
-    let array =
-        ArrayD::from_shape_vec(IxDyn(&shape).set_f(order == Order::Fortran), elements).map_err(IoError::other)?;
+    if !source.fill_buf()?.is_empty() {
+        return Err(IoError::other(format!("more bytes follow the {size} elements of shape {shape:?}")));
+    }
+    let array = ArrayD::from_shape_vec(IxDyn(&shape).set_f(fortran), elements).map_err(IoError::other)?;
     let array = array.into_dimensionality().map_err(|_| {
         IoError::other(format!("a tensor of shape {shape:?} instead of one with {} axes", D::NDIM.unwrap_or(0)))
     })?;

@@ -63,6 +63,7 @@ fn bad_files() {
     assert!(with_shape("(9999999999999,999999999)}").contains("x.npy"));
     error_of(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{");
     error_of(b"no such file");
+    assert!(error_of(&[&good[..], &[0]].concat()).contains("more bytes follow the 6 elements"));
 
     let error = Nd::<f32>::read_npy(numpys("floats.npy")).unwrap_err().to_string();
     assert!(error.contains("f8"), "{error}");

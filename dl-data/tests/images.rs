@@ -1,0 +1,132 @@
+//! Images as Pillow decodes them (`fixtures/make.py`), and folders of them.
+#![cfg(feature = "images")]
+
+use dl_data::{Dataset, ImageFolder, Loader, Npz, Source, read_image};
+use dl_nd::Nd;
+use dl_nd::ndarray::Ix3;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn fixture(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests/fixtures", name].iter().collect()
+}
+
+/// The largest difference, in steps of a byte.
+fn difference(found: &Nd<f32, Ix3>, expected: &Nd<u8, Ix3>) -> f32 {
+    assert_eq!(found.shape(), expected.shape());
+    let pairs = found.view().into_iter().zip(expected.view());
+    pairs.map(|(found, &expected)| (found * 255.0 - f32::from(expected)).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn decoded_as_pillow_does() {
+    let mut decoded = Npz::open(fixture("decoded.npz")).unwrap();
+    for name in decoded.names().to_vec() {
+        let found = read_image(fixture(&name), false, None).unwrap();
+        // decoders of JPEG may round differently
+        let tolerance = if name.ends_with(".jpg") { 3.0 } else { 1e-4 };
+        let difference = difference(&found, &decoded.read(&name).unwrap());
+        assert!(difference <= tolerance, "{name}: {difference}");
+    }
+    let mut opaque = Npz::open(fixture("opaque.npz")).unwrap();
+    assert!(difference(&read_image(fixture("alpha.png"), false, None).unwrap(), &opaque.read("alpha").unwrap()) < 1e-4);
+    assert!(difference(&read_image(fixture("deep.png"), false, None).unwrap(), &opaque.read("deep").unwrap()) < 1e-4);
+}
+
+#[test]
+fn grey_and_resized() {
+    let colour = read_image(fixture("grey.png"), false, None).unwrap();
+    let grey = read_image(fixture("grey.png"), true, None).unwrap();
+    assert_eq!((colour.shape(), grey.shape()), (&[3, 6, 5][..], &[1, 6, 5][..]));
+    assert_eq!(
+        grey.view().index_axis(dl_nd::ndarray::Axis(0), 0),
+        colour.view().index_axis(dl_nd::ndarray::Axis(0), 1)
+    );
+    assert_eq!(read_image(fixture("rgb.png"), false, Some((7, 3))).unwrap().shape(), [3, 7, 3]);
+    assert!(read_image(fixture("rgb.png"), false, Some((0, 3))).unwrap_err().to_string().contains("0 × 3"));
+    assert!(read_image(fixture("rgb.png"), false, Some((u32::MAX, u32::MAX))).is_err());
+}
+
+#[test]
+fn images_that_are_wrong() {
+    for name in ["rgb.png", "palette.png", "ramp.jpg", "grey.jpg"] {
+        let good = fs::read(fixture(name)).unwrap();
+        for length in 0..good.len() {
+            let error = read_image(Source::memory("x", &good[..length]), false, None);
+            // the last chunk of a PNG holds nothing
+            if let Err(error) = error {
+                assert!(error.to_string().starts_with("x: offset 0: expected "), "{error}");
+            } else {
+                assert!(
+                    name.ends_with(".png") && length >= good.len() - 12,
+                    "{name} cut to {length} of {} bytes",
+                    good.len()
+                );
+            }
+        }
+    }
+    let mut large = fs::read(fixture("rgb.png")).unwrap();
+    large[16..24].copy_from_slice(&[0, 1, 0, 0, 0, 1, 0, 0]);
+    let mut checksum = flate2::Crc::new();
+    checksum.update(&large[12..29]);
+    large[29..33].copy_from_slice(&checksum.sum().to_be_bytes());
+    let error = read_image(Source::memory("x", &large).limit(1 << 20), false, None).unwrap_err().to_string();
+    assert!(error.contains("65536 × 65536") || error.contains("imit"), "{error}");
+}
+
+fn copy(folder: &Path, files: &[(&str, &str)]) {
+    for (from, to) in files {
+        let to = folder.join(to);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(fixture(from), to).unwrap();
+    }
+}
+
+#[test]
+fn a_folder_for_each_class() {
+    let root = tempfile::tempdir().unwrap();
+    copy(
+        root.path(),
+        &[("rgb.png", "b/2.png"), ("grey.png", "b/1.PNG"), ("ramp.jpg", "a/x.jpeg"), ("ramp.jpg", ".hidden/x.jpeg")],
+    );
+    fs::write(root.path().join("b/.DS_Store"), "").unwrap();
+    let folder = ImageFolder::open(root.path()).unwrap();
+    assert_eq!(folder.classes(), ["a", "b"]);
+    assert_eq!(folder.labels(), [0, 1, 1]);
+    let names: Vec<_> = folder.files().iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["x.jpeg", "1.PNG", "2.png"]);
+    assert_eq!(folder.get(2).unwrap(), (read_image(fixture("rgb.png"), false, None).unwrap(), 1));
+    assert!(folder.get(3).is_err());
+
+    let uneven = Loader::new(folder.clone(), 3).epoch(0).unwrap().next().unwrap().unwrap_err();
+    assert!(uneven.is_shape(), "{uneven}");
+    let loader = Loader::new(folder.grey(true).size(8, 8), 3).prefetch(1);
+    let (images, labels) = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!((images.shape(), labels), (&[3, 1, 8, 8][..], Nd::from([0_usize, 1, 1])));
+
+    fs::write(root.path().join("b/2.png"), "no image").unwrap();
+    let error = loader.epoch(0).unwrap().next().unwrap().unwrap_err().to_string();
+    assert!(
+        error.starts_with("epoch 0, batch 0: sample 2: ")
+            && error.contains("2.png: offset 0: expected a PNG or JPEG image"),
+        "{error}"
+    );
+}
+
+#[test]
+fn folders_that_are_wrong() {
+    let root = tempfile::tempdir().unwrap();
+    let error = || ImageFolder::open(root.path()).unwrap_err().to_string();
+    assert!(error().contains("expected folders of classes, found none"));
+    copy(root.path(), &[("rgb.png", "a/1.png"), ("rgb.png", "1.png")]);
+    assert!(error().contains("1.png: expected a folder for each class, found a file"), "{}", error());
+    fs::remove_file(root.path().join("1.png")).unwrap();
+    fs::write(root.path().join("a/notes.txt"), "").unwrap();
+    assert!(error().contains("notes.txt: expected a .png, .jpg or .jpeg file"));
+    fs::remove_file(root.path().join("a/notes.txt")).unwrap();
+    fs::create_dir(root.path().join("b")).unwrap();
+    assert!(error().contains("b: expected images in each folder, found none"));
+    assert!(
+        ImageFolder::open("/no/such/folder").unwrap_err().to_string().starts_with("/no/such/folder: it cannot be read")
+    );
+}
