@@ -81,6 +81,15 @@ impl<T: Trainable> Weight<T> {
     pub fn unfreeze(&self) {
         self.0.variable().set_frozen(false);
     }
+
+    /// Whether it is [frozen](Weight::freeze).
+    ///
+    /// ```
+    /// assert!(!dl_core::Weight::new(1.0_f64).is_frozen());
+    /// ```
+    pub fn is_frozen(&self) -> bool {
+        self.0.variable().frozen()
+    }
 }
 
 impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {

@@ -22,6 +22,10 @@ fn check(rule: &str, examples: &[&str]) {
                 let implementation = crate::layers::derive(item.clone());
                 quote::quote!(#item #implementation)
             }
+            "Module" => {
+                let implementation = crate::module::derive(item.clone());
+                quote::quote!(#item #implementation)
+            }
             _ => crate::body::differentiable(options, item.clone()),
         };
         let expanded = if syn::parse2::<syn::Block>(expanded.clone()).is_ok() {
@@ -125,4 +129,7 @@ rules! {
     direct_blocks: "direct|if !x > limit { x * scale(k) } else { return y.layer(); }",
         "direct|crate = my::dl; let v = !self.weight; format!(\"{v} {name}\").parse()?";
     structs_of_layers: "Layers|struct State { h: NdLayer, c: NdLayer }", "Layers|struct Pair<T: Data>(Layer<T>, [Layer<T>; 2]) where T: Copy;";
+    modules: "Module|struct Net { encoder: Vec<Linear>, #[module(rename = \"head\")] output: Linear, dropout: f64, #[module(skip)] cache: Cache }",
+        "Module|#[module(crate = my::dl)] struct Tree<M: Clone, const N: usize>([Linear; N], M, Option<Box<Tree<M, N>>>) where M: Send;",
+        "Module|struct Relu;", "Module|struct Twice { r#in: Linear, #[module(rename = \"in\")] out: Linear, #[module(hide)] more: Linear }";
 }

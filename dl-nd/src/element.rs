@@ -2,7 +2,7 @@
 
 use crate::nd::Nd;
 use crate::sum;
-use dl_core::{Binary, Chunk, Data, Error, Layer, Number, Pointwise, Trainable, buffers};
+use dl_core::{Binary, Chunk, Data, Error, Layer, Number, Pointwise, StoredElement, Trainable, buffers};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
@@ -49,7 +49,9 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     message = "`{Self}` cannot be the element of a differentiable tensor",
     note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
 )]
-pub trait Element: Item<Derivative = Self> + Number + Data<Delta = Self> + Pointwise + Trainable {
+pub trait Element:
+    Item<Derivative = Self> + Number + Data<Delta = Self> + Pointwise + Trainable + StoredElement
+{
     /// A run of elements, as optimizers see it.
     #[doc(hidden)]
     fn chunk<'a>(values: &'a mut [Self], deltas: &'a [Self], slots: &'a mut [&'a mut [Self]]) -> Chunk<'a>;

@@ -81,6 +81,7 @@ mod resample;
 mod slice;
 mod softmax;
 mod spread;
+mod stored;
 mod sum;
 mod table;
 mod window;
