@@ -43,12 +43,13 @@
 #![forbid(unsafe_code)]
 
 pub use dl_core::*;
-pub use dl_macros::{Layers, differentiable, direct};
+pub use dl_macros::{Layers, Module, differentiable, direct};
 pub use dl_nd as nd;
+pub use dl_nn as nn;
 
 /// What most programs need: `use dl::prelude::*`.
 pub mod prelude {
-    pub use crate::{Layers, differentiable, direct};
+    pub use crate::{Layers, Module, differentiable, direct};
     pub use dl_core::{Adagrad, Adam, Buffer, Mode, Seed, Snapshot};
     pub use dl_core::{Differentiable, Do, Error, Layer, Optimizer, Sgd, SideEffects, Tape, Weight, max, min, pow};
     pub use dl_nd::ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};

@@ -103,7 +103,7 @@ pub use join::{concat, stack};
 pub use loss::{Bce, LossOps};
 pub use matmul::{MatMul, ProductOps};
 pub use movement::MovementOps;
-pub use nd::Nd;
+pub use nd::{Nd, check_size};
 pub use ndarray;
 pub use normalize::{NormOps, RunningStats};
 #[cfg(feature = "npy")]
