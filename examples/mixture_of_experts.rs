@@ -1,7 +1,7 @@
 //! A mixture of experts learns handwritten digits: a gate sends each image through one of six small networks, and the others do nothing for it.
 //!
 //! ```sh
-//! cargo run --release --example mixture_of_experts            # --seed 2, --epochs 40
+//! cargo run --release --example mixture_of_experts            # --seed --epochs --experts --balance
 //! ```
 //!
 //! Without the load-balancing loss a few experts would take everything: who is good at first is chosen more, and learns more. The results are the same for any number of threads.
@@ -16,11 +16,7 @@ use std::error::Error;
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
 const BATCH: usize = 32;
-const EXPERTS: usize = 6;
 const HIDDEN: usize = 48;
-
-/// How much an even use of the experts counts beside the labels.
-const BALANCE: f32 = 0.05;
 
 type Labels = Nd<usize, Ix1>;
 
@@ -33,6 +29,14 @@ struct Args {
     /// How many times to go through the training images.
     #[arg(long, default_value_t = 25)]
     epochs: u32,
+
+    /// How many experts there are.
+    #[arg(long, default_value_t = 6)]
+    experts: usize,
+
+    /// How much an even use of the experts counts beside the labels.
+    #[arg(long, default_value_t = 0.5)]
+    balance: f32,
 }
 
 #[derive(Clone, Module)]
@@ -66,7 +70,7 @@ fn digits() -> Result<(Nd, Labels), Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let Args { seed, epochs } = Args::parse();
+    let Args { seed, epochs, experts, balance } = Args::parse();
     let (images, labels) = digits()?;
     let mut rng = init::rng(seed);
     let mut order: Vec<usize> = (0..labels.len()).collect();
@@ -78,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (test, train) = order.split_at_mut(labels.len() / 5);
     let (test_images, test_labels) = batch(test);
 
-    let experts = (0..EXPERTS).map(|_| Expert::new(&mut rng)).collect::<dl::Result<Vec<_>>>()?;
+    let experts = (0..experts).map(|_| Expert::new(&mut rng)).collect::<dl::Result<Vec<_>>>()?;
     let net: MixtureOfExperts<Expert> = MixtureOfExperts::new(experts, 64, 1, &mut rng)?;
     println!("{}", net.summary());
 
@@ -93,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for of in train.chunks(BATCH) {
             let (images, labels) = batch(of);
             let mixed = net.mix(images);
-            let loss = mixed.output.cross_entropy(labels) + BALANCE * mixed.balance;
+            let loss = mixed.output.cross_entropy(labels) + balance * mixed.balance;
             sum += loss.train(&adam).wait()? * of.len() as f32;
         }
         let accuracy = right.predict().wait()?;

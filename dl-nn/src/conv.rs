@@ -1,10 +1,10 @@
 //! Convolutions.
 
 use crate::check::{positive, room};
-use dl_core::{Pointwise, Result, Term, Weight};
+use dl_core::{Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix3, Ix4, IxDyn};
-use dl_nd::{Conv, Element, HasRank, Nd, NdExpression, NdLayer, NdWeight, PerAxis, Rank, init, ops::*};
+use dl_nd::{Conv, Element, HasRank, NdExpression, NdLayer, NdWeight, PerAxis, Rank, init, ops::*};
 use rand::Rng;
 
 macro_rules! convolutions {
@@ -80,10 +80,7 @@ fn along_channels<A: Element, D: Rank>(
     x: NdLayer<D, A>,
     bias: Option<&NdWeight<Ix1, A>>,
     spatial: usize,
-) -> NdLayer<D, A>
-where
-    Nd<A, D>: Pointwise,
-{
+) -> NdLayer<D, A> {
     let Some(bias) = bias else { return x };
     let mut bias = bias.to_dyn();
     for _ in 0..spatial {
