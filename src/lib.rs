@@ -43,14 +43,15 @@
 #![forbid(unsafe_code)]
 
 pub use dl_core::*;
-pub use dl_macros::{Layers, Variables, differentiable, direct};
 #[cfg(feature = "data")]
 pub use dl_data as data;
+pub use dl_macros::{Layers, Module, Variables, differentiable, direct};
 pub use dl_nd as nd;
+pub use dl_nn as nn;
 
 /// What most programs need: `use dl::prelude::*`.
 pub mod prelude {
-    pub use crate::{Layers, Variables, differentiable, direct};
+    pub use crate::{Layers, Module, Variables, differentiable, direct};
     pub use dl_core::{Adadelta, Adagrad, Adam, AdamW, Groups, Lion, NAdam, Optimizer, RAdam, RmsProp, Sgd};
     pub use dl_core::{Buffer, Mode, Seed, Snapshot, derivative, max, min, pow, with_rule};
     pub use dl_core::{Differentiable, Do, Error, Layer, SideEffects, Tape, Weight};

@@ -8,6 +8,7 @@
 //! - `keep_value`, `keep_reference`, `keep`, `lend`: the parameters of a body that runs anew in each pass (`kept`);
 //! - `lazy`: such a body, as what its function returns; `attempt`: its `?`;
 //! - `decide`, `part`: a body that makes a struct of layers, and each of them (`#[derive(Layers)]`);
+//! - `Module`, `Visitor`: what `#[derive(Module)]` writes;
 //! - `capture`: what a `direct!` block keeps of the variables around it (`captured`);
 //! - `not_in_a_closure` and its like: a `!` that extracts nothing, and says so (`not`);
 //! - `ComparedWith`: what a comparison of layers says (`compared`).
@@ -23,6 +24,7 @@ mod not;
 
 pub use crate::error::Error;
 pub use crate::layer::Layer;
+pub use crate::module::{Module, Visitor};
 pub use captured::{Capture, CaptureValue, Lent, capture};
 pub use compared::{ComparedWith, NoValueYet};
 pub use extractable::{Extractable, Literal, Member};

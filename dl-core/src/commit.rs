@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Node, Variable};
-use crate::optimizer::{Look, Memory, Optimizer, Shelf, Shelves, Step};
+use crate::optimizer::{Look, Memory, Optimizer, Sgd, Shelf, Shelves, Step};
 use crate::pass::Pass;
 use crate::reverse::AnyDelta;
 use crate::snapshot::Earlier;
@@ -79,6 +79,17 @@ pub(crate) fn commit<L: Deref<Target = Node>>(
         passes.iter().for_each(|pass| pass.after_commit());
     }
     Ok(())
+}
+
+/// Writes values into variables, which must be different, all at once.
+#[track_caller]
+pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
+    let place = Location::caller();
+    let changes = values
+        .iter()
+        .filter_map(|(leaf, value)| Some(Change::new(leaf.as_variable()?, Source::Update(place), Some(value.clone()))));
+    // nobody asks the optimizer
+    commit_changes(&Sgd::new(0.0), changes.collect())
 }
 
 fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Result<()> {

@@ -39,6 +39,7 @@ mod gradient;
 mod layer;
 #[cfg(all(test, any(shuttle, loom)))]
 mod model;
+pub mod module;
 mod node;
 mod operators;
 mod optimizer;
@@ -51,6 +52,7 @@ pub mod schedule;
 mod seed;
 mod side_effects;
 mod snapshot;
+mod stored;
 mod sync;
 mod tape;
 mod value;
@@ -68,9 +70,10 @@ pub use error::{Error, Result};
 pub use extract::Extract;
 pub use gradient::derivative;
 pub use layer::Layer;
+pub use module::{Entry, Module, NewValue, Summary, Visitor};
 pub use operators::{LeftOperand, Operand, max, min, pow, xlogy};
 pub use optimizer::{
-    Adadelta, Adagrad, Adam, AdamW, Chunk, Ema, Groups, Lion, Memory, NAdam, Numbers, Optimizer, OptimizerState, RAdam,
+    Adadelta, Adagrad, Adam, AdamW, Chunk, Ema, Groups, Lion, Memory, NAdam, Notes, Optimizer, OptimizerState, RAdam,
     RmsProp, Sgd, Slot, Step, plugins,
 };
 pub use pass::{Counters, Mode, buffers};
@@ -80,6 +83,7 @@ pub use schedule::Schedule;
 pub use seed::Seed;
 pub use side_effects::SideEffects;
 pub use snapshot::Snapshot;
+pub use stored::{DType, Numbers, Stored, StoredElement};
 pub use tape::Tape;
 #[doc(hidden)]
 pub use value::Value;

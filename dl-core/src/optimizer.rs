@@ -48,7 +48,7 @@ pub use adam::{Adam, AdamW};
 pub use ema::Ema;
 pub use groups::Groups;
 pub use lion::Lion;
-pub use memory::{Memory, Numbers, Slot};
+pub use memory::{Memory, Notes, Slot};
 pub(crate) use memory::{Shelf, Shelves, Start};
 pub use nadam::NAdam;
 pub use radam::RAdam;
@@ -149,7 +149,7 @@ pub trait Optimizer: Send + Sync {
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()>;
 
     /// The numbers, by key, that it remembers beside the memory.
-    fn numbers(&self) -> Vec<(String, Numbers)> {
+    fn notes(&self) -> Vec<(String, Notes)> {
         Vec::new()
     }
 
@@ -355,8 +355,8 @@ macro_rules! pointer {
                 (**self).step(chunk, steps)
             }
 
-            fn numbers(&self) -> Vec<(String, Numbers)> {
-                (**self).numbers()
+            fn notes(&self) -> Vec<(String, Notes)> {
+                (**self).notes()
             }
 
             fn kind(&self) -> String {

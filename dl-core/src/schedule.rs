@@ -42,7 +42,7 @@ pub use one_cycle::OneCycle;
 pub use plateau::Plateau;
 
 use crate::error::{Error, Result};
-use crate::optimizer::Numbers;
+use crate::optimizer::Notes;
 use std::sync::Arc;
 
 /// A learning rate for every step.
@@ -79,7 +79,7 @@ pub trait Schedule: Send + Sync {
     }
 
     /// What it remembers, by key: saved with the state of the optimizer.
-    fn numbers(&self) -> Vec<(String, Numbers)> {
+    fn notes(&self) -> Vec<(String, Notes)> {
         Vec::new()
     }
 
@@ -140,8 +140,8 @@ impl<S: Schedule + ?Sized> Schedule for Arc<S> {
         (**self).fixed()
     }
 
-    fn numbers(&self) -> Vec<(String, Numbers)> {
-        (**self).numbers()
+    fn notes(&self) -> Vec<(String, Notes)> {
+        (**self).notes()
     }
 }
 

@@ -91,6 +91,15 @@ impl<T: Trainable> Weight<T> {
     pub fn id(&self) -> WeightId {
         WeightId(self.0.variable().id())
     }
+
+    /// Whether it is [frozen](Weight::freeze).
+    ///
+    /// ```
+    /// assert!(!dl_core::Weight::new(1.0_f64).is_frozen());
+    /// ```
+    pub fn is_frozen(&self) -> bool {
+        self.0.variable().frozen()
+    }
 }
 
 impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {

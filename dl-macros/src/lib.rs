@@ -14,7 +14,7 @@
 //! 3. **Expand.** `operands`, `bangs` and `body` rewrite the function as the plan says. Each rule shows its input and output.
 //!
 //! `whole` does this for each function of an `impl` block, a trait or a module; `direct` for a block inside an ordinary function;
-//! `layers` derives what a struct needs to be returned. `negations` explains a `!` that extracts nothing.
+//! `layers` derives what a struct needs to be returned, `module` how its weights are found. `negations` explains a `!` that extracts nothing.
 //!
 //! Errors are collected in `diagnostics`, all of a function at once; after an error the item still exists (`half_typed`).
 
@@ -30,6 +30,7 @@ mod half_typed;
 mod known;
 mod layers;
 mod liveness;
+mod module;
 mod negations;
 mod node;
 mod operands;
@@ -185,4 +186,29 @@ pub fn layers(item: TokenStream) -> TokenStream {
 #[proc_macro_derive(Variables, attributes(variables))]
 pub fn variables(item: TokenStream) -> TokenStream {
     variables::derive(item.into()).into()
+}
+
+/// Lets the weights and buffers of a struct be found by the names of its fields: the trait `Module`.
+///
+/// ```text
+/// #[derive(Clone, Module)]
+/// struct Net {
+///     encoder: Vec<Linear>,                 // encoder.0.weight, encoder.0.bias, …
+///     #[module(rename = "head")]
+///     classifier: Linear,                   // head.weight, head.bias
+///     dropout: f64,                         // a plain number: nothing to find
+///     #[module(skip)]
+///     cache: Cache,                         // no module: left out
+/// }
+/// ```
+///
+/// Every field is a weight, a buffer, a struct with this derive, a plain number, `bool` or string, or a `Vec`, an array, a tuple, an `Option`, a `Box` or an `Arc` of such. Any other
+/// field is an error, unless it is skipped. The names of a tuple struct are the numbers of its fields.
+///
+/// A field whose type mentions a type parameter must be a module, whatever the parameter is: this becomes a condition of the implementation, except for fields that hold the struct itself.
+///
+/// `#[module(crate = path)]` on the struct says where the crate `dl` is found, if not at `::dl`.
+#[proc_macro_derive(Module, attributes(module))]
+pub fn module(item: TokenStream) -> TokenStream {
+    module::derive(item.into()).into()
 }

@@ -23,6 +23,10 @@ fn check(rule: &str, examples: &[&str]) {
                 quote::quote!(#item #implementation)
             }
             "Variables" => crate::variables::derive(item.clone()),
+            "Module" => {
+                let implementation = crate::module::derive(item.clone());
+                quote::quote!(#item #implementation)
+            }
             _ => crate::body::differentiable(options, item.clone()),
         };
         let expanded = if syn::parse2::<syn::Block>(expanded.clone()).is_ok() {
@@ -128,4 +132,7 @@ rules! {
     structs_of_variables: "Variables|pub struct Net { pub hidden: NdWeight, output: NdWeight, #[variables(skip)] width: usize }",
         "Variables|#[variables(crate = my::dl, gradients = Slopes)] struct Pair<T: Trainable>(Weight<T>, #[variables(skip)] u8, [Weight<T>; 2]) where T: Copy;";
     structs_of_layers: "Layers|struct State { h: NdLayer, c: NdLayer }", "Layers|struct Pair<T: Data>(Layer<T>, [Layer<T>; 2]) where T: Copy;";
+    modules: "Module|struct Net { encoder: Vec<Linear>, #[module(rename = \"head\")] output: Linear, dropout: f64, #[module(skip)] cache: Cache }",
+        "Module|#[module(crate = my::dl)] struct Tree<M: Clone, const N: usize>([Linear; N], M, Option<Box<Tree<M, N>>>) where M: Send;",
+        "Module|struct Relu;", "Module|struct Twice { r#in: Linear, #[module(rename = \"in\")] out: Linear, #[module(hide)] more: Linear }";
 }

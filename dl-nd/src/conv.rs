@@ -92,6 +92,27 @@ impl<const N: usize> Conv<N> {
         self
     }
 
+    /// The shape of the weight of such a convolution: `[out, in / groups, kernel…]`.
+    ///
+    /// ```
+    /// let depthwise = dl_nd::Conv::<2>::new().groups(32);
+    /// assert_eq!(depthwise.weight_shape(32, 64, 3)?, [64, 1, 3, 3]);
+    /// assert!(depthwise.weight_shape(33, 64, 3).is_err());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the groups do not divide the channels.
+    pub fn weight_shape(&self, inputs: usize, outputs: usize, kernel: impl Into<PerAxis<N>>) -> Result<Vec<usize>> {
+        let groups = self.groups;
+        if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
+            return Err(Error::invalid(format!(
+                "{groups} groups do not divide {inputs} input and {outputs} output channels"
+            )));
+        }
+        Ok([&[outputs, inputs / groups], &kernel.into().0[..]].concat())
+    }
+
     /// For a transposed convolution: how many elements its result is longer at the end of each spatial axis. It comes
     /// last.
     ///

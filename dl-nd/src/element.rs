@@ -3,7 +3,7 @@
 use crate::accurate;
 use crate::nd::Nd;
 use crate::sum;
-use dl_core::{Binary, Delta, Layer, Nothing, Number, Pointwise, Trainable, buffers};
+use dl_core::{Binary, Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable, buffers};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
@@ -42,7 +42,7 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     message = "`{Self}` cannot be the element of a differentiable tensor",
     note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
 )]
-pub trait Element: Derivative + Number + Delta + Pointwise + Trainable {}
+pub trait Element: Derivative + Number + Delta + Pointwise + Trainable + StoredElement {}
 
 /// The smallest positive number that has all its digits.
 pub(crate) fn tiny<A: Element>() -> f64 {

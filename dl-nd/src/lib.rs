@@ -81,6 +81,7 @@ mod resample;
 mod slice;
 mod softmax;
 mod spread;
+mod stored;
 mod sum;
 mod table;
 mod window;
@@ -103,7 +104,7 @@ pub use join::{concat, stack};
 pub use loss::{Bce, LossOps};
 pub use matmul::{MatMul, ProductOps};
 pub use movement::MovementOps;
-pub use nd::Nd;
+pub use nd::{Nd, check_size};
 pub use ndarray;
 pub use normalize::{NormOps, RunningStats};
 #[cfg(feature = "npy")]

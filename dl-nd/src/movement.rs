@@ -165,6 +165,22 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         expand(&self.layer(), shape.into_dimension())
     }
 
+    /// With axes of length 1 in front, until there are as many as the rank `E` has: what broadcasting makes of it beside a tensor of that rank.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// let row = Nd::from([1.0, 2.0]).lift::<ndarray::Ix2>();
+    /// assert_eq!(row.predict().wait()?, Nd::from([[1.0, 2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when it has more axes.
+    #[track_caller]
+    fn lift<E: Rank>(&self) -> Layer<Nd<A, E>> {
+        lift(&self.layer())
+    }
+
     /// The same tensor, its rank left open.
     ///
     /// ```

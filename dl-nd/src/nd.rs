@@ -179,7 +179,15 @@ impl<A: Discrete, D: Rank> Nd<A, D> {
 }
 
 /// Whether a tensor of this shape can be in memory: lengths other than 0 must not multiply to more than an address can say, and there must be room.
-pub(crate) fn check_size<A>(shape: &[usize]) -> Result<()> {
+///
+/// ```
+/// assert!(dl_nd::check_size::<f32>(&[1000, 1000]).is_ok());
+/// assert!(dl_nd::check_size::<f32>(&[usize::MAX, 2]).unwrap_err().is_shape());
+/// ```
+///
+/// # Errors
+/// A shape error when it cannot.
+pub fn check_size<A>(shape: &[usize]) -> Result<()> {
     /// What is less than this is there, or nothing would be.
     const MUCH: usize = 1 << 30;
 

@@ -113,6 +113,7 @@ fn rest() -> impl IntoIterator<Item = Operation> {
         "squeeze" "torch.squeeze" "at least 1" true true;
         "unsqueeze" "torch.unsqueeze" "any" true true;
         "expand" "torch.Tensor.expand" "any" true true;
+        "lift" "x[None]" "any" true true;
         "to_dyn" "–" "any" true true;
         "to_rank" "–" "any" true true;
         "slice" "x[1:, ::2]" "any" true true;

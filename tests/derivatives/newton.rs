@@ -1,14 +1,14 @@
 //! Newton's method over `hvp`, on the digits: what the example shows, held to its figures.
 
 #[path = "../../examples/newton_cg/newton.rs"]
-mod newton;
+mod method;
 
 #[test]
 fn ten_steps_to_the_minimum() {
-    let (images, labels) = newton::digits().unwrap();
-    let net = newton::Softmax::zeros();
+    let (images, labels) = method::digits().unwrap();
+    let net = method::Softmax::zeros();
     let loss = net.loss(&images, &labels);
-    let steps = newton::minimise(&net, &loss, 1e-8, |_, _| ()).unwrap();
+    let steps = method::minimise(&net, &loss, 1e-8, |_, _| ()).unwrap();
     let first = steps.first().unwrap();
     assert!((first.loss - 10.0_f64.ln()).abs() < 1e-12, "{}", first.loss);
     let last = steps.last().unwrap();

@@ -1,6 +1,7 @@
 //! Data whose copies are counted: none may be left in the end.
 
 use crate::data::{Data, Trainable};
+use crate::delta::Delta;
 use crate::error::Result;
 use crate::layer::Layer;
 use crate::optimizer::Chunk;

@@ -1,6 +1,6 @@
 //! Exponential moving averages of weights.
 
-use super::{Chunk, Memory, Numbers, Optimizer, Shelves, Slot, Step, check};
+use super::{Chunk, Memory, Notes, Optimizer, Shelves, Slot, Step, check};
 use crate::data::Trainable;
 use crate::error::Result;
 use crate::rules::Number;
@@ -129,8 +129,8 @@ impl<O: Optimizer> Optimizer for Ema<O> {
         super::in_numbers!(chunk, |values, deltas, slots| self.step_and_average(values, deltas, slots, steps))
     }
 
-    fn numbers(&self) -> Vec<(String, Numbers)> {
-        self.inner.numbers()
+    fn notes(&self) -> Vec<(String, Notes)> {
+        self.inner.notes()
     }
 
     fn kind(&self) -> String {

@@ -1,7 +1,7 @@
 //! Different optimizers for different weights.
 
 use super::rule::{not_begun, within};
-use super::{Chunk, Memory, Numbers, Optimizer, Step};
+use super::{Chunk, Memory, Notes, Optimizer, Step};
 use crate::error::{Error, Result};
 use crate::weight::{WeightHandle, WeightId};
 use std::collections::HashMap;
@@ -100,9 +100,8 @@ impl Optimizer for Groups {
         Err(not_begun("has groups of weights"))
     }
 
-    fn numbers(&self) -> Vec<(String, Numbers)> {
-        let of_group =
-            |(group, optimizer): (usize, &Arc<dyn Optimizer>)| within(&group.to_string(), optimizer.numbers());
+    fn notes(&self) -> Vec<(String, Notes)> {
+        let of_group = |(group, optimizer): (usize, &Arc<dyn Optimizer>)| within(&group.to_string(), optimizer.notes());
         self.optimizers.iter().enumerate().flat_map(of_group).collect()
     }
 

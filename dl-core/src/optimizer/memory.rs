@@ -131,14 +131,14 @@ impl fmt::Debug for Memory {
 /// A few numbers that an optimizer or a schedule remembers, by name; clones share them. They are saved with the state of the optimizer.
 ///
 /// ```
-/// let numbers = dl_core::Numbers::new();
-/// numbers.set("best", 0.25);
-/// assert_eq!((numbers.get("best"), numbers.get("worst")), (Some(0.25), None));
+/// let notes = dl_core::Notes::new();
+/// notes.set("best", 0.25);
+/// assert_eq!((notes.get("best"), notes.get("worst")), (Some(0.25), None));
 /// ```
 #[derive(Clone, Default)]
-pub struct Numbers(Arc<Mutex<BTreeMap<String, f64>>>);
+pub struct Notes(Arc<Mutex<BTreeMap<String, f64>>>);
 
-impl Numbers {
+impl Notes {
     /// No numbers yet.
     pub fn new() -> Self {
         Self::default()
@@ -157,9 +157,9 @@ impl Numbers {
     /// All of them, in the order of their names.
     ///
     /// ```
-    /// let numbers = dl_core::Numbers::new();
-    /// numbers.replace([("best".to_owned(), 0.25)].into());
-    /// assert_eq!(numbers.all()["best"], 0.25);
+    /// let notes = dl_core::Notes::new();
+    /// notes.replace([("best".to_owned(), 0.25)].into());
+    /// assert_eq!(notes.all()["best"], 0.25);
     /// ```
     pub fn all(&self) -> BTreeMap<String, f64> {
         self.lock().clone()
@@ -175,7 +175,7 @@ impl Numbers {
     }
 }
 
-impl fmt::Debug for Numbers {
+impl fmt::Debug for Notes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lock().fmt(f)
     }

@@ -28,7 +28,7 @@ mod clip_norm;
 
 pub use clip_norm::ClipNorm;
 
-use super::{Chunk, Memory, Numbers, Optimizer, Slot, Step, check};
+use super::{Chunk, Memory, Notes, Optimizer, Slot, Step, check};
 use crate::error::{Error, Result};
 use crate::rules::Number;
 use crate::weight::WeightId;
@@ -80,8 +80,8 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
         chunk.changed_by(&self.plugin, &mut |chunk| self.inner.step(chunk, steps))
     }
 
-    fn numbers(&self) -> Vec<(String, Numbers)> {
-        self.inner.numbers()
+    fn notes(&self) -> Vec<(String, Notes)> {
+        self.inner.notes()
     }
 
     fn kind(&self) -> String {

@@ -71,10 +71,10 @@ impl Base {
         }
     }
 
-    pub(super) fn numbers(&self) -> Vec<(String, super::Numbers)> {
+    pub(super) fn notes(&self) -> Vec<(String, super::Notes)> {
         match &self.rate {
             Rate::Fixed(_) => Vec::new(),
-            Rate::Scheduled(schedule) => within("learning_rate", schedule.numbers()),
+            Rate::Scheduled(schedule) => within("learning_rate", schedule.notes()),
         }
     }
 }
@@ -88,8 +88,8 @@ impl fmt::Debug for Rate {
     }
 }
 
-/// Numbers with keys that say what they belong to.
-pub(crate) fn within(what: &str, numbers: Vec<(String, super::Numbers)>) -> Vec<(String, super::Numbers)> {
+/// Notes with keys that say what they belong to.
+pub(crate) fn within(what: &str, numbers: Vec<(String, super::Notes)>) -> Vec<(String, super::Notes)> {
     numbers.into_iter().map(|(key, numbers)| (format!("{what}.{key}"), numbers)).collect()
 }
 
@@ -176,8 +176,8 @@ macro_rules! optimizer {
                 Ok(())
             }
 
-            fn numbers(&self) -> Vec<(String, $crate::optimizer::Numbers)> {
-                self.base.numbers()
+            fn notes(&self) -> Vec<(String, $crate::optimizer::Notes)> {
+                self.base.notes()
             }
 
             fn kind(&self) -> String {

@@ -1,6 +1,6 @@
 //! The state of an optimizer, taken and put back.
 
-use super::{Memory, Numbers, Optimizer, Shelf, Slot};
+use super::{Memory, Notes, Optimizer, Shelf, Slot};
 use crate::data::Trainable;
 use crate::error::{Error, Result};
 use crate::weight::WeightHandle;
@@ -176,7 +176,7 @@ pub(super) fn taken_from(optimizer: &dyn Optimizer, named: &Named<'_>) -> Result
             )));
         }
     }
-    for (key, numbers) in optimizer.numbers() {
+    for (key, numbers) in optimizer.notes() {
         for (name, number) in numbers.all() {
             state.set_number(format!("{key}.{name}"), number);
         }
@@ -207,8 +207,8 @@ pub(super) fn put_back(optimizer: &dyn Optimizer, state: &OptimizerState, named:
             "the state has a slot {slot:?} of a weight {weight:?}: there is no such weight, or the optimizer has no such slot"
         )));
     }
-    let mut others: Vec<(Numbers, BTreeMap<String, f64>)> = Vec::new();
-    for (key, cell) in optimizer.numbers() {
+    let mut others: Vec<(Notes, BTreeMap<String, f64>)> = Vec::new();
+    for (key, cell) in optimizer.notes() {
         let prefix = format!("{key}.");
         let own = numbers.extract_if(.., |key, _| key.starts_with(&prefix));
         let own = own.map(|(key, number)| (key[prefix.len()..].to_owned(), number)).collect();

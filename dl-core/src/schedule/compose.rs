@@ -2,7 +2,7 @@
 
 use super::Schedule;
 use crate::error::Result;
-use crate::optimizer::Numbers;
+use crate::optimizer::Notes;
 
 /// One schedule after another: see [`Schedule::then`].
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl<A: Schedule, B: Schedule> Schedule for Then<A, B> {
         }
     }
 
-    fn numbers(&self) -> Vec<(String, Numbers)> {
+    fn notes(&self) -> Vec<(String, Notes)> {
         both(&self.first, &self.next)
     }
 }
@@ -46,14 +46,14 @@ impl<A: Schedule, B: Schedule> Schedule for Times<A, B> {
         Ok(self.0.at(step)? * self.1.at(step)?)
     }
 
-    fn numbers(&self) -> Vec<(String, Numbers)> {
+    fn notes(&self) -> Vec<(String, Notes)> {
         both(&self.0, &self.1)
     }
 }
 
-fn both(first: &impl Schedule, second: &impl Schedule) -> Vec<(String, Numbers)> {
-    let named = |which: &str, numbers: Vec<(String, Numbers)>| {
+fn both(first: &impl Schedule, second: &impl Schedule) -> Vec<(String, Notes)> {
+    let named = |which: &str, numbers: Vec<(String, Notes)>| {
         numbers.into_iter().map(|(key, numbers)| (format!("{which}.{key}"), numbers)).collect::<Vec<_>>()
     };
-    [named("first", first.numbers()), named("second", second.numbers())].concat()
+    [named("first", first.notes()), named("second", second.notes())].concat()
 }

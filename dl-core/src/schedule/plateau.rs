@@ -2,7 +2,7 @@
 
 use super::{Schedule, check};
 use crate::error::{Error, Result};
-use crate::optimizer::Numbers;
+use crate::optimizer::Notes;
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::{Arc, PoisonError};
 
@@ -32,7 +32,7 @@ pub struct Plateau {
     greater_is_better: bool,
     cooldown: u64,
     minimum: f64,
-    numbers: Numbers,
+    notes: Notes,
     /// Held during a report.
     reporting: Arc<Mutex<()>>,
 }
@@ -49,7 +49,7 @@ impl Plateau {
             greater_is_better: false,
             cooldown: 0,
             minimum: 0.0,
-            numbers: Numbers::new(),
+            notes: Notes::new(),
             reporting: Arc::default(),
         }
     }
@@ -141,14 +141,14 @@ impl Plateau {
             return Err(Error::not_finite(format!("the metric that was reported to the schedule is {metric}")));
         }
         let _alone: MutexGuard<'_, ()> = self.reporting.lock().unwrap_or_else(PoisonError::into_inner);
-        let remembered = |name| self.numbers.get(name).unwrap_or(0.0);
-        let better = self.numbers.get(BEST).is_none_or(|best| self.is_better(metric, best));
+        let remembered = |name| self.notes.get(name).unwrap_or(0.0);
+        let better = self.notes.get(BEST).is_none_or(|best| self.is_better(metric, best));
         let (mut bad, mut cooldown) = (remembered(BAD), remembered(COOLDOWN));
         bad = if better { 0.0 } else { bad + 1.0 };
         if cooldown > 0.0 {
             (bad, cooldown) = (0.0, cooldown - 1.0);
         }
-        let mut numbers = self.numbers.all();
+        let mut numbers = self.notes.all();
         if bad > self.patience as f64 {
             let lower = (rate * self.factor).max(self.minimum);
             if rate - lower > SMALLEST_DIFFERENCE {
@@ -161,7 +161,7 @@ impl Plateau {
         }
         numbers.insert(BAD.to_owned(), bad);
         numbers.insert(COOLDOWN.to_owned(), cooldown);
-        self.numbers.replace(numbers);
+        self.notes.replace(numbers);
         Ok(())
     }
 
@@ -191,10 +191,10 @@ impl Schedule for Plateau {
         check("the factor", self.factor, (0.0..1.0).contains(&self.factor))?;
         check("the threshold", self.threshold, self.threshold >= 0.0)?;
         check("the minimum", self.minimum, true)?;
-        Ok(self.numbers.get(RATE).unwrap_or(self.initial))
+        Ok(self.notes.get(RATE).unwrap_or(self.initial))
     }
 
-    fn numbers(&self) -> Vec<(String, Numbers)> {
-        vec![("plateau".to_owned(), self.numbers.clone())]
+    fn notes(&self) -> Vec<(String, Notes)> {
+        vec![("plateau".to_owned(), self.notes.clone())]
     }
 }

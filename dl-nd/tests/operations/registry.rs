@@ -122,6 +122,7 @@ pub(crate) fn all() -> Vec<Op> {
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[
     ("cast", "it is between types of elements: its example"),
     ("to_floats", "with all that gives masks or places: `argmax`, `less`"),
+    ("lift", "with all that broadcasts: `add`"),
     ("to_dyn", "with all that knows its rank: `flatten`, `diag`"),
     ("to_rank", "with all that wants a rank: `affine`"),
     ("dense", "it is of a `Table`: `embedding.rs`"),

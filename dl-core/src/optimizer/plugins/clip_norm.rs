@@ -3,7 +3,7 @@
 use super::{Part, Plugin, each};
 use crate::error::{Error, Result};
 use crate::optimizer::rule::not_begun;
-use crate::optimizer::{Chunk, Memory, Numbers, Optimizer, Slot, Step, check, in_numbers};
+use crate::optimizer::{Chunk, Memory, Notes, Optimizer, Slot, Step, check, in_numbers};
 use crate::rules::Number;
 use crate::weight::WeightId;
 use std::borrow::Cow;
@@ -54,8 +54,8 @@ impl<O: Optimizer> Optimizer for ClipNorm<O> {
         Err(not_begun("clips the norm of all deltas"))
     }
 
-    fn numbers(&self) -> Vec<(String, Numbers)> {
-        self.inner.numbers()
+    fn notes(&self) -> Vec<(String, Notes)> {
+        self.inner.notes()
     }
 
     fn kind(&self) -> String {

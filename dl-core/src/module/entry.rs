@@ -1,0 +1,244 @@
+//! A weight or a buffer, its type forgotten.
+
+use crate::commit;
+use crate::data::Data;
+use crate::error::{Error, Result};
+use crate::layer::Layer;
+use crate::node::{AnyLayer, VariableRef};
+use crate::stored::{DType, Numbers, Stored};
+use crate::value::Value;
+use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Weight,
+    Buffer,
+}
+
+/// A weight or a buffer of a [`Module`](crate::Module), with its path, its type forgotten.
+///
+/// It is a handle: what it reads is the present value, and it keeps the weight alive. It can be read and written without knowing the type:
+///
+/// ```
+/// use dl_core::{Module, NewValue, Numbers, Weight};
+/// let net = [Weight::new(1.0_f64), Weight::new(2.0)];
+/// let mut new = Vec::new();
+/// for entry in net.weights() {
+///     let Numbers::F64(numbers) = entry.numbers() else { continue };
+///     new.push(entry.check(&entry.shape(), Numbers::F64(numbers.iter().map(|x| 10.0 * x).collect()))?);
+/// }
+/// NewValue::set_all(new)?; // every one was checked: now all of them are set at once
+/// assert_eq!((net[0].value(), net[1].value()), (10.0, 20.0));
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone)]
+pub struct Entry {
+    path: String,
+    kind: Kind,
+    tied_to: Option<String>,
+    /// A leaf of the variable.
+    leaf: AnyLayer,
+    stored: &'static dyn AnyStored,
+}
+
+impl Entry {
+    pub(super) fn new<T: Stored>(path: String, kind: Kind, leaf: Layer<T>) -> Self {
+        Entry { path, kind, tied_to: None, leaf: leaf.into_any(), stored: &Typed::<T>(PhantomData) }
+    }
+
+    pub(super) fn tie(&mut self, first: &str) {
+        self.tied_to = Some(first.to_owned());
+    }
+
+    fn variable(&self) -> VariableRef {
+        self.leaf.variable().expect("an entry has a leaf of a variable")
+    }
+
+    /// The number of its variable.
+    pub(super) fn id(&self) -> u64 {
+        self.variable().id()
+    }
+
+    /// The names of the fields that lead to it, joined by dots: `encoder.0.bias`.
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// assert_eq!((0, vec![Weight::new(1.0_f64)]).weights()[0].path(), "1.0");
+    /// ```
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether it is a [`Weight`](crate::Weight).
+    pub fn is_weight(&self) -> bool {
+        self.kind == Kind::Weight
+    }
+
+    /// Whether it is a [`Buffer`](crate::Buffer).
+    pub fn is_buffer(&self) -> bool {
+        self.kind == Kind::Buffer
+    }
+
+    /// The type of its numbers.
+    pub fn dtype(&self) -> DType {
+        self.stored.dtype()
+    }
+
+    /// The lengths of the axes of its present value.
+    pub fn shape(&self) -> Vec<usize> {
+        self.stored.shape(&self.variable().read())
+    }
+
+    /// How many numbers it has.
+    pub fn len(&self) -> usize {
+        self.shape().iter().product()
+    }
+
+    /// Whether it has no numbers.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The numbers of its present value, in row-major order: a copy.
+    pub fn numbers(&self) -> Numbers {
+        self.stored.numbers(&self.variable().read())
+    }
+
+    /// Whether both are the same weight, or the same buffer, by whatever paths.
+    pub fn is_same(&self, other: &Entry) -> bool {
+        self.id() == other.id()
+    }
+
+    /// The first path that leads to this weight or buffer, if that is another one.
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// let tied = [w.clone(), w];
+    /// assert_eq!(tied.entry("0")?.tied_to(), None);
+    /// assert_eq!(tied.entry("1")?.tied_to(), Some("0"));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn tied_to(&self) -> Option<&str> {
+        self.tied_to.as_deref()
+    }
+
+    /// Whether no step changes it: a frozen weight. A buffer is none.
+    pub fn is_frozen(&self) -> bool {
+        self.is_weight() && self.variable().frozen()
+    }
+
+    /// Freezes this weight; a buffer is left as it is.
+    pub fn freeze(&self) {
+        self.set_frozen(true);
+    }
+
+    /// Undoes [`freeze`](Entry::freeze).
+    pub fn unfreeze(&self) {
+        self.set_frozen(false);
+    }
+
+    fn set_frozen(&self, frozen: bool) {
+        if self.is_weight() {
+            self.variable().set_frozen(frozen);
+        }
+    }
+
+    /// The first half of writing it: a value that fits, which is not set yet. The second half is [`NewValue::set_all`].
+    ///
+    /// ```
+    /// use dl_core::{Module, Numbers, Weight};
+    /// let net = [Weight::new(1.0_f64)];
+    /// let error = net.entry("0")?.check(&[], Numbers::F32(vec![2.0])).unwrap_err();
+    /// assert!(error.to_string().contains("`0`") && error.to_string().contains("`f32`"));
+    /// assert!(net.entry("0")?.check(&[2], Numbers::F64(vec![2.0, 3.0])).unwrap_err().is_shape());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the shape or the type of the numbers is not that of the present value, or the numbers are not as many as the shape asks for.
+    pub fn check(&self, shape: &[usize], numbers: Numbers) -> Result<NewValue> {
+        let present = self.shape();
+        if shape != present {
+            let path = &self.path;
+            return Err(Error::shape(format!(
+                "`{path}` has shape {present:?}; a value of shape {shape:?} does not fit"
+            )));
+        }
+        let value = self.stored.value(shape, numbers).map_err(|error| {
+            let message = format!("`{}`: {error}", self.path);
+            if error.is_shape() { Error::shape(message) } else { Error::invalid(message) }
+        })?;
+        Ok(NewValue { path: self.path.clone(), leaf: self.leaf.clone(), value })
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (dtype, shape) = (self.dtype(), self.shape());
+        write!(f, "Entry({:?} {:?} of {dtype} {shape:?})", self.kind, self.path)
+    }
+}
+
+/// A value that fits an [`Entry`] and is not set yet.
+#[must_use = "nothing is written before `NewValue::set_all`"]
+pub struct NewValue {
+    path: String,
+    leaf: AnyLayer,
+    value: Value,
+}
+
+impl NewValue {
+    /// Sets all of these at once: a training step or a [`Snapshot`](crate::Snapshot) of another thread sees all old values or all new ones. Passes that have read an old value
+    /// go on with it.
+    ///
+    /// # Errors
+    /// When a tied weight is given two values; then nothing is written.
+    #[track_caller]
+    pub fn set_all(values: Vec<NewValue>) -> Result<()> {
+        let mut paths: HashMap<u64, &str> = HashMap::new();
+        for NewValue { path, leaf, .. } in &values {
+            let id = leaf.variable().expect("the leaf of an entry").id();
+            if let Some(other) = paths.insert(id, path) {
+                return Err(Error::invalid(format!("`{other}` and `{path}` are one, and get two values")));
+            }
+        }
+        commit::write(values.into_iter().map(|new| (new.leaf, new.value)).collect())
+    }
+}
+
+impl fmt::Debug for NewValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NewValue").field(&self.path).finish()
+    }
+}
+
+/// What has to know the type of an entry.
+trait AnyStored: Send + Sync {
+    fn dtype(&self) -> DType;
+    fn shape(&self, value: &Value) -> Vec<usize>;
+    fn numbers(&self, value: &Value) -> Numbers;
+    fn value(&self, shape: &[usize], numbers: Numbers) -> Result<Value>;
+}
+
+struct Typed<T>(PhantomData<fn() -> T>);
+
+impl<T: Stored> AnyStored for Typed<T> {
+    fn dtype(&self) -> DType {
+        T::DTYPE
+    }
+
+    fn shape(&self, value: &Value) -> Vec<usize> {
+        value.get::<T>().shape()
+    }
+
+    fn numbers(&self, value: &Value) -> Numbers {
+        value.get::<T>().numbers()
+    }
+
+    fn value(&self, shape: &[usize], numbers: Numbers) -> Result<Value> {
+        T::from_numbers(shape, numbers).map(Data::into_value)
+    }
+}

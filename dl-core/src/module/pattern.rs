@@ -1,0 +1,68 @@
+//! Patterns of paths.
+
+/// Whether a pattern matches a path, or something above it.
+pub(super) fn matches(pattern: &str, path: &str) -> bool {
+    let [pattern, path] = [pattern, path].map(|text| text.split('.').collect::<Vec<_>>());
+    begin(&pattern, &path)
+}
+
+fn begin(pattern: &[&str], path: &[&str]) -> bool {
+    match (pattern, path) {
+        ([], _) => true,
+        (["**", rest @ ..], _) if begin(rest, path) => true,
+        (["**", ..], [_, below @ ..]) => begin(pattern, below),
+        ([first, rest @ ..], [name, below @ ..]) => is_like(first, name) && begin(rest, below),
+        (_, []) => false,
+    }
+}
+
+/// Whether a name is like a pattern in which `*` stands for anything.
+fn is_like(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut name) = name.strip_prefix(start) else { return false };
+    let Some((middle, end)) = rest.rsplit_once('*') else { return name.ends_with(rest) };
+    // each part of the middle at the first place where it is found leaves most to the others
+    for part in middle.split('*') {
+        match name.find(part) {
+            Some(place) => name = &name[place + part.len()..],
+            None => return false,
+        }
+    }
+    name.ends_with(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns_match_names_and_what_is_below() {
+        for (pattern, path, expected) in [
+            ("encoder", "encoder.0.bias", true),
+            ("encoder", "encoder", true),
+            ("encoder", "encoder2.bias", false),
+            ("encoder.0.bias.more", "encoder.0.bias", false),
+            ("encoder.*.bias", "encoder.0.bias", true),
+            ("encoder.*.bias", "encoder.bias", false),
+            ("*", "anything.at.all", true),
+            ("**.bias", "bias", true),
+            ("**.bias", "a.b.bias", true),
+            ("**.bias", "a.b.weight", false),
+            ("a.**.c", "a.c", true),
+            ("a.**.c", "a.b.b.c.d", true),
+            ("a.**", "a", true),
+            ("lay*", "layer.0", true),
+            ("l*r", "layer", true),
+            ("l*r", "lay", false),
+            ("*y*", "layer", true),
+            ("l**r", "lr", true),
+            ("a*b*c", "axxbyc", true),
+            ("a*b*c", "acb", false),
+            ("ab*ba", "aba", false),
+            ("", "", true),
+            ("", "a", false),
+        ] {
+            assert_eq!(matches(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+// struct Net {
+//     encoder: Vec<Linear>,
+//     #[module(rename = "head")]
+//     output: Linear,
+//     dropout: f64,
+//     #[module(skip)]
+//     cache: Cache,
+// }
+struct Net {
+    encoder: Vec<Linear>,
+    #[module(rename = "head")]
+    output: Linear,
+    dropout: f64,
+    #[module(skip)]
+    cache: Cache,
+}
+impl ::dl::bang::Module for Net {
+    fn visit(&self, visitor: &mut ::dl::bang::Visitor) {
+        ::dl::bang::Visitor::field::<Vec<Linear>>(visitor, "encoder", &self.encoder);
+        ::dl::bang::Visitor::field::<Linear>(visitor, "head", &self.output);
+        ::dl::bang::Visitor::field::<f64>(visitor, "dropout", &self.dropout);
+    }
+}
+
+// #[module(crate = my::dl)]
+// struct Tree<M: Clone, const N: usize>(
+//     [Linear; N],
+//     M,
+//     Option<Box<Tree<M, N>>>,
+// )
+// where
+//     M: Send;
+#[module(crate = my::dl)]
+struct Tree<M: Clone, const N: usize>(
+    [Linear; N],
+    M,
+    Option<Box<Tree<M, N>>>,
+)
+where
+    M: Send;
+impl<M: Clone, const N: usize> my::dl::bang::Module for Tree<M, N>
+where
+    M: Send,
+    M: my::dl::bang::Module,
+{
+    fn visit(&self, visitor: &mut my::dl::bang::Visitor) {
+        my::dl::bang::Visitor::field::<[Linear; N]>(visitor, "0", &self.0);
+        my::dl::bang::Visitor::field::<M>(visitor, "1", &self.1);
+        my::dl::bang::Visitor::field::<Option<Box<Tree<M, N>>>>(visitor, "2", &self.2);
+    }
+}
+
+// struct Relu;
+struct Relu;
+impl ::dl::bang::Module for Relu {
+    fn visit(&self, _: &mut ::dl::bang::Visitor) {}
+}
+
+// struct Twice {
+//     r#in: Linear,
+//     #[module(rename = "in")]
+//     out: Linear,
+//     #[module(hide)]
+//     more: Linear,
+// }
+struct Twice {
+    r#in: Linear,
+    #[module(rename = "in")]
+    out: Linear,
+    #[module(hide)]
+    more: Linear,
+}
+::core::compile_error! {
+    "two fields have the name `in` in paths: the field `r#in` has it, too"
+}
+::core::compile_error! {
+    "`#[module]` on a field has the options `skip` (it has no weights that matter) and `rename = \"…\"` (its name in paths)"
+}
+impl ::dl::bang::Module for Twice {
+    fn visit(&self, visitor: &mut ::dl::bang::Visitor) {
+        ::dl::bang::Visitor::field::<Linear>(visitor, "in", &self.r#in);
+        ::dl::bang::Visitor::field::<Linear>(visitor, "in", &self.out);
+        ::dl::bang::Visitor::field::<Linear>(visitor, "more", &self.more);
+    }
+}
+

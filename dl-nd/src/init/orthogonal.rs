@@ -1,0 +1,36 @@
+//! Matrices whose rows or columns are orthogonal.
+
+use super::normal::standard_normal;
+use rand::Rng;
+
+/// `count` orthonormal vectors with `length` elements each, one after the other; `count` is at most `length`.
+///
+/// Normal vectors, each made orthogonal to those before it (Gram and Schmidt), which spreads them evenly over all that there could be: this is the factor Q of a normal matrix, where R has a
+/// positive diagonal. The projections are taken off twice, which leaves no more than rounding (Giraud et al., *The loss of orthogonality in the Gram-Schmidt orthogonalization process*, 2005).
+pub(super) fn orthonormal(count: usize, length: usize, rng: &mut impl Rng) -> Vec<f64> {
+    let mut vectors: Vec<f64> = Vec::with_capacity(count * length);
+    while vectors.len() < count * length {
+        let mut vector: Vec<f64> = (0..length).map(|_| standard_normal(rng)).collect();
+        let before = norm(&vector);
+        for _ in 0..2 {
+            for other in vectors.chunks_exact(length) {
+                let along = dot(&vector, other);
+                vector.iter_mut().zip(other).for_each(|(x, y)| *x -= along * y);
+            }
+        }
+        let norm = norm(&vector);
+        // one that lies among the others by chance is drawn again
+        if norm > 1e-8 * before {
+            vectors.extend(vector.iter().map(|x| x / norm));
+        }
+    }
+    vectors
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn norm(a: &[f64]) -> f64 {
+    dot(a, a).sqrt()
+}

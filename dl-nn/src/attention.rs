@@ -1,0 +1,127 @@
+//! Attention with several heads.
+
+use crate::check::{positive, room, times};
+use crate::linear::{Linear, plus};
+use dl_core::{Error, Result, Term, Weight};
+use dl_macros::Module;
+use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4};
+use dl_nd::{Attention, Element, NdExpression, NdLayer, NdWeight, init, ops::*};
+use rand::Rng;
+
+/// Attention with several heads (Vaswani et al., *Attention is all you need*, 2017): `[batch, length, width]`. PyTorch's `MultiheadAttention` with `batch_first`.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Attention, Nd, init};
+/// let attention = dl_nn::MultiHeadAttention::<f32>::new(8, 2, &mut init::rng(1))?;
+/// let x = Nd::full([4, 5, 8], 0.5);
+/// assert_eq!(attention.of(&x).predict().wait()?.shape(), [4, 5, 8]);
+/// let past = attention.of_with(&x, &Attention::new().causal());
+/// assert_eq!(past.predict().wait()?.shape(), [4, 5, 8]);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Module)]
+#[module(crate = dl_core)]
+pub struct MultiHeadAttention<A: Element = f32> {
+    /// Those of queries, keys and values, one below the other: `[3 · width, width]`, as in PyTorch.
+    pub in_proj_weight: NdWeight<Ix2, A>,
+    /// `[3 · width]`, if there is one.
+    pub in_proj_bias: Option<NdWeight<Ix1, A>>,
+    /// What the heads are joined by.
+    pub out_proj: Linear<A>,
+    /// The number of heads, which divides the width.
+    pub heads: usize,
+    /// The probability with which a weight of the average is dropped in training.
+    pub dropout: f64,
+}
+
+impl<A: Element> MultiHeadAttention<A> {
+    /// As PyTorch begins: the weight of the inputs is Xavier uniform, that of the output uniform between `±1 / √width`, biases are 0. No dropout.
+    ///
+    /// # Errors
+    /// When a size is 0, the heads do not divide the width, or there is no memory.
+    #[track_caller]
+    pub fn new(width: usize, heads: usize, rng: &mut impl Rng) -> Result<Self> {
+        const NAME: &str = "MultiHeadAttention";
+        positive(NAME, &[("elements of a vector", width), ("heads", heads)])?;
+        if !width.is_multiple_of(heads) {
+            return Err(Error::invalid(format!("{NAME}: {heads} heads do not divide a width of {width}")));
+        }
+        let shape = [times(3, width), width];
+        room::<A>(NAME, &shape)?;
+        Ok(MultiHeadAttention {
+            in_proj_weight: Weight::new(init::xavier_uniform(shape, rng)),
+            in_proj_bias: Some(Weight::new(init::zeros([shape[0]]))),
+            out_proj: Linear {
+                bias: Some(Weight::new(init::zeros([width]))),
+                ..Linear::without_bias(width, width, rng)?
+            },
+            heads,
+            dropout: 0.0,
+        })
+    }
+
+    /// `[batch, length, width] → [batch, length, width]`: each vector attends to all vectors of its sequence.
+    ///
+    /// # Errors
+    /// A shape error when the shapes do not go together.
+    #[track_caller]
+    pub fn of(&self, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix3, A> {
+        self.of_with(x, &Attention::new())
+    }
+
+    /// The same, with a mask or another setting. The mask broadcasts to `[batch, heads, length, length]`.
+    ///
+    /// # Errors
+    /// As [`of`](MultiHeadAttention::of), and when the mask does not broadcast.
+    #[track_caller]
+    pub fn of_with(&self, x: impl NdExpression<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
+        let x = x.into_layer();
+        self.attend(&x, &x, &x, settings)
+    }
+
+    /// Queries `[batch, L, width]` attend to keys and values `[batch, S, width]`: `[batch, L, width]`.
+    ///
+    /// # Errors
+    /// As [`of_with`](MultiHeadAttention::of_with).
+    #[track_caller]
+    pub fn attend(
+        &self,
+        q: impl NdExpression<Ix3, A>,
+        k: impl NdExpression<Ix3, A>,
+        v: impl NdExpression<Ix3, A>,
+        settings: &Attention<A>,
+    ) -> NdLayer<Ix3, A> {
+        let (q, k, v) = (self.project(0, q), self.project(1, k), self.project(2, v));
+        let settings = settings.clone();
+        let settings = if self.dropout == 0.0 { settings } else { settings.dropout(self.dropout) };
+        let heads = scaled_dot_product_attention_with(q, k, v, &settings);
+        let [count, depth, width] = self.lengths();
+        // the heads are joined, and projected, in one product
+        let weight = self.out_proj.weight.reshape([count, depth, width]);
+        let joined = einsum("bhle,hew->blw", [heads.to_dyn(), weight.to_dyn()]).to_rank();
+        plus(joined, self.out_proj.bias.as_ref())
+    }
+
+    /// The queries (0), keys (1) or values (2) of all heads: `[batch, length, width] → [batch, heads, length, width / heads]`.
+    #[track_caller]
+    fn project(&self, which: usize, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix4, A> {
+        let [heads, depth, width] = self.lengths();
+        // the heads are split in the weight, where their number is known
+        let weight = self.in_proj_weight.chunk(0, 3).swap_remove(which).reshape([heads, depth, width]);
+        let projected = einsum("blw,hew->bhle", [x.to_dyn(), weight.to_dyn()]).to_rank();
+        match &self.in_proj_bias {
+            Some(bias) => {
+                let bias = bias.chunk(0, 3).swap_remove(which).reshape([heads, 1, depth]);
+                (Term(projected) + Term(bias.lift())).0
+            }
+            None => projected,
+        }
+    }
+
+    /// Heads, the width of a head, and the width of all.
+    fn lengths(&self) -> [usize; 3] {
+        let width = self.in_proj_weight.value().shape()[1];
+        [self.heads, width / self.heads.max(1), width]
+    }
+}

@@ -1,0 +1,90 @@
+//! Convolutions.
+
+use crate::check::{positive, room};
+use dl_core::{Result, Term, Weight};
+use dl_macros::Module;
+use dl_nd::ndarray::{Ix1, Ix3, Ix4, IxDyn};
+use dl_nd::{Conv, Element, HasRank, NdExpression, NdLayer, NdWeight, PerAxis, Rank, init, ops::*};
+use rand::Rng;
+
+macro_rules! convolutions {
+    ($($(#[doc = $doc:literal])+ $Conv:ident $conv:ident $N:literal $Ix:ident, $shape:literal, $x:literal, $y:literal;)*) => {$(
+        $(#[doc = $doc])+
+        ///
+        /// ```
+        /// use dl_core::Differentiable;
+        #[doc = concat!("use dl_nd::{Conv, Nd, init};\nuse dl_nn::", stringify!($Conv), ";")]
+        #[doc = concat!("let conv = ", stringify!($Conv), "::<f32>::new(3, 6, 5, Conv::new().padding(2), &mut init::rng(1))?;")]
+        #[doc = concat!("assert_eq!(conv.of(Nd::full(", $x, ", 1.0)).predict().wait()?.shape(), ", $y, ");")]
+        /// # dl_core::Result::Ok(())
+        /// ```
+        #[derive(Clone, Debug, Module)]
+        #[module(crate = dl_core)]
+        pub struct $Conv<A: Element = f32> {
+            #[doc = $shape]
+            pub weight: NdWeight<$Ix, A>,
+            /// `[out]`, if there is one.
+            pub bias: Option<NdWeight<Ix1, A>>,
+            /// How it moves: stride, padding, dilation, groups.
+            pub settings: Conv<$N>,
+        }
+
+        impl<A: Element> $Conv<A> {
+            /// Weight and bias uniform between `±1 / √fan-in`, PyTorch's default. The kernel is one number for all axes, or one for each.
+            ///
+            /// # Errors
+            /// When a size is 0, the groups do not divide the channels, or there is no memory.
+            #[track_caller]
+            pub fn new(
+                inputs: usize,
+                outputs: usize,
+                kernel: impl Into<PerAxis<$N>>,
+                settings: Conv<$N>,
+                rng: &mut impl Rng,
+            ) -> Result<Self> {
+                const NAME: &str = stringify!($Conv);
+                positive(NAME, &[("input channels", inputs), ("output channels", outputs)])?;
+                let shape = settings.weight_shape(inputs, outputs, kernel)?;
+                positive(NAME, &shape.iter().map(|&length| ("elements along an axis of the kernel", length)).collect::<Vec<_>>())?;
+                room::<A>(NAME, &shape)?;
+                let fan_in: usize = shape[1..].iter().product();
+                let bound = (fan_in as f64).sqrt().recip();
+                let weight = init::uniform(IxDyn(&shape), -bound, bound, rng).into_array().into_dimensionality::<$Ix>();
+                let weight = Weight::new(weight.expect("as many axes as the kernel and two").into());
+                let bias = Some(Weight::new(init::uniform([outputs], -bound, bound, rng)));
+                Ok($Conv { weight, bias, settings })
+            }
+
+            /// The convolution.
+            ///
+            /// # Errors
+            #[doc = concat!("Those of [`", stringify!($conv), "`](dl_nd::ConvOps::", stringify!($conv), ").")]
+            #[track_caller]
+            pub fn of<D: HasRank<{ $N + 2 }>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
+                along_channels(x.$conv(&self.weight, self.settings), self.bias.as_ref(), $N)
+            }
+        }
+    )*};
+}
+
+convolutions! {
+    /// Convolution over one axis: `[batch, in, length] → [batch, out, length′]`; see [`conv1d`](dl_nd::ConvOps::conv1d).
+    Conv1d conv1d 1 Ix3, "`[out, in / groups, kernel]`", "[1, 3, 8]", "[1, 6, 8]";
+    /// Convolution over two axes: `[batch, in, height, width] → [batch, out, height′, width′]`; see [`conv2d`](dl_nd::ConvOps::conv2d).
+    Conv2d conv2d 2 Ix4, "`[out, in / groups, kernel height, kernel width]`", "[1, 3, 8, 8]", "[1, 6, 8, 8]";
+}
+
+/// `x` and a number for each channel, in front of so many axes.
+#[track_caller]
+fn along_channels<A: Element, D: Rank>(
+    x: NdLayer<D, A>,
+    bias: Option<&NdWeight<Ix1, A>>,
+    spatial: usize,
+) -> NdLayer<D, A> {
+    let Some(bias) = bias else { return x };
+    let mut bias = bias.to_dyn();
+    for _ in 0..spatial {
+        bias = bias.unsqueeze(-1);
+    }
+    (Term(x) + Term(bias.lift())).0
+}

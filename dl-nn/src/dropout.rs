@@ -1,0 +1,34 @@
+//! Dropout.
+
+use dl_macros::Module;
+use dl_nd::{DropoutOps, Element, NdExpression, NdLayer, Rank};
+
+/// [Dropout](DropoutOps::dropout): in training each element is 0 with probability `p`, else it is divided by `1 − p`. A pass that trains needs a seed, unless `p` is 0.
+///
+/// ```
+/// use dl_core::{Differentiable, Mode};
+/// use dl_nd::Nd;
+/// let x = Nd::from([1.0_f32, 2.0]);
+/// let y = dl_nn::Dropout { p: 0.5 }.of(&x);
+/// assert_eq!(y.predict().wait()?, x);
+/// assert!(y.predict().mode(Mode::Train).seed(1).wait()?.view().iter().all(|&y| y == 0.0 || y >= 2.0));
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Module)]
+#[module(crate = dl_core)]
+pub struct Dropout {
+    /// The probability of 0, at least 0 and below 1.
+    pub p: f64,
+}
+
+impl Dropout {
+    /// Of any shape.
+    ///
+    /// # Errors
+    /// Those of [`dropout`](DropoutOps::dropout).
+    #[track_caller]
+    pub fn of<D: Rank, A: Element>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
+        // a pass without noise needs no seed
+        if self.p == 0.0 { x.into_layer() } else { x.dropout(self.p) }
+    }
+}

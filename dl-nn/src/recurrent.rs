@@ -1,0 +1,174 @@
+//! Cells: one step of a recurrent network. A network is a loop over them, in Rust.
+
+use crate::activation::Activation;
+use crate::check::{positive, room, times};
+use crate::linear::plus;
+use dl_core::{Result, Term, Weight};
+use dl_macros::Module;
+use dl_nd::ndarray::{Ix1, Ix2};
+use dl_nd::{Element, Nd, NdExpression, NdLayer, NdWeight, init, ops::*};
+use rand::Rng;
+
+type Matrix<A> = NdWeight<Ix2, A>;
+type Vector<A> = NdWeight<Ix1, A>;
+
+macro_rules! cells {
+    ($($(#[$attribute:meta])* $Cell:ident $gates:literal, $rows:literal { $($(#[$doc:meta])* $more:ident: $More:ty = $default:expr,)* })*) => {$(
+        $(#[$attribute])*
+        #[derive(Clone, Debug, Module)]
+        #[module(crate = dl_core)]
+        pub struct $Cell<A: Element = f32> {
+            #[doc = concat!("`[", $rows, ", in]`")]
+            pub weight_ih: Matrix<A>,
+            #[doc = concat!("`[", $rows, ", hidden]`")]
+            pub weight_hh: Matrix<A>,
+            #[doc = concat!("`[", $rows, "]`, if there is one.")]
+            pub bias_ih: Option<Vector<A>>,
+            #[doc = concat!("`[", $rows, "]`, if there is one.")]
+            pub bias_hh: Option<Vector<A>>,
+            $($(#[$doc])* pub $more: $More,)*
+        }
+
+        impl<A: Element> $Cell<A> {
+            /// All weights uniform between `±1 / √hidden`, PyTorch's default.
+            ///
+            /// # Errors
+            /// When a size is 0, or there is no memory.
+            #[track_caller]
+            pub fn new(inputs: usize, hidden: usize, rng: &mut impl Rng) -> Result<Self> {
+                const NAME: &str = stringify!($Cell);
+                positive(NAME, &[("inputs", inputs), ("elements of the state", hidden)])?;
+                let rows = times($gates, hidden);
+                room::<A>(NAME, &[rows, inputs])?;
+                room::<A>(NAME, &[rows, hidden])?;
+                let bound = (hidden as f64).sqrt().recip();
+                Ok($Cell {
+                    weight_ih: Weight::new(init::uniform([rows, inputs], -bound, bound, rng)),
+                    weight_hh: Weight::new(init::uniform([rows, hidden], -bound, bound, rng)),
+                    bias_ih: Some(Weight::new(init::uniform([rows], -bound, bound, rng))),
+                    bias_hh: Some(Weight::new(init::uniform([rows], -bound, bound, rng))),
+                    $($more: $default,)*
+                })
+            }
+
+            /// The state in the beginning: zeros, `[batch, hidden]`.
+            ///
+            /// # Panics
+            /// When there is no memory for it.
+            pub fn initial(&self, batch: usize) -> Nd<A, Ix2> {
+                init::zeros([batch, self.weight_hh.value().shape()[1]])
+            }
+
+            /// What the gates get of the input, `[batch, rows]`.
+            #[track_caller]
+            fn of_input(&self, x: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
+                plus(x.matmul(self.weight_ih.t()), self.bias_ih.as_ref())
+            }
+
+            /// What the gates get of the state, `[batch, rows]`.
+            #[track_caller]
+            fn of_state(&self, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
+                plus(h.matmul(self.weight_hh.t()), self.bias_hh.as_ref())
+            }
+        }
+    )*};
+}
+
+cells! {
+    /// `h′ = tanh(W_ih · x + b_ih + W_hh · h + b_hh)` (Elman, 1990). PyTorch's `RNNCell`.
+    ///
+    /// ```
+    /// use dl_core::Differentiable;
+    /// use dl_nd::{Nd, init};
+    /// let cell = dl_nn::RnnCell::<f32>::new(3, 4, &mut init::rng(1))?;
+    /// let mut h = cell.initial(2).layer();
+    /// for x in [Nd::full([2, 3], 0.5), Nd::full([2, 3], -0.5)] {
+    ///     h = cell.of(x, h);
+    /// }
+    /// assert_eq!(h.predict().wait()?.shape(), [2, 4]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    RnnCell 1, "hidden" {
+        /// `tanh`, or another function.
+        activation: Activation = Activation::Tanh,
+    }
+
+    /// The gated recurrent unit (Cho et al., 2014). PyTorch's `GRUCell`: the rows of the weights belong to the gates r, z and n, in this order.
+    ///
+    /// ```
+    /// use dl_core::Differentiable;
+    /// use dl_nd::{Nd, init};
+    /// let cell = dl_nn::GruCell::<f32>::new(3, 4, &mut init::rng(1))?;
+    /// let h = cell.of(Nd::full([2, 3], 0.5), cell.initial(2));
+    /// assert_eq!(h.predict().wait()?.shape(), [2, 4]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    GruCell 3, "3 · hidden" {}
+
+    /// Long short-term memory (Hochreiter and Schmidhuber, 1997). PyTorch's `LSTMCell`: the rows of the weights belong to the gates i, f, g and o, in this order.
+    ///
+    /// ```
+    /// use dl_core::Differentiable;
+    /// use dl_nd::{Nd, init};
+    /// let cell = dl_nn::LstmCell::<f32>::new(3, 4, &mut init::rng(1))?;
+    /// let (h, c) = cell.of(Nd::full([2, 3], 0.5), (cell.initial(2), cell.initial(2)));
+    /// let (h, c) = cell.of(Nd::full([2, 3], -0.5), (h, c));
+    /// assert_eq!((h.predict().wait()?.shape(), c.predict().wait()?.shape()), (&[2, 4][..], &[2, 4][..]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    LstmCell 4, "4 · hidden" {}
+}
+
+/// The parts of so many gates.
+#[track_caller]
+fn gates<A: Element, const N: usize>(rows: &NdLayer<Ix2, A>) -> [NdLayer<Ix2, A>; N] {
+    let mut parts = rows.chunk(1, N).into_iter();
+    std::array::from_fn(|_| parts.next().expect("one part for each gate"))
+}
+
+impl<A: Element> RnnCell<A> {
+    /// The next state: `[batch, in]` and `[batch, hidden]` give `[batch, hidden]`.
+    ///
+    /// # Errors
+    /// A shape error when the shapes do not go together.
+    #[track_caller]
+    pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
+        self.activation.of((Term(self.of_input(x)) + Term(self.of_state(h))).0)
+    }
+}
+
+impl<A: Element> GruCell<A> {
+    /// The next state: `[batch, in]` and `[batch, hidden]` give `[batch, hidden]`.
+    ///
+    /// # Errors
+    /// A shape error when the shapes do not go together.
+    #[track_caller]
+    pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
+        let h = h.into_layer();
+        let [xr, xz, xn] = gates(&self.of_input(x)).map(Term);
+        let [hr, hz, hn] = gates(&self.of_state(&h)).map(Term);
+        let r = Term((xr + hr).0.sigmoid());
+        let z = Term((xz + hz).0.sigmoid());
+        let n = Term((xn + r * hn).0.tanh());
+        ((1.0 - &z) * n + z * Term(h)).0
+    }
+}
+
+impl<A: Element> LstmCell<A> {
+    /// The next state and the next cell, `(h′, c′)`: `[batch, in]` and twice `[batch, hidden]` give twice `[batch, hidden]`.
+    ///
+    /// # Errors
+    /// A shape error when the shapes do not go together.
+    #[track_caller]
+    pub fn of(
+        &self,
+        x: impl NdExpression<Ix2, A>,
+        (h, c): (impl NdExpression<Ix2, A>, impl NdExpression<Ix2, A>),
+    ) -> (NdLayer<Ix2, A>, NdLayer<Ix2, A>) {
+        let all = Term(self.of_input(x)) + Term(self.of_state(h));
+        let [i, f, g, o] = gates(&all.0);
+        let c = Term(f.sigmoid()) * Term(c.into_layer()) + Term(i.sigmoid()) * Term(g.tanh());
+        let h = Term(o.sigmoid()) * Term(c.0.tanh());
+        (h.0, c.0)
+    }
+}

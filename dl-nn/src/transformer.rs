@@ -1,0 +1,107 @@
+//! A layer of a transformer.
+
+use crate::activation::Activation;
+use crate::attention::MultiHeadAttention;
+use crate::dropout::Dropout;
+use crate::linear::Linear;
+use crate::norm::LayerNorm;
+use dl_core::{Result, Term};
+use dl_macros::Module;
+use dl_nd::ndarray::Ix3;
+use dl_nd::{Attention, Element, NdExpression, NdLayer};
+use rand::Rng;
+
+/// Attention and two linear layers, each with a way around it and a normalisation: `[batch, length, width]`. PyTorch's `TransformerEncoderLayer` with `batch_first`.
+///
+/// With `norm_first`, what goes in is normalised (`x + f(norm(x))`, which trains more easily when there are many), else what comes out (`norm(x + f(x))`, Vaswani et al., 2017).
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Attention, Nd, init};
+/// use dl_nn::TransformerBlock;
+/// let block = TransformerBlock { norm_first: true, ..TransformerBlock::<f32>::new(8, 2, 32, &mut init::rng(1))? };
+/// let y = block.of_with(Nd::full([4, 5, 8], 0.5), &Attention::new().causal());
+/// assert_eq!(y.predict().wait()?.shape(), [4, 5, 8]);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Module)]
+#[module(crate = dl_core)]
+pub struct TransformerBlock<A: Element = f32> {
+    /// PyTorch's `self_attn`.
+    pub attention: MultiHeadAttention<A>,
+    /// `[width] → [hidden]`
+    pub linear1: Linear<A>,
+    /// `[hidden] → [width]`
+    pub linear2: Linear<A>,
+    /// That of the attention.
+    pub norm1: LayerNorm<A>,
+    /// That of the linear layers.
+    pub norm2: LayerNorm<A>,
+    /// Behind the attention, between the linear layers, and behind them. The weights of the attention have their own.
+    pub dropout: Dropout,
+    /// Between the linear layers.
+    pub activation: Activation,
+    /// Whether what goes in is normalised.
+    pub norm_first: bool,
+}
+
+impl<A: Element> TransformerBlock<A> {
+    /// PyTorch's defaults, but without dropout: `relu`, what comes out is normalised. `hidden` is the width between the linear layers.
+    ///
+    /// # Errors
+    /// When a size is 0, the heads do not divide the width, or there is no memory.
+    #[track_caller]
+    pub fn new(width: usize, heads: usize, hidden: usize, rng: &mut impl Rng) -> Result<Self> {
+        Ok(TransformerBlock {
+            attention: MultiHeadAttention::new(width, heads, rng)?,
+            linear1: Linear::new(width, hidden, rng)?,
+            linear2: Linear::new(hidden, width, rng)?,
+            norm1: LayerNorm::new(width)?,
+            norm2: LayerNorm::new(width)?,
+            dropout: Dropout { p: 0.0 },
+            activation: Activation::Relu,
+            norm_first: false,
+        })
+    }
+
+    /// `[batch, length, width] → [batch, length, width]`.
+    ///
+    /// # Errors
+    /// A shape error when the shapes do not go together.
+    #[track_caller]
+    pub fn of(&self, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix3, A> {
+        self.of_with(x, &Attention::new())
+    }
+
+    /// The same, with a mask or another setting of the attention.
+    ///
+    /// # Errors
+    /// As [`of`](TransformerBlock::of), and when the mask does not broadcast.
+    #[track_caller]
+    pub fn of_with(&self, x: impl NdExpression<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
+        let x = x.into_layer();
+        if self.norm_first {
+            let x = sum(&x, self.attended(&self.norm1.of(&x), settings));
+            sum(&x, self.transformed(&self.norm2.of(&x)))
+        } else {
+            let x = self.norm1.of(sum(&x, self.attended(&x, settings)));
+            self.norm2.of(sum(&x, self.transformed(&x)))
+        }
+    }
+
+    #[track_caller]
+    fn attended(&self, x: &NdLayer<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
+        self.dropout.of(self.attention.of_with(x, settings))
+    }
+
+    #[track_caller]
+    fn transformed(&self, x: &NdLayer<Ix3, A>) -> NdLayer<Ix3, A> {
+        let hidden = self.activation.of(self.linear1.of(x));
+        self.dropout.of(self.linear2.of(self.dropout.of(hidden)))
+    }
+}
+
+#[track_caller]
+fn sum<A: Element>(x: &NdLayer<Ix3, A>, y: NdLayer<Ix3, A>) -> NdLayer<Ix3, A> {
+    (Term(x.clone()) + Term(y)).0
+}

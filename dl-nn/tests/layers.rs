@@ -1,0 +1,212 @@
+//! How layers begin, what they refuse, and how they go together.
+
+use dl_core::{Adam, Differentiable, Error, Mode, Module, Numbers, Result, Sgd};
+use dl_nd::ndarray::{Ix2, Ix3, IxDyn};
+use dl_nd::{Attention, Conv, Nd, init, ops::*};
+use dl_nn::{
+    Activation, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, GroupNorm, GruCell, LayerNorm, Linear, LstmCell,
+    MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock,
+};
+
+fn numbers(module: &impl Module, path: &str) -> Vec<f64> {
+    match module.entry(path).unwrap().numbers() {
+        Numbers::F64(numbers) => numbers,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Uniform between the bounds, and close to them.
+#[track_caller]
+fn uniform(module: &impl Module, path: &str, bound: f64) {
+    let numbers = numbers(module, path);
+    let most = numbers.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+    let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+    assert!(most <= bound && most > 0.9 * bound && mean.abs() < 0.2 * bound, "{path}: {most} of {bound}, mean {mean}");
+}
+
+#[test]
+fn weights_begin_as_those_of_pytorch() -> Result<()> {
+    let mut rng = init::rng(1);
+    let linear = Linear::<f64>::new(100, 50, &mut rng)?;
+    uniform(&linear, "weight", 0.1);
+    uniform(&linear, "bias", 0.1);
+    let conv = Conv2d::<f64>::new(8, 40, [5, 5], Conv::new().groups(2), &mut rng)?;
+    assert_eq!(conv.weight.value().shape(), [40, 4, 5, 5]);
+    uniform(&conv, "weight", 0.1);
+    uniform(&conv, "bias", 0.1);
+    uniform(&Conv1d::<f64>::new(20, 30, 5, Conv::new(), &mut rng)?, "weight", 0.1);
+    let attention = MultiHeadAttention::<f64>::new(50, 5, &mut rng)?;
+    uniform(&attention, "in_proj_weight", (6.0_f64 / 200.0).sqrt());
+    uniform(&attention, "out_proj.weight", 50_f64.sqrt().recip());
+    assert!(numbers(&attention, "in_proj_bias").iter().chain(&numbers(&attention, "out_proj.bias")).all(|&x| x == 0.0));
+    for cell in [RnnCell::<f64>::new(9, 25, &mut rng)?.entries(), GruCell::<f64>::new(9, 25, &mut rng)?.entries()] {
+        assert_eq!(
+            cell.iter().map(|entry| entry.path()).collect::<Vec<_>>(),
+            ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
+        );
+    }
+    uniform(&LstmCell::<f64>::new(9, 25, &mut rng)?, "weight_hh", 0.2);
+    let vectors = numbers(&Embedding::<f64>::new(100, 100, &mut rng)?, "weight");
+    let variance = vectors.iter().map(|x| x * x).sum::<f64>() / 10_000.0;
+    assert!((variance - 1.0).abs() < 0.05, "{variance}");
+    assert_eq!(numbers(&BatchNorm::<f64>::new(2)?, "weight"), [1.0, 1.0]);
+    Ok(())
+}
+
+#[test]
+fn the_numbers_of_parameters_are_those_of_pytorch() -> Result<()> {
+    let mut rng = init::rng(1);
+    assert_eq!(TransformerBlock::<f32>::new(512, 8, 2048, &mut rng)?.parameters(), 3_152_384);
+    assert_eq!(LstmCell::<f32>::new(10, 20, &mut rng)?.parameters(), 2_560);
+    assert_eq!(GruCell::<f32>::new(10, 20, &mut rng)?.parameters(), 1_920);
+    assert_eq!(Conv2d::<f32>::new(3, 16, 3, Conv::new(), &mut rng)?.parameters(), 448);
+    Ok(())
+}
+
+#[test]
+fn one_seed_governs_all() -> Result<()> {
+    let block = |seed| -> Result<Vec<Numbers>> {
+        let block = TransformerBlock::<f32>::new(8, 2, 16, &mut init::rng(seed))?;
+        Ok(block.entries().iter().map(|entry| entry.numbers()).collect())
+    };
+    assert_eq!(block(1)?, block(1)?);
+    assert_ne!(block(1)?, block(2)?);
+    Ok(())
+}
+
+#[track_caller]
+fn refused<T>(made: Result<T>, part: &str) {
+    let Err(error) = made else { panic!("it was made") };
+    assert!(error.to_string().contains(part), "{error} should contain {part}");
+}
+
+#[test]
+fn sizes_without_sense_are_errors() {
+    let mut rng = init::rng(1);
+    refused(Linear::<f32>::new(0, 1, &mut rng), "Linear: the number of inputs is 0");
+    refused(Linear::<f32>::new(1, 0, &mut rng), "outputs");
+    refused(Linear::<f32>::new(usize::MAX, 2, &mut rng), "too large");
+    refused(Linear::<f32>::new(1 << 40, 1 << 10, &mut rng), "too large");
+    refused(Conv2d::<f32>::new(3, 4, 3, Conv::new().groups(2), &mut rng), "2 groups do not divide 3");
+    refused(Conv2d::<f32>::new(3, 3, 3, Conv::new().groups(0), &mut rng), "0 groups");
+    refused(Conv2d::<f32>::new(3, 4, [3, 0], Conv::new(), &mut rng), "kernel");
+    refused(Conv1d::<f32>::new(0, 4, 3, Conv::new(), &mut rng), "input channels");
+    refused(Embedding::<f32>::new(10, 0, &mut rng), "elements of a vector");
+    refused(BatchNorm::<f32>::new(0), "channels");
+    refused(LayerNorm::<f32>::new(0), "last axis");
+    refused(RmsNorm::<f32>::new(usize::MAX), "too large");
+    refused(GroupNorm::<f32>::new(0, 4), "groups");
+    refused(GroupNorm::<f32>::new(3, 4), "3 groups do not divide 4 channels");
+    refused(MultiHeadAttention::<f32>::new(8, 3, &mut rng), "3 heads do not divide a width of 8");
+    refused(MultiHeadAttention::<f32>::new(8, 0, &mut rng), "heads");
+    refused(MultiHeadAttention::<f32>::new(usize::MAX - 1, 2, &mut rng), "too large");
+    refused(TransformerBlock::<f32>::new(8, 2, 0, &mut rng), "outputs");
+    refused(LstmCell::<f32>::new(3, usize::MAX / 2, &mut rng), "too large");
+    refused(RnnCell::<f32>::new(3, 0, &mut rng), "elements of the state");
+}
+
+#[test]
+fn errors_point_to_the_line_of_the_user() -> Result<()> {
+    let linear = Linear::<f32>::new(3, 2, &mut init::rng(1))?;
+    let line = line!() + 1;
+    let error: Error = linear.of(Nd::from([[1.0, 2.0]])).predict().wait().unwrap_err();
+    assert!(error.is_shape() && error.op() == Some("matmul"), "{error}");
+    let place = error.place().unwrap();
+    assert_eq!((place.file(), place.line()), (file!(), line));
+
+    let heads = MultiHeadAttention { heads: 0, ..MultiHeadAttention::<f32>::new(4, 2, &mut init::rng(1))? };
+    assert!(heads.of(Nd::full([1, 2, 4], 1.0)).predict().wait().unwrap_err().is_shape());
+    Ok(())
+}
+
+#[test]
+fn linear_layers_take_any_number_of_axes() -> Result<()> {
+    let linear = Linear::<f32>::new(3, 2, &mut init::rng(1))?;
+    let shape = |x: Nd<f32, IxDyn>| linear.of(x).predict().wait().map(|y| y.shape().to_vec());
+    assert_eq!(shape(Nd::full(IxDyn(&[3]), 1.0))?, [2]);
+    assert_eq!(shape(Nd::full(IxDyn(&[5, 3]), 1.0))?, [5, 2]);
+    assert_eq!(shape(Nd::full(IxDyn(&[4, 1, 5, 3]), 1.0))?, [4, 1, 5, 2]);
+    assert_eq!(linear.of(Nd::from([1.0, 2.0, 3.0])).predict().wait()?.shape(), [2]);
+    Ok(())
+}
+
+#[test]
+fn noise_is_for_training_only() -> Result<()> {
+    let plain = TransformerBlock::<f64>::new(4, 2, 8, &mut init::rng(1))?;
+    let mut noisy = plain.clone();
+    noisy.dropout = Dropout { p: 0.5 };
+    noisy.attention.dropout = 0.5;
+    let x: Nd<f64, Ix3> = init::normal([2, 3, 4], 0.0, 1.0, &mut init::rng(2));
+    let (quiet, noise) = (plain.of(&x), noisy.of(&x));
+    assert_eq!(quiet.predict().wait()?, noise.predict().wait()?);
+    // without noise no seed is needed
+    assert_eq!(quiet.predict().mode(Mode::Train).wait()?, quiet.predict().wait()?);
+    assert!(noise.predict().mode(Mode::Train).wait().unwrap_err().to_string().contains(".seed("));
+    let trained = |seed| noise.predict().mode(Mode::Train).seed(seed).wait();
+    assert_eq!(trained(1)?, trained(1)?);
+    assert_ne!(trained(1)?, trained(2)?);
+    assert_ne!(trained(1)?, quiet.predict().wait()?);
+    Ok(())
+}
+
+#[test]
+fn clones_share_their_weights_and_rows_name_theirs() -> Result<()> {
+    let mut rng = init::rng(1);
+    let linear = Linear::<f64>::new(2, 2, &mut rng)?;
+    let net = Sequential::new()
+        .then(linear.clone())
+        .then(Activation::Tanh)
+        .then(LayerNorm::new(2)?)
+        .then_apply(|x| x * 2.0)
+        .then(linear.clone());
+    assert_eq!(net.names(), ["0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias"]);
+    assert_eq!(net.entry("4.bias")?.tied_to(), Some("0.bias"));
+    assert_eq!((net.parameters(), net.weights().len()), (6 + 4, 4));
+
+    let x: Nd<f64, Ix2> = init::normal([5, 2], 0.0, 1.0, &mut rng);
+    let by_hand = linear.of(LayerNorm::new(2)?.of(linear.of(&x).tanh()) * 2.0);
+    assert_eq!(net.of(&x).predict().wait()?, by_hand.predict().wait()?);
+    net.freeze_matching("0")?;
+    assert!(linear.weight.is_frozen());
+    Ok(())
+}
+
+/// A network with state: the sum of a sequence, as far as it has been seen, is above 0 or not.
+#[test]
+fn a_recurrent_network_learns_what_it_has_to_remember() -> Result<()> {
+    let mut rng = init::rng(1);
+    let (cell, output) = (LstmCell::<f64>::new(1, 8, &mut rng)?, Linear::new(8, 2, &mut rng)?);
+    let xs: Nd<f64, Ix2> = init::normal([6, 64], 0.0, 1.0, &mut rng);
+    let labels: Vec<usize> = (0..64).map(|i| usize::from(xs.view().column(i).sum() > 0.0)).collect();
+    let logits = {
+        let (mut h, mut c) = (cell.initial(64).layer(), cell.initial(64).layer());
+        for step in 0..6 {
+            (h, c) = cell.of(xs.row(step).unsqueeze(-1), (h, c));
+        }
+        output.of(h)
+    };
+    let loss = logits.cross_entropy(&labels);
+    let before = loss.predict().wait()?;
+    let adam = Adam::new(0.03);
+    for _ in 0..60 {
+        loss.train(&adam).wait()?;
+    }
+    let after = loss.predict().wait()?;
+    assert!(before > 0.6 && after < 0.2, "{before} {after}");
+    Ok(())
+}
+
+#[test]
+fn a_causal_block_does_not_see_what_comes_later() -> Result<()> {
+    let block = TransformerBlock::<f64>::new(4, 2, 8, &mut init::rng(1))?;
+    let x: Nd<f64, Ix3> = init::normal([1, 5, 4], 0.0, 1.0, &mut init::rng(2));
+    let mut other = x.clone().into_array();
+    other.slice_mut(dl_nd::ndarray::s![.., 3.., ..]).fill(9.0);
+    let y = |x: &Nd<f64, Ix3>| block.of_with(x, &Attention::new().causal()).predict().wait();
+    let (y, z) = (y(&x)?, y(&other.into())?);
+    let s = dl_nd::ndarray::s![.., ..3, ..];
+    assert_eq!(y.view().slice(s), z.view().slice(s));
+    assert_ne!(y, z);
+    block.of(&x).square().mean().train(&Sgd::new(0.1)).wait()?;
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! What a mixture of experts evaluates, and what it does not.
+
+use dl_core::{Differentiable, Error, Layer, Module, Numbers, Sgd, Weight};
+use dl_macros::Module;
+use dl_nd::ndarray::Ix2;
+use dl_nd::{Nd, NdLayer, init, ops::*};
+use dl_nn::{Block, Linear, MixtureOfExperts};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// An expert that adds its number, and remembers which batches it has seen.
+#[derive(Clone, Debug, Module)]
+#[module(crate = dl_core)]
+struct Witness {
+    number: f64,
+    factor: Weight<f64>,
+    #[module(skip)]
+    seen: Arc<Mutex<Vec<Vec<f64>>>>,
+    #[module(skip)]
+    built: Arc<AtomicUsize>,
+}
+
+impl Witness {
+    fn new(number: f64) -> Self {
+        Witness { number, factor: Weight::new(1.0), seen: Arc::default(), built: Arc::default() }
+    }
+}
+
+impl Block<Ix2, f64> for Witness {
+    fn of(&self, x: &NdLayer<Ix2, f64>) -> NdLayer<Ix2, f64> {
+        self.built.fetch_add(1, Ordering::SeqCst);
+        let (x, seen) = (x.clone(), self.seen.clone());
+        let (number, factor) = (self.number, self.factor.layer());
+        Layer::dynamic(move || {
+            let (x, seen, factor) = (x.clone(), seen.clone(), factor.clone());
+            async move {
+                let batch = x.extract().await?;
+                seen.lock().unwrap().push(batch.view().column(0).to_vec());
+                Ok((x + number) * factor)
+            }
+        })
+    }
+}
+
+/// A gate that sends a sample to the expert whose input is the largest.
+fn net(experts: usize, k: usize) -> MixtureOfExperts<Witness, f64> {
+    let eye = (0..experts * experts).map(|i| f64::from(u8::from(i % (experts + 1) == 0))).collect();
+    let gate = Linear { weight: Weight::new(Nd::from_vec([experts, experts], eye).unwrap()), bias: None };
+    let experts = (0..experts).map(|number| Witness::new(100.0 * number as f64)).collect();
+    MixtureOfExperts { gate, experts, k, renormalized: k > 1 }
+}
+
+const BATCH: [[f64; 4]; 3] = [[1.0, 9.0, 0.0, 0.0], [2.0, 0.0, 0.0, 9.0], [3.0, 9.0, 0.0, 0.0]];
+
+#[test]
+fn a_sample_goes_through_its_own_experts_only() {
+    let net = net(4, 1);
+    let mixed = net.mix(Nd::from(BATCH));
+    assert_eq!(net.experts.iter().map(|expert| expert.built.load(Ordering::SeqCst)).sum::<usize>(), 0);
+
+    let output = mixed.output.predict().wait().unwrap();
+    let seen = |expert: usize| net.experts[expert].seen.lock().unwrap().clone();
+    assert_eq!(seen(1), [[1.0, 3.0]]);
+    assert_eq!(seen(3), [[2.0]]);
+    for unused in [0, 2] {
+        assert_eq!(net.experts[unused].built.load(Ordering::SeqCst), 0, "expert {unused} was built");
+    }
+    let gates = net.gate.of(Nd::from(BATCH)).softmax(1).predict().wait().unwrap();
+    assert_eq!(output[[0, 0]], 101.0 * gates[[0, 1]]);
+    assert_eq!(output[[1, 0]], 302.0 * gates[[1, 3]]);
+}
+
+#[test]
+fn all_parts_come_from_one_evaluation() {
+    let net = net(4, 1);
+    let mixed = net.mix(Nd::from(BATCH));
+    let loss = mixed.output.sum() + &mixed.balance + (&mixed.output * 2.0).mean();
+    loss.train(&Sgd::new(0.01)).wait().unwrap();
+    assert_eq!(net.experts[1].built.load(Ordering::SeqCst), 1);
+    assert_eq!(net.experts[1].seen.lock().unwrap().len(), 1);
+    let moved = |expert: usize| net.experts[expert].factor.value() != 1.0;
+    assert_eq!([0, 1, 2, 3].map(moved), [false, true, false, true]);
+}
+
+#[test]
+fn shares_and_balance() {
+    let mixed = net(4, 1).mix(Nd::from(BATCH));
+    let shares = mixed.shares.predict().wait().unwrap();
+    assert_eq!(shares, Nd::from([0.0, 2.0 / 3.0, 0.0, 1.0 / 3.0]));
+    // all to one, and with certainty: the loss is the number of experts
+    let all = net(4, 1).mix(Nd::from([[900.0, 0.0, 0.0, 0.0]; 3]));
+    assert_eq!(all.balance.predict().wait().unwrap(), 4.0);
+    // a gate that does not know: of equal ones the first is chosen, and the loss is 1
+    let none = net(4, 2).mix(Nd::from([[0.0; 4]; 3]));
+    assert_eq!(none.balance.predict().wait().unwrap(), 1.0);
+    assert_eq!(none.shares.predict().wait().unwrap(), Nd::from([0.5, 0.5, 0.0, 0.0]));
+    assert_eq!(none.output.predict().wait().unwrap(), Nd::from([[50.0; 4]; 3]));
+}
+
+#[test]
+fn with_one_expert_for_a_sample_the_gate_learns() {
+    let moved = |renormalized| {
+        let net = MixtureOfExperts { renormalized, ..net(4, 1) };
+        let before = net.gate.weight.value();
+        net.of(Nd::from(BATCH)).sum().train(&Sgd::new(0.01)).wait().unwrap();
+        let change = net.gate.weight.value().into_array() - before.view();
+        change.iter().fold(0.0, |most: f64, x| most.max(x.abs()))
+    };
+    assert!(moved(false) > 1e-6);
+    assert!(moved(true) < 1e-12, "p / p has no derivative");
+}
+
+#[test]
+fn experts_can_be_of_different_kinds() {
+    let mut rng = init::rng(1);
+    let experts: Vec<Arc<dyn Block>> =
+        vec![Arc::new(Linear::new(2, 2, &mut rng).unwrap()), Arc::new(dl_nn::Activation::Relu)];
+    let net: MixtureOfExperts<Arc<dyn Block>> = MixtureOfExperts::new(experts, 2, 1, &mut rng).unwrap();
+    assert_eq!(net.of(Nd::from([[1.0, 2.0]; 5])).predict().wait().unwrap().shape(), [5, 2]);
+    assert_eq!(net.names(), ["gate.weight", "gate.bias", "experts.0.weight", "experts.0.bias"]);
+}
+
+#[test]
+fn mistakes_are_errors() {
+    let wrong =
+        |k| MixtureOfExperts::<_, f64>::new(vec![Witness::new(0.0)], 2, k, &mut init::rng(1)).expect_err("no mixture");
+    assert!(wrong(0).is_invalid() && wrong(2).to_string().contains("2 of 1 experts"));
+    let error = |x: Nd<f64, Ix2>, net: MixtureOfExperts<Witness, f64>| -> Error {
+        net.of(x).predict().wait().expect_err("it does not fit")
+    };
+    assert!(error(Nd::full([0, 4], 0.0), net(4, 1)).to_string().contains("empty"));
+    assert!(error(Nd::full([1, 4], f64::NAN), net(4, 1)).is_not_finite());
+    let fewer = MixtureOfExperts { experts: vec![Witness::new(0.0); 3], ..net(4, 1) };
+    assert!(error(Nd::from(BATCH), fewer).to_string().contains("4 outputs for 3 experts"));
+    assert!(error(Nd::from(BATCH), MixtureOfExperts { k: 5, ..net(4, 1) }).is_invalid());
+}
+
+/// All weights after some steps.
+fn trained() -> Vec<Numbers> {
+    let mut rng = init::rng(3);
+    let experts = (0..5).map(|_| Linear::new(4, 3, &mut rng)).collect::<dl_core::Result<Vec<_>>>().unwrap();
+    let net: MixtureOfExperts<Linear> = MixtureOfExperts::new(experts, 4, 2, &mut rng).unwrap();
+    let x: Nd = init::normal([64, 4], 0.0, 1.0, &mut rng);
+    let labels: Vec<usize> = (0..64).map(|i| i % 3).collect();
+    for _ in 0..5 {
+        let mixed = net.mix(&x);
+        let loss = mixed.output.cross_entropy(&labels) + 0.01_f32 * &mixed.balance;
+        loss.train(&Sgd::new(0.1)).wait().unwrap();
+    }
+    net.weights().iter().map(|weight| weight.numbers()).collect()
+}
+
+#[test]
+fn threads_change_nothing() {
+    let on = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(trained);
+    assert_eq!(on(1), on(4));
+}

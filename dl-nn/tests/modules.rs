@@ -1,0 +1,287 @@
+//! Outputs, gradients and running statistics of all layers against those of PyTorch (`reference/modules.py`).
+
+use dl_core::{Differentiable, Layer, Mode, Module, NewValue, Numbers, Sgd, Weight};
+use dl_nd::ndarray::{Dimension, Ix2, Ix3, Ix4, IxDyn};
+use dl_nd::{Attention, Conv, Nd, NdLayer, Rank, RunningStats, init, ops::*};
+use dl_nn::{
+    Activation, BatchNorm, Conv1d, Conv2d, Embedding, GroupNorm, GruCell, LayerNorm, Linear, LstmCell,
+    MixtureOfExperts, MultiHeadAttention, RmsNorm, RnnCell, TransformerBlock,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+type Open = Nd<f64, IxDyn>;
+type Outputs = Vec<NdLayer<IxDyn, f64>>;
+
+static CASES: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("reference/modules.json")).expect("the file is JSON"));
+
+fn shape(tensor: &Value) -> Vec<usize> {
+    let lengths = tensor["shape"].as_array().unwrap().iter();
+    lengths.map(|length| length.as_u64().unwrap() as usize).collect()
+}
+
+fn tensor(value: &Value) -> Open {
+    let numbers = value["data"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+    Nd::from_vec(IxDyn(&shape(value)), numbers).unwrap()
+}
+
+#[track_caller]
+fn close(found: &Open, expected: &Value, what: &str) {
+    let expected = tensor(expected);
+    assert_eq!(found.shape(), expected.shape(), "{what}");
+    for (a, b) in found.view().iter().zip(expected.view()) {
+        assert!((a - b).abs() <= 1e-10 * b.abs().max(1.0), "{what}: {found:?} instead of {expected:?}");
+    }
+}
+
+struct Case {
+    name: &'static str,
+    case: &'static Value,
+    /// The operands that a gradient flows to.
+    inputs: BTreeMap<String, Weight<Open>>,
+}
+
+impl Case {
+    fn of(name: &'static str) -> Case {
+        let case = &CASES[name];
+        let inputs = case["inputs"].as_object().unwrap_or_else(|| panic!("there is a case {name}")).iter();
+        let inputs = inputs.filter(|(_, x)| x["data"][0].is_f64());
+        Case { name, case, inputs: inputs.map(|(name, x)| (name.clone(), Weight::new(tensor(x)))).collect() }
+    }
+
+    fn input<D: Rank>(&self, name: &str) -> NdLayer<D, f64> {
+        self.inputs[name].to_rank()
+    }
+
+    /// Sets all weights and buffers to what they are in the case.
+    fn begin(&self, module: &impl Module) {
+        let values = self.case["values"].as_object().unwrap();
+        let entries = module.entries();
+        assert_eq!(entries.len(), values.len(), "{}: {:?}", self.name, module.names());
+        let check = |entry: &dl_core::Entry| {
+            let value = &values[entry.path()];
+            entry.check(&shape(value), Numbers::F64(tensor(value).into_vec())).unwrap()
+        };
+        NewValue::set_all(entries.iter().map(check).collect()).unwrap();
+    }
+
+    /// The sum of the products of outputs and cotangents.
+    fn loss(&self, outputs: &Outputs, cotangents: &[Value]) -> Layer<f64> {
+        let terms = outputs.iter().zip(cotangents).map(|(output, cotangent)| (output * tensor(cotangent)).sum());
+        terms.sum()
+    }
+
+    /// The present numbers of all weights and operands.
+    fn numbers(&self, module: &impl Module) -> BTreeMap<String, Open> {
+        let weights = module.weights();
+        let weights = weights.iter().map(|entry| (entry.path().to_owned(), entry));
+        let inputs = self.inputs.iter().map(|(name, x)| (format!("input.{name}"), x.value()));
+        let number = |entry: &dl_core::Entry| match entry.numbers() {
+            Numbers::F64(numbers) => Nd::from_vec(IxDyn(&entry.shape()), numbers).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        weights.map(|(path, entry)| (path, number(entry))).chain(inputs).collect()
+    }
+
+    fn check_gradients(&self, before: &BTreeMap<String, Open>, after: &BTreeMap<String, Open>) {
+        let expected = self.case["gradients"].as_object().unwrap();
+        assert!(before.keys().eq(expected.keys()), "{}: {:?}", self.name, before.keys());
+        for (path, expected) in expected {
+            // a step of gradient descent with the rate 1 takes off the gradient
+            let gradient = &before[path].view() - &after[path].view();
+            close(&gradient.into(), expected, &format!("{}, gradient of {path}", self.name));
+        }
+    }
+
+    fn check_buffers(&self, module: &impl Module) {
+        let expected = self.case["after"].as_object().unwrap();
+        assert_eq!(module.buffers().len(), expected.len());
+        for entry in module.buffers() {
+            let Numbers::F64(numbers) = entry.numbers() else { panic!("f64") };
+            let found = Nd::from_vec(IxDyn(&entry.shape()), numbers).unwrap();
+            close(&found, &expected[entry.path()], &format!("{}, {}", self.name, entry.path()));
+        }
+    }
+
+    fn check_outputs(&self, outputs: &Outputs, expected: &[Value], mode: Mode) {
+        assert_eq!(outputs.len(), expected.len(), "{}", self.name);
+        for (number, (output, expected)) in outputs.iter().zip(expected).enumerate() {
+            let found = output.predict().mode(mode).wait().unwrap();
+            close(&found, expected, &format!("{}, output {number}", self.name));
+        }
+    }
+
+    /// Everything that the case has a reference for.
+    fn run<M: Module>(name: &'static str, module: M, of: impl Fn(&M, &Case) -> Outputs) {
+        Case::run_in(name, Mode::Train, module, of);
+    }
+
+    fn run_in<M: Module>(name: &'static str, mode: Mode, module: M, of: impl Fn(&M, &Case) -> Outputs) {
+        let case = Case::of(name);
+        case.begin(&module);
+        let outputs = of(&module, &case);
+        case.check_outputs(&outputs, case.case["outputs"].as_array().unwrap(), mode);
+        let before = case.numbers(&module);
+        let loss = case.loss(&outputs, case.case["cotangents"].as_array().unwrap());
+        loss.train(&Sgd::new(1.0)).mode(mode).wait().unwrap();
+        case.check_gradients(&before, &case.numbers(&module));
+        case.check_buffers(&module);
+    }
+}
+
+/// One output.
+fn one<D: Dimension + 'static>(output: NdLayer<D, f64>) -> Outputs {
+    vec![output.to_dyn()]
+}
+
+fn rng() -> impl rand::Rng {
+    init::rng(1)
+}
+
+#[test]
+fn linear_layers() {
+    Case::run("linear", Linear::new(3, 4, &mut rng()).unwrap(), |linear, case| one(linear.of(case.input::<Ix3>("x"))));
+    let without = Linear::without_bias(3, 4, &mut rng()).unwrap();
+    Case::run("linear_without_bias", without, |linear, case| one(linear.of(case.input::<Ix2>("x"))));
+}
+
+#[test]
+fn convolutions() {
+    let settings = Conv::new().stride(2).padding(1).dilation(2).groups(2);
+    let conv = Conv1d::new(4, 6, 3, settings, &mut rng()).unwrap();
+    Case::run("conv1d", conv, |conv, case| one(conv.of(case.input::<Ix3>("x"))));
+    let conv = Conv2d::new(2, 3, [3, 2], Conv::new().padding([1, 0]), &mut rng()).unwrap();
+    Case::run("conv2d", conv, |conv, case| one(conv.of(case.input::<Ix4>("x"))));
+}
+
+#[test]
+fn embeddings() {
+    let ids = &CASES["embedding"]["inputs"]["ids"];
+    let numbers = ids["data"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as usize).collect();
+    let ids = Nd::from_vec([2, 3], numbers).unwrap();
+    let embedding = Embedding::new(6, 3, &mut rng()).unwrap();
+    Case::run("embedding", embedding, |embedding, _| one(embedding.of(&ids)));
+}
+
+#[test]
+fn normalisations() {
+    Case::run("layer_norm", LayerNorm::new(5).unwrap(), |norm, case| one(norm.of(case.input::<Ix3>("x"))));
+    Case::run("rms_norm", RmsNorm::new(5).unwrap(), |norm, case| one(norm.of(case.input::<Ix3>("x"))));
+    Case::run("group_norm", GroupNorm::new(2, 6).unwrap(), |norm, case| one(norm.of(case.input::<Ix3>("x"))));
+}
+
+#[test]
+fn batch_normalisation_in_training_and_evaluation() {
+    for name in ["batch_norm_train", "batch_norm_used"] {
+        Case::run(name, BatchNorm::new(3).unwrap(), |norm, case| one(norm.of(case.input::<Ix3>("x"))));
+    }
+    let norm = BatchNorm::new(3).unwrap();
+    Case::run_in("batch_norm_evaluate", Mode::Evaluate, norm, |norm, case| one(norm.of(case.input::<Ix3>("x"))));
+}
+
+#[test]
+fn running_statistics_after_three_steps() {
+    let (norm, case) = (BatchNorm::<f64>::new(3).unwrap(), Case::of("batch_norm_steps"));
+    case.begin(&norm);
+    let before = case.numbers(&norm);
+    let (weight, bias) = (norm.weight.value(), norm.bias.value());
+    let mut after = before.clone();
+    for step in 0..3 {
+        let output = one(norm.of(case.input::<Ix3>(&format!("x{step}"))));
+        case.check_outputs(&output, &case.case["outputs"].as_array().unwrap()[step..=step], Mode::Train);
+        let loss = case.loss(&output, &case.case["cotangents"].as_array().unwrap()[step..]);
+        loss.train(&Sgd::new(1.0)).wait().unwrap();
+        for (path, now) in case.numbers(&norm) {
+            let moved = now.into_array() - before[&path].view();
+            // the operands of the other steps have not moved in this one
+            let moves = !path.starts_with("input.") || path == format!("input.x{step}");
+            if moves {
+                let sum = after[&path].view().to_owned() + moved;
+                after.insert(path, sum.into());
+            }
+        }
+        norm.weight.set(weight.clone());
+        norm.bias.set(bias.clone());
+    }
+    case.check_gradients(&before, &after);
+    case.check_buffers(&norm);
+}
+
+#[test]
+fn attention() {
+    let attention = MultiHeadAttention::new(6, 3, &mut rng()).unwrap();
+    Case::run("attention_of_itself", attention, |attention, case| one(attention.of(case.input("x"))));
+    let mask = &CASES["attention_masked"]["inputs"]["mask"];
+    let visible = mask["data"].as_array().unwrap().iter().map(|x| x.as_bool().unwrap()).collect();
+    let visible = Nd::<bool, Ix2>::from_vec([4, 5], visible).unwrap();
+    let attention = MultiHeadAttention::new(6, 2, &mut rng()).unwrap();
+    Case::run("attention_masked", attention, |attention, case| {
+        let settings = Attention::new().mask(&visible);
+        one(attention.attend(case.input("q"), case.input("k"), case.input("v"), &settings))
+    });
+}
+
+#[test]
+fn transformers() {
+    let block = TransformerBlock::new(6, 2, 10, &mut rng()).unwrap();
+    Case::run("transformer_post", block.clone(), |block, case| one(block.of(case.input("x"))));
+    let block = TransformerBlock { norm_first: true, ..block };
+    Case::run("transformer_causal", block.clone(), |block, case| {
+        one(block.of_with(case.input("x"), &Attention::new().causal()))
+    });
+    let block = TransformerBlock { activation: Activation::Gelu, ..block };
+    Case::run("transformer_pre", block, |block, case| one(block.of(case.input("x"))));
+}
+
+/// The states after each of three steps.
+fn steps(case: &Case, next: impl Fn(NdLayer<Ix2, f64>, NdLayer<Ix2, f64>) -> NdLayer<Ix2, f64>) -> Outputs {
+    let mut h = case.input("h");
+    let mut outputs = Vec::new();
+    for x in ["x0", "x1", "x2"] {
+        h = next(case.input(x), h);
+        outputs.push(h.to_dyn());
+    }
+    outputs
+}
+
+#[test]
+fn recurrent_cells_over_several_steps() {
+    let cell = RnnCell::new(3, 4, &mut rng()).unwrap();
+    Case::run("rnn_cell", cell.clone(), |cell, case| steps(case, |x, h| cell.of(x, h)));
+    let cell = RnnCell { activation: Activation::Relu, ..cell };
+    Case::run("rnn_cell_relu", cell, |cell, case| steps(case, |x, h| cell.of(x, h)));
+    let cell = GruCell::new(3, 4, &mut rng()).unwrap();
+    Case::run("gru_cell", cell, |cell, case| steps(case, |x, h| cell.of(x, h)));
+    Case::run("lstm_cell", LstmCell::new(3, 4, &mut rng()).unwrap(), |cell, case| {
+        let (mut h, mut c) = (case.input("h"), case.input("c"));
+        let mut outputs = Vec::new();
+        for x in ["x0", "x1", "x2"] {
+            (h, c) = cell.of(case.input(x), (h, c));
+            outputs.push(h.to_dyn());
+        }
+        outputs.push(c.to_dyn());
+        outputs
+    });
+}
+
+#[test]
+fn mixtures_of_experts_are_as_dense_ones() {
+    for (name, experts, k) in
+        [("mixture_of_one", 4, 1), ("mixture_of_two", 4, 2), ("mixture_of_all", 3, 3), ("mixture_unused", 9, 1)]
+    {
+        let experts = (0..experts).map(|_| Linear::<f64>::new(3, 2, &mut rng()).unwrap()).collect();
+        let net = MixtureOfExperts::new(experts, 3, k, &mut rng()).unwrap();
+        Case::run(name, net, |net, case| {
+            let mixed = net.mix(case.input("x"));
+            let balance: Layer<Nd<f64, IxDyn>> = (Nd::full(IxDyn(&[]), 1.0) * mixed.balance).to_dyn();
+            vec![mixed.output.to_dyn(), balance, mixed.shares.to_dyn()]
+        });
+    }
+}
+
+#[test]
+fn statistics_are_named() {
+    assert_eq!(RunningStats::<f64>::new(2).names(), ["mean", "variance"]);
+}

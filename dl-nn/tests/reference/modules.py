@@ -1,0 +1,220 @@
+"""Reference outputs and gradients of the layers of `dl-nn`, from PyTorch in double precision.
+
+    python modules.py > modules.json
+
+Written with Python 3.11 and PyTorch 2.8.0 (CPU). Every case draws from a generator that is seeded with its name, so a second run
+gives the same file, and a new case changes the others in nothing.
+
+A case has
+
+- `values`: what the weights and buffers are in the beginning, by the path that they have in Rust;
+- `inputs`: the operands, by name; those of whole numbers are indices, those of truth values masks;
+- `outputs`: what comes out, one or more tensors;
+- `cotangents`: the loss is the sum of `output * cotangent` over all outputs;
+- `gradients`: those of the loss, by path, and `input.NAME` for the operands;
+- `after`: what buffers are after one step, where a pass trains.
+
+A tensor is its `shape` and its elements in row-major order, `data`. The weight of a linear layer is written `[in, out]`, transposed.
+"""
+
+import json
+import zlib
+
+import torch
+from torch import nn
+
+torch.set_default_dtype(torch.float64)
+
+
+def tensor(t):
+    t = t.detach()
+    return {"shape": list(t.shape), "data": t.reshape(-1).tolist()}
+
+
+def seed(name):
+    torch.manual_seed(zlib.crc32(name.encode()))
+
+
+def randomize(module):
+    """Other numbers than 0 and 1 for biases and normalisations, too."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(0.6 * torch.randn_like(parameter))
+
+
+RENAMED = {"running_mean": "stats.mean", "running_var": "stats.variance"}
+
+
+def ours(module):
+    """Path in Rust, tensor, and how its layout changes, for all parameters and buffers."""
+    for trained, entries in [(True, module.named_parameters()), (False, module.named_buffers())]:
+        for path, value in entries:
+            if path.endswith("num_batches_tracked"):
+                continue
+            owner, _, leaf = path.rpartition(".")
+            linear = isinstance(module.get_submodule(owner), nn.Linear) and leaf == "weight"
+            path = path.replace("self_attn", "attention")
+            for theirs, name_here in RENAMED.items():
+                path = path.replace(theirs, name_here)
+            yield path, value, (lambda t: t.t()) if linear else (lambda t: t), trained
+
+
+CASES = {}
+
+
+def case(name, module, inputs, forward, prepare=lambda module: None):
+    """`forward` makes a list of outputs of the module and the inputs."""
+    seed(name)
+    randomize(module)
+    prepare(module)
+    inputs = inputs()
+    for x in inputs.values():
+        if x.is_floating_point():
+            x.requires_grad_()
+    entries = list(ours(module))
+    values = {path: tensor(change(value)) for path, value, change, _ in entries}
+    outputs = forward(module, **inputs)
+    cotangents = [torch.randn_like(output) for output in outputs]
+    loss = sum((output * cotangent).sum() for output, cotangent in zip(outputs, cotangents))
+    loss.backward()
+    gradients = {path: tensor(change(value.grad)) for path, value, change, trained in entries if trained}
+    gradients |= {f"input.{name}": tensor(x.grad) for name, x in inputs.items() if x.is_floating_point()}
+    CASES[name] = {
+        "values": values,
+        "inputs": {name: tensor(x) for name, x in inputs.items()},
+        "outputs": [tensor(output) for output in outputs],
+        "cotangents": [tensor(cotangent) for cotangent in cotangents],
+        "gradients": gradients,
+        "after": {path: tensor(change(value)) for path, value, change, trained in entries if not trained},
+    }
+
+
+def randn(*shape):
+    return lambda: {"x": torch.randn(*shape)}
+
+
+def only_x(module, x):
+    return [module(x)]
+
+
+case("linear", nn.Linear(3, 4), randn(2, 5, 3), only_x)
+case("linear_without_bias", nn.Linear(3, 4, bias=False), randn(2, 3), only_x)
+case("conv1d", nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2), randn(2, 4, 9), only_x)
+case("conv2d", nn.Conv2d(2, 3, (3, 2), padding=(1, 0)), randn(2, 2, 5, 4), only_x)
+case("embedding", nn.Embedding(6, 3), lambda: {"ids": torch.tensor([[0, 5, 2], [2, 2, 1]])}, lambda module, ids: [module(ids)])
+case("layer_norm", nn.LayerNorm(5), randn(2, 3, 5), only_x)
+case("rms_norm", nn.RMSNorm(5, eps=1e-6), randn(2, 3, 5), only_x)
+case("group_norm", nn.GroupNorm(2, 6), randn(3, 6, 4), only_x)
+
+
+def used(module):
+    """Running statistics after three steps, which the case begins with."""
+    module.train()
+    for _ in range(3):
+        module(torch.randn(4, 3, 5) * 2 + 1)
+
+
+def evaluating(module):
+    used(module)
+    module.eval()
+
+
+def three(module, x0, x1, x2):
+    """Three steps on fixed weights: the outputs of all, and what the statistics are then."""
+    return [module(x) for x in (x0, x1, x2)]
+
+
+case("batch_norm_train", nn.BatchNorm1d(3), randn(4, 3, 5), only_x)
+case("batch_norm_used", nn.BatchNorm1d(3), randn(4, 3, 5), only_x, prepare=used)
+case("batch_norm_evaluate", nn.BatchNorm1d(3), randn(4, 3, 5), only_x, prepare=evaluating)
+case("batch_norm_steps", nn.BatchNorm1d(3), lambda: {f"x{i}": torch.randn(4, 3, 5) * (i + 1) for i in range(3)}, three)
+
+
+def attend(module, q, k, v, mask):
+    # their mask says which key is hidden
+    return [module(q, k, v, attn_mask=~mask, need_weights=False)[0]]
+
+
+def keys():
+    mask = torch.rand(4, 5) < 0.6
+    mask[:, 0] = True
+    return {"q": torch.randn(2, 4, 6), "k": torch.randn(2, 5, 6), "v": torch.randn(2, 5, 6), "mask": mask}
+
+
+case("attention_of_itself", nn.MultiheadAttention(6, 3, batch_first=True), randn(2, 4, 6), lambda module, x: [module(x, x, x, need_weights=False)[0]])
+case("attention_masked", nn.MultiheadAttention(6, 2, batch_first=True), keys, attend)
+
+
+def encoder(**settings):
+    return nn.TransformerEncoderLayer(6, 2, 10, dropout=0.0, batch_first=True, **settings)
+
+
+case("transformer_post", encoder(), randn(2, 4, 6), only_x)
+case("transformer_pre", encoder(norm_first=True, activation="gelu"), randn(2, 4, 6), only_x)
+
+
+def causal(module, x):
+    hidden = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+    return [module(x, src_mask=hidden, is_causal=True)]
+
+
+case("transformer_causal", encoder(norm_first=True), randn(2, 4, 6), causal)
+
+
+def sequence():
+    return {"h": torch.randn(2, 4)} | {f"x{i}": torch.randn(2, 3) for i in range(3)}
+
+
+def steps(module, h, **xs):
+    outputs = []
+    for x in xs.values():
+        h = module(x, h)
+        outputs.append(h)
+    return outputs
+
+
+def lstm_steps(module, h, c, **xs):
+    outputs = []
+    for x in xs.values():
+        h, c = module(x, (h, c))
+        outputs.append(h)
+    return outputs + [c]
+
+
+case("rnn_cell", nn.RNNCell(3, 4), sequence, steps)
+case("rnn_cell_relu", nn.RNNCell(3, 4, nonlinearity="relu"), sequence, steps)
+case("gru_cell", nn.GRUCell(3, 4), sequence, steps)
+case("lstm_cell", nn.LSTMCell(3, 4), lambda: {"h": torch.randn(2, 4), "c": torch.randn(2, 4)} | sequence(), lstm_steps)
+
+
+class Dense(nn.Module):
+    """A mixture in which every expert sees every sample, and a mask leaves out what was not chosen."""
+
+    def __init__(self, experts, k, renormalized):
+        super().__init__()
+        self.gate = nn.Linear(3, experts)
+        self.experts = nn.ModuleList(nn.Linear(3, 2) for _ in range(experts))
+        self.k, self.renormalized = k, renormalized
+
+    def forward(self, x):
+        gates = self.gate(x).softmax(1)
+        mask = torch.zeros_like(gates).scatter(1, gates.topk(self.k, dim=1).indices, 1.0)
+        weights = gates * mask
+        if self.renormalized:
+            weights = weights / weights.sum(1, keepdim=True)
+        outputs = torch.stack([expert(x) for expert in self.experts], dim=1)
+        shares = mask.mean(0) / self.k
+        balance = len(self.experts) * (shares * gates.mean(0)).sum()
+        return [(outputs * weights[:, :, None]).sum(1), balance, shares]
+
+
+case("mixture_of_one", Dense(4, 1, False), randn(7, 3), lambda module, x: module(x))
+case("mixture_of_two", Dense(4, 2, True), randn(7, 3), lambda module, x: module(x))
+case("mixture_of_all", Dense(3, 3, True), randn(5, 3), lambda module, x: module(x))
+# more experts than choices: some are chosen by nobody, and have no gradient
+case("mixture_unused", Dense(9, 1, False), randn(3, 3), lambda module, x: module(x))
+
+if __name__ == "__main__":
+    print("{")
+    print(",\n".join(f"{json.dumps(name)}: {json.dumps(case)}" for name, case in CASES.items()))
+    print("}")

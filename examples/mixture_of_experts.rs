@@ -1,0 +1,115 @@
+//! A mixture of experts learns handwritten digits: a gate sends each image through one of six small networks, and the others do nothing for it.
+//!
+//! ```sh
+//! cargo run --release --example mixture_of_experts            # --seed --epochs --experts --balance
+//! ```
+//!
+//! Without the load-balancing loss a few experts would take everything: who is good at first is chosen more, and learns more. The results are the same for any number of threads.
+
+use clap::Parser;
+use dl::nd::{init, ndarray};
+use dl::nn::{Block, Linear, MixtureOfExperts};
+use dl::prelude::*;
+use rand::Rng;
+use rand::seq::SliceRandom;
+use std::error::Error;
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
+const BATCH: usize = 32;
+const HIDDEN: usize = 48;
+
+type Labels = Nd<usize, Ix1>;
+
+#[derive(Parser)]
+struct Args {
+    /// Seed of the split, the shuffles and the initial weights.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// How many times to go through the training images.
+    #[arg(long, default_value_t = 25)]
+    epochs: u32,
+
+    /// How many experts there are.
+    #[arg(long, default_value_t = 6)]
+    experts: usize,
+
+    /// How much an even use of the experts counts beside the labels.
+    #[arg(long, default_value_t = 0.5)]
+    balance: f32,
+}
+
+#[derive(Clone, Module)]
+struct Expert {
+    hidden: Linear,
+    output: Linear,
+}
+
+impl Expert {
+    fn new(rng: &mut impl Rng) -> dl::Result<Self> {
+        Ok(Expert { hidden: Linear::new(64, HIDDEN, rng)?, output: Linear::new(HIDDEN, 10, rng)? })
+    }
+}
+
+impl Block for Expert {
+    /// `[batch, 64] → [batch, 10]`
+    fn of(&self, images: &NdLayer) -> NdLayer {
+        self.output.of(self.hidden.of(images).relu())
+    }
+}
+
+/// Images `[n, 64]` between 0 and 1, and their labels.
+fn digits() -> Result<(Nd, Labels), Box<dyn Error>> {
+    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
+    for line in csv::ReaderBuilder::new().has_headers(false).from_path(DATA)?.deserialize() {
+        let mut line: Vec<u8> = line?;
+        labels.push(line.pop().ok_or("an empty line")?.into());
+        pixels.extend(line.iter().map(|&pixel| f32::from(pixel) / 16.0));
+    }
+    Ok((Nd::from_vec([labels.len(), 64], pixels)?, labels.into()))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let Args { seed, epochs, experts, balance } = Args::parse();
+    let (images, labels) = digits()?;
+    let mut rng = init::rng(seed);
+    let mut order: Vec<usize> = (0..labels.len()).collect();
+    order.shuffle(&mut rng);
+    let batch = |of: &[usize]| -> (Nd, Labels) {
+        let first = ndarray::Axis(0);
+        (images.view().select(first, of).into(), labels.view().select(first, of).into())
+    };
+    let (test, train) = order.split_at_mut(labels.len() / 5);
+    let (test_images, test_labels) = batch(test);
+
+    let experts = (0..experts).map(|_| Expert::new(&mut rng)).collect::<dl::Result<Vec<_>>>()?;
+    let net: MixtureOfExperts<Expert> = MixtureOfExperts::new(experts, 64, 1, &mut rng)?;
+    println!("{}", net.summary());
+
+    let tested = net.mix(&test_images);
+    let right = tested.output.argmax(1).equal(&test_labels).to_floats::<f32>().mean();
+    let adam = Adam::new(0.003);
+    for epoch in 1..=epochs {
+        // in smaller steps towards the end
+        let adam = if 3 * epoch > 2 * epochs { adam.at_learning_rate(0.0005) } else { adam.clone() };
+        train.shuffle(&mut rng);
+        let mut sum = 0.0;
+        for of in train.chunks(BATCH) {
+            let (images, labels) = batch(of);
+            let mixed = net.mix(images);
+            let loss = mixed.output.cross_entropy(labels) + balance * mixed.balance;
+            sum += loss.train(&adam).wait()? * of.len() as f32;
+        }
+        let accuracy = right.predict().wait()?;
+        println!("epoch {epoch:2}  loss {:.4}  test accuracy {accuracy:.4}", sum / train.len() as f32);
+    }
+
+    let (accuracy, shares) = (right.predict().wait()?, tested.shares.predict().wait()?);
+    println!();
+    for (expert, share) in shares.view().iter().enumerate() {
+        println!("expert {expert} took {:4.1} % of the test images", 100.0 * share);
+    }
+    println!("test_accuracy={accuracy:.4}");
+    println!("experts_used={}", shares.view().iter().filter(|&&share| share > 0.0).count());
+    Ok(())
+}

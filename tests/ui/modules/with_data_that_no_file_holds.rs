@@ -1,0 +1,8 @@
+use dl::prelude::*;
+
+#[derive(Module)]
+struct Net {
+    seed: Buffer<Seed>,
+}
+
+fn main() {}
