@@ -30,6 +30,7 @@ mod adam;
 #[doc(hidden)]
 pub mod bang;
 mod buffer;
+mod checkpoint;
 mod commit;
 mod data;
 mod deferred;

@@ -19,6 +19,8 @@
 //! `AcqRel` of [`make_strict`](crate::node) rests on an argument alone.
 
 mod claims;
+#[cfg(shuttle)]
+mod checkpoints;
 mod counts;
 mod leaves;
 #[cfg(shuttle)]

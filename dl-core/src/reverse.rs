@@ -5,6 +5,7 @@
 //! are plain numbers the deltas are computed at once (the numeric reading of the rules, see [`crate::rules`]); elsewhere they
 //! are layers, which the executor evaluates like any others.
 
+use crate::checkpoint::{Groups, Perhaps};
 use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
@@ -21,6 +22,8 @@ use std::sync::Arc;
 pub(crate) enum Delta {
     Ready(Value),
     Lazy(AnyLayer),
+    /// Known when a segment has been evaluated again: only on the way to the sum of what arrives somewhere.
+    Perhaps(Box<Perhaps>),
 }
 
 impl Delta {
@@ -29,6 +32,7 @@ impl Delta {
         match self {
             Delta::Ready(value) => (node.kind_of_data.constant_delta)(value),
             Delta::Lazy(layer) => layer,
+            Delta::Perhaps(_) => unreachable!("what may arrive from a segment is summed when it is known"),
         }
     }
 
@@ -56,7 +60,7 @@ pub(crate) enum Arrived {
 
 impl Arrived {
     #[inline]
-    fn add(&mut self, delta: Delta) {
+    pub(crate) fn add(&mut self, delta: Delta) {
         match (&mut *self, &delta) {
             (Arrived::F32(sum), Delta::Ready(Value(Repr::F32(number)))) => *sum += number,
             (Arrived::F64(sum), Delta::Ready(Value(Repr::F64(number)))) => *sum += number,
@@ -81,6 +85,17 @@ impl Arrived {
         };
         *self = Arrived::Nothing;
         Some(Delta::Ready(Value(number)))
+    }
+
+    /// Takes all that has arrived.
+    pub(crate) fn take(&mut self) -> Vec<Delta> {
+        match self.take_number() {
+            Some(number) => vec![number],
+            None => match std::mem::take(self) {
+                Arrived::Many(deltas) => *deltas,
+                _ => Vec::new(),
+            },
+        }
     }
 }
 
@@ -173,43 +188,16 @@ fn walk_back<K: Knows>(
             arrived[index as usize] = Arrived::Nothing;
             continue;
         }
+        if books.has_forgotten() && Groups::of(pass).take(&mut books, index, &mut arrived, Books::trained) {
+            continue;
+        }
         let node = books.node(index);
         let delta = match arrived[index as usize].take_number() {
             Some(delta) => delta,
             None => take_sum(&mut arrived[index as usize], node)?,
         };
         match &node.expression {
-            Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
-                let deltas = match node.kind_of_data.is_single {
-                    true => in_layers::<f32>(&mut books, index, delta),
-                    false => in_layers::<f64>(&mut books, index, delta),
-                };
-                for (which, delta) in deltas.into_iter().enumerate() {
-                    if let Some(delta) = delta {
-                        arrived[books.operand(index, which) as usize].add(Delta::Lazy(delta));
-                    }
-                }
-            }
             Expression::Weight(_) => deltas.push((K::node(node), delta)),
-            Expression::Primitive(op) => {
-                let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
-                for &place in &places {
-                    books.claim_lone(place); // the rule may hand them out
-                }
-                let output = books.handle(index);
-                let values: Vec<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
-                let values: Vec<&Value> = values.iter().map(Seen::as_value).collect();
-                let value = books.value(index);
-                let at =
-                    AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
-                let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
-                    .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))?;
-                for (place, delta) in places.into_iter().zip(deltas) {
-                    if let Some(delta) = delta.filter(|_| books.trained(place)) {
-                        arrived[place as usize].add(Delta::Lazy(delta));
-                    }
-                }
-            }
             Expression::Dynamic(recipe) => match (books.source(index), books.backward(index)) {
                 (NONE, Some(backward)) => {
                     // code of the user's, which may want to use this pass
@@ -224,6 +212,14 @@ fn walk_back<K: Knows>(
                 (source, _) => arrived[source as usize].add(delta),
             },
             Expression::Constant(_) | Expression::Seed(_) => {}
+            _ => {
+                for (which, delta) in pull_back(&mut books, index, delta)? {
+                    let place = books.operand(index, which);
+                    if books.trained(place) {
+                        arrived[place as usize].add(delta);
+                    }
+                }
+            }
         }
     }
     books.keep_arrived(arrived);
@@ -235,8 +231,40 @@ fn walk_back<K: Knows>(
 #[inline(never)]
 fn take_sum(arrived: &mut Arrived, node: Held) -> Result<Delta> {
     let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("a number is no sum") };
-    catch_unwind(AssertUnwindSafe(|| Delta::sum(&node, *deltas)))
+    sum(node, *deltas)
+}
+
+/// The sum of some deltas of this node.
+pub(crate) fn sum(node: Held, deltas: Vec<Delta>) -> Result<Delta> {
+    catch_unwind(AssertUnwindSafe(|| Delta::sum(&node, deltas)))
         .map_err(|payload| Error::panic(payload).at(node.name(), node.place))
+}
+
+/// What the delta of an entry adds to its operands, by the rule of the operation; or to the layer that a dynamic node turned out to be.
+pub(crate) fn pull_back(books: &mut Books, index: u32, delta: Delta) -> Result<Vec<(usize, Delta)>> {
+    let node = books.node(index);
+    let deltas = match &node.expression {
+        Expression::Dynamic(_) => return Ok(vec![(0, delta)]),
+        Expression::Primitive(op) if op.is_mark() => return Ok(vec![(0, delta)]),
+        Expression::Primitive(op) => {
+            let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
+            for &place in &places {
+                books.claim_lone(place); // the rule may hand them out
+            }
+            let output = books.handle(index);
+            let values: Vec<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
+            let values: Vec<&Value> = values.iter().map(Seen::as_value).collect();
+            let value = books.value(index);
+            let at =
+                AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
+            catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
+                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))?
+        }
+        _ if node.kind_of_data.is_single => in_layers::<f32>(books, index, delta).into(),
+        _ => in_layers::<f64>(books, index, delta).into(),
+    };
+    let deltas = deltas.into_iter().enumerate();
+    Ok(deltas.filter_map(|(which, delta)| Some((which, Delta::Lazy(delta?)))).collect())
 }
 
 /// The entries through which a gradient can flow from `root`, operands before consumers.
