@@ -173,7 +173,7 @@ fn walk_back<K: Knows>(
     }
     let order = if books.in_order() { None } else { Some(order(&mut books, root)) };
     let mut arrived = books.take_arrived();
-    arrived[root as usize].add(delta);
+    arrived[books.unmarked(root) as usize].add(delta);
 
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
     for step in (0..steps).rev() {
@@ -209,14 +209,14 @@ fn walk_back<K: Knows>(
                     books = pass.books();
                 }
                 (NONE, None) => {}
-                (source, _) => arrived[source as usize].add(delta),
+                (source, _) => arrived[books.unmarked(source) as usize].add(delta),
             },
             Expression::Constant(_) | Expression::Seed(_) => {}
             _ => {
                 for (which, delta) in pull_back(&mut books, index, delta)? {
                     let place = books.operand(index, which);
                     if books.trained(place) {
-                        arrived[place as usize].add(delta);
+                        arrived[books.unmarked(place) as usize].add(delta);
                     }
                 }
             }
@@ -245,7 +245,6 @@ pub(crate) fn pull_back(books: &mut Books, index: u32, delta: Delta) -> Result<V
     let node = books.node(index);
     let deltas = match &node.expression {
         Expression::Dynamic(_) => return Ok(vec![(0, delta)]),
-        Expression::Primitive(op) if op.is_mark() => return Ok(vec![(0, delta)]),
         Expression::Primitive(op) => {
             let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
             for &place in &places {

@@ -77,3 +77,21 @@ fn a_gradient_is_that_of_differences() {
         w[0].set(Nd::from_vec([4, 4], value.clone()).unwrap());
     }
 }
+
+/// The marked layer and the mark are the same layer: what arrives at both is one sum.
+#[test]
+fn a_layer_beside_its_mark() {
+    let run = |marks: Marks| {
+        let w = weights(2);
+        let x = Layer::constant(numbers(30, 4, 3)).matmul(&w[0]).tanh();
+        let marked = marks.mark(x.clone());
+        let mean = (&x * 1.5).exp().mean();
+        let same = marks.mark(mean.clone());
+        let numbers = &same * &mean + same.exp() * &mean + &same;
+        let y = (marked.matmul(&w[1]) * &x + &marked * &x).tanh() * &same + &x;
+        let loss = y.square().sum() * &mean + numbers;
+        let value = (loss.gradient(&w[0]).square().sum() + &loss).train(&Sgd::new(0.01)).wait().unwrap();
+        (value, w.iter().map(Weight::value).collect::<Vec<_>>())
+    };
+    assert_eq!(run(Marks::With), run(Marks::Without));
+}

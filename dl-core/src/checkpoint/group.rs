@@ -1,7 +1,7 @@
 //! Entries whose rules cannot be asked before some values are evaluated again.
 //!
 //! The walk back (see `reverse.rs`) meets an entry after all its consumers. If a value that the rule is to see was forgotten, the entry joins the group
-//! of its consumers, or is the head of a new one: if it is a mark, or if something arrives from elsewhere, too. A group is a dynamic node. When it
+//! of its consumers, or is the head of a new one: if it is marked, or if something arrives from elsewhere, too. A group is a dynamic node. When it
 //! runs, it waits for the delta of its head; has the pass evaluate again what was forgotten; asks the rules; and lets the values go. Its value are the deltas
 //! that it hands on to entries outside of it, as layers like those that the walk itself writes.
 
@@ -68,8 +68,6 @@ impl<'a> Groups<'a> {
             Arrived::Many(deltas) => common_group(deltas),
             _ => Common::None,
         };
-        let node = books.node(index);
-        let is_mark = matches!(&node.expression, Expression::Primitive(op) if op.is_mark());
         let operands: Vec<u32> = edges(books, index).collect();
         if operands.is_empty() {
             if !matches!(common, Common::None) {
@@ -80,7 +78,7 @@ impl<'a> Groups<'a> {
             return false;
         }
         let (group, layer) = match common {
-            Common::One(perhaps) if !is_mark => {
+            Common::One(perhaps) if !books.is_marked(index) => {
                 let Perhaps { group, layer, .. } = *perhaps;
                 drop(arrived[index as usize].take());
                 (group, layer)
@@ -135,7 +133,7 @@ fn common_group(deltas: &[Delta]) -> Common {
 
 /// The entries that a gradient flows to from this one.
 fn edges(books: &Books, index: u32) -> impl Iterator<Item = u32> {
-    (0..books.edges(index)).map(move |which| books.edge(index, which))
+    (0..books.edges(index)).map(move |which| books.unmarked(books.edge(index, which)))
 }
 
 /// The deltas that a group hands on, by slots.
@@ -230,9 +228,9 @@ impl Group {
         let mut seen = Vec::new();
         for member in &members.entries {
             let node = books.node(member.index);
-            if matches!(&node.expression, Expression::Primitive(op) if !op.is_mark()) {
+            if matches!(&node.expression, Expression::Primitive(_)) {
                 seen.push(member.index);
-                seen.extend(edges(&books, member.index));
+                seen.extend((0..books.edges(member.index)).map(|which| books.edge(member.index, which)));
             }
         }
         Ok(pass.hold(books, seen))

@@ -82,6 +82,8 @@ pub(crate) struct Books {
     pub(super) sweep_at: usize,
     /// Of which entries it is known to which segment they belong, in a pass that keeps values.
     pub(super) closed: Vec<bool>,
+    /// Whether a mark was met.
+    pub(super) has_marks: bool,
     /// Whether a value was forgotten that a backward may need.
     pub(super) forgot: bool,
     /// Whether the values of new entries are forgotten, too: nobody is going to look back at them.
@@ -135,6 +137,7 @@ impl Books {
             seen: Visits::default(),
             sweep_at: SWEEP_AT_LEAST,
             closed: Vec::new(),
+            has_marks: false,
             forgot: false,
             forgets: false,
         }
@@ -187,7 +190,7 @@ impl Books {
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
         self.sweep_at = SWEEP_AT_LEAST;
         self.closed.clear();
-        (self.forgot, self.forgets) = (false, false);
+        (self.has_marks, self.forgot, self.forgets) = (false, false, false);
     }
 
     /// Whether the tables are so large that they are better given back.

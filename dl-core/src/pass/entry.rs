@@ -148,6 +148,8 @@ pub(super) struct Links {
     pub(super) forgets: bool,
     /// Whether it is evaluated again.
     pub(super) again: bool,
+    /// Whether a segment ends here.
+    pub(super) marked: bool,
     /// The size of the value.
     pub(super) bytes: usize,
 }
@@ -166,6 +168,7 @@ impl Links {
         task: false,
         forgets: false,
         again: false,
+        marked: false,
         bytes: 0,
     };
 }

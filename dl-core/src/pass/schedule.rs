@@ -108,6 +108,7 @@ impl Books {
             return;
         }
         if let Some((number, trained, arithmetic)) = self.arithmetic_of(index) {
+            self.skip_marks(index);
             let entry = &mut self.entries[index as usize];
             (entry.trained, entry.arithmetic) = (trained, arithmetic);
             self.finished.push((index, Ok(number.into())));

@@ -28,6 +28,8 @@ struct Uses {
 impl Books {
     /// The value of this entry is marked, and there. It is kept; what it was computed from is forgotten.
     pub(super) fn close_segment(&mut self, marked: u32) {
+        self.has_marks = true;
+        self.links(marked).marked = true;
         // from now on the mark has this value, too: it counts once
         self.forget_bytes(marked);
         let order = self.open_below(marked);
@@ -122,6 +124,35 @@ impl Books {
         }
     }
 
+    /// The entry whose value a mark marks, or this one. What arrives at a mark arrives there: a mark is no place where something is summed.
+    #[inline]
+    pub(crate) fn unmarked(&self, mut index: u32) -> u32 {
+        if self.has_marks {
+            while self.node(index).is_mark() {
+                index = self.operand(index, 0);
+            }
+        }
+        index
+    }
+
+    /// The numeric reading of the way back goes by the operands in the entry.
+    pub(super) fn skip_marks(&mut self, index: u32) {
+        if self.has_marks {
+            for which in 0..self.edges(index) {
+                let (mark, unmarked) = (self.operand(index, which), self.unmarked(self.operand(index, which)));
+                if mark != unmarked {
+                    self.root(mark); // nobody else knows of it now
+                    self.entries[index as usize].operands[which] = unmarked;
+                }
+            }
+        }
+    }
+
+    /// Whether a segment ends here.
+    pub(crate) fn is_marked(&self, index: u32) -> bool {
+        self.links.get(self.entry(index).links as usize).is_some_and(|links| links.marked)
+    }
+
     /// Whether some value may be gone that a backward is going to need.
     #[inline]
     pub(crate) fn has_forgotten(&self) -> bool {
@@ -132,7 +163,7 @@ impl Books {
     pub(crate) fn is_hollow(&self, index: u32) -> bool {
         let node = self.node(index);
         let is_there = |index| matches!(self.status(index), Status::Done(_));
-        matches!(&node.expression, Expression::Primitive(op) if !op.is_mark())
+        matches!(&node.expression, Expression::Primitive(_))
             && !(is_there(index) && (0..node.operands().len()).all(|which| is_there(self.operand(index, which))))
     }
 

@@ -121,9 +121,7 @@ impl Books {
         if let Some(number) = self.entry(operand).number() {
             return number.into();
         }
-        let last = self.lets_go(operand)
-            && self.linked(operand).unfinished == 1
-            && self.unreachable(operand);
+        let last = self.lets_go(operand) && self.linked(operand).unfinished == 1 && self.unreachable(operand);
         if last { self.take_value(operand) } else { self.value(operand).to_value() }
     }
 
