@@ -54,8 +54,10 @@ impl<T: Data> Layer<T> {
     /// buffers have the values that they had before, and a dynamic layer stays what it has turned out to be: its body does not run again.
     ///
     /// What is used on both sides of a mark, or in two segments, is kept as if it were marked itself. So is what somebody has a handle to besides
-    /// the layers that use it: a variable of yours that is still alive, or the body of a dynamic layer. What no trained weight depends on is
-    /// not evaluated again. A gradient that is itself differentiated is right, but keeps its values.
+    /// the layers that use it: a variable of yours that is still alive, the body of a dynamic layer (`dropout` is one), or a layer that was looked at by a
+    /// bang. What no trained weight depends on is
+    /// not evaluated again. A gradient that is a layer is right, to any order, but keeps the values that come back. Several uses of one weight each have a
+    /// delta, and these are kept until all are summed.
     #[track_caller]
     pub fn checkpoint(&self) -> Layer<T> {
         Layer::from_expression(Expression::Primitive(Kept::operation(Mark([self.any().clone()]))))

@@ -213,10 +213,10 @@ fn walk_back<K: Knows>(
             },
             Expression::Constant(_) | Expression::Seed(_) => {}
             _ => {
-                for (which, delta) in pull_back(&mut books, index, delta)? {
+                for (which, delta) in pull_back(&mut books, index, delta)?.into_iter().enumerate() {
                     let place = books.operand(index, which);
-                    if books.trained(place) {
-                        arrived[books.unmarked(place) as usize].add(delta);
+                    if let Some(delta) = delta.filter(|_| books.trained(place)) {
+                        arrived[books.unmarked(place) as usize].add(Delta::Lazy(delta));
                     }
                 }
             }
@@ -240,11 +240,10 @@ pub(crate) fn sum(node: Held, deltas: Vec<Delta>) -> Result<Delta> {
         .map_err(|payload| Error::panic(payload).at(node.name(), node.place))
 }
 
-/// What the delta of an entry adds to its operands, by the rule of the operation; or to the layer that a dynamic node turned out to be.
-pub(crate) fn pull_back(books: &mut Books, index: u32, delta: Delta) -> Result<Vec<(usize, Delta)>> {
+/// What the delta of an entry adds to its operands, by the rule of the operation.
+pub(crate) fn pull_back(books: &mut Books, index: u32, delta: Delta) -> Result<Vec<Option<AnyLayer>>> {
     let node = books.node(index);
-    let deltas = match &node.expression {
-        Expression::Dynamic(_) => return Ok(vec![(0, delta)]),
+    Ok(match &node.expression {
         Expression::Primitive(op) => {
             let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
             for &place in &places {
@@ -261,9 +260,7 @@ pub(crate) fn pull_back(books: &mut Books, index: u32, delta: Delta) -> Result<V
         }
         _ if node.kind_of_data.is_single => in_layers::<f32>(books, index, delta).into(),
         _ => in_layers::<f64>(books, index, delta).into(),
-    };
-    let deltas = deltas.into_iter().enumerate();
-    Ok(deltas.filter_map(|(which, delta)| Some((which, Delta::Lazy(delta?)))).collect())
+    })
 }
 
 /// The entries through which a gradient can flow from `root`, operands before consumers.

@@ -250,10 +250,15 @@ impl Group {
             if deltas.is_empty() {
                 continue;
             }
-            let delta = reverse::sum(books.node(member.index), deltas)?;
+            let node = books.node(member.index);
+            let delta = reverse::sum(node, deltas)?;
             let operands: Vec<u32> = edges(&books, member.index).collect();
-            for (which, delta) in reverse::pull_back(&mut books, member.index, delta)? {
-                if member.wanted[which] {
+            let deltas = match node.is_dynamic() {
+                true => vec![Some(delta.into_layer(&node))],
+                false => reverse::pull_back(&mut books, member.index, delta)?,
+            };
+            for (which, delta) in deltas.into_iter().enumerate() {
+                if let Some(delta) = delta.map(Delta::Lazy).filter(|_| member.wanted[which]) {
                     match arrived.get_mut(&operands[which]) {
                         Some(inside) => inside.push(delta),
                         None => outputs[member.slot as usize + which] = Some(delta),

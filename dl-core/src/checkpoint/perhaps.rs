@@ -29,7 +29,7 @@ pub(super) async fn present(deltas: &[Delta]) -> Result<Vec<Delta>> {
     let mut groups: Vec<AnyLayer> = Vec::new();
     for delta in deltas {
         if let Delta::Perhaps(perhaps) = delta
-            && !groups.last().is_some_and(|last| last.address() == perhaps.layer.address())
+            && groups.last().is_none_or(|last| last.address() != perhaps.layer.address())
         {
             groups.push(perhaps.layer.clone());
         }
@@ -51,7 +51,7 @@ pub(super) async fn present(deltas: &[Delta]) -> Result<Vec<Delta>> {
 
 /// The sum of those of these deltas of `node` that there will be.
 pub(crate) fn sum(node: &AnyLayer, deltas: Vec<Delta>) -> AnyLayer {
-    let sum = Sum { node: node.clone(), deltas: deltas.into(), absent: Arc::default() };
+    let sum = Sum { node: node.clone(), deltas: deltas.into(), absent: Arc::new(AtomicBool::new(false)) };
     (node.kind_of_data.delta_layer)(Expression::Dynamic(Kept::body(sum)), node.place)
 }
 
