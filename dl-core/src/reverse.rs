@@ -214,9 +214,10 @@ fn walk_back<K: Knows>(
             Expression::Constant(_) | Expression::Seed(_) => {}
             _ => {
                 for (which, delta) in pull_back(&mut books, index, delta)?.into_iter().enumerate() {
-                    let place = books.operand(index, which);
-                    if let Some(delta) = delta.filter(|_| books.trained(place)) {
-                        arrived[books.unmarked(place) as usize].add(Delta::Lazy(delta));
+                    let Some(delta) = delta else { continue };
+                    let place = books.unmarked(books.operand(index, which));
+                    if books.trained(place) {
+                        arrived[place as usize].add(Delta::Lazy(delta));
                     }
                 }
             }
