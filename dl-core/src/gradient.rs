@@ -234,7 +234,7 @@ impl Derivation {
     async fn compute(self: Arc<Self>, variables: Vec<AnyLayer>) -> Result<Vec<AnyDelta>> {
         let layer = |delta| match delta {
             AnyDelta::Lazy(layer) => layer,
-            AnyDelta::Ready(_) => unreachable!("derivatives are written as layers"),
+            _ => unreachable!("derivatives are written as layers"),
         };
         let layers = self.derive(variables).await?.into_iter().map(layer).collect();
         Ok(ExtractAll::new(layers).await?.into_iter().map(AnyDelta::Ready).collect())
@@ -258,6 +258,7 @@ pub(crate) fn part<T: Data>(derivatives: &Layer<Derivatives>, place: usize) -> L
             Ok(match derivatives.await?.0[place].clone() {
                 AnyDelta::Lazy(layer) => Layer::from_any(layer),
                 AnyDelta::Ready(value) => Layer::from_expression(Expression::Constant(value)),
+                AnyDelta::Perhaps(_) => unreachable!("what may arrive is summed before it is a derivative"),
             })
         }
     })

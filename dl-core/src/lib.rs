@@ -28,6 +28,7 @@
 #[doc(hidden)]
 pub mod bang;
 mod buffer;
+mod checkpoint;
 mod commit;
 mod data;
 mod deferred;

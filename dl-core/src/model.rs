@@ -18,6 +18,8 @@
 //! that is too weak is for `loom` to find; and `loom` lets an acquire fence see what an earlier thread in the order has read relaxed, so the
 //! `AcqRel` of [`make_strict`](crate::node) rests on an argument alone.
 
+#[cfg(shuttle)]
+mod checkpoints;
 mod claims;
 mod counts;
 mod leaves;

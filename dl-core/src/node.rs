@@ -82,6 +82,11 @@ pub(crate) trait Recipe: Send + Sync {
     fn run(&self) -> BoxFuture<Result<Outcome>>;
     fn name(&self) -> &'static str;
     fn position(&self) -> Position;
+
+    /// Of a delta: whether it turned out that none arrives.
+    fn is_absent(&self) -> bool {
+        false
+    }
 }
 
 /// What a dynamic node turned out to be.
@@ -99,6 +104,7 @@ pub(crate) struct DataKind {
     pub(crate) scale_delta: fn(&AnyLayer, f64) -> AnyLayer,
     pub(crate) constant_delta: fn(Value) -> AnyLayer,
     pub(crate) squared_norm: fn(&Value) -> f64,
+    pub(crate) delta_layer: fn(Expression, &'static Location<'static>) -> AnyLayer,
     /// Whether this is `f32`, rather than `f64`, where it matters: in scalar arithmetic.
     pub(crate) is_single: bool,
     pub(crate) bytes: fn(&Value) -> usize,
@@ -126,6 +132,7 @@ impl<T: Data> Typed<T> {
         scale_delta: |delta, factor| T::Delta::scale(&Layer::from_any(delta.clone()), factor).into_any(),
         constant_delta: |delta| Layer::<T::Delta>::from_expression(Expression::Constant(delta)).into_any(),
         squared_norm: |delta| delta.get::<T::Delta>().squared_norm(),
+        delta_layer: AnyLayer::new::<T::Delta>,
         is_single: size_of::<T>() == size_of::<f32>(),
         bytes: |value| value.get::<T>().bytes(),
         recycle: |value| {
@@ -201,6 +208,16 @@ impl Node {
     /// Whether the commit of a step is to write something when this was evaluated.
     pub(crate) fn is_update(&self) -> bool {
         matches!(&self.expression, Expression::Primitive(op) if op.update().is_some())
+    }
+
+    /// Whether this marks the end of a segment.
+    pub(crate) fn is_mark(&self) -> bool {
+        matches!(&self.expression, Expression::Primitive(op) if op.is_mark())
+    }
+
+    /// Whether this is a delta that turned out not to arrive.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(&self.expression, Expression::Dynamic(recipe) if recipe.is_absent())
     }
 
     pub(crate) fn origin(&self) -> Origin {

@@ -190,6 +190,11 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     fn update(&self) -> Option<UpdateOf<'_>> {
         None
     }
+
+    /// Whether a training pass is to forget what this was computed from.
+    fn is_mark(&self) -> bool {
+        false
+    }
 }
 
 /// The update of a buffer.

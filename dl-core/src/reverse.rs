@@ -5,6 +5,7 @@
 //! are plain numbers the deltas are computed at once (the numeric reading of the rules, see [`crate::rules`]); elsewhere they
 //! are layers, which the executor evaluates like any others.
 
+use crate::checkpoint::{Groups, Perhaps};
 use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
@@ -23,6 +24,8 @@ use std::sync::Arc;
 pub(crate) enum AnyDelta {
     Ready(Value),
     Lazy(AnyLayer),
+    /// Known when a segment has been evaluated again: only on the way to the sum of what arrives somewhere.
+    Perhaps(Box<Perhaps>),
 }
 
 impl AnyDelta {
@@ -31,6 +34,7 @@ impl AnyDelta {
         match self {
             AnyDelta::Ready(value) => (node.kind_of_data.constant_delta)(value),
             AnyDelta::Lazy(layer) => layer,
+            AnyDelta::Perhaps(_) => unreachable!("what may arrive from a segment is summed when it is known"),
         }
     }
 
@@ -38,7 +42,7 @@ impl AnyDelta {
     pub(crate) fn expect_ready(&self) -> &Value {
         match self {
             AnyDelta::Ready(value) => value,
-            AnyDelta::Lazy(_) => unreachable!("the delta was to be computed before"),
+            _ => unreachable!("the delta was to be computed before"),
         }
     }
 
@@ -66,7 +70,7 @@ pub(crate) enum Arrived {
 
 impl Arrived {
     #[inline]
-    fn add(&mut self, delta: AnyDelta) {
+    pub(crate) fn add(&mut self, delta: AnyDelta) {
         match (&mut *self, &delta) {
             (Arrived::F32(sum), AnyDelta::Ready(Value(Repr::F32(number)))) => *sum += number,
             (Arrived::F64(sum), AnyDelta::Ready(Value(Repr::F64(number)))) => *sum += number,
@@ -91,6 +95,17 @@ impl Arrived {
         };
         *self = Arrived::Nothing;
         Some(AnyDelta::Ready(Value(number)))
+    }
+
+    /// Takes all that has arrived.
+    pub(crate) fn take(&mut self) -> Vec<AnyDelta> {
+        match self.take_number() {
+            Some(number) => vec![number],
+            None => match std::mem::take(self) {
+                Arrived::Many(deltas) => *deltas,
+                _ => Vec::new(),
+            },
+        }
     }
 }
 
@@ -121,9 +136,19 @@ pub(crate) fn deltas_of(
     targets: &[AnyLayer],
 ) -> Result<Vec<Option<AnyLayer>>> {
     let mut effects = SideEffects::none();
-    let deltas = walk_towards(pass, roots, targets, &mut effects)?;
+    let targets = unmarked(&mut *kept(pass)?, targets);
+    let deltas = walk_towards(pass, roots, &targets, &mut effects)?;
     effects.push(pass, deltas);
-    effects.deltas_of(targets)
+    effects.deltas_of(&targets)
+}
+
+/// These layers, as far as they are no marks: a mark is the layer that it marks.
+fn unmarked(books: &mut Books, layers: &[AnyLayer]) -> Vec<AnyLayer> {
+    let mut unmarked = |layer: &AnyLayer| match books.find(layer).filter(|_| layer.is_mark()) {
+        Some(mark) => books.handle(books.unmarked(mark)),
+        None => layer.clone(),
+    };
+    layers.iter().map(&mut unmarked).collect()
 }
 
 /// The same where nothing but scalar arithmetic was evaluated: the deltas are there at once. They are to be used while somebody has a
@@ -162,7 +187,7 @@ impl Knows for Held {
 }
 
 /// Where a walk is to go.
-trait Goal {
+pub(crate) trait Goal {
     /// Whether a delta of this entry leads there.
     fn wants(&self, books: &Books, index: u32) -> bool;
 
@@ -182,6 +207,19 @@ impl Goal for Trained {
     #[inline(always)]
     fn is_at(&self, _: u32, is_weight: bool) -> bool {
         is_weight
+    }
+}
+
+/// To wherever there is a delta.
+pub(crate) struct Everywhere;
+
+impl Goal for Everywhere {
+    fn wants(&self, _: &Books, _: u32) -> bool {
+        true
+    }
+
+    fn is_at(&self, _: u32, _: bool) -> bool {
+        false
     }
 }
 
@@ -234,7 +272,7 @@ fn walk_to_weights<K: Knows>(
     }
     let order = if books.in_order() { None } else { Some(order(&mut books, [root], |books, x| books.trained(x))) };
     let mut arrived = books.take_arrived();
-    arrived[root as usize].add(delta);
+    arrived[books.unmarked(root) as usize].add(delta);
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
     let step = |step: usize| order.as_ref().map_or(step as u32, |order| order[step]);
     walk_back(pass, books, (0..steps).rev().map(step), &Trained, arrived, effects)
@@ -269,6 +307,7 @@ fn walk_towards(
             };
     }
     for (&place, (_, delta)) in places.iter().zip(roots) {
+        let place = books.unmarked(place);
         if goal.leads[place as usize] {
             arrived[place as usize].add(AnyDelta::Lazy(delta.clone()));
         }
@@ -298,44 +337,26 @@ fn walk_back<'a, K: Knows, G: Goal>(
             continue;
         }
         let node = books.node(index);
+        let mut is_told = false;
+        if books.has_forgotten() {
+            let groups = Groups::of(pass);
+            if goal.is_at(index, false) {
+                let sum = groups.sum(&mut books, index, &mut arrived);
+                deltas.push((K::node(node), AnyDelta::Lazy(sum)));
+                is_told = true;
+            }
+            if groups.take(&mut books, index, &mut arrived, |books, index| goal.wants(books, index)) {
+                continue;
+            }
+        }
         let delta = match arrived[index as usize].take_number() {
             Some(delta) => delta,
             None => take_sum(&mut arrived[index as usize], node)?,
         };
-        if goal.is_at(index, matches!(node.expression, Expression::Weight(_))) {
+        if !is_told && goal.is_at(index, matches!(node.expression, Expression::Weight(_))) {
             deltas.push((K::node(node), delta.clone()));
         }
         match &node.expression {
-            Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
-                let deltas = match node.kind_of_data.is_single {
-                    true => in_layers::<f32, G>(&mut books, index, delta, goal),
-                    false => in_layers::<f64, G>(&mut books, index, delta, goal),
-                };
-                for (which, delta) in deltas.into_iter().enumerate() {
-                    if let Some(delta) = delta {
-                        arrived[books.operand(index, which) as usize].add(AnyDelta::Lazy(delta));
-                    }
-                }
-            }
-            Expression::Primitive(op) => {
-                let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
-                for &place in &places {
-                    books.claim_lone(place); // the rule may hand them out
-                }
-                let output = books.handle(index);
-                let values: Vec<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
-                let values: Vec<&Value> = values.iter().map(Seen::as_value).collect();
-                let value = books.value(index);
-                let at =
-                    AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
-                let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
-                    .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))?;
-                for (place, delta) in places.into_iter().zip(deltas) {
-                    if let Some(delta) = delta.filter(|_| goal.wants(&books, place)) {
-                        arrived[place as usize].add(AnyDelta::Lazy(delta));
-                    }
-                }
-            }
             Expression::Dynamic(recipe) => match (books.source(index), books.backward(index)) {
                 (NONE, Some(backward)) => {
                     // code of the user's, which may want to use this pass
@@ -347,10 +368,23 @@ fn walk_back<'a, K: Knows, G: Goal>(
                     books = pass.books();
                 }
                 (NONE, None) => {}
-                (source, _) if goal.wants(&books, source) => arrived[source as usize].add(delta),
-                _ => {}
+                (source, _) => {
+                    let source = books.unmarked(source);
+                    if goal.wants(&books, source) {
+                        arrived[source as usize].add(delta);
+                    }
+                }
             },
             Expression::Weight(_) | Expression::Constant(_) | Expression::Seed(_) => {}
+            _ => {
+                for (which, delta) in pull_back(&mut books, index, delta, goal)?.into_iter().enumerate() {
+                    let Some(delta) = delta else { continue };
+                    let place = books.unmarked(books.operand(index, which));
+                    if goal.wants(&books, place) {
+                        arrived[place as usize].add(AnyDelta::Lazy(delta));
+                    }
+                }
+            }
         }
     }
     books.keep_arrived(arrived);
@@ -362,8 +396,41 @@ fn walk_back<'a, K: Knows, G: Goal>(
 #[inline(never)]
 fn take_sum(arrived: &mut Arrived, node: Held) -> Result<AnyDelta> {
     let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("a number is no sum") };
-    catch_unwind(AssertUnwindSafe(|| AnyDelta::sum(&node, *deltas)))
+    sum(node, *deltas)
+}
+
+/// The sum of some deltas of this node.
+pub(crate) fn sum(node: Held, deltas: Vec<AnyDelta>) -> Result<AnyDelta> {
+    catch_unwind(AssertUnwindSafe(|| AnyDelta::sum(&node, deltas)))
         .map_err(|payload| Error::panic(payload).at(node.name(), node.place))
+}
+
+/// What the delta of an entry adds to its operands, by the rule of the operation; that of an operand that nobody wants may be left out.
+pub(crate) fn pull_back(
+    books: &mut Books,
+    index: u32,
+    delta: AnyDelta,
+    goal: &impl Goal,
+) -> Result<Vec<Option<AnyLayer>>> {
+    let node = books.node(index);
+    Ok(match &node.expression {
+        Expression::Primitive(op) => {
+            let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
+            for &place in &places {
+                books.claim_lone(place); // the rule may hand them out
+            }
+            let output = books.handle(index);
+            let values: Vec<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
+            let values: Vec<&Value> = values.iter().map(Seen::as_value).collect();
+            let value = books.value(index);
+            let at =
+                AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
+            catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
+                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))?
+        }
+        _ if node.kind_of_data.is_single => in_layers::<f32>(books, index, delta, goal).into(),
+        _ => in_layers::<f64>(books, index, delta, goal).into(),
+    })
 }
 
 /// The entries below some roots that somebody follows, operands before consumers.
@@ -469,11 +536,11 @@ fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]
 }
 
 /// The layer reading: the deltas of both operands of scalar arithmetic, as far as there are two and somebody wants them.
-fn in_layers<T: Number + Pointwise, G: Goal>(
+fn in_layers<T: Number + Pointwise>(
     books: &mut Books,
     index: u32,
     delta: AnyDelta,
-    goal: &G,
+    goal: &impl Goal,
 ) -> [Option<AnyLayer>; 2] {
     let node = books.node(index);
     let [y, d] = [books.handle(index), delta.into_layer(&node)].map(Layer::<T>::from_any);

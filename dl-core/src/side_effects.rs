@@ -181,6 +181,7 @@ impl SideEffects {
 
     /// The same, inside the pass that all parts belong to.
     pub(crate) async fn evaluate(mut self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
+        pass.forget_deltas();
         let here = self.fault.is_none() && self.parts.iter().all(|part| Arc::ptr_eq(&part.pass, pass));
         let deltas = match &mut self.parts[..] {
             [only] if here => values(std::mem::take(&mut only.deltas)).await?,
@@ -255,6 +256,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
 }
 
 async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
+    pass.forget_deltas();
     Do::starting(Belongs::To(pass.clone()), {
         let deltas = Arc::new(deltas);
         move || {
@@ -269,16 +271,21 @@ async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
 async fn values(mut deltas: Deltas) -> Result<Deltas> {
     let lazy = |delta: &AnyDelta| match delta {
         AnyDelta::Lazy(layer) => Some(layer.clone()),
-        AnyDelta::Ready(_) => None,
+        _ => None,
     };
     let layers: Vec<AnyLayer> = deltas.iter().filter_map(|(_, delta)| lazy(delta)).collect();
     if !layers.is_empty() {
         let mut computed = ExtractAll::new(layers).await?.into_iter();
+        let absent = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.is_absent());
+        let absent: Vec<bool> = deltas.iter().map(|(_, delta)| absent(delta)).collect();
         for (_, delta) in &mut deltas {
             if matches!(delta, AnyDelta::Lazy(_)) {
                 *delta = AnyDelta::Ready(computed.next().expect("one value for each lazy delta"));
             }
         }
+        // a segment that was evaluated again may hand nothing on
+        let mut absent = absent.into_iter();
+        deltas.retain(|_| absent.next() != Some(true));
     }
     Ok(deltas)
 }

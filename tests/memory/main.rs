@@ -5,6 +5,7 @@
 mod allocator;
 mod cases;
 mod peak;
+mod remat;
 
 #[global_allocator]
 static ALLOCATOR: allocator::Counting = allocator::Counting;
@@ -14,4 +15,5 @@ fn passes_leave_nothing_behind_and_predict_holds_its_width() {
     cases::run_all();
     peak::predict_holds_its_width();
     peak::an_embedding_costs_its_rows();
+    remat::marks_save_memory();
 }

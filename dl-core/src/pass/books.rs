@@ -80,6 +80,14 @@ pub(crate) struct Books {
     arrived: Vec<Vec<Arrived>>,
     seen: Visits,
     pub(super) sweep_at: usize,
+    /// Of which entries it is known to which segment they belong, in a pass that keeps values.
+    pub(super) closed: Vec<bool>,
+    /// Whether a mark was met.
+    pub(super) has_marks: bool,
+    /// Whether a value was forgotten that a backward may need.
+    pub(super) forgot: bool,
+    /// Whether the values of new entries are forgotten, too: nobody is going to look back at them.
+    pub(super) forgets: bool,
 }
 
 /// Fewer entries than this are not worth a sweep.
@@ -128,6 +136,10 @@ impl Books {
             arrived: Vec::new(),
             seen: Visits::default(),
             sweep_at: SWEEP_AT_LEAST,
+            closed: Vec::new(),
+            has_marks: false,
+            forgot: false,
+            forgets: false,
         }
     }
 
@@ -177,6 +189,8 @@ impl Books {
         (self.refilled, self.others) = (0, 0);
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
         self.sweep_at = SWEEP_AT_LEAST;
+        self.closed.clear();
+        (self.has_marks, self.forgot, self.forgets) = (false, false, false);
     }
 
     /// Whether the tables are so large that they are better given back.
@@ -258,7 +272,7 @@ impl Books {
             Status::Pending => None,
             Status::Done(value) => Some(Ok(value.to_value())),
             Status::Failed(error) => Some(Err(error.clone())),
-            Status::Freed => unreachable!("a value is freed when nobody can ask for it any more"),
+            Status::Freed => None,
         }
     }
 
@@ -349,13 +363,14 @@ impl Books {
     }
 
     pub(super) fn add_links(&mut self, index: u32) {
+        let links = Links { forgets: self.forgets, ..Links::NEW };
         self.entries[index as usize].links = match self.vacant_links.pop() {
             Some(vacant) => {
-                self.links[vacant as usize] = Links::NEW;
+                self.links[vacant as usize] = links;
                 vacant
             }
             None => {
-                self.links.push(Links::NEW);
+                self.links.push(links);
                 (self.links.len() - 1) as u32
             }
         };

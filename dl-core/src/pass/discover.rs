@@ -7,6 +7,7 @@
 //! A pass knows a node again by the claim on it (see `claim.rs`). A *lone* node, whose only handle is one operand of one consumer, needs none:
 //! nobody can meet it another way. Its entry is known to its consumer, and it is claimed when somebody is given a handle to it.
 
+use super::Keep;
 use super::books::Books;
 use super::entry::{Arithmetic, Entry, NONE, Scalar, State};
 use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
@@ -254,6 +255,17 @@ impl Books {
                 self.add_value(node, value, false, lone)
             }
             Expression::Weight(variable) => self.enter_weight(node, *variable),
+            Expression::Primitive(op)
+                if op.is_mark()
+                    && self.entry(operands[0]).number().is_some()
+                    && (lone || node.claim().claim(&self.seat, operands[0])) =>
+            {
+                // a number is not forgotten, so the mark needs no entry of its own
+                if self.keep == Keep::Values {
+                    self.close_segment(operands[0]);
+                }
+                operands[0]
+            }
             expression => {
                 self.others += 1;
                 let index = self.add(Entry::pending(node, operands), node, lone);

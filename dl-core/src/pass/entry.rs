@@ -144,6 +144,12 @@ pub(super) struct Links {
     pub(super) awaited: bool,
     /// Whether there is a future, which waits or is being polled.
     pub(super) task: bool,
+    /// Whether its value goes when nobody needs it, although the pass keeps values.
+    pub(super) forgets: bool,
+    /// Whether it is evaluated again.
+    pub(super) again: bool,
+    /// Whether a segment ends here.
+    pub(super) marked: bool,
     /// The size of the value.
     pub(super) bytes: usize,
 }
@@ -160,6 +166,9 @@ impl Links {
         scheduled: false,
         awaited: false,
         task: false,
+        forgets: false,
+        again: false,
+        marked: false,
         bytes: 0,
     };
 }

@@ -17,6 +17,7 @@ mod drivers;
 mod entry;
 mod queue;
 mod schedule;
+mod segment;
 mod settings;
 mod sweep;
 mod tasks;
@@ -32,6 +33,7 @@ pub(crate) use claim::Seat;
 pub(crate) use context::{Holder, current, enter, holder, in_pass, is_current, outside, with_current};
 pub use counters::Counters;
 pub(crate) use entry::{Arithmetic, Entry, NONE, Scalar, Seen, Status};
+pub(crate) use segment::Hold;
 pub use settings::Mode;
 pub(crate) use settings::Settings;
 
@@ -248,6 +250,9 @@ impl Pass {
     /// The value of a layer, or a promise to wake up when it is there.
     pub(crate) fn poll_value(self: &Arc<Self>, layer: &AnyLayer, waker: &Waker) -> Poll<Result<Value>> {
         let (mut books, index) = self.discover(self.books(), layer);
+        if let Some(index) = index {
+            books.evaluate_again(index);
+        }
         let ended = match index.and_then(|index| books.outcome(index)) {
             Some(ended) => ended,
             None if books.drivers.nobody() => Err(Error::cancelled()),

@@ -3,13 +3,13 @@
 //! A failed operand counts as done: its consumer fails when *all* its operands have ended, with the error of the leftmost one
 //! that failed. So the error that is reported does not depend on time.
 
-use super::Keep;
 use super::books::Books;
 use super::entry::{NONE, Seen, State, Status, Waiting};
 use super::queue::Work;
 use crate::error::{Error, Result};
 use crate::node::{Expression, Node};
 use crate::primitive::AnyPrimitive;
+use crate::seed::Position;
 use crate::value::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -27,12 +27,13 @@ impl Books {
             }
             Expression::Seed(position) => {
                 self.note_position(*position);
-                let seed = self.settings.seed(self.number_at(*position));
-                self.finish(index, seed.map_err(|error| error.at("seed", node.place)));
+                let seed = self.seed(*position, &node);
+                self.finish(index, seed);
             }
             _ => {
                 for which in 0..node.operands().len() {
                     let operand = self.operand(index, which);
+                    self.evaluate_again(operand);
                     if !node.is_arithmetic() {
                         self.meet_consumer(operand);
                     }
@@ -48,6 +49,10 @@ impl Books {
         }
     }
 
+    pub(super) fn seed(&self, position: Position, node: &Node) -> Result<Value> {
+        self.settings.seed(self.number_at(position)).map_err(|error| error.at("seed", node.place))
+    }
+
     /// An entry has one consumer more, which is no arithmetic: the value may have to be let go some time.
     #[inline]
     pub(super) fn meet_consumer(&mut self, index: u32) {
@@ -61,7 +66,7 @@ impl Books {
     /// This entry has ended: its operands have one consumer less that is not done.
     #[inline]
     pub(super) fn part_from_operands(&mut self, index: u32, node: &Node) {
-        if self.keep == Keep::Values || node.is_arithmetic() {
+        if node.is_arithmetic() {
             return;
         }
         for which in 0..node.operands().len() {
@@ -103,6 +108,7 @@ impl Books {
             return;
         }
         if let Some((number, trained, arithmetic)) = self.arithmetic_of(index) {
+            self.skip_marks(index);
             let entry = &mut self.entries[index as usize];
             (entry.trained, entry.arithmetic) = (trained, arithmetic);
             self.finished.push((index, Ok(number.into())));

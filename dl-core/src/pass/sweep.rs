@@ -69,6 +69,9 @@ impl Books {
             self.side.remove(&handle.address());
         }
         self.backwards.remove(&index);
+        if let Some(closed) = self.closed.get_mut(index as usize) {
+            *closed = false;
+        }
         let entry = &mut self.entries[index as usize];
         self.vacant_links.push(std::mem::replace(&mut entry.links, NONE));
         *entry = Entry::VACANT;

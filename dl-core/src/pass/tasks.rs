@@ -19,7 +19,9 @@ impl Books {
 
     /// A dynamic node turned out to be this layer, which has this entry.
     pub(super) fn follow(&mut self, index: u32, source: u32, layer: AnyLayer) {
-        self.root_with(source, |_| layer);
+        // a mark of a number has no entry of its own
+        self.root_with(source, |node| if node.address() == layer.address() { layer } else { node.handle() });
+        self.evaluate_again(source);
         let links = self.links(source);
         links.unfinished += 1;
         links.followers += 1;
@@ -38,6 +40,8 @@ impl Books {
             self.entries[index as usize].trained = true;
             self.backwards.insert(index, backward);
         }
+        // only its body could compute it again
+        self.linked(index).forgets = false;
         self.finish(index, Ok(value));
     }
 

@@ -57,7 +57,7 @@ impl Books {
 
     /// Lets go of the value of an entry when nobody can ask for it any more.
     pub(super) fn free(&mut self, index: u32) {
-        if self.keep == Keep::Values || !self.is_scheduled(index) {
+        if !self.lets_go(index) {
             return;
         }
         if self.linked(index).unfinished > 0 {
@@ -67,6 +67,23 @@ impl Books {
             self.forget_bytes(index); // it was moved to the consumer that has ended now
         } else if self.unreachable(index) {
             self.discard_value(index);
+        }
+    }
+
+    /// Whether the value of this entry goes when nobody needs it.
+    #[inline]
+    fn lets_go(&self, index: u32) -> bool {
+        let links = self.entry(index).links;
+        links != NONE && {
+            let links = &self.links[links as usize];
+            links.scheduled && (links.forgets || self.keep == Keep::Nothing)
+        }
+    }
+
+    /// The value of this entry stays, if it is there.
+    pub(super) fn keep_value(&mut self, index: u32) {
+        if self.is_scheduled(index) {
+            self.linked(index).forgets = false;
         }
     }
 
@@ -104,10 +121,7 @@ impl Books {
         if let Some(number) = self.entry(operand).number() {
             return number.into();
         }
-        let last = self.keep == Keep::Nothing
-            && self.is_scheduled(operand)
-            && self.linked(operand).unfinished == 1
-            && self.unreachable(operand);
+        let last = self.lets_go(operand) && self.linked(operand).unfinished == 1 && self.unreachable(operand);
         if last { self.take_value(operand) } else { self.value(operand).to_value() }
     }
 
@@ -117,7 +131,7 @@ impl Books {
             let node = self.node(index);
             let Expression::Primitive(op) = &node.expression else { return None };
             match (op.update()?, self.status(index)) {
-                (update, Status::Done(_)) => {
+                (update, Status::Done(_) | Status::Freed) => {
                     let value = self.value(self.operand(index, update.new)).to_value();
                     Some(Update { buffer: update.buffer.clone(), value, place: node.place })
                 }

@@ -344,15 +344,26 @@ impl Books {
         self.queue.pop_batch(nanoseconds, share, |index| more.push(index));
         batch.kernels.extend(more.into_iter().map(|index| Kernel { index, node: self.node(index) }));
         for kernel in &batch.kernels {
-            self.note_update(kernel.index, &kernel.node);
+            self.note_effects(kernel.index, &kernel.node);
             let operands = kernel.node.operands().len();
             batch.operands.extend((0..operands).map(|which| self.take_operand(kernel.index, which)));
         }
     }
 
-    fn note_update(&mut self, index: u32, node: &Node) {
-        if self.keep == Keep::Values && node.is_update() {
+    /// The kernel of this entry is about to run, and its operands are there.
+    fn note_effects(&mut self, index: u32, node: &Node) {
+        if self.keep == Keep::Nothing || self.is_evaluated_again(index) {
+            return;
+        }
+        if let Expression::Primitive(op) = &node.expression
+            && let Some(update) = op.update()
+        {
             self.updates.push(index);
+            let new = self.operand(index, update.new);
+            self.keep_value(new);
+        }
+        if node.is_mark() {
+            self.close_segment(self.operand(index, 0));
         }
     }
 }
@@ -369,7 +380,7 @@ impl Pass {
     pub(super) fn run_kernel(self: &Arc<Self>, index: u32, mut books: MutexGuard<'_, Books>) -> Result<Value> {
         // alive: what is pending is not swept
         let node = books.node(index);
-        books.note_update(index, &node);
+        books.note_effects(index, &node);
         match node.operands().len() {
             1 => {
                 let mut operands = [books.take_operand(index, 0)];

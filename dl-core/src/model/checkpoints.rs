@@ -1,0 +1,60 @@
+//! Segments that are evaluated again: by several threads, for several backwards at once, and for one that leaves.
+
+use super::passes::{explore_with_pools, start_and_leave};
+use super::tracked::{Tracked, plus, times};
+use super::{Part, eventually, together};
+use crate::{Differentiable, Do, Layer, Sgd, SideEffects, Weight};
+use shuttle::thread;
+
+/// 6w + 5w, in two segments that may run at once, under a third.
+fn eleven_times(w: &Weight<Tracked>) -> Layer<Tracked> {
+    let left = times(3.0, times(2.0, w.layer())).checkpoint();
+    let right = times(5.0, times(1.0, w.layer())).checkpoint();
+    times(1.0, plus(times(1.0, left), right)).checkpoint()
+}
+
+/// A step by −1 for each unit of the delta, on the tape of a pass that has come to rest.
+fn backwards(w: &Weight<Tracked>) -> impl Fn() -> SideEffects {
+    let tape = eleven_times(w).forward().wait().expect("nothing fails");
+    move || tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }))
+}
+
+#[test]
+fn a_step_with_marks_and_workers() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        assert_eq!(eleven_times(&w).train(&Sgd::new(1.0)).wait().expect("nothing fails").number(), 11.0);
+        assert_eq!(w.value().number(), -10.0);
+        drop(w);
+        eventually(|| copies.left() == 0);
+    });
+}
+
+#[test]
+fn two_backwards_share_segments() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let effects = backwards(&w);
+        let step = || {
+            let effects = effects();
+            Box::new(move || effects.step(&Sgd::new(1.0)).wait().expect("nothing fails")) as Part
+        };
+        together([step(), step()]);
+        assert_eq!(w.value().number(), 1.0 - 11.0 - 11.0);
+    });
+}
+
+#[test]
+fn a_backward_leaves_in_the_second_evaluation_and_another_one_goes_on() {
+    explore_with_pools(|| {
+        let w = Weight::new(Tracked::new(1.0));
+        let effects = backwards(&w)();
+        let leaves = effects.clone();
+        let leaver = thread::spawn(move || start_and_leave(&leaves));
+        effects.step(&Sgd::new(1.0)).wait().expect("what was interrupted begins anew");
+        let ended = leaver.join().expect("no panic");
+        assert_eq!(w.value().number(), if ended { -21.0 } else { -10.0 });
+    });
+}

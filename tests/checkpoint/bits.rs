@@ -1,0 +1,251 @@
+//! Weights are the same to the last bit after two steps, with marks and without, for any number of threads.
+
+use super::nets::{Marks, Row, bits, numbers, on_threads};
+use dl::prelude::*;
+
+#[track_caller]
+fn same(count: usize, net: impl Fn(Marks, &[Weight<Row>]) -> Layer<f64> + Sync) {
+    for momentum in [0.0, 0.9] {
+        let sgd = Sgd::new(0.1).momentum(momentum);
+        let plain = bits(count, &sgd, |w| net(Marks::Without, w));
+        for threads in [1, 2, 4] {
+            let marked = on_threads(threads, || bits(count, &sgd.clone(), |w| net(Marks::With, w)));
+            assert_eq!(marked, plain, "{threads} threads");
+        }
+        let plain = bits(count, &Adam::new(0.1), |w| net(Marks::Without, w));
+        assert_eq!(bits(count, &Adam::new(0.1), |w| net(Marks::With, w)), plain);
+    }
+}
+
+fn input() -> Layer<Row> {
+    Layer::constant(numbers(3, 4, 77))
+}
+
+#[test]
+fn a_chain() {
+    same(12, |marks, w| {
+        let mut h = input();
+        for (number, w) in w.iter().enumerate() {
+            h = (h.matmul(w) + 0.25).tanh();
+            if number % 3 == 2 {
+                h = marks.mark(h);
+            }
+        }
+        h.square().sum()
+    });
+}
+
+#[test]
+fn diamonds_in_a_segment() {
+    same(4, |marks, w| {
+        let mut h = input();
+        for w in w {
+            let x = h.matmul(w);
+            let (a, b) = (x.tanh(), x.exp());
+            h = marks.mark((&a * &b + &x) * a);
+        }
+        h.square().mean()
+    });
+}
+
+#[test]
+fn a_skip_over_marks() {
+    same(6, |marks, w| {
+        let first = input().matmul(&w[0]).tanh();
+        let inside = first.matmul(&w[1]).tanh();
+        let marked = marks.mark(inside.matmul(&w[2]).tanh());
+        let second = marks.mark((marked.matmul(&w[3]) + &inside).tanh());
+        let third = marks.mark((second.matmul(&w[4]) * &first + inside).tanh());
+        (third.matmul(&w[5]) + first).square().sum()
+    });
+}
+
+#[test]
+fn weights_that_segments_share() {
+    same(2, |marks, w| {
+        let mut h = input();
+        for _ in 0..9 {
+            h = marks.mark((h.matmul(&w[0]) + h.matmul(&w[1])).tanh());
+        }
+        (h.matmul(&w[0]) + h).square().sum()
+    });
+}
+
+/// The deltas of one weight come from segments and from between them, in an order that no segment has to itself.
+#[test]
+fn a_shared_weight_in_nested_skips() {
+    same(1, |marks, w| {
+        let w = &w[0];
+        let below = input().matmul(w).tanh();
+        let inside = (marks.mark(below.matmul(w).tanh()).matmul(w) + &below).matmul(w);
+        let c = marks.mark((inside.tanh().matmul(w) + &below).tanh().matmul(w));
+        let d = marks.mark((c.matmul(w) * &inside).tanh());
+        (d.matmul(w) + below.matmul(w) + c).square().sum()
+    });
+}
+
+#[test]
+fn what_several_segments_compute_from() {
+    same(3, |marks, w| {
+        let shared = (w[0].layer() * 2.0).tanh();
+        let mut h = input();
+        for _ in 0..5 {
+            h = marks.mark(h.matmul(&shared).tanh().matmul(&w[1]).tanh());
+        }
+        (h.matmul(&w[2]) + h.matmul(&shared)).square().sum()
+    });
+}
+
+#[test]
+fn parallel_segments_and_marks_on_marks() {
+    same(8, |marks, w| {
+        let x = marks.mark(marks.mark(input().matmul(&w[0]).tanh()));
+        let branch = |w: &Weight<Row>| marks.mark((x.matmul(w).tanh() + &x).exp().tanh());
+        let sum = w[1..7].iter().map(branch).reduce(|a, b| marks.mark(marks.mark(a) * b + 0.5));
+        sum.unwrap().matmul(&w[7]).square().sum()
+    });
+}
+
+#[test]
+fn numbers_in_a_segment() {
+    same(4, |marks, w| {
+        let mut h = input();
+        let mut losses = Layer::constant(0.0);
+        for w in w {
+            let x = h.matmul(w);
+            let mean = x.mean();
+            let scale = marks.mark(1.0 + (&mean * &mean).sqrt() * 0.5);
+            h = marks.mark((x / &scale).tanh());
+            losses = losses + marks.mark(h.square().mean() * scale);
+        }
+        marks.mark(losses.clone() * losses)
+    });
+}
+
+#[test]
+fn parts_of_a_tensor() {
+    same(2, |marks, w| {
+        let mut h = input().matmul(&w[0]);
+        for _ in 0..3 {
+            let (left, right) = (h.slice_axis(-1, 0..2), h.slice_axis(-1, 2..4));
+            h = marks.mark(concat(-1, [left.tanh() * &right, right.exp()]).matmul(&w[1]));
+        }
+        h.square().sum()
+    });
+}
+
+#[differentiable]
+fn halve_until_small(mut x: Layer<Row>, w: &Weight<Row>, marks: Marks) -> Layer<Row> {
+    let mut turns = 0;
+    while !x.square().sum() > 0.2 && turns < 10 {
+        x = (x * 0.7).matmul(w).tanh();
+        turns += 1;
+        if turns % 2 == 0 {
+            x = marks.mark(x);
+        }
+    }
+    if !x.sum() > 0.0 { x.exp() } else { x - 1.0 }
+}
+
+#[test]
+fn decisions_and_loops_in_a_segment() {
+    same(4, |marks, w| {
+        let mut h = input();
+        for w in w {
+            h = marks.mark((halve_until_small(h, w, marks) + 0.1).tanh());
+        }
+        h.square().sum()
+    });
+}
+
+#[test]
+fn random_layers() {
+    same(4, |marks, w| {
+        let mut h = input();
+        for w in w {
+            h = marks.mark(h.matmul(w).dropout(0.3).tanh().dropout(0.2));
+        }
+        h.dropout(0.1).square().sum()
+    });
+}
+
+#[test]
+fn statistics_that_are_tracked() {
+    let run = |marks: Marks| {
+        let (w, mean) = (Weight::new(numbers(4, 4, 5)), Buffer::new(0.5));
+        for _ in 0..3 {
+            let mut h = input();
+            for number in 0..3 {
+                h = h.matmul(&w).tanh();
+                if number == 1 {
+                    let new = mean.layer() * 0.9 + h.mean() * 0.1;
+                    h = h.updating(&mean, new);
+                }
+                h = marks.mark((h + mean.layer()).tanh());
+            }
+            h.square().sum().train(&Sgd::new(0.1)).wait().unwrap();
+        }
+        (w.value().into_vec(), mean.value())
+    };
+    let plain = run(Marks::Without);
+    assert_ne!(plain.1, 0.5);
+    assert_eq!(run(Marks::With), plain);
+}
+
+/// A backward of the user's that hands on ten times the delta.
+fn tenfold(x: &Layer<Row>) -> Layer<Row> {
+    let x = x.clone();
+    let tape = Do::now(()).flat_map(move |()| {
+        x.forward().map(|inner| {
+            Tape::new(inner.data().clone(), move |delta: Do<Row>| {
+                inner.backward(delta.map(|d| Nd::from(d.into_array() * 10.0)))
+            })
+        })
+    });
+    Layer::from(tape)
+}
+
+#[test]
+fn a_backward_by_hand_in_a_segment() {
+    same(4, |marks, w| {
+        let x = marks.mark(input().matmul(&w[0]).tanh().matmul(&w[1]).tanh());
+        let y = marks.mark((tenfold(&x.matmul(&w[2])) + x).tanh());
+        (y.matmul(&w[3])).square().sum()
+    });
+}
+
+/// A weight that only decides gets no step, not even one of momentum.
+#[test]
+fn a_weight_that_no_gradient_reaches() {
+    same(3, |marks, w| {
+        let x = marks.mark(input().matmul(&w[0]).tanh());
+        let mask = x.matmul(&w[1]).greater(&Layer::constant(numbers(3, 4, 9))).to_floats::<f64>();
+        let y = marks.mark((x.matmul(&w[2]) * mask).tanh());
+        y.square().sum()
+    });
+    let w = [Weight::new(numbers(4, 4, 1)), Weight::new(numbers(4, 4, 2))];
+    let adam = Adam::new(0.1);
+    // first a step that gives both of them momentum
+    (w[0].matmul(&w[1])).square().sum().train(&adam).wait().unwrap();
+    let before = w[1].value();
+    let x = input().matmul(&w[0]).tanh();
+    let mask = x.matmul(&w[1]).greater(&Layer::constant(numbers(3, 4, 9))).to_floats::<f64>();
+    (x * mask).checkpoint().square().sum().train(&adam).wait().unwrap();
+    assert_eq!(w[1].value(), before);
+}
+
+#[test]
+fn deltas_as_a_vector_space() {
+    let run = |marks: Marks| {
+        let w = Weight::new(numbers(4, 4, 3));
+        let x = marks.mark((input().matmul(&w) + 0.1).tanh());
+        let loss = marks.mark(x.matmul(&w).tanh()).square().sum();
+        let tape = loss.forward().wait().unwrap();
+        let first = tape.backward(Do::now(1.0));
+        let second = tape.backward(Do::now(0.3));
+        (2.0 * first.clone() + second).step(&Sgd::new(0.1)).wait().unwrap();
+        first.step(&Sgd::new(0.1)).wait().unwrap();
+        w.value()
+    };
+    assert_eq!(run(Marks::With), run(Marks::Without));
+}
