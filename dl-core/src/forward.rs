@@ -152,7 +152,7 @@ fn tangents_of(
     let mut given: HashMap<u32, Vec<AnyLayer>> = HashMap::new();
     for (variable, direction) in variables.iter().zip(directions) {
         if let Some(place) = books.find_any_leaf(variable) {
-            given.entry(place).or_default().push(direction.clone());
+            given.entry(place).or_default().push((variable.kind_of_data.checked_delta)(variable, direction));
         }
     }
     let (mut tangents, mut hand_written) = (HashMap::new(), Vec::new());

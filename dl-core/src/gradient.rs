@@ -109,7 +109,8 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn vjp<V: Variables + ?Sized>(&self, variables: &V, delta: &Layer<T::Delta>) -> V::Gradients {
-        let derivation = Derivation::along(vec![self.any().clone()], vec![delta.any().clone()]);
+        let delta = (self.any().kind_of_data.checked_delta)(self.any(), delta.any());
+        let derivation = Derivation::along(vec![self.any().clone()], vec![delta]);
         derivation.with(|each| variables.map(each)).1
     }
 
