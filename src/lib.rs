@@ -43,14 +43,14 @@
 #![forbid(unsafe_code)]
 
 pub use dl_core::*;
-pub use dl_macros::{Layers, differentiable, direct};
+pub use dl_macros::{Layers, Variables, differentiable, direct};
 pub use dl_nd as nd;
 
 /// What most programs need: `use dl::prelude::*`.
 pub mod prelude {
-    pub use crate::{Layers, differentiable, direct};
+    pub use crate::{Layers, Variables, differentiable, direct};
     pub use dl_core::{Adagrad, Adam, Buffer, Mode, Seed, Snapshot};
-    pub use dl_core::{Differentiable, Do, Error, Layer, Optimizer, Sgd, SideEffects, Tape, Variables, Weight};
+    pub use dl_core::{Differentiable, Do, Error, Layer, Optimizer, Sgd, SideEffects, Tape, Weight};
     pub use dl_core::{derivative, max, min, pow, with_rule};
     pub use dl_nd::ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
     pub use dl_nd::{

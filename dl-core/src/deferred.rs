@@ -9,6 +9,7 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
+use crate::bang::Extractable;
 use crate::error::{Error, Result};
 use crate::node::Outcome;
 use crate::pass::{self, Counters, Mode, Pass, Purpose, Settings};
@@ -159,6 +160,24 @@ impl<T: Send + 'static> Do<T> {
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
         Do::starting(Belongs::Around, start)
+    }
+
+    /// The values of several layers, computed in one pass: what they share is evaluated once.
+    ///
+    /// `layers` is what the bang of `#[differentiable]` takes: a tuple, an array or a `Vec` of layers and weights, or of such.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Do, Weight};
+    /// let w = Weight::new(3.0_f64);
+    /// let (value, slope) = (&w * &w).value_and_gradient(&w);
+    /// assert_eq!(Do::predict((value, slope)).wait()?, (9.0, 6.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn predict<X>(layers: X) -> Self
+    where
+        X: Extractable<Output = T> + Send + Sync + 'static,
+    {
+        Do::starting(Belongs::Own(Purpose::Predict), move || layers.start())
     }
 
     /// A computation made from a future, which can run only once: a second run fails, and says so.

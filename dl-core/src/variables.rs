@@ -45,11 +45,11 @@ use crate::weight::Weight;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "there is no derivative with respect to `{Self}`",
-    note = "a derivative is taken with respect to a weight, a layer, or a tuple, array or `Vec` of these; for a struct of these, derive `Variables`"
+    note = "a derivative is taken with respect to a weight, a layer, or a tuple, array or `Vec` of these; for a struct of these, derive `Variables`; `#[variables(skip)]` leaves a field out"
 )]
 pub trait Variables {
     /// The same with a layer of the derivative in the place of each weight or layer.
-    type Gradients: Variables;
+    type Gradients: Variables<Gradients = Self::Gradients>;
 
     /// Calls [`each.variable`](EachVariable::variable) for each weight and layer, always in the same order.
     fn map(&self, each: &mut EachVariable<'_>) -> Self::Gradients;

@@ -38,6 +38,7 @@ mod plan;
 mod receiver;
 #[cfg(test)]
 mod snapshots;
+mod variables;
 mod whole;
 
 use proc_macro::TokenStream;
@@ -162,4 +163,26 @@ pub fn direct(block: TokenStream) -> TokenStream {
 #[proc_macro_derive(Layers, attributes(layers))]
 pub fn layers(item: TokenStream) -> TokenStream {
     layers::derive(item.into()).into()
+}
+
+/// Lets a derivative be taken with respect to a struct of weights or layers.
+///
+/// ```text
+/// #[derive(Variables)]
+/// struct Net {
+///     hidden: NdWeight,
+///     output: NdWeight,
+///     #[variables(skip)]
+///     width: usize,
+/// }
+///
+/// let NetGradients { hidden, output } = loss.gradients(&net);
+/// ```
+///
+/// Every field is a weight, a layer, or a tuple, an array, a `Vec` or a struct of those, unless it is left out. The derivatives are a struct of the same
+/// fields, whose name ends in `Gradients`, or is what `#[variables(gradients = Name)]` says. `#[variables(crate = path)]` says where the crate `dl`
+/// is found, if not at `::dl`.
+#[proc_macro_derive(Variables, attributes(variables))]
+pub fn variables(item: TokenStream) -> TokenStream {
+    variables::derive(item.into()).into()
 }

@@ -22,6 +22,7 @@ fn check(rule: &str, examples: &[&str]) {
                 let implementation = crate::layers::derive(item.clone());
                 quote::quote!(#item #implementation)
             }
+            "Variables" => crate::variables::derive(item.clone()),
             _ => crate::body::differentiable(options, item.clone()),
         };
         let expanded = if syn::parse2::<syn::Block>(expanded.clone()).is_ok() {
@@ -124,5 +125,7 @@ rules! {
         "crate = deep|mod nets { struct Net; fn f(x: Layer<f32>) -> Layer<f32> { x * !x } fn g(n: usize) -> usize { !n } trait Module { fn size(&self) -> usize; fn of(&self, x: Layer<f32>) -> Layer<f32> { x * x } } }";
     direct_blocks: "direct|if !x > limit { x * scale(k) } else { return y.layer(); }",
         "direct|crate = my::dl; let v = !self.weight; format!(\"{v} {name}\").parse()?";
+    structs_of_variables: "Variables|pub struct Net { pub hidden: NdWeight, output: NdWeight, #[variables(skip)] width: usize }",
+        "Variables|#[variables(crate = my::dl, gradients = Slopes)] struct Pair<T: Trainable>(Weight<T>, #[variables(skip)] u8, [Weight<T>; 2]) where T: Copy;";
     structs_of_layers: "Layers|struct State { h: NdLayer, c: NdLayer }", "Layers|struct Pair<T: Data>(Layer<T>, [Layer<T>; 2]) where T: Copy;";
 }

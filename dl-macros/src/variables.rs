@@ -1,0 +1,166 @@
+//! `#[derive(Variables)]`: a struct of weights is what a derivative can be taken with respect to.
+//!
+//! ```text
+//! // Input:  pub struct Net { pub hidden: NdWeight, output: NdWeight, #[variables(skip)] width: usize }
+//! // Output: pub struct NetGradients {
+//! //             pub hidden: <NdWeight as Variables>::Gradients,
+//! //             output: <NdWeight as Variables>::Gradients,
+//! //         }
+//! //         impl Variables for Net {
+//! //             type Gradients = NetGradients;
+//! //             fn map(&self, each: &mut EachVariable<'_>) -> NetGradients {
+//! //                 NetGradients { hidden: Variables::map(&self.hidden, each), … }
+//! //             }
+//! //         }
+//! //         impl Variables for NetGradients { type Gradients = Self; … }
+//! ```
+
+use crate::options;
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, Member, Path, Type, parse_quote};
+
+/// The derive.
+pub(crate) fn derive(item: TokenStream) -> TokenStream {
+    syn::parse2::<DeriveInput>(item).and_then(|item| implementation(&item)).unwrap_or_else(Error::into_compile_error)
+}
+
+fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
+    let Options { krate, gradients } = options(item)?;
+    let fields = variables(item)?;
+    let (name, visibility) = (&item.ident, &item.vis);
+    let (generics, arguments, conditions) = item.generics.split_for_impl();
+
+    let types = fields.iter().map(|(_, field)| {
+        let (ty, visibility) = (&field.ty, &field.vis);
+        let declared = field.ident.as_ref().map(|name| quote!(#name:));
+        quote_spanned!(ty.span()=> #visibility #declared <#ty as #krate::Variables>::Gradients)
+    });
+    let (body, end) = match &item.data {
+        Data::Struct(data) if matches!(data.fields, Fields::Unnamed(_)) => {
+            (quote!((#(#types,)*) #conditions), Some(quote!(;)))
+        }
+        _ => (quote!(#conditions { #(#types,)* }), None),
+    };
+    let documentation = format!("The derivatives with respect to each part of a [`{name}`].");
+
+    let each = Ident::new("each", Span::mixed_site());
+    // in the derivatives the fields that are left out are not counted
+    let map = |own: bool| {
+        let parts = fields.iter().enumerate().map(|(place, (member, _))| {
+            let theirs = match member {
+                Member::Named(_) => member.clone(),
+                Member::Unnamed(_) => Member::from(place),
+            };
+            let ours = if own { member.clone() } else { theirs.clone() };
+            quote!(#theirs: #krate::Variables::map(&self.#ours, #each))
+        });
+        quote! {
+            fn map(&self, #each: &mut #krate::EachVariable<'_>) -> Self::Gradients {
+                #gradients { #(#parts,)* }
+            }
+        }
+    };
+    let (map_own, map_gradients) = (map(true), map(false));
+    Ok(quote! {
+        #[doc = #documentation]
+        #[derive(Clone)]
+        #visibility struct #gradients #generics #body #end
+
+        impl #generics #krate::Variables for #name #arguments #conditions {
+            type Gradients = #gradients #arguments;
+            #map_own
+        }
+
+        impl #generics #krate::Variables for #gradients #arguments #conditions {
+            type Gradients = Self;
+            #map_gradients
+        }
+    })
+}
+
+struct Options {
+    /// Where the crate `dl` is.
+    krate: Path,
+    /// The name of the struct of the derivatives.
+    gradients: Ident,
+}
+
+fn options(item: &DeriveInput) -> syn::Result<Options> {
+    let mut options = Options { krate: parse_quote!(::dl), gradients: format_ident!("{}Gradients", item.ident) };
+    for attribute in item.attrs.iter().filter(|attribute| attribute.path().is_ident("variables")) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("crate") {
+                options.krate = options::crate_path(meta.value()?)?;
+            } else if meta.path.is_ident("gradients") {
+                options.gradients = meta.value()?.parse()?;
+            } else {
+                return Err(meta.error(
+                    "`#[variables]` of a struct has two options: `crate = path` (where the crate `dl` is) and `gradients = Name` (of the struct \
+                     of the derivatives)",
+                ));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(options)
+}
+
+/// The fields that are not left out.
+fn variables(item: &DeriveInput) -> syn::Result<Vec<(Member, &Field)>> {
+    let fields = match &item.data {
+        Data::Struct(data) => &data.fields,
+        Data::Enum(data) => {
+            return Err(Error::new_spanned(
+                data.enum_token,
+                "`#[derive(Variables)]` is for structs: the derivatives have one shape",
+            ));
+        }
+        Data::Union(data) => {
+            return Err(Error::new_spanned(data.union_token, "`#[derive(Variables)]` is for structs"));
+        }
+    };
+    let (mut variables, mut refused) = (Vec::new(), Vec::new());
+    for (place, field) in fields.iter().enumerate() {
+        let mut skipped = false;
+        for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("variables")) {
+            attribute.parse_nested_meta(|meta| {
+                skipped = meta.path.is_ident("skip");
+                if skipped { Ok(()) } else { Err(meta.error("`#[variables]` of a field has one option: `skip`")) }
+            })?;
+        }
+        if !skipped {
+            if is_plain(&field.ty) {
+                refused.push(Error::new_spanned(
+                    &field.ty,
+                    "there is no derivative with respect to a plain value\nhelp: `#[variables(skip)]` leaves the field out",
+                ));
+            }
+            let unnamed = || Member::Unnamed(Index { index: place as u32, span: field.ty.span() });
+            variables.push((field.ident.clone().map_or_else(unnamed, Member::Named), field));
+        }
+    }
+    if let Some(error) = refused.into_iter().reduce(|mut all, error| {
+        all.combine(error);
+        all
+    }) {
+        return Err(error);
+    }
+    if variables.is_empty() {
+        return Err(Error::new_spanned(
+            &item.ident,
+            "`#[derive(Variables)]` needs fields: each is a weight or a layer, or made of such",
+        ));
+    }
+    Ok(variables)
+}
+
+/// Whether this is, by its name, a type that is no variable: the compiler would say so at each mention.
+fn is_plain(ty: &Type) -> bool {
+    const PLAIN: [&str; 17] = [
+        "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32",
+        "f64", "String",
+    ];
+    matches!(ty, Type::Path(path) if path.path.get_ident().is_some_and(|name| PLAIN.iter().any(|plain| name == plain)))
+}

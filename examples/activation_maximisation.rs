@@ -1,0 +1,146 @@
+//! What a class likes best: a small convolutional network learns the digits, and then the *image* is what learns. Gradient ascent on the logit of a class draws
+//! the image that the network takes for the best of that class.
+//!
+//! ```sh
+//! cargo run --release --example activation_maximisation       # draws target/activation_maximisation.svg
+//! ```
+//!
+//! The image is a weight like any other, and the network is frozen; its derivative is that with respect to an input. The first row of the picture is a real
+//! digit of each class, the second is what the class likes best, the third is the saliency of the real one: where a pixel would change the logit most.
+
+use dl::Adam;
+use dl::nd::{init, ndarray};
+use dl::prelude::*;
+use plotters::prelude::*;
+use rand::{SeedableRng, seq::SliceRandom};
+use std::error::Error;
+
+type Images = Nd<f32, Ix4>;
+type Labels = Nd<usize, Ix1>;
+
+/// How strongly bright pixels, and edges, are held against an image.
+const BRIGHTNESS: f32 = 0.02;
+const EDGES: f32 = 0.15;
+/// The noise on the images that it learns from: with it, what it looks for is what a digit has.
+const NOISE: f64 = 0.4;
+
+struct Net {
+    filters: [NdWeight<Ix4>; 2],
+    output: NdWeight,
+}
+
+impl Net {
+    fn new(rng: &mut impl rand::Rng) -> Self {
+        Net {
+            filters: [[16, 1, 3, 3], [32, 16, 3, 3]].map(|shape| Weight::new(init::he_normal(shape, rng))),
+            output: Weight::new(init::he_normal([32 * 4 * 4, 10], rng)),
+        }
+    }
+
+    /// `[batch, 1, 8, 8] → [batch, 10]`.
+    fn logits(&self, images: impl NdExpression<Ix4>) -> NdLayer {
+        let fine = images.conv2d(&self.filters[0], Conv::new().padding(1)).tanh().avg_pool2d(Pool::new(2));
+        fine.conv2d(&self.filters[1], Conv::new().padding(1)).tanh().flatten_rows().dropout(0.3).matmul(&self.output)
+    }
+
+    fn freeze(&self) {
+        self.filters.iter().for_each(Weight::freeze);
+        self.output.freeze();
+    }
+}
+
+/// Images `[n, 1, 8, 8]` between 0 and 1, and what they show.
+fn digits() -> Result<(Images, Labels), Box<dyn Error>> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
+    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
+    for line in csv::ReaderBuilder::new().has_headers(false).from_path(file)?.deserialize() {
+        let mut line: Vec<usize> = line?;
+        labels.extend(line.pop());
+        pixels.extend(line.into_iter().map(|pixel| pixel as f32 / 16.0));
+    }
+    Ok((ndarray::Array4::from_shape_vec([labels.len(), 1, 8, 8], pixels)?.into(), Nd::from(labels)))
+}
+
+fn train(net: &Net, images: &Images, labels: &Labels, rng: &mut impl rand::Rng) -> dl::Result<f32> {
+    let adam = Adam::new(0.003);
+    let mut order: Vec<usize> = (0..labels.len()).collect();
+    for epoch in 0..20 {
+        order.shuffle(rng);
+        for (step, batch) in order.chunks(32).enumerate() {
+            let noise: Images = init::normal([batch.len(), 1, 8, 8], 0.0, NOISE, rng);
+            let images = images.index_select(0, batch) + noise;
+            let labels: Vec<usize> = batch.iter().map(|&image| labels[image]).collect();
+            net.logits(images).cross_entropy(labels).train(&adam).seed(epoch * 1000 + step as u64).wait()?;
+        }
+    }
+    net.logits(images).argmax(-1).equal(labels).to_floats::<f32>().mean().predict().wait()
+}
+
+/// The image that this class likes best: bright only where that pays, and smooth.
+fn favourite(net: &Net, class: usize) -> dl::Result<(Images, f32)> {
+    // between 0 and 1 whatever the weight is
+    let raw = Weight::new(Nd::full([1, 1, 8, 8], -2.0));
+    let image = raw.sigmoid();
+    let logits = net.logits(&image);
+    let edges = (image.slice_axis(2, 1..) - image.slice_axis(2, ..-1)).square().sum()
+        + (image.slice_axis(3, 1..) - image.slice_axis(3, ..-1)).square().sum();
+    // the logit over those of the other classes
+    let likes = logits.log_softmax(-1).index_select(1, [class]).sum();
+    let loss = EDGES * edges + BRIGHTNESS * image.sum() - 4.0 * &likes - logits.index_select(1, [class]).sum();
+    let adam = Adam::new(0.05);
+    for _ in 0..400 {
+        loss.train(&adam).mode(Mode::Evaluate).wait()?;
+    }
+    Do::predict((image, likes.exp())).wait()
+}
+
+/// Where this image would change the logit of its class most: the gradient with respect to the input, by size.
+fn saliency(net: &Net, image: &Images, class: usize) -> dl::Result<Images> {
+    let input = Layer::constant(image.clone());
+    let slope = net.logits(&input).index_select(1, [class]).sum().gradient(&input).abs();
+    (&slope / slope.amax()).predict().wait()
+}
+
+fn draw(rows: &[Vec<Images>], file: &str) -> Result<(), Box<dyn Error>> {
+    const PIXEL: i32 = 8;
+    const CELL: i32 = 9 * PIXEL;
+    let size = (rows[0].len() as u32 * CELL as u32 + 8, rows.len() as u32 * CELL as u32 + 8);
+    let area = SVGBackend::new(file, size).into_drawing_area();
+    area.fill(&WHITE)?;
+    for (row, images) in rows.iter().enumerate() {
+        for (column, image) in images.iter().enumerate() {
+            for ((_, _, y, x), &bright) in image.view().indexed_iter() {
+                let grey = 255 - (bright.clamp(0.0, 1.0) * 255.0) as u8;
+                let corner = (8 + column as i32 * CELL + x as i32 * PIXEL, 8 + row as i32 * CELL + y as i32 * PIXEL);
+                let cell =
+                    Rectangle::new([corner, (corner.0 + PIXEL, corner.1 + PIXEL)], RGBColor(grey, grey, grey).filled());
+                area.draw(&cell)?;
+            }
+        }
+    }
+    area.present()?;
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (images, labels) = digits()?;
+    let rng = &mut rand_chacha::ChaCha8Rng::seed_from_u64(1);
+    let net = Net::new(rng);
+    println!("accuracy on the training images {:.2} %", 100.0 * train(&net, &images, &labels, rng)?);
+    net.freeze();
+
+    let mut rows: Vec<Vec<Images>> = vec![Vec::new(); 3];
+    for class in 0..10 {
+        let example = labels.view().iter().position(|&label| label == class).expect("every digit is there");
+        let real = images.index_select(0, &[example]).predict().wait()?;
+        let (best, probability) = favourite(&net, class)?;
+        println!("class {class}: the network is {:.2} % sure of what it draws", 100.0 * probability);
+        rows[1].push(best);
+        rows[2].push(saliency(&net, &real, class)?);
+        rows[0].push(real);
+    }
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/target/activation_maximisation.svg");
+    draw(&rows, file)?;
+    println!("drawn: {file}");
+    Ok(())
+}

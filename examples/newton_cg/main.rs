@@ -1,0 +1,24 @@
+//! Newton's method on the handwritten digits: softmax regression, whose Hessian is never written down. Each step solves `H·s = −g` by conjugate gradients, which
+//! ask for products of the Hessian with a direction only: `loss.hvp(&net, &direction)`.
+//!
+//! ```sh
+//! cargo run --release --example newton_cg
+//! ```
+
+mod newton;
+
+use newton::{Softmax, minimise};
+
+fn main() -> dl::Result<()> {
+    let (images, labels) = newton::digits()?;
+    let net = Softmax::zeros();
+    println!("{} images, loss = cross entropy + λ/2 · |weights|², λ = {}", labels.len(), newton::LAMBDA);
+    println!("step       loss   |gradient|  products");
+    let steps = minimise(&net, &net.loss(&images, &labels), 1e-8, |number, step| {
+        println!("{number:>4} {:>10.7} {:>12.3e} {:>9}", step.loss, step.norm, step.products);
+    })?;
+    let accuracy = net.accuracy(&images, &labels).wait()?;
+    println!("\naccuracy on the training images {:.2} %", 100.0 * accuracy);
+    println!("newton_steps={}", steps.len() - 1);
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! Gradients with respect to weights, inputs and what lies between, in the shape of what was asked for.
+
+use dl::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+type Log = Arc<[AtomicUsize; 2]>;
+
+/// x, with a count of how often the value and the delta were computed.
+fn counted(x: &Layer<f64>, log: &Log) -> Layer<f64> {
+    struct Counted(Log);
+    impl dl::Primitive for Counted {
+        type Operands = (Layer<f64>,);
+        type Output = f64;
+        fn name(&self) -> &'static str {
+            "counted"
+        }
+        fn value(&self, (x,): (&f64,)) -> dl::Result<f64> {
+            self.0[0].fetch_add(1, SeqCst);
+            Ok(*x)
+        }
+        fn pullback(&self, at: &dl::At<'_, Self>) -> dl::Deltas<Self> {
+            let log = self.0.clone();
+            let seen = Do::from_fn(move || {
+                log[1].fetch_add(1, SeqCst);
+                async { Ok(0.0) }
+            });
+            (Some(at.delta + Layer::from(seen)),)
+        }
+    }
+    Layer::apply(Counted(log.clone()), (x.clone(),))
+}
+
+fn counts(log: &Log) -> (usize, usize) {
+    (log[0].load(SeqCst), log[1].load(SeqCst))
+}
+
+#[derive(Variables)]
+struct Line {
+    slope: Weight<f64>,
+    offset: Weight<f64>,
+    #[variables(skip)]
+    #[allow(dead_code, reason = "what is left out need not be a variable")]
+    name: &'static str,
+}
+
+#[derive(Variables)]
+#[variables(gradients = Slopes)]
+struct Net(Line, Vec<Line>, #[variables(skip)] usize, Option<Weight<f64>>);
+
+fn line(slope: f64, offset: f64) -> Line {
+    Line { slope: Weight::new(slope), offset: Weight::new(offset), name: "line" }
+}
+
+impl Line {
+    fn of(&self, x: &Layer<f64>) -> Layer<f64> {
+        x * &self.slope + &self.offset
+    }
+}
+
+#[test]
+fn of_structs_in_structs() {
+    let net = Net(line(2.0, 1.0), vec![line(3.0, -1.0), line(0.5, 0.0)], 7, None);
+    let x = Layer::constant(10.0);
+    let y = net.1.iter().fold(net.0.of(&x), |x, line| line.of(&x));
+    let Slopes(first, rest, none) = y.gradients(&net);
+    assert!(none.is_none() && net.2 == 7);
+    let LineGradients { slope, offset } = first;
+    assert_eq!((slope.predict().wait().unwrap(), offset.predict().wait().unwrap()), (15.0, 1.5));
+    let slopes: Vec<f64> = rest.iter().map(|line| line.slope.predict().wait().unwrap()).collect();
+    assert_eq!(slopes, [10.5, 62.0]);
+    // gradients are variables, too: that is the shape of a direction
+    let along = y.hvp(&net, &y.gradients(&net)).0.slope.predict().wait().unwrap();
+    // ∂²y/∂a∂b = x·c, ∂²y/∂a∂c = x·b, ∂²y/∂a∂(b's offset) = 0: along the gradient itself
+    assert_eq!(along, 10.0 * 0.5 * 10.5 + 10.0 * 3.0 * 62.0 - 0.0);
+}
+
+#[test]
+fn of_an_input_and_of_what_lies_between() {
+    let (w, input) = (Weight::new(3.0), Layer::constant(2.0));
+    let hidden = (&w * &input).tanh();
+    let y = &hidden * &hidden + &input;
+    let h = 6.0_f64.tanh();
+    let at = |layer: Layer<f64>| layer.predict().wait().unwrap();
+    assert_eq!(at(y.gradient(&hidden)), 2.0 * h);
+    assert!((at(y.gradient(&input)) - (2.0 * h * (1.0 - h * h) * 3.0 + 1.0)).abs() < 1e-15);
+    // the total derivative: what depends on another variable does not hide it
+    let (by_hidden, by_w) = y.gradients(&(&hidden, &w));
+    assert_eq!(at(by_hidden), 2.0 * h);
+    assert_eq!(at(by_w), at(y.gradient(&w)));
+    assert_eq!(at(y.gradient(&y)), 1.0);
+    // weights that are exempt from training are variables like others
+    w.freeze();
+    assert_ne!(at(y.gradient(&w)), 0.0);
+}
+
+#[test]
+fn of_tensors_and_through_decisions() {
+    #[differentiable]
+    fn steep(x: &NdLayer<Ix1>, w: &NdWeight<Ix1>) -> Layer<f32> {
+        let mut y = x * w;
+        while !y.sum() < 10.0 {
+            y = y * 2.0;
+        }
+        y.square().sum()
+    }
+    let (x, w) = (Layer::constant(Nd::from([1.0_f32, 2.0])), Weight::new(Nd::from([3.0_f32, 0.25])));
+    // sum 3.5, 7, 14: y = 4·x·w, and 2 · (4·w)² · x
+    let by_input = steep(&x, &w).gradient(&x).predict().wait().unwrap();
+    assert_eq!(by_input, Nd::from([288.0, 4.0]));
+}
+
+#[test]
+fn only_the_path_to_what_was_asked_for_is_evaluated() {
+    let weights: Vec<Weight<f64>> = (0..100).map(|i| Weight::new(f64::from(i))).collect();
+    let logs: Vec<Log> = weights.iter().map(|_| Log::default()).collect();
+    let y: Layer<f64> = weights.iter().zip(&logs).map(|(w, log)| counted(&w.layer(), log)).sum();
+    assert_eq!(y.gradient(&weights[42]).predict().wait().unwrap(), 1.0);
+    for (i, log) in logs.iter().enumerate() {
+        assert_eq!(counts(log), (1, usize::from(i == 42)), "weight {i}");
+    }
+    // all are written down, those that are looked at are computed
+    let all = y.gradients(&weights);
+    assert_eq!(all[7].predict().wait().unwrap(), 1.0);
+    assert_eq!([&logs[7], &logs[8]].map(counts).map(|(_, deltas)| deltas), [1, 1]);
+}
+
+#[test]
+fn a_value_comes_with_its_gradients_from_one_evaluation() {
+    let (a, b, log) = (Weight::new(3.0), Weight::new(4.0), Log::default());
+    let y = counted(&(&a * &b), &log).square();
+    let (value, slopes) = y.value_and_gradients(&[&a, &b]);
+    assert_eq!(Do::predict((value, slopes)).wait().unwrap(), (144.0, [96.0, 72.0]));
+    assert_eq!(counts(&log), (1, 1));
+    // a loss with its own gradient in it, trained
+    let (value, slope) = y.value_and_gradient(&a);
+    (value + slope).train(&Sgd::new(0.0)).wait().unwrap();
+    assert_eq!(counts(&log).0, 2);
+}
+
+#[test]
+fn zero_for_what_has_nothing_to_do_with_it() {
+    let (w, stranger) = (Weight::new(2.0), Weight::new(Nd::from([1.0, 2.0, 3.0])));
+    let (own, theirs) = (&w * 2.0).gradients(&(&w, &stranger));
+    assert_eq!(own.predict().wait().unwrap(), 2.0);
+    assert_eq!(theirs.predict().wait().unwrap(), Nd::from([0.0, 0.0, 0.0]));
+    assert_eq!(w.layer().stop_gradient().gradient(&w).predict().wait().unwrap(), 0.0);
+}
+
+#[test]
+fn through_a_backward_of_the_users_to_weights() {
+    let (w, v) = (Weight::new(2.0), Weight::new(5.0));
+    let inner = w.clone();
+    let tripled: Layer<f64> = Layer::from(Do::now(()).flat_map(move |()| {
+        inner.forward().map(|tape| Tape::new(3.0 * tape.data(), move |d: Do<f64>| tape.backward(d.map(|d| 3.0 * d))))
+    }));
+    let y = &tripled * &v + &w;
+    let (by_w, by_v) = y.gradients(&(&w, &v));
+    assert_eq!((by_w.predict().wait().unwrap(), by_v.predict().wait().unwrap()), (16.0, 6.0));
+}
+
+#[test]
+fn weights_built_into_layers_on_another_thread() {
+    let w = Weight::new(3.0);
+    let there = w.clone();
+    let y = std::thread::spawn(move || &there * &there).join().unwrap();
+    assert_eq!(y.gradient(&w).predict().wait().unwrap(), 6.0);
+    assert_eq!((&y * &w).gradient(&w).predict().wait().unwrap(), 27.0);
+}
+
+#[test]
+fn a_function_becomes_its_derivative() {
+    let cube = |x: Layer<f64>| &x * &x * &x;
+    assert_eq!(derivative(cube)(2.0.into_layer()).predict().wait().unwrap(), 12.0);
+    assert_eq!(derivative(derivative(derivative(cube)))(2.0.into_layer()).predict().wait().unwrap(), 6.0);
+    let moved = derivative(|(x, w): (NdLayer<Ix1>, Weight<f32>)| (x * w).tanh().sum());
+    let (by_x, by_w) = moved((Layer::constant(Nd::from([0.0, 0.0])), Weight::new(2.0)));
+    assert_eq!(by_x.predict().wait().unwrap(), Nd::from([2.0, 2.0]));
+    assert_eq!(by_w.predict().wait().unwrap(), 0.0);
+}
+
+#[test]
+fn a_chain_of_a_hundred_thousand() {
+    let (w, x) = (Weight::new(1.0), Layer::constant(0.5));
+    let y = (0..100_000).fold(x.clone(), |y, _| y * &w);
+    assert_eq!(y.gradient(&x).predict().wait().unwrap(), 1.0);
+    assert_eq!(y.gradient(&w).predict().wait().unwrap(), 50_000.0);
+}
+
+#[test]
+fn a_direction_of_another_shape_is_refused() {
+    let weights = vec![Weight::new(1.0), Weight::new(2.0)];
+    let y = &weights[0] * &weights[1];
+    let error = y.hvp(&weights, &vec![Layer::constant(1.0)])[0].predict().wait().unwrap_err();
+    assert!(error.to_string().contains("a direction of 1 layers was given for 2 gradients"), "{error}");
+}

@@ -1,0 +1,67 @@
+//! A training step in parts: accumulate, clip, look, and one step for all of it.
+
+use dl::prelude::*;
+
+#[test]
+fn several_losses_one_step() {
+    let (a, b) = (Weight::new(1.0_f64), Weight::new(Nd::from([1.0_f32, -1.0])));
+    let first = (&a * &a).backward().wait().unwrap();
+    let second = (&b * &b * 0.5).backward().wait().unwrap();
+    let third = (3.0 * &a).backward().wait().unwrap();
+    let all = first + 2.0 * second + third;
+    assert_eq!((a.value(), b.value()), (1.0, Nd::from([1.0, -1.0])), "nothing is done before the step");
+    assert_eq!(all.delta(&a).wait().unwrap(), Some(5.0));
+    assert_eq!(all.delta(&b).wait().unwrap(), Some(Nd::from([2.0, -2.0])));
+    assert!((all.norm().wait().unwrap() - 33.0_f64.sqrt()).abs() < 1e-12);
+    all.step(&Sgd::new(0.1)).wait().unwrap();
+    assert_eq!(a.value(), 0.5);
+    assert_eq!(b.value(), Nd::from([0.8, -0.8]));
+}
+
+#[test]
+fn clipped_by_the_norm_of_all() {
+    let (a, b) = (Weight::new(0.0_f64), Weight::new(0.0_f64));
+    let effects = (30.0 * &a + 40.0 * &b).backward().wait().unwrap();
+    let clipped = effects.clip_norm(5.0).wait().unwrap();
+    assert!((clipped.norm().wait().unwrap() - 5.0).abs() < 1e-6);
+    clipped.step(&Sgd::new(1.0)).wait().unwrap();
+    assert!((a.value() + 3.0).abs() < 1e-6 && (b.value() + 4.0).abs() < 1e-6);
+    // what is short enough stays as it is, bit by bit
+    let small = (0.1 * &a).backward().wait().unwrap();
+    assert_eq!(small.clip_norm(5.0).wait().unwrap().delta(&a).wait().unwrap(), Some(0.1));
+    for senseless in [-1.0, f64::NAN] {
+        assert!(small.clip_norm(senseless).wait().unwrap_err().to_string().contains("makes no sense"));
+    }
+}
+
+#[test]
+fn a_part_that_fails_takes_all_with_it() {
+    let (a, b) = (Weight::new(1.0), Weight::new(Nd::from([1.0, 2.0])));
+    let good = (&a * 2.0).backward().wait().unwrap();
+    let tape = (&b * 1.0).forward().wait().unwrap();
+    let bad = tape.backward(Do::now(Nd::from([1.0, 2.0, 3.0])));
+    let both = good + bad;
+    assert!(both.step(&Sgd::new(0.1)).wait().is_err());
+    assert_eq!((a.value(), b.value()), (1.0, Nd::from([1.0, 2.0])));
+}
+
+#[test]
+fn as_train_does_it() {
+    let (once, parts) = (Weight::new(0.3), Weight::new(0.3));
+    let loss = |w: &Weight<f64>| (w.tanh() * w).exp();
+    loss(&once).train(&Sgd::new(0.1)).wait().unwrap();
+    loss(&parts).backward().wait().unwrap().step(&Sgd::new(0.1)).wait().unwrap();
+    assert_eq!(once.value().to_bits(), parts.value().to_bits());
+}
+
+/// (f₀ + f₁)(x) = f₀(x) + f₁(x) and (x₀f)(x₁) = f(x₀x₁), the equations of the paper.
+#[test]
+fn side_effects_are_a_vector_space() {
+    let w = Weight::new(2.0);
+    let (f, g) = ((&w * &w).forward().wait().unwrap(), w.exp().forward().wait().unwrap());
+    let slope = |effects: SideEffects| effects.delta(&w).wait().unwrap().unwrap();
+    let (x0, x1) = (3.0, 5.0);
+    let sum = f.backward(Do::now(x0)) + g.backward(Do::now(x0));
+    assert_eq!(slope(sum), slope(f.backward(Do::now(x0))) + slope(g.backward(Do::now(x0))));
+    assert_eq!(slope(x0 * f.backward(Do::now(x1))), slope(f.backward(Do::now(x0 * x1))));
+}

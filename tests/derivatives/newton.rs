@@ -1,0 +1,17 @@
+//! Newton's method over `hvp`, on the digits: what the example shows, held to its figures.
+
+#[path = "../../examples/newton_cg/newton.rs"]
+mod newton;
+
+#[test]
+fn ten_steps_to_the_minimum() {
+    let (images, labels) = newton::digits().unwrap();
+    let net = newton::Softmax::zeros();
+    let loss = net.loss(&images, &labels);
+    let steps = newton::minimise(&net, &loss, 1e-8, |_, _| ()).unwrap();
+    let first = steps.first().unwrap();
+    assert!((first.loss - 10.0_f64.ln()).abs() < 1e-12, "{}", first.loss);
+    let last = steps.last().unwrap();
+    assert!(last.norm <= 1e-8 && steps.len() <= 11, "{} after {} steps", last.norm, steps.len() - 1);
+    assert!(steps.windows(2).all(|pair| pair[1].loss <= pair[0].loss && pair[1].products > 0));
+}

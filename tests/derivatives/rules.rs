@@ -1,0 +1,75 @@
+//! Rules of the user's in the place of those of a function.
+
+use dl::prelude::*;
+use dl::with_rule;
+
+#[test]
+fn straight_through() {
+    let w = Weight::new(Nd::from([0.25, 1.75, -0.75]));
+    let rounded = w.layer().with_rule(|x| (x + 0.5).floor(), |_, _, delta| delta.clone());
+    assert_eq!(rounded.predict().wait().unwrap(), Nd::from([0.0, 2.0, -1.0]));
+    let loss = rounded.square().sum();
+    assert_eq!(loss.gradient(&w).predict().wait().unwrap(), Nd::from([0.0, 4.0, -2.0]));
+    assert_eq!(loss.gradient(&w).gradient(&w).predict().wait().unwrap(), Nd::from([2.0, 2.0, 2.0]));
+    loss.train(&Sgd::new(0.5)).wait().unwrap();
+    assert_eq!(w.value(), Nd::from([0.25, -0.25, 0.25]));
+}
+
+#[test]
+fn a_rule_that_is_more_exact_than_the_function() {
+    // ln(1 + eˣ), as it stands, has the derivative ∞ / ∞ at 1000
+    let x = Weight::new(1000.0_f64);
+    let naive = |x: &Layer<f64>| (1.0 + x.exp()).ln();
+    assert!(naive(&x.layer()).gradient(&x).predict().wait().unwrap().is_nan());
+    let y = x.layer().with_rule(naive, |x, _, delta| delta * x.sigmoid());
+    assert_eq!(y.gradient(&x).predict().wait().unwrap(), 1.0);
+    x.set(0.3);
+    let [first, second] = [y.gradient(&x), y.gradient(&x).gradient(&x)].map(|slope| slope.predict().wait().unwrap());
+    let s = 1.0 / (1.0 + (-0.3_f64).exp());
+    assert!((first - s).abs() < 1e-15 && (second - s * (1.0 - s)).abs() < 1e-15);
+}
+
+#[test]
+fn of_two_operands_of_different_types() {
+    let (scale, x) = (Weight::new(2.0_f64), Weight::new(Nd::from([1.0, 2.0])));
+    let scaled = with_rule(
+        (scale.layer(), x.layer()),
+        |(scale, x)| scale * x,
+        |(_, x), value, delta| (None, Some(delta * value + 0.0 * x)),
+    );
+    let (by_scale, by_x) = scaled.gradients(&(&scale, &x));
+    assert_eq!(by_scale.predict().wait().unwrap(), 0.0);
+    assert_eq!(by_x.predict().wait().unwrap(), Nd::from([2.0, 4.0]));
+}
+
+#[test]
+fn a_bang_inside_of_the_function() {
+    #[differentiable]
+    fn gated(x: &Layer<f64>) -> Layer<f64> {
+        if !x > 0.0 { x * 2.0 } else { x * 0.0 }
+    }
+    let w = Weight::new(-3.0);
+    // leaks where the gate is shut
+    let y = w.layer().with_rule(gated, |_, _, delta| 0.1 * delta);
+    assert_eq!((y.predict().wait().unwrap(), y.gradient(&w).predict().wait().unwrap()), (0.0, 0.1));
+}
+
+#[test]
+fn a_panic_and_an_error_in_a_rule() {
+    let w = Weight::new(1.0);
+    let y = w.layer().with_rule(|x| x * 2.0, |_, _, _| panic!("no rule"));
+    let error = y.train(&Sgd::new(0.1)).wait().unwrap_err();
+    assert!(error.to_string().contains("no rule") && error.to_string().contains("rules.rs"), "{error}");
+    assert_eq!(w.value(), 1.0);
+    assert_eq!(y.predict().wait().unwrap(), 2.0);
+}
+
+#[test]
+fn gradients_stop() {
+    let w = Weight::new(3.0);
+    let y = &w * w.layer().stop_gradient() + w.layer().detach();
+    assert_eq!(y.predict().wait().unwrap(), 12.0);
+    assert_eq!(y.gradient(&w).predict().wait().unwrap(), 3.0);
+    let labels = Layer::constant(Nd::from([1_usize, 2]));
+    assert_eq!(labels.stop_gradient().predict().wait().unwrap(), Nd::from([1, 2]));
+}

@@ -1,0 +1,6 @@
+use dl::prelude::*;
+
+#[derive(Variables)]
+struct Nothing;
+
+fn main() {}
