@@ -30,6 +30,22 @@ pub trait Data: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// When it does not.
+    ///
+    /// ```
+    /// use dl_core::{Data, Delta, Error, Layer, Result};
+    /// #[derive(Clone)]
+    /// struct Series(Vec<f64>);
+    /// impl Data for Series {
+    ///     type Delta = f64; // of their sum
+    ///     fn one(&self) -> f64 {
+    ///         1.0
+    ///     }
+    ///     fn check_delta(&self, delta: &f64) -> Result<()> {
+    ///         if delta.is_nan() { Err(Error::invalid("the derivative is not a number")) } else { Ok(()) }
+    ///     }
+    /// }
+    /// assert!(Series(vec![1.0]).check_delta(&f64::NAN).is_err());
+    /// ```
     fn check_delta(&self, delta: &Self::Delta) -> Result<()> {
         let _ = delta;
         Ok(())

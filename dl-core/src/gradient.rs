@@ -30,7 +30,7 @@ use std::sync::{Arc, OnceLock};
 /// does not depend on has the derivative zero. What is not asked for is not computed.
 ///
 /// In a `predict`, whose pass keeps no values to look back at, derivatives are computed in a pass of their own: what they share with
-/// the rest is then evaluated in both. [`value_and_gradients`](Layer::value_and_gradients) evaluates it once.
+/// the rest is then evaluated in both. [`value_and_gradients`](Layer::value_and_gradients) evaluates it once, and so does [`keeping_values`](Layer::keeping_values).
 ///
 /// Through a hand-written backward (see [`Tape::new`](crate::Tape::new)) a derivative flows to weights, not to other layers.
 impl<T: Data> Layer<T> {
@@ -136,7 +136,7 @@ impl<T: Data> Layer<T> {
     /// The Hessian of this layer (of the sum of its elements) times a direction, which has the shape of the gradients. It costs about as much as two
     /// gradients, whatever the number of variables is.
     ///
-    /// This is the derivative of `⟨gradients, direction⟩`: Pearlmutter, *Fast exact multiplication by the Hessian*, 1994.
+    /// This is the derivative of the gradients along the direction, forward over reverse: Pearlmutter, *Fast exact multiplication by the Hessian*, 1994.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};

@@ -138,7 +138,7 @@ pub struct At<'a, P: Primitive> {
     pub delta: &'a Layer<<P::Output as Data>::Delta>,
 }
 
-/// Where a pushforward takes place: the operation's operands, its value, and the tangents of the operands.
+/// Where a pushforward takes place: the operation's operands, its value, and the tangents of the operands. See [`Primitive::pushforward`].
 pub struct Along<'a, P: Primitive> {
     /// The operands.
     pub operands: &'a P::Operands,
@@ -187,6 +187,36 @@ impl<P: Primitive> Along<'_, P> {
     }
 
     /// The pushforward by transposing the pullback of `op`: what [`Primitive::pushforward`] is where it is not written by hand.
+    ///
+    /// ```
+    /// use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
+    /// struct Power(i32);
+    /// impl Primitive for Power {
+    ///     type Operands = (Layer<f64>,);
+    ///     type Output = f64;
+    ///     fn name(&self) -> &'static str {
+    ///         "power"
+    ///     }
+    ///     fn value(&self, (x,): (&f64,)) -> Result<f64> {
+    ///         Ok(x.powi(self.0))
+    ///     }
+    ///     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+    ///         let slope = Layer::apply(Power(self.0 - 1), at.operands.clone());
+    ///         (Some(at.delta * slope * f64::from(self.0)),)
+    ///     }
+    ///     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<f64>> {
+    ///         match self.0 {
+    ///             0 => None,
+    ///             1 => along.tangents.0.clone(),
+    ///             _ => along.transposed(self),
+    ///         }
+    ///     }
+    /// }
+    /// let w = Weight::new(2.0);
+    /// let tangent = Layer::apply(Power(3), (w.layer(),)).jvp(&w, &Layer::constant(10.0));
+    /// assert_eq!(tangent.predict().wait()?, 120.0);
+    /// # Result::Ok(())
+    /// ```
     pub fn transposed(&self, op: &P) -> Option<Layer<<P::Output as Data>::Delta>> {
         let pullback = |delta: &Layer<_>| op.pullback(&self.at(delta));
         forward::transposed::<P::Output>(self.any, |delta| <P::Operands as sealed::Operands>::deltas(pullback(delta)))

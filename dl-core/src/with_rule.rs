@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::forward;
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Kept};
-use crate::primitive::{AnyAlong, AnyAt, AnyPrimitive, At, Deltas, Operands, Primitive, sealed};
+use crate::primitive::{Along, AnyAlong, AnyAt, AnyPrimitive, At, Deltas, Operands, Primitive, sealed};
 use crate::value::Value;
 use std::any::Any;
 use std::marker::PhantomData;
@@ -19,7 +19,7 @@ type DeltasOf<O> = <O as sealed::Operands>::Deltas;
 /// arrives, and writes the deltas of the operands, as layers (`None` where no gradient flows). So a derivative can be cheaper, more accurate, or another one
 /// on purpose. No gradient flows through `function` itself, also not to other layers that it mentions.
 ///
-/// For derivatives in forward mode the rule has to be linear in the delta. For a kernel of your own write a [`Primitive`]; for one operand there
+/// For derivatives in forward mode, which transpose the rule, it has to be linear in the delta. For a kernel of your own write a [`Primitive`]; for one operand there
 /// is [`Layer::with_rule`].
 ///
 /// ```
@@ -177,6 +177,10 @@ impl<T: Data> Primitive for StopGradient<T> {
 
     fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
         (None,)
+    }
+
+    fn pushforward(&self, _: &Along<'_, Self>) -> Option<Layer<T::Delta>> {
+        None
     }
 
     fn cost(&self, _: (&T,)) -> f64 {

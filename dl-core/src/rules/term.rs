@@ -27,6 +27,11 @@ pub trait Algebra: Clone {
     fn with_number(op: Binary, x: &Self, number: f64, left: bool) -> Self;
 
     /// A number in the shape of `like`.
+    ///
+    /// ```
+    /// use dl_core::{Algebra, Dual};
+    /// assert_eq!(Algebra::number_like(2.0, &Dual::variable(5.0_f32)), Dual::constant(2.0));
+    /// ```
     #[must_use]
     fn number_like(number: f64, like: &Self) -> Self {
         // 0, whatever is in there
