@@ -92,7 +92,7 @@ impl<T: Data> Layer<T> {
         Self::from_expression(Expression::Primitive(Kept::operation(Applied::new(op, operands))))
     }
 
-    /// The operation and its operands, if this is an application of such an operation. So [`Data::sum`] may look at what it is to add up: many parts
+    /// The operation and its operands, if this is an application of such an operation. So [`Delta::sum`](crate::Delta::sum) may look at what it is to add up: many parts
     /// of one tensor, for instance.
     ///
     /// ```

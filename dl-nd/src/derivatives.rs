@@ -76,6 +76,9 @@ impl<A: Element, D: Rank> Numeric for Nd<A, D> {
 /// The rank of one, and then that of the other.
 type Joined<Y, X> = <<Y as Numeric>::Rank as DimAdd<<X as Numeric>::Rank>>::Output;
 
+/// All derivatives of a `Y` with respect to an `X`.
+type Matrix<Y, X> = Nd<<Y as Numeric>::Element, Joined<Y, X>>;
+
 /// Matrices of derivatives.
 ///
 /// For variables that are not one tensor, derivatives come in the shape of these; so does their matrix, by taking `gradients` of `gradients`:
@@ -108,7 +111,7 @@ pub trait DerivativeOps: Differentiable<Data: Numeric> {
     /// # Errors
     /// Those of this and of its derivatives.
     #[track_caller]
-    fn jacobian<X, T>(&self, x: &X) -> Layer<Nd<<Self::Data as Numeric>::Element, Joined<Self::Data, T>>>
+    fn jacobian<X, T>(&self, x: &X) -> Layer<Matrix<Self::Data, T>>
     where
         X: Differentiable<Data = T, Delta = T> + ?Sized,
         T: Numeric<Element = <Self::Data as Numeric>::Element>,
@@ -134,7 +137,7 @@ pub trait DerivativeOps: Differentiable<Data: Numeric> {
     /// # Errors
     /// Those of this and of its derivatives.
     #[track_caller]
-    fn hessian<X, T>(&self, x: &X) -> Layer<Nd<Self::Data, Joined<T, T>>>
+    fn hessian<X, T>(&self, x: &X) -> Layer<Matrix<T, T>>
     where
         Self::Data: Element,
         X: Differentiable<Data = T, Delta = T> + ?Sized,
@@ -150,7 +153,7 @@ pub trait DerivativeOps: Differentiable<Data: Numeric> {
 impl<Y> DerivativeOps for Y where Y: Differentiable<Data: Numeric> {}
 
 #[track_caller]
-fn jacobian<A, Y, X>(y: Layer<Y>, x: Layer<X>) -> Layer<Nd<A, Joined<Y, X>>>
+fn jacobian<A, Y, X>(y: Layer<Y>, x: Layer<X>) -> Layer<Matrix<Y, X>>
 where
     A: Element,
     Y: Numeric<Element = A>,
