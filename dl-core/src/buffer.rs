@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Kept, Variable};
 use crate::optimizer::{AnyState, Chunk, Optimizer, Shelf};
-use crate::primitive::{AnyAt, AnyPrimitive, UpdateOf};
+use crate::primitive::{AnyAlong, AnyAt, AnyPrimitive, UpdateOf};
 use crate::tape::Tape;
 use crate::value::Value;
 use crate::variable::Handle;
@@ -134,6 +134,10 @@ impl AnyPrimitive for Updating {
 
     fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>> {
         vec![Some(at.delta), None, None]
+    }
+
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
+        along.tangents[0].clone()
     }
 
     fn update(&self) -> Option<UpdateOf<'_>> {

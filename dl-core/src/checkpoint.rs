@@ -28,7 +28,7 @@ use crate::data::Data;
 use crate::error::Result;
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Kept};
-use crate::primitive::{AnyAt, AnyPrimitive};
+use crate::primitive::{AnyAlong, AnyAt, AnyPrimitive};
 use crate::value::Value;
 use std::any::Any;
 
@@ -90,6 +90,10 @@ impl AnyPrimitive for Mark {
 
     fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>> {
         vec![Some(at.delta)]
+    }
+
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
+        along.tangents[0].clone()
     }
 
     fn is_mark(&self) -> bool {

@@ -26,6 +26,31 @@ pub trait Data: Clone + Send + Sync + 'static {
     /// The delta that a backward pass starts with: the derivative of a value with respect to itself, for every element 1.
     fn one(&self) -> Self::Delta;
 
+    /// Whether a delta belongs to this value: a tensor's must have its shape. A delta or direction that is given by hand is looked at so.
+    ///
+    /// # Errors
+    /// When it does not.
+    ///
+    /// ```
+    /// use dl_core::{Data, Delta, Error, Layer, Result};
+    /// #[derive(Clone)]
+    /// struct Series(Vec<f64>);
+    /// impl Data for Series {
+    ///     type Delta = f64; // of their sum
+    ///     fn one(&self) -> f64 {
+    ///         1.0
+    ///     }
+    ///     fn check_delta(&self, delta: &f64) -> Result<()> {
+    ///         if delta.is_nan() { Err(Error::invalid("the derivative is not a number")) } else { Ok(()) }
+    ///     }
+    /// }
+    /// assert!(Series(vec![1.0]).check_delta(&f64::NAN).is_err());
+    /// ```
+    fn check_delta(&self, delta: &Self::Delta) -> Result<()> {
+        let _ = delta;
+        Ok(())
+    }
+
     /// The memory that a value occupies, in bytes: what a pass counts in [`bytes_peak`](crate::Counters::bytes_peak).
     fn bytes(&self) -> usize {
         size_of::<Self>()

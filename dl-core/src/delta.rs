@@ -1,8 +1,12 @@
 //! What can be a derivative.
 
 use crate::data::Data;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::layer::Layer;
+use crate::node::{AnyLayer, Expression, Kept};
+use crate::primitive::{Along, Applied, At, Deltas, Primitive};
+use std::any::TypeId;
+use std::marker::PhantomData;
 
 /// A type of derivatives: a vector space.
 ///
@@ -93,5 +97,45 @@ impl Delta for Nothing {
 
     fn squared_norm(&self) -> f64 {
         0.0
+    }
+}
+
+/// This delta, which must belong to that value. An error is told where the user made the delta.
+pub(crate) fn checked<T: Data>(value: &AnyLayer, delta: &AnyLayer) -> AnyLayer {
+    let scalar = [TypeId::of::<f32>(), TypeId::of::<f64>()].contains(&TypeId::of::<T>());
+    if scalar {
+        return delta.clone();
+    }
+    let operands = (Layer::from_any(value.clone()), Layer::from_any(delta.clone()));
+    let applied = Applied::new(Checked::<T>(PhantomData), operands);
+    AnyLayer::new::<T::Delta>(Expression::Primitive(Kept::operation(applied)), delta.place)
+}
+
+/// (value, delta) ↦ delta
+struct Checked<T>(PhantomData<fn() -> T>);
+
+impl<T: Data> Primitive for Checked<T> {
+    type Operands = (Layer<T>, Layer<T::Delta>);
+    type Output = T::Delta;
+
+    fn name(&self) -> &'static str {
+        "derivative"
+    }
+
+    fn value(&self, (value, delta): (&T, &T::Delta)) -> Result<T::Delta> {
+        value.check_delta(delta)?;
+        Ok(delta.clone())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        (None, Some(at.delta.clone()))
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<T::Delta>> {
+        along.tangents.1.clone()
+    }
+
+    fn cost(&self, _: (&T, &T::Delta)) -> f64 {
+        50.0
     }
 }

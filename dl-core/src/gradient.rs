@@ -15,20 +15,22 @@ use crate::data::Data;
 use crate::deferred::{Belongs, Do};
 use crate::delta::Nothing;
 use crate::differentiable::Differentiable;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::extract::ExtractAll;
+use crate::forward;
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression};
 use crate::pass::{self, Keep, Purpose};
 use crate::reverse::{self, AnyDelta};
 use crate::variables::{EachVariable, Variables};
+use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 /// All of these can be predicted, trained on and differentiated again; they go through dynamic nodes along the path taken. A variable that the layer
 /// does not depend on has the derivative zero. What is not asked for is not computed.
 ///
 /// In a `predict`, whose pass keeps no values to look back at, derivatives are computed in a pass of their own: what they share with
-/// the rest is then evaluated in both. [`value_and_gradients`](Layer::value_and_gradients) evaluates it once.
+/// the rest is then evaluated in both. [`value_and_gradients`](Layer::value_and_gradients) evaluates it once, and so does [`keeping_values`](Layer::keeping_values).
 ///
 /// Through a hand-written backward (see [`Tape::new`](crate::Tape::new)) a derivative flows to weights, not to other layers.
 impl<T: Data> Layer<T> {
@@ -107,14 +109,34 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn vjp<V: Variables + ?Sized>(&self, variables: &V, delta: &Layer<T::Delta>) -> V::Gradients {
-        let derivation = Derivation { roots: vec![self.any().clone()], deltas: vec![delta.any().clone()] };
+        let delta = (self.any().kind_of_data.checked_delta)(self.any(), delta.any());
+        let derivation = Derivation::along(vec![self.any().clone()], vec![delta]);
         derivation.with(|each| variables.map(each)).1
+    }
+
+    /// This layer, evaluated in a pass that keeps its values, where derivatives share all that they have in common: the current one, if it does, as that
+    /// of a `train`; else, in a `predict`, one of its own.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// let w = Weight::new(2.0_f64);
+    /// let y = w.sin();
+    /// // the sine and its derivative, each evaluated once
+    /// let newton = (&w - &y / y.gradient(&w)).keeping_values();
+    /// assert_eq!(newton.predict().wait()?, 2.0 - 2_f64.sin() / 2_f64.cos());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn keeping_values(&self) -> Layer<T> {
+        let this = self.clone();
+        let kept = derivatives(move || std::future::ready(Ok(vec![this.any().clone()])));
+        part(&kept, 0)
     }
 
     /// The Hessian of this layer (of the sum of its elements) times a direction, which has the shape of the gradients. It costs about as much as two
     /// gradients, whatever the number of variables is.
     ///
-    /// This is the derivative of `⟨gradients, direction⟩`: Pearlmutter, *Fast exact multiplication by the Hessian*, 1994.
+    /// This is the derivative of the gradients along the direction, forward over reverse: Pearlmutter, *Fast exact multiplication by the Hessian*, 1994.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -127,8 +149,9 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn hvp<V: Variables + ?Sized>(&self, variables: &V, direction: &V::Gradients) -> V::Gradients {
-        let derivation = Derivation { roots: list(&self.gradients(variables)), deltas: list(direction) };
-        derivation.with(|each| variables.map(each)).1
+        let gradients = list(&self.gradients(variables));
+        let tangents = forward::tangents(gradients, list(variables), list(direction));
+        variables.map(&mut EachVariable { derivatives: &tangents, variables: &mut Vec::new() })
     }
 }
 
@@ -155,9 +178,11 @@ pub fn derivative<A: Variables + Clone, T: Data>(f: impl Fn(A) -> Layer<T>) -> i
 }
 
 /// Layers, and the deltas that a backward starts with there: 1, if there are none.
-struct Derivation {
-    roots: Vec<AnyLayer>,
-    deltas: Vec<AnyLayer>,
+pub(crate) struct Derivation {
+    pub(crate) roots: Vec<AnyLayer>,
+    pub(crate) deltas: Vec<AnyLayer>,
+    /// What is known not to depend on the variables: no walk goes below.
+    pub(crate) known: Vec<AnyLayer>,
 }
 
 /// The value of the first root, and what was asked for of the variables: layers, or, where these would have to look back at values that are gone,
@@ -173,32 +198,49 @@ impl Data for Derivatives {
     }
 }
 
+/// A layer of derivatives that are written down in a pass that keeps its values: the current one, or, where these would have to look back at values
+/// that are gone, one of their own.
+#[track_caller]
+pub(crate) fn derivatives<F, Fut>(write: F) -> Layer<Derivatives>
+where
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Vec<AnyLayer>>> + Send + 'static,
+{
+    let write = Arc::new(write);
+    Layer::dynamic(move || {
+        let write = write.clone();
+        async move {
+            let derivatives = match pass::current().map(|pass| pass.keep()) {
+                // the deltas of this pass may be differentiated again
+                Some(Keep::Values) => write().await?.into_iter().map(AnyDelta::Lazy).collect(),
+                // a pass that forgets its values cannot look back: take one that keeps them
+                _ => Do::starting(Belongs::Own(Purpose::Derive), move || evaluated(write())).await?,
+            };
+            Ok(Layer::constant(Derivatives(derivatives)))
+        }
+    })
+}
+
+async fn evaluated(layers: impl Future<Output = Result<Vec<AnyLayer>>>) -> Result<Arc<[AnyDelta]>> {
+    let values = ExtractAll::new(layers.await?).await?;
+    Ok(values.into_iter().map(AnyDelta::Ready).collect())
+}
+
 impl Derivation {
     fn of<T>(layer: &Layer<T>) -> Self {
-        Derivation { roots: vec![layer.any().clone()], deltas: Vec::new() }
+        Derivation::along(vec![layer.any().clone()], Vec::new())
+    }
+
+    fn along(roots: Vec<AnyLayer>, deltas: Vec<AnyLayer>) -> Self {
+        Derivation { roots, deltas, known: Vec::new() }
     }
 
     /// The layer that all derivatives are part of, and these.
     #[track_caller]
-    fn with<G>(self, map: impl FnOnce(&mut EachVariable<'_>) -> G) -> (Layer<Derivatives>, G) {
+    pub(crate) fn with<G>(self, map: impl FnOnce(&mut EachVariable<'_>) -> G) -> (Layer<Derivatives>, G) {
         let (this, variables) = (Arc::new(self), Arc::new(OnceLock::new()));
         let known = variables.clone();
-        let derivatives = Layer::dynamic(move || {
-            let (this, variables) = (this.clone(), known.clone());
-            async move {
-                let list = || variables.get().cloned().unwrap_or_default();
-                let derivatives = match pass::current().map(|pass| pass.keep()) {
-                    // the deltas of this pass may be differentiated again
-                    Some(Keep::Values) => this.derive(list()).await?,
-                    // a pass that forgets its values cannot look back: take one that keeps them
-                    _ => {
-                        let list: Vec<AnyLayer> = list();
-                        Do::starting(Belongs::Own(Purpose::Derive), move || this.clone().compute(list.clone())).await?
-                    }
-                };
-                Ok(Layer::constant(Derivatives(derivatives.into())))
-            }
-        });
+        let derivatives = derivatives(move || this.clone().derive(known.get().cloned().unwrap_or_default()));
         let mut list = Vec::new();
         let gradients = map(&mut EachVariable { derivatives: &derivatives, variables: &mut list });
         let _ = variables.set(list);
@@ -206,7 +248,7 @@ impl Derivation {
     }
 
     /// Evaluates the roots in the current pass and writes down the derivatives.
-    async fn derive(self: Arc<Self>, variables: Vec<AnyLayer>) -> Result<Vec<AnyDelta>> {
+    async fn derive(self: Arc<Self>, variables: Vec<AnyLayer>) -> Result<Vec<AnyLayer>> {
         let values = ExtractAll::new(self.roots.clone()).await?;
         let pass = pass::current().expect("an extract ends in its pass");
         let mut deltas = self.deltas.clone();
@@ -215,34 +257,20 @@ impl Derivation {
                 deltas.push(AnyDelta::Ready(reverse::one(root, value)?).into_layer(root));
             }
         }
-        if deltas.len() != self.roots.len() {
-            let (roots, deltas) = (self.roots.len(), deltas.len());
-            return Err(Error::invalid(format!("a direction of {deltas} layers was given for {roots} gradients")));
-        }
         let roots: Vec<_> = self.roots.iter().cloned().zip(deltas).collect();
-        let mut found = reverse::deltas_of(&pass, &roots, &variables)?;
+        let mut found = reverse::deltas_of(&pass, &roots, &variables, &self.known)?;
         for (variable, delta) in variables.iter().zip(&mut found) {
             if delta.is_none() {
                 *delta = Some(zero(variable).await?);
             }
         }
         let first = self.roots.first().cloned();
-        Ok(first.into_iter().chain(found.into_iter().flatten()).map(AnyDelta::Lazy).collect())
-    }
-
-    /// The same, evaluated.
-    async fn compute(self: Arc<Self>, variables: Vec<AnyLayer>) -> Result<Vec<AnyDelta>> {
-        let layer = |delta| match delta {
-            AnyDelta::Lazy(layer) => layer,
-            _ => unreachable!("derivatives are written as layers"),
-        };
-        let layers = self.derive(variables).await?.into_iter().map(layer).collect();
-        Ok(ExtractAll::new(layers).await?.into_iter().map(AnyDelta::Ready).collect())
+        Ok(first.into_iter().chain(found.into_iter().flatten()).collect())
     }
 }
 
 /// The derivative with respect to a layer that nothing depends on.
-async fn zero(layer: &AnyLayer) -> Result<AnyLayer> {
+pub(crate) async fn zero(layer: &AnyLayer) -> Result<AnyLayer> {
     let values = ExtractAll::new(vec![layer.clone()]).await?;
     let one = AnyDelta::Ready(reverse::one(layer, &values[0])?).into_layer(layer);
     Ok((layer.kind_of_data.scale_delta)(&one, 0.0))
@@ -265,7 +293,7 @@ pub(crate) fn part<T: Data>(derivatives: &Layer<Derivatives>, place: usize) -> L
 }
 
 /// The layers that some derivatives consist of.
-fn list<V: Variables + ?Sized>(layers: &V) -> Vec<AnyLayer> {
+pub(crate) fn list<V: Variables + ?Sized>(layers: &V) -> Vec<AnyLayer> {
     let mut list = Vec::new();
     let none = Layer::constant(Derivatives(Arc::new([])));
     layers.map(&mut EachVariable { derivatives: &none, variables: &mut list });

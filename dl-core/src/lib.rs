@@ -34,8 +34,10 @@ mod data;
 mod deferred;
 mod delta;
 mod differentiable;
+mod dual;
 mod error;
 mod extract;
+mod forward;
 mod gradient;
 mod layer;
 #[cfg(all(test, any(shuttle, loom)))]
@@ -67,6 +69,7 @@ pub use data::{Data, Trainable};
 pub use deferred::{Do, Run};
 pub use delta::{Delta, Nothing};
 pub use differentiable::Differentiable;
+pub use dual::Dual;
 pub use error::{Error, Result};
 pub use extract::Extract;
 pub use gradient::derivative;
@@ -78,7 +81,7 @@ pub use optimizer::{
     RmsProp, Sgd, Slot, Step, plugins,
 };
 pub use pass::{Counters, Mode, buffers};
-pub use primitive::{At, Deltas, Operands, Primitive};
+pub use primitive::{Along, At, Deltas, Operands, Primitive};
 pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
 pub use schedule::Schedule;
 pub use seed::Seed;

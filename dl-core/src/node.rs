@@ -21,7 +21,7 @@ pub(crate) use variable::{Variable, VariableRef};
 
 use crate::data::Data;
 use crate::deferred::BoxFuture;
-use crate::delta::Delta;
+use crate::delta::{Delta, checked};
 use crate::error::Result;
 use crate::layer::Layer;
 use crate::pass::Claim;
@@ -103,6 +103,8 @@ pub(crate) struct DataKind {
     pub(crate) sum_deltas: fn(Vec<AnyLayer>) -> AnyLayer,
     pub(crate) scale_delta: fn(&AnyLayer, f64) -> AnyLayer,
     pub(crate) constant_delta: fn(Value) -> AnyLayer,
+    /// A delta for this value that somebody has given by hand, looked at.
+    pub(crate) checked_delta: fn(&AnyLayer, &AnyLayer) -> AnyLayer,
     pub(crate) squared_norm: fn(&Value) -> f64,
     pub(crate) delta_layer: fn(Expression, &'static Location<'static>) -> AnyLayer,
     /// Whether this is `f32`, rather than `f64`, where it matters: in scalar arithmetic.
@@ -131,6 +133,7 @@ impl<T: Data> Typed<T> {
         sum_deltas: |deltas| T::Delta::sum(deltas.into_iter().map(Layer::from_any).collect()).into_any(),
         scale_delta: |delta, factor| T::Delta::scale(&Layer::from_any(delta.clone()), factor).into_any(),
         constant_delta: |delta| Layer::<T::Delta>::from_expression(Expression::Constant(delta)).into_any(),
+        checked_delta: checked::<T>,
         squared_norm: |delta| delta.get::<T::Delta>().squared_norm(),
         delta_layer: AnyLayer::new::<T::Delta>,
         is_single: size_of::<T>() == size_of::<f32>(),

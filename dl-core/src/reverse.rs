@@ -127,6 +127,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -
 }
 
 /// The lazy deltas of these layers, from those of layers that have been evaluated in `pass` and depend on them; none where nothing arrives.
+/// What is `known` does not depend on them.
 ///
 /// # Errors
 /// As [`side_effects`].
@@ -134,10 +135,11 @@ pub(crate) fn deltas_of(
     pass: &Arc<Pass>,
     roots: &[(AnyLayer, AnyLayer)],
     targets: &[AnyLayer],
+    known: &[AnyLayer],
 ) -> Result<Vec<Option<AnyLayer>>> {
     let mut effects = SideEffects::none();
     let targets = unmarked(&mut *kept(pass)?, targets);
-    let deltas = walk_towards(pass, roots, &targets, &mut effects)?;
+    let deltas = walk_towards(pass, roots, &targets, known, &mut effects)?;
     effects.push(pass, deltas);
     effects.deltas_of(&targets)
 }
@@ -241,13 +243,13 @@ impl Goal for Towards {
 }
 
 /// Some layer that has been evaluated in this pass.
-fn evaluated(books: &Books, layer: &AnyLayer) -> Result<u32> {
+pub(crate) fn evaluated(books: &Books, layer: &AnyLayer) -> Result<u32> {
     let done = |&index: &u32| matches!(books.status(index), Status::Done(_));
     books.find(layer).filter(done).ok_or_else(Error::cancelled)
 }
 
 /// The books of a pass that keeps its values.
-fn kept(pass: &Pass) -> Result<MutexGuard<'_, Books>> {
+pub(crate) fn kept(pass: &Pass) -> Result<MutexGuard<'_, Books>> {
     let books = pass.books();
     if books.keep == Keep::Nothing {
         let why =
@@ -283,11 +285,13 @@ fn walk_towards(
     pass: &Arc<Pass>,
     roots: &[(AnyLayer, AnyLayer)],
     targets: &[AnyLayer],
+    known: &[AnyLayer],
     effects: &mut SideEffects,
 ) -> Result<Vec<(AnyLayer, AnyDelta)>> {
     let mut books = kept(pass)?;
     let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&books, root)).collect::<Result<_>>()?;
-    let order = order(&mut books, places.iter().copied(), |_, _| true);
+    let known: HashSet<u32> = known.iter().filter_map(|layer| books.find_any_leaf(layer)).collect();
+    let order = order(&mut books, places.iter().copied(), |_, index| !known.contains(&index));
     let mut arrived = books.take_arrived();
     let mut goal = Towards {
         targets: targets.iter().filter_map(|target| books.find_any_leaf(target)).collect(),
@@ -436,7 +440,11 @@ pub(crate) fn pull_back(
 /// The entries below some roots that somebody follows, operands before consumers.
 ///
 /// It depends on the graph alone, not on the order in which the pass met its parts.
-fn order(books: &mut Books, roots: impl IntoIterator<Item = u32>, follows: impl Fn(&Books, u32) -> bool) -> Vec<u32> {
+pub(crate) fn order(
+    books: &mut Books,
+    roots: impl IntoIterator<Item = u32>,
+    follows: impl Fn(&Books, u32) -> bool,
+) -> Vec<u32> {
     let mut order = Vec::new();
     let mut seen = books.take_seen();
     let mut walk = Vec::new();
@@ -567,7 +575,7 @@ fn in_layers<T: Number + Pointwise>(
 
 /// The rule for `x`, which stands across from the number.
 #[inline(always)]
-fn one_side<A: Algebra>(op: Binary, side: Side, [number, x, y, d]: [A; 4]) -> Option<A> {
+pub(crate) fn one_side<A: Algebra>(op: Binary, side: Side, [number, x, y, d]: [A; 4]) -> Option<A> {
     let (number, x, y, d) = (Term(number), Term(x), Term(y), Term(d));
     let delta = match side {
         Side::Left => op.pullback_right(&number, &x, &y, &d),

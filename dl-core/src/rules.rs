@@ -5,6 +5,7 @@
 //!
 //! - *numeric*, on plain `f32` and `f64`: the forward value of scalars, of each element of a tensor, and the reverse pass of
 //!   scalar regions;
+//! - *dual numbers*: values together with their derivatives along a direction, see [`Dual`];
 //! - *layer*: lazy deltas, which the executor evaluates (or never does), and which can be differentiated again.
 //!
 //! In a rule `x` (or `a`, `b`) are the operands, `y` is the value and `d` the delta that arrives. To add an operation, add its
@@ -29,6 +30,7 @@ pub use term::{Algebra, Term};
 
 use crate::data::{Data, Trainable};
 use crate::differentiable::Differentiable;
+use crate::dual::Dual;
 use crate::layer::Layer;
 use crate::weight::Weight;
 use number::{logistic, near_normal, near_normal_slope, normal, normal_density, remainder, share};
@@ -159,6 +161,10 @@ macro_rules! unary {
 
         impl<A: Algebra> Term<A> {
             $(#[doc = $doc] #[must_use] #[inline(always)] pub fn $name(&self) -> Term<A> { Term(A::unary(Unary::$Op, &self.0)) })*
+        }
+
+        impl<A: Algebra> Dual<A> {
+            $(#[doc = $doc] #[must_use] #[inline(always)] pub fn $name(&self) -> Dual<A> { Dual::unary(Unary::$Op, self) })*
         }
 
         impl<T: Pointwise> Layer<T> {

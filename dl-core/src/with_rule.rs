@@ -2,11 +2,13 @@
 
 use crate::data::Data;
 use crate::error::Result;
+use crate::forward;
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Kept};
-use crate::primitive::{AnyAt, AnyPrimitive, At, Deltas, Operands, Primitive, sealed};
+use crate::primitive::{Along, AnyAlong, AnyAt, AnyPrimitive, At, Deltas, Operands, Primitive, sealed};
 use crate::value::Value;
 use std::any::Any;
+use std::marker::PhantomData;
 
 /// What a rule for these operands returns: as [`Deltas`], for a function in the place of a primitive.
 type DeltasOf<O> = <O as sealed::Operands>::Deltas;
@@ -17,7 +19,7 @@ type DeltasOf<O> = <O as sealed::Operands>::Deltas;
 /// arrives, and writes the deltas of the operands, as layers (`None` where no gradient flows). So a derivative can be cheaper, more accurate, or another one
 /// on purpose. No gradient flows through `function` itself, also not to other layers that it mentions.
 ///
-/// For derivatives in forward mode the rule has to be linear in the delta. For a kernel of your own write a [`Primitive`]; for one operand there
+/// For derivatives in forward mode, which transpose the rule, it has to be linear in the delta. For a kernel of your own write a [`Primitive`]; for one operand there
 /// is [`Layer::with_rule`].
 ///
 /// ```
@@ -50,16 +52,21 @@ pub fn with_rule<O: Operands, T: Data>(
         deltas.push(None);
         deltas
     };
-    Layer::from_expression(Expression::Primitive(Kept::operation(WithRule { operands: all, rule })))
+    Layer::from_expression(Expression::Primitive(Kept::operation(WithRule::<T, _> {
+        operands: all,
+        rule,
+        data: PhantomData,
+    })))
 }
 
 /// The value of the last operand, with a rule for the others.
-struct WithRule<F> {
+struct WithRule<T, F> {
     operands: Vec<AnyLayer>,
     rule: F,
+    data: PhantomData<fn() -> T>,
 }
 
-impl<F> AnyPrimitive for WithRule<F>
+impl<T: Data, F> AnyPrimitive for WithRule<T, F>
 where
     F: Fn(AnyAt<'_>, &[AnyLayer]) -> Vec<Option<AnyLayer>> + Send + Sync + 'static,
 {
@@ -85,6 +92,12 @@ where
 
     fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>> {
         (self.rule)(at, &self.operands)
+    }
+
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
+        let AnyAlong { values, output, value, .. } = along;
+        let at = |delta: &Layer<T::Delta>| AnyAt { values, output, value, delta: delta.any().clone() };
+        forward::transposed::<T>(&along, |delta| self.pullback(at(delta))).map(Layer::into_any)
     }
 }
 
@@ -130,7 +143,7 @@ impl<T: Data> Layer<T> {
     #[doc(alias = "detach")]
     #[track_caller]
     pub fn stop_gradient(&self) -> Layer<T> {
-        Layer::apply(StopGradient(std::marker::PhantomData), (self.clone(),))
+        Layer::apply(StopGradient(PhantomData), (self.clone(),))
     }
 
     /// The same as [`stop_gradient`](Layer::stop_gradient), under the name that it has in PyTorch.
@@ -148,7 +161,7 @@ impl<T: Data> Layer<T> {
 }
 
 /// Its operand; no gradient flows.
-struct StopGradient<T>(std::marker::PhantomData<fn() -> T>);
+struct StopGradient<T>(PhantomData<fn() -> T>);
 
 impl<T: Data> Primitive for StopGradient<T> {
     type Operands = (Layer<T>,);
@@ -164,6 +177,10 @@ impl<T: Data> Primitive for StopGradient<T> {
 
     fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
         (None,)
+    }
+
+    fn pushforward(&self, _: &Along<'_, Self>) -> Option<Layer<T::Delta>> {
+        None
     }
 
     fn cost(&self, _: (&T,)) -> f64 {

@@ -3,7 +3,7 @@
 use crate::axes::axis_of;
 use crate::element::{Element, HasRank, Rank};
 use crate::nd::{Nd, check_size, filled};
-use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{Array1, ArrayView2, Axis, Ix1, Ix2, Slice};
 use std::marker::PhantomData;
 
@@ -167,6 +167,10 @@ impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
         (Some(triangle(at.delta.clone(), self.lower, self.k, A::zero())),)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
+    }
+
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         cost(x.len())
     }
@@ -214,6 +218,10 @@ impl<A: Element, D: Rank> Primitive for Diag<A, D> {
         (Some(crate::movement::reshape_to(&delta, at.values.0.dim())),)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Ix2>>> {
+        Some(Layer::apply(Diag { k: self.k, shape: self.shape, types: PhantomData }, (along.tangents.0.clone()?,)))
+    }
+
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         cost(x.len().saturating_mul(x.len()))
     }
@@ -250,6 +258,10 @@ impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
         let delta: Layer<Nd<A, Ix2>> =
             Layer::apply(Diag { k: self.k, shape: Some([rows, columns]), types: PhantomData }, (at.delta.clone(),));
         (Some(crate::movement::reshape_to(&delta, at.values.0.dim())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Ix1>>> {
+        Some(Layer::apply(Diagonal { k: self.k, types: PhantomData }, (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
@@ -291,6 +303,13 @@ impl<A: Element, D: Rank> Primitive for Roll<A, D> {
         let shift = if length == 0 { 0 } else { -self.shift.rem_euclid(length) };
         let back = Roll { axis: self.axis, shift, types: PhantomData };
         (Some(Layer::apply(back, (at.delta.clone(),))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(Layer::apply(
+            Roll { axis: self.axis, shift: self.shift, types: PhantomData },
+            (along.tangents.0.clone()?,),
+        ))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
@@ -339,6 +358,13 @@ impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let back = Cumsum { axis: self.axis, from_end: !self.from_end, types: PhantomData };
         (Some(Layer::apply(back, (at.delta.clone(),))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(Layer::apply(
+            Cumsum { axis: self.axis, from_end: self.from_end, types: PhantomData },
+            (along.tangents.0.clone()?,),
+        ))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {

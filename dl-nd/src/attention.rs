@@ -8,7 +8,7 @@ use crate::matmul::{MatMul, matmul};
 use crate::movement::{MovementOps, lift, transpose};
 use crate::nd::Nd;
 use crate::softmax::softmax_or_zero;
-use dl_core::{At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::IxDyn;
 use std::marker::PhantomData;
 
@@ -206,6 +206,10 @@ impl<A: Element, D: Rank> Primitive for ByRootOfLength<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         (Some(by_root_of_length(at.delta.clone())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {

@@ -3,7 +3,7 @@
 use crate::accurate::sum_along;
 use crate::element::{Element, Rank};
 use crate::nd::{Nd, check_size, filled};
-use dl_core::{At, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Error, Layer, Primitive, Result};
 use ndarray::Axis;
 use std::marker::PhantomData;
 
@@ -76,6 +76,10 @@ impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
         (Some(broadcast_to(at.delta, at.values.0.dim())),)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(Layer::apply(SumTo { shape: self.shape.clone(), element: PhantomData }, (along.tangents.0.clone()?,)))
+    }
+
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         200.0 + x.len() as f64
     }
@@ -112,6 +116,10 @@ impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         (Some(sum_to(at.delta.clone(), self.shape.slice(), at.values.0.dim())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(broadcast_to(along.tangents.0.as_ref()?, self.shape.clone()))
     }
 
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {

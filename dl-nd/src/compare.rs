@@ -5,7 +5,7 @@ use crate::element::{Element, Item, Rank};
 use crate::movement::lift;
 use crate::nd::{Nd, check_size, single};
 use crate::reduce::fill;
-use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
+use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Trainable, Weight};
 use ndarray::{DimMax, Ix0};
 use std::marker::PhantomData;
 
@@ -336,6 +336,14 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
             Some(sum_to(delta, at.value.shape(), to))
         };
         (None, chosen(at.delta, &zero, at.values.1.dim()), chosen(&zero, at.delta, at.values.2.dim()))
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let (_, a, b) = along.tangents;
+        let or_zero = |tangent: &Option<Layer<_>>, x: &Nd<A, D>| {
+            tangent.clone().unwrap_or_else(|| Layer::constant(x.zeros_like()))
+        };
+        Some(choose(along.operands.0.clone(), or_zero(a, along.values.1), or_zero(b, along.values.2)))
     }
 
     fn cost(&self, (mask, a, b): (&Nd<bool, D>, &Nd<A, D>, &Nd<A, D>)) -> f64 {

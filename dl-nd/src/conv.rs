@@ -9,8 +9,9 @@ mod kernel;
 
 use crate::element::{Element, HasRank, Rank};
 use crate::nd::Nd;
+use crate::sum::sum_of;
 use crate::window::{PerAxis, SPATIAL, Window, check_batch, filled, size, tensor, windows};
-use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use kernel::Geometry;
 use std::marker::PhantomData;
 
@@ -504,6 +505,14 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F
             Wanted::Output { .. } => (self.other(input(first), d, right), self.other(weight(second), left, d)),
         };
         (Some(to_left), Some(to_right))
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, F>>> {
+        let ((left, right), (to_left, to_right)) = (along.operands, along.tangents);
+        sum_of([
+            to_left.as_ref().map(|d| self.other(self.wanted, d, right)),
+            to_right.as_ref().map(|d| self.other(self.wanted, left, d)),
+        ])
     }
 
     fn cost(&self, (left, right): (&Nd<A, D>, &Nd<A, E>)) -> f64 {

@@ -2,7 +2,7 @@
 
 use crate::element::{Discrete, Element, Rank};
 use crate::nd::Nd;
-use dl_core::{At, Differentiable, Layer, Nothing, Primitive, Result};
+use dl_core::{Along, At, Differentiable, Layer, Nothing, Primitive, Result};
 use std::marker::PhantomData;
 
 /// Single and double precision.
@@ -52,6 +52,10 @@ impl<A: Element, B: Element, D: Rank> Primitive for Cast<A, B, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         (Some(cast(at.delta)),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<B, D>>> {
+        Some(cast(along.tangents.0.as_ref()?))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {

@@ -13,7 +13,7 @@ use crate::reduction::{Mean, Reduction};
 use crate::refuse::{refused, share};
 use crate::softmax::{exp_sum, lanes, log_softmax, softmax, softmax_delta, softmax_of};
 use crate::{reduce, reduction};
-use dl_core::{At, Binary, Differentiable, Error, Layer, Nothing, Pointwise, Primitive, Result, Weight};
+use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Nothing, Pointwise, Primitive, Result, Weight};
 use ndarray::{Array, ArrayBase, ArrayView, Axis, Data, Dimension, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
 use std::marker::PhantomData;
 
@@ -413,6 +413,10 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Excess<A, D, E> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, E>>>) {
         (Some(softmax_delta(at.delta, &softmax(at.operands.0.clone(), 1), 1)), None)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
     }
 
     fn cost(&self, (logits, _): (&Nd<A, D>, &Nd<usize, E>)) -> f64 {

@@ -4,7 +4,7 @@ use crate::element::{Element, Rank};
 use crate::mode::by_mode;
 use crate::nd::Nd;
 use crate::refuse::refused;
-use dl_core::{At, Differentiable, Error, Layer, Nothing, Primitive, Result, Seed};
+use dl_core::{Along, At, Differentiable, Error, Layer, Nothing, Primitive, Result, Seed};
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -88,6 +88,10 @@ impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {
         let delta = Dropout { p: self.p, types: PhantomData };
         (Some(Layer::apply(delta, (at.delta.clone(), at.operands.1.clone()))), None)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
     }
 
     fn cost(&self, (x, _): (&Nd<A, D>, &Seed)) -> f64 {

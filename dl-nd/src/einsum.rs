@@ -5,7 +5,8 @@ mod plan;
 
 use crate::element::Element;
 use crate::nd::{Nd, check_size};
-use dl_core::{At, Differentiable, Layer, Primitive, Result};
+use crate::sum::sum_of;
+use dl_core::{Along, At, Differentiable, Layer, Primitive, Result};
 use labelled::Labelled;
 use ndarray::IxDyn;
 use plan::{Plan, Spec};
@@ -127,6 +128,15 @@ impl<A: Element> Primitive for Einsum<A> {
             apply(Form::Planned(plan.of_delta(operand)), [after, std::slice::from_ref(at.delta), before].concat())
         };
         (0..at.operands.len()).map(|operand| Some(delta(operand))).collect()
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, IxDyn>>> {
+        let plan = self.plan(&along.values).expect("the specification was looked at");
+        sum_of(along.tangents.iter().enumerate().map(|(which, tangent)| {
+            let mut operands = along.operands.clone();
+            operands[which] = tangent.clone()?;
+            Some(apply(Form::Planned(plan.clone().into_owned()), operands))
+        }))
     }
 
     fn cost(&self, operands: Vec<&Nd<A, IxDyn>>) -> f64 {

@@ -3,7 +3,7 @@
 use crate::axes::axis_of;
 use crate::element::{Element, HasRank, Rank};
 use crate::nd::Nd;
-use dl_core::{At, Deltas, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Deltas, Differentiable, Error, Layer, Primitive, Result, Trainable};
 use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, Ix1, IxDyn, Slice};
 use std::marker::PhantomData;
 
@@ -207,6 +207,10 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
         (Some(Layer::apply(op, (at.delta.clone(), at.operands.1.clone()))), None)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, O>>> {
+        Some(take(self.name, self.axis, along.tangents.0.clone()?, along.operands.1.clone()))
+    }
+
     fn cost(&self, (x, indices): (&Nd<A, D>, &Nd<usize, E>)) -> f64 {
         let rows = axis_of(self.axis, x.shape()).map_or(1, |axis| x.shape()[axis].max(1));
         200.0 + (x.len() / rows * indices.len()) as f64
@@ -245,6 +249,11 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for PutBack<A, D, E, O> {
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         (Some(take(self.name, self.axis, at.delta.clone(), at.operands.1.clone())), None)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let op = PutBack { name: self.name, axis: self.axis, shape: self.shape.clone(), types: PhantomData };
+        Some(Layer::apply(op, (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, (parts, _): (&Nd<A, O>, &Nd<usize, E>)) -> f64 {
@@ -324,6 +333,10 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
         (Some(scatter_add(self.axis, zeros, at.operands.1.clone(), at.delta.clone())), None)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(gather(self.axis, along.tangents.0.clone()?, along.operands.1.clone()))
+    }
+
     fn cost(&self, (_, indices): (&Nd<A, D>, &Nd<usize, D>)) -> f64 {
         200.0 + 2.0 * indices.len() as f64
     }
@@ -367,6 +380,13 @@ impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let of_source = gather(self.axis, at.delta.clone(), at.operands.1.clone());
         (Some(at.delta.clone()), None, Some(of_source))
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let (x, _, source) = along.tangents;
+        let Some(source) = source else { return x.clone() };
+        let x = x.clone().unwrap_or_else(|| Layer::constant(along.values.0.zeros_like()));
+        Some(scatter_add(self.axis, x, along.operands.1.clone(), source.clone()))
     }
 
     fn cost(&self, (x, indices, _): (&Nd<A, D>, &Nd<usize, D>, &Nd<A, D>)) -> f64 {

@@ -5,7 +5,7 @@ use crate::element::{Element, Rank};
 use crate::movement::MovementOps;
 use crate::nd::Nd;
 use crate::slice::part;
-use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result, Trainable};
 use ndarray::{ArrayView, Axis};
 use std::marker::PhantomData;
 
@@ -113,6 +113,13 @@ impl<A: Element, D: Rank> Primitive for Concat<A, D> {
             Some(part(at.delta, axis, start - length, length))
         });
         each.collect()
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let each = along.tangents.iter().zip(&along.values);
+        let tangents =
+            each.map(|(tangent, x)| tangent.clone().unwrap_or_else(|| Layer::constant(x.zeros_like()))).collect();
+        Some(Layer::apply(Concat { name: self.name, axis: self.axis, types: PhantomData }, tangents))
     }
 
     fn cost(&self, tensors: Vec<&Nd<A, D>>) -> f64 {

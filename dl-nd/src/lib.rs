@@ -52,6 +52,7 @@ mod compare;
 mod conv;
 mod convert;
 mod cross_entropy;
+mod derivatives;
 mod dropout;
 mod einsum;
 mod element;
@@ -93,6 +94,7 @@ pub use compare::{Comparand, CompareOps, MaskOps, where_};
 pub use conv::{Conv, ConvOps, ConvTranspose};
 pub use convert::{CastOps, DiscreteOps};
 pub use cross_entropy::{ClassTargets, CrossEntropy, one_hot};
+pub use derivatives::{DerivativeOps, Numeric};
 pub use dl_core::Nothing;
 pub use dropout::DropoutOps;
 pub use einsum::einsum;
@@ -131,8 +133,9 @@ pub use window::PerAxis;
 /// ```
 pub mod ops {
     pub use crate::{
-        ArrangeOps, CastOps, CompareOps, ConvOps, DiscreteOps, DropoutOps, ExtremeOps, IndexOps, LossOps, MaskOps,
-        MovementOps, NormOps, PoolOps, ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps, SpreadOps, TableOps,
-        concat, einsum, scaled_dot_product_attention, scaled_dot_product_attention_with, stack, where_,
+        ArrangeOps, CastOps, CompareOps, ConvOps, DerivativeOps, DiscreteOps, DropoutOps, ExtremeOps, IndexOps,
+        LossOps, MaskOps, MovementOps, NormOps, PoolOps, ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps,
+        SpreadOps, TableOps, concat, einsum, scaled_dot_product_attention, scaled_dot_product_attention_with, stack,
+        where_,
     };
 }

@@ -3,7 +3,7 @@
 use crate::element::{Element, Rank};
 use crate::movement::{Target, reshape, reshape_to};
 use crate::nd::Nd;
-use dl_core::{At, Deltas, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Deltas, Error, Layer, Primitive, Result};
 use ndarray::{Ix1, IxDyn};
 use std::marker::PhantomData;
 
@@ -111,6 +111,11 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Like<A, D, E> {
             _ => reshape(at.delta, Target::Shape(shape)),
         };
         (Some(delta), None)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let like = Like { name: self.name, how: self.how, types: PhantomData };
+        Some(Layer::apply(like, (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, _: (&Nd<A, E>, &Nd<A, D>)) -> f64 {

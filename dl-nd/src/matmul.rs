@@ -5,7 +5,8 @@ use crate::element::{Element, HasRank, Rank};
 use crate::movement::{Target, as_rank, lift, reshape, reshape_to, transpose};
 use crate::nd::{Nd, check_size};
 use crate::reduce::total;
-use dl_core::{At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result, buffers};
+use crate::sum::sum_of;
+use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result, buffers};
 use ndarray::linalg::{Dot, general_mat_mul, general_mat_vec_mul};
 use ndarray::{ArrayBase, ArrayD, ArrayViewD, ArrayViewMutD, Axis, Dimension, ViewRepr};
 use ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
@@ -240,6 +241,14 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         };
         let [da, db] = deltas::<A, IxDyn>(a, lift(b), d, [left, right], batch.slice());
         (Some(reshape_to(&da, shape_a)), Some(reshape_to(&db, shape_b)))
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D::Product>>> {
+        let ((a, b), (da, db)) = (along.operands, along.tangents);
+        let product = |a: &Layer<_>, b: &Layer<_>| {
+            Layer::apply(Product { name: self.name, types: PhantomData }, (a.clone(), b.clone()))
+        };
+        sum_of([da.as_ref().map(|da| product(da, b)), db.as_ref().map(|db| product(a, db))])
     }
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> f64 {

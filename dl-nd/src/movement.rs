@@ -4,7 +4,7 @@ use crate::axes::{axis_of, position_of};
 use crate::broadcast::broadcast_to;
 use crate::element::{Element, Item, Rank};
 use crate::nd::Nd;
-use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{ArcArray, Axis, IntoDimension, Ix1, Ix2, IxDyn, RemoveAxis};
 use std::any::Any;
 use std::marker::PhantomData;
@@ -274,6 +274,7 @@ pub(crate) fn expand<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: E
 }
 
 /// What a tensor is reshaped to.
+#[derive(Clone)]
 pub(crate) enum Target<E> {
     /// This shape.
     Shape(E),
@@ -371,6 +372,10 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
         (Some(reshape(at.delta, Target::Shape(at.values.0.dim()))),)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A::Derivative, E>>> {
+        Some(reshape(along.tangents.0.as_ref()?, self.target.clone()))
+    }
+
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
         200.0
     }
@@ -434,6 +439,10 @@ impl<A: Item, D: Rank> Primitive for Permute<A, D> {
             same => same.clone(),
         };
         (Some(Layer::apply(Permute { order: inverse, element: PhantomData }, (at.delta.clone(),))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A::Derivative, D>>> {
+        Some(Layer::apply(Permute { order: self.order.clone(), element: PhantomData }, (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {

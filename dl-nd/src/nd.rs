@@ -320,6 +320,14 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
         Nd::full(self.dim(), A::UNIT)
     }
 
+    fn check_delta(&self, delta: &Nd<A::Derivative, D>) -> Result<()> {
+        let (shape, found) = (self.shape(), delta.shape());
+        if found == shape {
+            return Ok(());
+        }
+        Err(Error::shape(format!("a derivative of shape {found:?} for a tensor of shape {shape:?}")))
+    }
+
     fn bytes(&self) -> usize {
         self.len() * size_of::<A>()
     }

@@ -10,7 +10,7 @@ use crate::movement::{Target, reshape};
 use crate::nd::Nd;
 use crate::reduce::{Form, What, reduce};
 use crate::refuse::{not_negative, refused, share};
-use dl_core::{At, Binary, Buffer, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{Along, At, Binary, Buffer, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{Dim, Ix1, Ix3};
 use std::marker::PhantomData;
 
@@ -308,6 +308,10 @@ impl<A: Element, D: Rank> Primitive for Grouped<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         (Some(reshape(at.delta, Target::Shape(at.values.0.dim()))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Ix3>>> {
+        Some(Layer::apply(Grouped { groups: self.groups, types: PhantomData }, (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {

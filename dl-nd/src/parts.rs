@@ -7,7 +7,7 @@ use crate::element::{Element, Rank};
 use crate::movement::as_rank;
 use crate::nd::{Nd, filled};
 use crate::slice::elements_of;
-use dl_core::{At, Layer, Primitive, Result};
+use dl_core::{Along, At, Layer, Primitive, Result};
 use ndarray::{IxDyn, SliceInfoElem};
 use std::marker::PhantomData;
 
@@ -75,6 +75,13 @@ impl<A: Element, D: Rank> Primitive for Parts<A, D> {
             None => Some(as_rank(at.delta)),
         });
         each.collect()
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let moving =
+            self.places.iter().zip(along.tangents).filter_map(|(place, part)| Some((place.clone(), part.clone()?)));
+        let (places, parts) = moving.unzip();
+        Some(Layer::apply(Parts { shape: self.shape.clone(), places, element: PhantomData }, parts))
     }
 
     fn cost(&self, parts: Vec<&Nd<A, IxDyn>>) -> f64 {

@@ -1,10 +1,11 @@
 //! Pointwise operations on tensors: the rules are those of the tables in `dl-core`; here are the loops.
 
-use crate::broadcast::{broadcast_shape, sum_to};
+use crate::broadcast::{broadcast_shape, broadcast_to, sum_to};
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
+use crate::sum::sum_of;
 use dl_core::{
-    At, Binary, BinaryLoop, Differentiable, Layer, Pointwise, Primitive, Result, Term, Unary, UnaryLoop, buffers,
+    Along, At, Binary, BinaryLoop, Differentiable, Layer, Pointwise, Primitive, Result, Term, Unary, UnaryLoop, buffers,
 };
 use ndarray::{Array, ArrayView, ArrayView1};
 use std::marker::PhantomData;
@@ -86,6 +87,10 @@ impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
         (self.op.pullback(&x, &y, &d).map(|delta| delta.0),)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
+    }
+
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         cost(x.len(), self.op.cost())
     }
@@ -120,6 +125,10 @@ impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
             self.op.pullback_left(&x, &number, &y, &d)
         };
         (delta.map(|delta| delta.0),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
@@ -168,6 +177,20 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
             self.op.pullback_left(&a, &b, &y, &d).map(|delta| sum_to(delta.0, shape, at.values.0.dim())),
             self.op.pullback_right(&a, &b, &y, &d).map(|delta| sum_to(delta.0, shape, at.values.1.dim())),
         )
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let [a, b, y] = [&along.operands.0, &along.operands.1, along.output].map(|layer| Term(layer.clone()));
+        // in the shape of the value, so that its derivative is, too
+        let whole = |tangent: &Option<Layer<Nd<A, D>>>, from: &Nd<A, D>| {
+            let tangent = tangent.as_ref()?;
+            let same = from.shape() == along.value.shape();
+            Some(Term(if same { tangent.clone() } else { broadcast_to(tangent, along.value.dim()) }))
+        };
+        let (left, right) = (whole(&along.tangents.0, along.values.0), whole(&along.tangents.1, along.values.1));
+        let left = left.and_then(|d| self.op.pullback_left(&a, &b, &y, &d));
+        let right = right.and_then(|d| self.op.pullback_right(&a, &b, &y, &d));
+        sum_of([left, right].map(|tangent| tangent.map(|tangent| tangent.0)))
     }
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> f64 {

@@ -4,7 +4,7 @@ use crate::element::{Element, HasRank, Rank};
 use crate::nd::Nd;
 use crate::resample::{Rule, resample};
 use crate::window::{PerAxis, SPATIAL, Window, check_batch, filled, size, tensor, windows, zeros};
-use dl_core::{At, Data, Differentiable, Error, Layer, Nothing, Primitive, Result, buffers};
+use dl_core::{Along, At, Data, Differentiable, Error, Layer, Nothing, Primitive, Result, buffers};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -417,6 +417,11 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
         (Some(Layer::apply(Scatter { shape, element }, (at.delta.clone(), at.operands.1.clone()))), None)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let gather = Gather { missing: A::zero(), rank: PhantomData };
+        Some(Layer::apply(gather, (along.tangents.0.clone()?, along.operands.1.clone())))
+    }
+
     fn cost(&self, (_, places): (&Nd<A, D>, &Places)) -> f64 {
         200.0 + 2.0 * places.places.len() as f64
     }
@@ -457,6 +462,11 @@ impl<A: Element, D: Rank> Primitive for Scatter<A, D> {
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {
         let gather = Gather { missing: A::of(0.0), rank: PhantomData };
         (Some(Layer::apply(gather, (at.delta.clone(), at.operands.1.clone()))), None)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let scatter = Scatter { shape: self.shape.clone(), element: PhantomData };
+        Some(Layer::apply(scatter, (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, (_, places): (&Nd<A, D>, &Places)) -> f64 {

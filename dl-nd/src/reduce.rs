@@ -8,7 +8,7 @@ use crate::movement::{MovementOps, permute, reshape_to};
 use crate::nd::{Nd, check_size, filled, single};
 use crate::slice::{SliceOps, part};
 use crate::softmax::log_sum_exp;
-use dl_core::{At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use dl_core::{Along, At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{ArrayD, Axis, Dimension, IxDyn};
 use std::marker::PhantomData;
 
@@ -247,6 +247,13 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
         (Some(delta),)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<O>> {
+        match self.what {
+            What::Sum | What::Mean => Some(reduce(along.tangents.0.clone()?, self.what, self.axes.clone(), self.form)),
+            _ => along.transposed(self),
+        }
+    }
+
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         200.0 + x.len() as f64 * if self.what == What::LogSumExp { 10.0 } else { 1.0 }
     }
@@ -398,6 +405,10 @@ impl<A: Element, D: Rank> Primitive for Fill<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<A>>,) {
         (Some(total(at.delta.clone())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(fill(along.tangents.0.as_ref()?, self.shape.clone()))
     }
 
     fn cost(&self, _: (&A,)) -> f64 {

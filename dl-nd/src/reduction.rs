@@ -6,7 +6,7 @@ use crate::element::{Element, Rank};
 use crate::movement::reshape_to;
 use crate::nd::{Nd, single};
 use crate::reduce::{fill, total};
-use dl_core::{At, Binary, Data, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Binary, Data, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
 mod sealed {
@@ -185,6 +185,10 @@ impl<A: Element, D: Rank, R: Reduction> Primitive for Reduced<A, D, R> {
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let shape = at.values.0.dim();
         (Some(broadcast_to(&R::unfold(at.delta, shape.clone()), shape)),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<R::Of<A, D>>> {
+        Some(reduce::<A, D, R>(self.name, along.tangents.0.clone()?))
     }
 
     fn cost(&self, (losses,): (&Nd<A, D>,)) -> f64 {

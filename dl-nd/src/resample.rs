@@ -4,7 +4,7 @@ use crate::element::{Element, HasRank, Rank};
 use crate::nd::Nd;
 use crate::pool;
 use crate::window::{Window, check_batch, size, tensor, zeros};
-use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -303,6 +303,11 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
         let back_to = if self.back_to.is_none() { Some(at.values.0.dim()) } else { None };
         let transposed = Resample { name: self.name, rules: self.rules.clone(), back_to, element: PhantomData };
         (Some(Layer::apply(transposed, (at.delta.clone(),))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let (name, rules, back_to) = (self.name, self.rules.clone(), self.back_to.clone());
+        Some(Layer::apply(Resample { name, rules, back_to, element: PhantomData }, (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {

@@ -6,7 +6,7 @@ use crate::movement::as_rank;
 use crate::nd::{Nd, check_size, filled};
 use crate::parts::put_back;
 use crate::reduce::fill;
-use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{IntoDimension, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
 use std::marker::PhantomData;
 
@@ -331,6 +331,11 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
         (Some(put_back(shape, elements, as_rank(at.delta))),)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, E>>> {
+        let part = Part { name: self.name, cut: self.cut.clone(), types: PhantomData };
+        Some(Layer::apply(part, (along.tangents.0.clone()?,)))
+    }
+
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
         200.0
     }
@@ -385,6 +390,11 @@ impl<A: Element, D: Rank> Primitive for Pad<A, D> {
         (Some(elements_of(at.delta, elements)),)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let pad = Pad { widths: self.widths.clone(), value: A::zero(), rank: PhantomData };
+        Some(Layer::apply(pad, (along.tangents.0.clone()?,)))
+    }
+
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         200.0 + self.place(x.shape()).map_or(0, |(shape, _)| shape.size()) as f64
     }
@@ -421,6 +431,10 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let index = self.index.slice().iter().map(|&index| SliceInfoElem::Index(index as isize)).collect();
         (Some(put_back(at.values.0.dim(), index, fill(at.delta, IxDyn(&[])))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<A>> {
+        Some(element(along.tangents.0.clone()?, self.index.clone()))
     }
 
     fn cost(&self, _: (&Nd<A, D>,)) -> f64 {

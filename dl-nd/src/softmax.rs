@@ -5,7 +5,7 @@ use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
 use crate::reduce::sum_along;
-use dl_core::{At, Binary, Differentiable, Layer, Pointwise, Primitive, Result, Unary};
+use dl_core::{Along, At, Binary, Differentiable, Layer, Pointwise, Primitive, Result, Unary};
 use ndarray::{Array, ArrayView1, ArrayViewMut1, Axis};
 use std::marker::PhantomData;
 
@@ -151,6 +151,10 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
         (Some(softmax_delta(at.delta, at.output, self.axis)),)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
+    }
+
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         cost(x.len())
     }
@@ -181,6 +185,13 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
         let sum = sum_along(at.delta.clone(), self.axis);
         let all = Nd::binary(Binary::Mul, &Nd::unary(Unary::Exp, at.output), &sum);
         (Some(Nd::binary(Binary::Sub, at.delta, &all)),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        // d − Σ eʸ · d
+        let d = along.tangents.0.as_ref()?;
+        let all = Nd::binary(Binary::Mul, &Nd::unary(Unary::Exp, along.output), d);
+        Some(Nd::binary(Binary::Sub, d, &sum_along(all, self.axis)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {

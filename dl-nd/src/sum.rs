@@ -3,7 +3,7 @@
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
 use crate::parts::sum_of_parts;
-use dl_core::{At, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
 #[track_caller]
@@ -15,6 +15,15 @@ pub(crate) fn sum<A: Element, D: Rank>(mut terms: Vec<Layer<Nd<A, D>>>) -> Layer
         Some(sum) => sum,
         None => Layer::apply(Sum(PhantomData), terms),
     }
+}
+
+/// The sum of those that are there; none if there is none.
+#[track_caller]
+pub(crate) fn sum_of<A: Element, D: Rank>(
+    terms: impl IntoIterator<Item = Option<Layer<Nd<A, D>>>>,
+) -> Option<Layer<Nd<A, D>>> {
+    let terms: Vec<_> = terms.into_iter().flatten().collect();
+    if terms.is_empty() { None } else { Some(sum(terms)) }
 }
 
 /// The sum of many tensors of the same shape, element by element from the first to the last.
@@ -61,6 +70,10 @@ impl<A: Element, D: Rank> Primitive for Sum<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, D>>>> {
         vec![Some(at.delta.clone()); at.operands.len()]
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        sum_of(along.tangents.iter().cloned())
     }
 
     fn cost(&self, terms: Vec<&Nd<A, D>>) -> f64 {

@@ -192,6 +192,14 @@ impl<A: Element> Data for Table<A> {
         Rows::dense(Nd::full(self.shape(), A::of(1.0)))
     }
 
+    fn check_delta(&self, delta: &Rows<A>) -> Result<()> {
+        let (shape, found) = (self.shape(), delta.shape());
+        if found == shape {
+            return Ok(());
+        }
+        Err(Error::shape(format!("a table of shape {shape:?} has a delta of shape {found:?}")))
+    }
+
     fn bytes(&self) -> usize {
         let [height, width] = self.shape();
         height * width * size_of::<A>()
@@ -211,10 +219,8 @@ impl<A: Element> Trainable for Table<A> {
         slots: &mut [Self],
         rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<()> {
+        self.check_delta(delta)?;
         let shape = self.shape();
-        if delta.shape() != shape {
-            return Err(Error::shape(format!("a table of shape {shape:?} has a delta of shape {:?}", delta.shape())));
-        }
         if let Some(slot) = slots.iter().find(|slot| slot.shape() != shape) {
             let slot = slot.shape();
             return Err(Error::shape(format!(

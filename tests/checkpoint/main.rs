@@ -6,3 +6,4 @@ mod failures;
 mod higher;
 mod nets;
 mod size;
+mod targets;

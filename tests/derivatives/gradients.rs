@@ -192,5 +192,5 @@ fn a_direction_of_another_shape_is_refused() {
     let weights = vec![Weight::new(1.0), Weight::new(2.0)];
     let y = &weights[0] * &weights[1];
     let error = y.hvp(&weights, &vec![Layer::constant(1.0)])[0].predict().wait().unwrap_err();
-    assert!(error.to_string().contains("a direction of 1 layers was given for 2 gradients"), "{error}");
+    assert!(error.to_string().contains("a direction of 1 layers was given for 2 variables"), "{error}");
 }

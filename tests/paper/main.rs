@@ -1,6 +1,7 @@
 //! The listings of *Monadic Deep Learning*, as a user of `dl` writes them, under their labels in the paper.
 
 mod diamond;
+mod dual_number;
 mod first_steps;
 mod gated_net;
 mod iq_robot;

@@ -14,7 +14,7 @@ use super::rows::{Rows, check_ids};
 use crate::element::{Element, Rank};
 use crate::index::Indices;
 use crate::nd::Nd;
-use dl_core::{At, Data, Deltas, Differentiable, Layer, Primitive, Result, buffers};
+use dl_core::{Along, At, Data, Deltas, Differentiable, Layer, Primitive, Result, buffers};
 use ndarray::{Dimension, Ix2};
 use std::marker::PhantomData;
 
@@ -188,6 +188,10 @@ where
         (Some(Layer::apply(scatter, (at.delta.clone(), at.operands.1.clone()))), None)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Larger<E>>>> {
+        Some(Layer::apply(Gather(PhantomData), (along.tangents.0.clone()?, along.operands.1.clone())))
+    }
+
     fn cost(&self, (x, ids): (&S, &Nd<usize, E>)) -> f64 {
         cost(ids.len(), x.height_and_width()[1])
     }
@@ -221,6 +225,11 @@ where
         (Some(Layer::apply(Gather(PhantomData), (at.delta.clone(), at.operands.1.clone()))), None)
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Rows<A>>> {
+        let scatter = Scatter { shape: self.shape, types: PhantomData };
+        Some(Layer::apply(scatter, (along.tangents.0.clone()?, along.operands.1.clone())))
+    }
+
     fn cost(&self, (_, ids): (&Nd<A, Larger<E>>, &Nd<usize, E>)) -> f64 {
         cost(ids.len(), self.shape[1])
     }
@@ -243,6 +252,10 @@ impl<S: ByRow<A>, A: Element> Primitive for ToNd<S, A> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Rows<A>>>,) {
         (Some(from_nd(at.delta.clone())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Ix2>>> {
+        Some(to_nd(along.tangents.0.clone()?))
     }
 
     fn cost(&self, (x,): (&S,)) -> f64 {
@@ -268,6 +281,10 @@ impl<S: ByRow<A>, A: Element> Primitive for FromNd<S, A> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, Ix2>>>,) {
         (Some(at.delta.dense()),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Rows<A>>> {
+        Some(from_nd(along.tangents.0.clone()?))
     }
 
     fn cost(&self, (x,): (&Nd<A, Ix2>,)) -> f64 {

@@ -2,7 +2,7 @@
 
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
-use dl_core::{At, Data, Delta, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Data, Delta, Error, Layer, Primitive, Result};
 use ndarray::{Array2, ArrayView, ArrayView1, ArrayViewMut, ArrayViewMut1, Ix2};
 use std::fmt;
 use std::marker::PhantomData;
@@ -191,6 +191,16 @@ impl<A: Element> Data for Rows<A> {
         self.with(self.block.one())
     }
 
+    fn check_delta(&self, delta: &Self) -> Result<()> {
+        if delta.shape == self.shape {
+            return Ok(());
+        }
+        Err(Error::shape(format!(
+            "a derivative of shape {:?} for rows of a table of shape {:?}",
+            delta.shape, self.shape
+        )))
+    }
+
     fn bytes(&self) -> usize {
         self.block.bytes() + self.touched().map_or(0, size_of_val)
     }
@@ -252,6 +262,10 @@ impl<A: Element> Primitive for Sum<A> {
         vec![Some(at.delta.clone()); at.operands.len()]
     }
 
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Rows<A>>> {
+        Some(Rows::sum(along.tangents.iter().flatten().cloned().collect()))
+    }
+
     fn cost(&self, terms: Vec<&Rows<A>>) -> f64 {
         200.0 + terms.iter().map(|term| term.block.len() as f64 + 50.0 * term.block.shape()[0] as f64).sum::<f64>()
     }
@@ -277,6 +291,10 @@ impl<A: Element> Primitive for Scale<A> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Rows<A>>>,) {
         (Some(Rows::scale(at.delta, self.factor)),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Rows<A>>> {
+        Some(Rows::scale(along.tangents.0.as_ref()?, self.factor))
     }
 
     fn cost(&self, (x,): (&Rows<A>,)) -> f64 {

@@ -1,4 +1,4 @@
-//! Gradients and second derivatives against central differences, at random points of random shapes and strides.
+//! Gradients, derivatives along a direction and second derivatives against central differences, at random points of random shapes and strides.
 
 use crate::case::Numbers;
 use crate::draw::{Draw, Sample};
@@ -107,13 +107,21 @@ fn check(op: &Op, Sample { args, inputs }: &Sample) -> std::result::Result<(), T
     }
     agree("gradient", &gradient, &quotients)?;
 
-    // the second derivatives are symmetric: how gradients change along a direction is the gradient of their share in it
+    // along a direction
     let directions: Vec<Numbers> = inputs.iter().map(|input| mixture(&input.shape, 0.6)).collect();
+    let moves: Vec<_> = directions.iter().map(|v| Layer::constant(v.tensor())).collect();
+    let elements = |layer: &Layer<Nd<f64, IxDyn>>| -> Result<Vec<f64>> {
+        Ok(layer.predict().wait()?.view().iter().copied().collect())
+    };
+    let slope = elements(&output.jvp(&point.weights, &moves)).map_err(failed)?;
+    let data: Vec<Vec<f64>> = directions.iter().map(|direction| direction.data.clone()).collect();
+    agree("slope", &slope, &point.quotient(&data, || elements(&output)).map_err(failed)?)?;
+
+    // the second derivatives are symmetric: how gradients change along a direction is the gradient of their share in it
     let along = point.weights.iter().zip(&directions).map(|(weight, v)| f64::dot(&loss.gradient(weight), &v.tensor()));
     let along: Layer<f64> = along.sum();
     let second = point.gradient(&along).map_err(failed)?;
-    let directions: Vec<Vec<f64>> = directions.into_iter().map(|direction| direction.data).collect();
-    let quotients = point.quotient(&directions, || point.gradient(&loss)).map_err(failed)?;
+    let quotients = point.quotient(&data, || point.gradient(&loss)).map_err(failed)?;
     agree("second derivative", &second, &quotients)
 }
 

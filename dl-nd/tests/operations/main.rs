@@ -11,5 +11,6 @@ mod controls;
 mod differences;
 mod documentation;
 mod draw;
+mod forward;
 mod reference;
 mod registry;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// How far a tensor is from its reference, as a share of the largest element of the reference; what is below the smallest normal
 /// number is rounded coarsely, and does not count.
-fn error<A: Scalar>(found: &Nd<A, IxDyn>, reference: &Numbers) -> f64 {
+pub(crate) fn error<A: Scalar>(found: &Nd<A, IxDyn>, reference: &Numbers) -> f64 {
     if found.shape() != reference.shape {
         return f64::INFINITY;
     }
