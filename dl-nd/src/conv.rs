@@ -105,7 +105,7 @@ impl<const N: usize> Conv<N> {
     /// When the groups do not divide the channels.
     pub fn weight_shape(&self, inputs: usize, outputs: usize, kernel: impl Into<PerAxis<N>>) -> Result<Vec<usize>> {
         let groups = self.groups;
-        if groups == 0 || inputs % groups != 0 || outputs % groups != 0 {
+        if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
             return Err(Error::invalid(format!(
                 "{groups} groups do not divide {inputs} input and {outputs} output channels"
             )));

@@ -44,7 +44,7 @@ impl<A: Element> MultiHeadAttention<A> {
     pub fn new(width: usize, heads: usize, rng: &mut impl Rng) -> Result<Self> {
         const NAME: &str = "MultiHeadAttention";
         positive(NAME, &[("elements of a vector", width), ("heads", heads)])?;
-        if width % heads != 0 {
+        if !width.is_multiple_of(heads) {
             return Err(Error::invalid(format!("{NAME}: {heads} heads do not divide a width of {width}")));
         }
         let shape = [times(3, width), width];

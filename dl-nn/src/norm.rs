@@ -173,7 +173,7 @@ impl<A: Element> GroupNorm<A> {
     #[track_caller]
     pub fn new(groups: usize, channels: usize) -> Result<Self> {
         positive("GroupNorm", &[("groups", groups)])?;
-        if channels % groups != 0 {
+        if !channels.is_multiple_of(groups) {
             return Err(Error::invalid(format!("GroupNorm: {groups} groups do not divide {channels} channels")));
         }
         let filled = |number| filled("GroupNorm", "channels", channels, number);

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 const LAYERS: usize = 256;
 
 /// Where the tail begins.
-const TAIL: f64 = 3.654152885361008796;
+const TAIL: f64 = 3.654_152_885_361_009;
 
 /// The area of each layer.
 const AREA: f64 = 4.92867323399e-3;
