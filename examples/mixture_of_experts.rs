@@ -8,7 +8,7 @@
 
 use clap::Parser;
 use dl::nd::{init, ndarray};
-use dl::nn::{Block, Linear, MixtureOfExperts};
+use dl::nn::{Block, Linear, Mixture, MixtureOfExperts};
 use dl::prelude::*;
 use rand::Rng;
 use rand::seq::SliceRandom;
@@ -16,7 +16,8 @@ use std::error::Error;
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
 const BATCH: usize = 32;
-const HIDDEN: usize = 48;
+const WIDTH: usize = 128;
+const HIDDEN: usize = 32;
 
 type Labels = Nd<usize, Ix1>;
 
@@ -35,26 +36,52 @@ struct Args {
     experts: usize,
 
     /// How much an even use of the experts counts beside the labels.
-    #[arg(long, default_value_t = 0.5)]
+    #[arg(long, default_value_t = 0.3)]
     balance: f32,
 }
 
 #[derive(Clone, Module)]
 struct Expert {
-    hidden: Linear,
-    output: Linear,
+    inward: Linear,
+    outward: Linear,
 }
 
 impl Expert {
     fn new(rng: &mut impl Rng) -> dl::Result<Self> {
-        Ok(Expert { hidden: Linear::new(64, HIDDEN, rng)?, output: Linear::new(HIDDEN, 10, rng)? })
+        Ok(Expert { inward: Linear::new(WIDTH, HIDDEN, rng)?, outward: Linear::new(HIDDEN, WIDTH, rng)? })
     }
 }
 
 impl Block for Expert {
-    /// `[batch, 64] → [batch, 10]`
-    fn of(&self, images: &NdLayer) -> NdLayer {
-        self.output.of(self.hidden.of(images).relu())
+    /// `[batch, width] → [batch, width]`
+    fn of(&self, features: &NdLayer) -> NdLayer {
+        self.outward.of(self.inward.of(features).relu())
+    }
+}
+
+#[derive(Clone, Module)]
+struct Net {
+    features: Linear,
+    mixture: MixtureOfExperts<Expert>,
+    output: Linear,
+}
+
+impl Net {
+    fn new(experts: usize, rng: &mut impl Rng) -> dl::Result<Self> {
+        let features = Linear::new(64, WIDTH, rng)?;
+        let experts = (0..experts).map(|_| Expert::new(rng)).collect::<dl::Result<_>>()?;
+        Ok(Net {
+            features,
+            mixture: MixtureOfExperts::new(experts, WIDTH, 1, rng)?,
+            output: Linear::new(WIDTH, 10, rng)?,
+        })
+    }
+
+    /// The logits of images `[batch, 64]`, and what the mixture says of its experts.
+    fn of(&self, images: &Nd) -> (NdLayer, Mixture) {
+        let features = self.features.of(images).relu();
+        let mixed = self.mixture.mix(&features);
+        (self.output.of(features + &mixed.output), mixed)
     }
 }
 
@@ -82,12 +109,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (test, train) = order.split_at_mut(labels.len() / 5);
     let (test_images, test_labels) = batch(test);
 
-    let experts = (0..experts).map(|_| Expert::new(&mut rng)).collect::<dl::Result<Vec<_>>>()?;
-    let net: MixtureOfExperts<Expert> = MixtureOfExperts::new(experts, 64, 1, &mut rng)?;
+    let net = Net::new(experts, &mut rng)?;
     println!("{}", net.summary());
 
-    let tested = net.mix(&test_images);
-    let right = tested.output.argmax(1).equal(&test_labels).to_floats::<f32>().mean();
+    let (logits, tested) = net.of(&test_images);
+    let right = logits.argmax(1).equal(&test_labels).to_floats::<f32>().mean();
     let adam = Adam::new(0.003);
     for epoch in 1..=epochs {
         // in smaller steps towards the end
@@ -96,8 +122,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut sum = 0.0;
         for of in train.chunks(BATCH) {
             let (images, labels) = batch(of);
-            let mixed = net.mix(images);
-            let loss = mixed.output.cross_entropy(labels) + balance * mixed.balance;
+            let (logits, mixed) = net.of(&images);
+            let loss = logits.cross_entropy(labels) + balance * mixed.balance;
             sum += loss.train(&adam).wait()? * of.len() as f32;
         }
         let accuracy = right.predict().wait()?;

@@ -3,7 +3,7 @@
 //! ```
 //! use dl_core::{DType, Numbers, Stored};
 //! let x = 1.5_f32;
-//! assert_eq!((<f32 as Stored>::DTYPE, Stored::shape(&x)), (DType::F32, vec![]));
+//! assert_eq!((f32::DTYPE, Stored::shape(&x)), (DType::F32, vec![]));
 //! let bytes = x.numbers().to_le_bytes();
 //! assert_eq!(bytes, 1.5_f32.to_le_bytes());
 //! assert_eq!(f32::from_numbers(&[], Numbers::from_le_bytes(DType::F32, &bytes)?)?, 1.5);
@@ -40,7 +40,7 @@ use std::fmt;
 ///         Numbers::F64(self.0.to_vec())
 ///     }
 ///     fn from_numbers(_: &[usize], numbers: Numbers) -> Result<Point> {
-///         let numbers = f64::from_numbers(numbers)?;
+///         let numbers = f64::row_of(numbers)?;
 ///         Ok(Point(numbers.try_into().map_err(|_| Error::shape("a point has two numbers"))?))
 ///     }
 /// }
@@ -75,13 +75,13 @@ pub trait Stored: Data {
 /// ```
 /// use dl_core::{Numbers, StoredElement};
 /// assert_eq!(usize::into_numbers(vec![3, 4]), Numbers::U64(vec![3, 4]));
-/// assert_eq!(usize::from_numbers(Numbers::U64(vec![3, 4]))?, [3, 4]);
-/// assert!(f32::from_numbers(Numbers::U64(vec![3])).is_err());
+/// assert_eq!(usize::row_of(Numbers::U64(vec![3, 4]))?, [3, 4]);
+/// assert!(f32::row_of(Numbers::U64(vec![3])).is_err());
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait StoredElement: Sized {
-    /// Its name in a file.
-    const DTYPE: DType;
+    /// Its type, as a file has it.
+    const ELEMENT: DType;
 
     /// A row of them, the type forgotten.
     fn into_numbers(row: Vec<Self>) -> Numbers;
@@ -90,7 +90,7 @@ pub trait StoredElement: Sized {
     ///
     /// # Errors
     /// When the numbers are of another type. Nothing is converted.
-    fn from_numbers(numbers: Numbers) -> Result<Vec<Self>>;
+    fn row_of(numbers: Numbers) -> Result<Vec<Self>>;
 }
 
 macro_rules! numbers {
@@ -184,13 +184,13 @@ macro_rules! numbers {
 
         $(
             impl StoredElement for $T {
-                const DTYPE: DType = DType::$Variant;
+                const ELEMENT: DType = DType::$Variant;
 
                 fn into_numbers(row: Vec<$T>) -> Numbers {
                     Numbers::$Variant(row)
                 }
 
-                fn from_numbers(numbers: Numbers) -> Result<Vec<$T>> {
+                fn row_of(numbers: Numbers) -> Result<Vec<$T>> {
                     match numbers {
                         Numbers::$Variant(row) => Ok(row),
                         other => Err(another_type(DType::$Variant, &other)),
@@ -242,19 +242,19 @@ fn another_type(wanted: DType, found: &Numbers) -> Error {
 }
 
 impl StoredElement for usize {
-    const DTYPE: DType = DType::U64;
+    const ELEMENT: DType = DType::U64;
 
     fn into_numbers(row: Vec<usize>) -> Numbers {
         // no address has more than 64 bits
         Numbers::U64(row.into_iter().map(|index| index as u64).collect())
     }
 
-    fn from_numbers(numbers: Numbers) -> Result<Vec<usize>> {
+    fn row_of(numbers: Numbers) -> Result<Vec<usize>> {
         let index = |index| {
             usize::try_from(index)
                 .map_err(|_| Error::invalid(format!("{index} is too large for an index on this machine")))
         };
-        u64::from_numbers(numbers)?.into_iter().map(index).collect()
+        u64::row_of(numbers)?.into_iter().map(index).collect()
     }
 }
 
@@ -274,7 +274,7 @@ impl fmt::Display for DType {
 macro_rules! scalars {
     ($($T:ident),*) => {$(
         impl Stored for $T {
-            const DTYPE: DType = <$T as StoredElement>::DTYPE;
+            const DTYPE: DType = <$T as StoredElement>::ELEMENT;
 
             fn shape(&self) -> Vec<usize> {
                 Vec::new()
@@ -285,7 +285,7 @@ macro_rules! scalars {
             }
 
             fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<$T> {
-                match (shape, &<$T as StoredElement>::from_numbers(numbers)?[..]) {
+                match (shape, &<$T as StoredElement>::row_of(numbers)?[..]) {
                     ([], [number]) => Ok(*number),
                     (_, row) => Err(Error::shape(format!("{} numbers of shape {shape:?} are not one", row.len()))),
                 }

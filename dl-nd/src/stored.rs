@@ -9,7 +9,7 @@ use dl_core::{DType, Error, Module, Numbers, Result, Stored, StoredElement, Visi
 use ndarray::{Ix2, IxDyn};
 
 impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
-    const DTYPE: DType = A::DTYPE;
+    const DTYPE: DType = A::ELEMENT;
 
     fn shape(&self) -> Vec<usize> {
         self.shape().to_vec()
@@ -20,7 +20,7 @@ impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
     }
 
     fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<Self> {
-        let tensor = Nd::from_vec(IxDyn(shape), A::from_numbers(numbers)?)?;
+        let tensor = Nd::from_vec(IxDyn(shape), A::row_of(numbers)?)?;
         let tensor = tensor.0.into_dimensionality::<D>();
         tensor.map(Nd).map_err(|_| {
             let rank = D::NDIM.unwrap_or(0);
@@ -30,7 +30,7 @@ impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
 }
 
 impl<A: Element> Stored for Table<A> {
-    const DTYPE: DType = A::DTYPE;
+    const DTYPE: DType = A::ELEMENT;
 
     fn shape(&self) -> Vec<usize> {
         self.shape().to_vec()
