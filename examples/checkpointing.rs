@@ -21,7 +21,7 @@ const STEPS: usize = 5;
 type Matrix = Nd<f32, Ix2>;
 
 struct Net {
-    layers: Vec<(Weight<Matrix>, Weight<Nd<f32, Ix1>>)>,
+    layers: Vec<(NdWeight, NdWeight<Ix1>)>,
     input: Matrix,
 }
 

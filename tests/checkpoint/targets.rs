@@ -2,9 +2,12 @@
 
 use dl::prelude::*;
 
+type Weights = Vec<NdWeight<Ix1, f64>>;
+type Layers = Vec<NdLayer<Ix1, f64>>;
+
 /// Tensors, so that there is something to forget; a mark every third layer.
-fn net(marked: bool) -> (Vec<NdWeight<Ix1, f64>>, Vec<NdLayer<Ix1, f64>>, Layer<f64>) {
-    let weights: Vec<NdWeight<Ix1, f64>> =
+fn net(marked: bool) -> (Weights, Layers, Layer<f64>) {
+    let weights: Weights =
         (0..12).map(|i| Weight::new(Nd::from([0.1 * f64::from(i) + 0.3, 1.0 - 0.05 * f64::from(i)]))).collect();
     let mut layers = vec![Layer::constant(Nd::from([0.5, -0.25]))];
     for (i, w) in weights.iter().enumerate() {
@@ -26,7 +29,7 @@ fn assert_same(marked: &[Nd<f64, Ix1>], plain: &[Nd<f64, Ix1>], what: &str) {
     }
 }
 
-type Of = fn(&[NdWeight<Ix1, f64>], &[NdLayer<Ix1, f64>], &Layer<f64>) -> Vec<NdLayer<Ix1, f64>>;
+type Of = fn(&Weights, &Layers, &Layer<f64>) -> Layers;
 
 #[test]
 fn as_without_marks() {

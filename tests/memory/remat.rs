@@ -11,7 +11,7 @@ type Matrix = Nd<f32, Ix2>;
 
 /// tanh(x·W + b), a thousand times.
 struct Mlp {
-    layers: Vec<(Weight<Matrix>, Weight<Nd<f32, Ix1>>)>,
+    layers: Vec<(NdWeight, NdWeight<Ix1>)>,
     input: Matrix,
 }
 
