@@ -77,7 +77,7 @@ pub use layer::Layer;
 pub use module::{Entry, Module, NewValue, Summary, Visitor};
 pub use operators::{LeftOperand, Operand, max, min, pow, xlogy};
 pub use optimizer::{
-    Adadelta, Adagrad, Adam, AdamW, Chunk, Ema, Groups, Lion, Memory, NAdam, Notes, Optimizer, OptimizerState, RAdam,
+    Adadelta, Adagrad, Adam, AdamW, Chunk, Ema, Groups, Lion, Memory, NAdam, NewState, Notes, Optimizer, OptimizerState, RAdam,
     RmsProp, Sgd, Slot, Step, plugins,
 };
 pub use pass::{Counters, Mode, buffers};
