@@ -7,7 +7,7 @@ mod head;
 mod opened;
 mod written;
 
-pub(crate) use head::{FORMAT, Head, Kind};
+pub(crate) use head::{Head, Kind};
 pub(crate) use opened::Opened;
 pub(crate) use written::{Role, Tensor, write};
 

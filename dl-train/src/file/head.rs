@@ -1,8 +1,8 @@
 //! What a file of ours says of itself, as JSON under the key `dl` of the metadata; and maps in which no key comes twice.
 
 use super::crc32::Crc32;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
-use serde::{Deserialize as DeriveDeserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,14 +13,14 @@ pub(crate) const FORMAT: u32 = 1;
 /// The key in the metadata. The only one: the library writes them in random order.
 pub(crate) const KEY: &str = "dl";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, DeriveDeserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     Weights,
     Checkpoint,
 }
 
-#[derive(Clone, Debug, Serialize, DeriveDeserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Head {
     pub(crate) format: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Head {
 }
 
 /// The first thing to look at.
-#[derive(DeriveDeserialize)]
+#[derive(Deserialize)]
 pub(crate) struct Version {
     pub(crate) format: u32,
 }
