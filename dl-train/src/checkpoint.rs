@@ -212,7 +212,10 @@ impl Checkpoint {
             return Err(here(error.clone()));
         }
         if !self.allow_non_finite {
-            self.tensors.iter().try_for_each(|(name, tensor)| tensor.role.check(name, &tensor.numbers)).map_err(here)?;
+            self.tensors
+                .iter()
+                .try_for_each(|(name, tensor)| tensor.role.check(name, &tensor.numbers))
+                .map_err(here)?;
         }
         write(path, self.head.clone(), &self.tensors)
     }

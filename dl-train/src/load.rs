@@ -163,7 +163,9 @@ impl Load {
     #[track_caller]
     fn weights_of<M: Module + ?Sized>(&self, module: &M, file: &Opened) -> Result<Report> {
         if file.kind() == Some(Kind::Checkpoint) {
-            let error = Error::invalid("this is a checkpoint of a training run, not a file of weights: `Checkpoint::load` reads it");
+            let error = Error::invalid(
+                "this is a checkpoint of a training run, not a file of weights: `Checkpoint::load` reads it",
+            );
             return Err(file.fault(&error));
         }
         let (values, report) = self.checked(module, file, "")?;
@@ -205,7 +207,8 @@ impl Load {
             let what = if self.partial { "nothing in it fits" } else { "it does not fit" };
             let only_shapes = report.missing.is_empty() && report.unexpected.is_empty();
             let text = format!("{what}: {}", Report { loaded: Vec::new(), ..report.clone() });
-            let error = if only_shapes && !report.misshapen.is_empty() { Error::shape(text) } else { Error::invalid(text) };
+            let error =
+                if only_shapes && !report.misshapen.is_empty() { Error::shape(text) } else { Error::invalid(text) };
             return Err(file.fault(&error));
         }
         Ok((values, report))
@@ -221,7 +224,10 @@ impl Load {
             }
             if let Some(other) = tensors.insert(path.clone(), Found { name, info }) {
                 let names = [other.name, name, &path].map(quoted);
-                return Err(file.fault(&Error::invalid(format!("{} and {} are both renamed to {}", names[0], names[1], names[2]))));
+                return Err(file.fault(&Error::invalid(format!(
+                    "{} and {} are both renamed to {}",
+                    names[0], names[1], names[2]
+                ))));
             }
         }
         Ok(tensors)

@@ -1,6 +1,8 @@
 //! A whole training run, in a file, and what goes on from there.
 
-use crate::checkpoint::{RngPlace, count_name, module_prefix, named, number_name, numbers_prefix, rng_name, slots_prefix};
+use crate::checkpoint::{
+    RngPlace, count_name, module_prefix, named, number_name, numbers_prefix, rng_name, slots_prefix,
+};
 use crate::file::{Kind, Opened, Role, quoted};
 use crate::load::{Load, brief};
 use crate::report::Report;
@@ -29,7 +31,10 @@ impl Saved {
     fn of(file: Opened) -> Result<Saved> {
         match file.kind() {
             Some(Kind::Checkpoint) => Ok(Saved { file }),
-            _ => Err(file.fault(&Error::invalid("this is no checkpoint, but a file of weights: `load_weights` reads it"))),
+            _ => {
+                Err(file
+                    .fault(&Error::invalid("this is no checkpoint, but a file of weights: `load_weights` reads it")))
+            }
         }
     }
 
@@ -70,7 +75,8 @@ impl Saved {
     /// When there is none of this name.
     pub fn text(&self, name: &str) -> Result<&str> {
         let text = self.file.head().and_then(|head| head.texts.0.get(name));
-        text.map(String::as_str).ok_or_else(|| self.file.fault(&Error::invalid(format!("it has no text {}", quoted(name)))))
+        text.map(String::as_str)
+            .ok_or_else(|| self.file.fault(&Error::invalid(format!("it has no text {}", quoted(name)))))
     }
 
     /// Where a generator of random numbers was, which was saved with [`Checkpoint::rng`](crate::Checkpoint::rng).
@@ -121,8 +127,10 @@ impl<'a> Restore<'a> {
             if this.file.below(&prefix).next().is_none() && !module.entries().is_empty() {
                 return Err(this.file.fault(&Error::invalid(format!("it has no module {}", quoted(name)))));
             }
-            let (values, report) =
-                this.load.checked(module, this.file, &prefix).map_err(|error| error.context(format_args!("module {name:?}")))?;
+            let (values, report) = this
+                .load
+                .checked(module, this.file, &prefix)
+                .map_err(|error| error.context(format_args!("module {name:?}")))?;
             this.values.extend(values);
             this.report.add(name, report);
             Ok(())
@@ -176,8 +184,10 @@ impl<'a> Restore<'a> {
         let by_path: HashMap<&str, &Entry> = weights.iter().map(|entry| (entry.path(), entry)).collect();
         let prefix = slots_prefix(name);
         for (rest, info) in file.below(&prefix) {
-            let fault = |what: String| file.fault(&Error::invalid(format!("{}: {what}", quoted(&format!("{prefix}{rest}")))));
-            let (slot, path) = rest.split_once('/').ok_or_else(|| fault("there is no path of a weight in it".to_owned()))?;
+            let fault =
+                |what: String| file.fault(&Error::invalid(format!("{}: {what}", quoted(&format!("{prefix}{rest}")))));
+            let (slot, path) =
+                rest.split_once('/').ok_or_else(|| fault("there is no path of a weight in it".to_owned()))?;
             let entry = by_path.get(path).ok_or_else(|| fault("there is no such weight".to_owned()))?;
             let tensor = format!("{prefix}{rest}");
             let numbers = note(file, &tensor, entry.dtype(), &entry.shape())?;

@@ -45,7 +45,8 @@ impl Crc32 {
         let mut crc = self.0;
         for eight in eights {
             let word = u64::from_le_bytes(*eight) ^ u64::from(crc);
-            crc = word.to_le_bytes().iter().zip(TABLES.iter().rev()).fold(0, |sum, (&b, table)| sum ^ table[b as usize]);
+            crc =
+                word.to_le_bytes().iter().zip(TABLES.iter().rev()).fold(0, |sum, (&b, table)| sum ^ table[b as usize]);
         }
         self.0 = rest.iter().fold(crc, |crc, &byte| crc >> 8 ^ TABLES[0][(crc as u8 ^ byte) as usize]);
     }
