@@ -8,7 +8,7 @@ mod opened;
 mod written;
 
 pub(crate) use head::{Head, Kind};
-pub(crate) use opened::Opened;
+pub(crate) use opened::{Opened, brief};
 pub(crate) use written::{Role, Tensor, write};
 
 /// Text of a file in a message: not endless, and on one line.

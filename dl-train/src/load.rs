@@ -1,7 +1,7 @@
 //! Which tensors of a file become which weights and buffers of a module.
 
 use crate::file::dtype::is_read_as;
-use crate::file::{Kind, Opened, Role, quoted};
+use crate::file::{Kind, Opened, Role, brief, quoted};
 use crate::report::{Misfit, Report};
 use dl_core::module::matches;
 use dl_core::{Entry, Error, Module, NewValue, Numbers, Result};
@@ -291,15 +291,6 @@ enum Fit {
     Missing,
     Misshapen(Misfit),
     Value(NewValue),
-}
-
-/// The type and shape of a tensor of a file.
-pub(crate) fn brief(info: &TensorInfo) -> String {
-    const LONGEST: usize = 8;
-    match info.shape.get(..LONGEST) {
-        Some(start) if info.shape.len() > LONGEST => format!("{} {start:?}… ({} axes)", info.dtype, info.shape.len()),
-        _ => format!("{} {:?}", info.dtype, info.shape),
-    }
 }
 
 /// Each weight and buffer once, with all of its paths.

@@ -3,8 +3,8 @@
 use crate::checkpoint::{
     RngPlace, count_name, module_prefix, named, number_name, numbers_prefix, rng_name, slots_prefix,
 };
-use crate::file::{Kind, Opened, Role, quoted};
-use crate::load::{Load, brief};
+use crate::file::{Kind, Opened, Role, brief, quoted};
+use crate::load::Load;
 use crate::report::Report;
 use dl_core::{DType, Entry, Error, Module, NewState, NewValue, Numbers, Optimizer, OptimizerState, Result};
 use safetensors::Dtype;

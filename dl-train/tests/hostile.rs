@@ -32,7 +32,8 @@ fn messages() {
     let twice =
         r#"{"0":{"dtype":"F64","shape":[],"data_offsets":[0,8]},"0":{"dtype":"F64","shape":[],"data_offsets":[0,8]}}"#;
     let many = format!("{{\"0\":{{\"dtype\":\"F64\",\"shape\":[{}1],\"data_offsets\":[0,8]}}}}", "1,".repeat(50_000));
-    let nested = format!("{}{}", "{\"0\":".repeat(100_000), "}".repeat(100_000));
+    let nested = format!("{}1{}", "{\"0\":".repeat(100_000), "}".repeat(100_000));
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let long_name = format!(r#"{{"{}":{{"dtype":"F64","shape":[],"data_offsets":[0,8]}}}}"#, "x".repeat(100_000));
     let zeros = [0; 8];
     let cases = [
@@ -44,20 +45,24 @@ fn messages() {
         ("EOF while parsing", file("", &[])),
         ("expected value", file("zzzz", &[])),
         ("its header: invalid utf-8 sequence", [&5_u64.to_le_bytes()[..], b"{\"\xff\"}"].concat()),
-        ("recursion limit", file(&nested, &[])),
+        ("\"0\": its header: missing field `dtype`", file(&nested, &[])),
+        ("\"0\": its header: invalid type: sequence", file(&one("F64", &deep, "8"), &zeros)),
         ("the name \"0\" comes twice", file(twice, &zeros)),
         (
             "expected 8 bytes of tensors behind the header, found 7: it is cut off",
             file(&one("F64", "[]", "8"), &[0; 7]),
         ),
         ("found 9: something was added", file(&one("F64", "[]", "8"), &[0; 9])),
-        ("unknown variant `F128`", file(&one("F128", "[]", "16"), &[0; 16])),
-        ("invalid shape, data type, or offset", file(&one("F64", "[2]", "8"), &zeros)),
-        ("invalid shape, data type, or offset", file(&one("F64", &format!("[{huge}]"), "8"), &zeros)),
-        ("overflow", file(&one("F64", &format!("[{huge},{huge}]"), "8"), &zeros)),
-        ("overflow", file(&one("F64", &format!("[{huge}]"), &(huge * 8 % u64::MAX).to_string()), &zeros)),
+        ("\"0\": its header: unknown variant `F128`", file(&one("F128", "[]", "16"), &[0; 16])),
+        ("\"0\": its header: F64 [2] has 16 bytes, and has place for 8", file(&one("F64", "[2]", "8"), &zeros)),
+        ("has more than any bytes, and has place for 8", file(&one("F64", &format!("[{huge}]"), "8"), &zeros)),
+        ("has more than any bytes", file(&one("F64", &format!("[{huge},{huge}]"), "8"), &zeros)),
+        (
+            "has more than any bytes",
+            file(&one("F64", &format!("[{huge}]"), &(huge * 8 % u64::MAX).to_string()), &zeros),
+        ),
         ("expected 1152921504606846976 bytes", file(&one("U8", &format!("[{huge}]"), &huge.to_string()), &zeros)),
-        ("invalid type: integer `-1`", file(&one("F64", "[-1]", "8"), &zeros)),
+        ("\"0\": its header: invalid value: integer `-1`", file(&one("F64", "[-1]", "8"), &zeros)),
         ("invalid offset for tensor `0`", file(r#"{"0":{"dtype":"F64","shape":[],"data_offsets":[8,16]}}"#, &[0; 16])),
         ("is f64 [] here and F64 [1, 1, 1, 1, 1, 1, 1, 1]… (50001 axes) in the file", file(&many, &zeros)),
         ("… (100000 bytes)", file(&long_name, &zeros)),

@@ -7,7 +7,7 @@ use super::written::LONGEST_HEADER;
 use super::{quoted, shortened};
 use dl_core::{DType, Error, Numbers, Result};
 use safetensors::tensor::{Metadata, TensorInfo};
-use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
@@ -52,10 +52,7 @@ impl Opened {
     fn parsed(source: &mut dyn Source) -> Result<(u64, BTreeMap<String, TensorInfo>, Option<Head>)> {
         let length = source.seek(SeekFrom::End(0)).map_err(Error::other)?;
         let text = header(source, length)?;
-        let is_no_header = |error: serde_json::Error| Error::invalid(format!("its header: {}", shortened(error)));
-        // the library would take one of two tensors of the same name
-        serde_json::from_str::<Map<IgnoredAny>>(&text).map_err(is_no_header)?;
-        let metadata: Metadata = serde_json::from_str(&text).map_err(is_no_header)?;
+        let metadata = metadata(&text)?;
 
         let start = 8 + text.len() as u64;
         let (found, expected) = (length - start, metadata.data_len() as u64);
@@ -146,6 +143,54 @@ fn header(source: &mut dyn Source, length: u64) -> Result<String> {
         return Err(Error::invalid("it became shorter while it was read"));
     }
     String::from_utf8(header).map_err(|error| Error::invalid(format!("its header: {error}")))
+}
+
+/// What the header says. The library is not asked to read it: it would take one of two tensors of the same name, and does not say which one is wrong.
+fn metadata(header: &str) -> Result<Metadata> {
+    const NOTES: &str = "__metadata__";
+    let fault = |error: &dyn fmt::Display| Error::invalid(format!("its header: {}", shortened(error)));
+    let Map(mut entries) = serde_json::from_str::<Map<&RawValue>>(header).map_err(|error| fault(&error))?;
+    let notes = match entries.remove(NOTES) {
+        Some(json) => {
+            let notes = serde_json::from_str::<Map<String>>(json.get());
+            Some(notes.map_err(|error| fault(&error).context(NOTES))?.0.into_iter().collect())
+        }
+        None => None,
+    };
+    let mut tensors = Vec::new();
+    for (name, json) in entries {
+        let info = serde_json::from_str::<TensorInfo>(json.get()).map_err(|error| fault(&error));
+        let info =
+            info.and_then(|info| has_its_size(&info).map(|()| info)).map_err(|error| error.context(quoted(&name)))?;
+        tensors.push((name, info));
+    }
+    tensors.sort_by(|(name, info), (other, others)| (info.data_offsets, name).cmp(&(others.data_offsets, other)));
+    Metadata::new(notes, tensors).map_err(|error| fault(&error))
+}
+
+/// Whether a tensor has as many bytes as its shape and its type ask for.
+fn has_its_size(info: &TensorInfo) -> Result<()> {
+    let (start, end) = info.data_offsets;
+    let found = end.checked_sub(start);
+    let numbers = info.shape.iter().try_fold(1_usize, |size, &length| size.checked_mul(length));
+    let expected = numbers.and_then(|numbers| numbers.checked_mul(info.dtype.bitsize())).map(|bits| bits.div_ceil(8));
+    match (found, expected) {
+        (Some(found), Some(expected)) if found == expected => Ok(()),
+        _ => {
+            let (expected, found) =
+                (expected.map_or("more than any".to_owned(), |size| size.to_string()), found.unwrap_or(0));
+            Err(Error::invalid(format!("its header: {} has {expected} bytes, and has place for {found}", brief(info))))
+        }
+    }
+}
+
+/// The type and shape of a tensor of a file.
+pub(crate) fn brief(info: &TensorInfo) -> String {
+    const LONGEST: usize = 8;
+    match info.shape.get(..LONGEST) {
+        Some(start) if info.shape.len() > LONGEST => format!("{} {start:?}… ({} axes)", info.dtype, info.shape.len()),
+        _ => format!("{} {:?}", info.dtype, info.shape),
+    }
 }
 
 fn head(json: &str) -> Result<Head> {
