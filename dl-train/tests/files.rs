@@ -150,7 +150,9 @@ fn weights_of_all_types() -> Result<()> {
     Ok(())
 }
 
-fn trained() -> Result<((Weight<f64>, NdWeight<Ix1, f32>), impl Optimizer)> {
+type Pair = (Weight<f64>, NdWeight<Ix1, f32>);
+
+fn trained() -> Result<(Pair, impl Optimizer)> {
     let net = (Weight::new(0.5), Weight::new(Nd::from([1.0_f32, 2.0])));
     let adam = Adam::new(Cosine::new(0.125, 8)).clip_norm(10.0).ema(0.5);
     // exact numbers, on every machine
