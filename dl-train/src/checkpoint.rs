@@ -95,6 +95,18 @@ impl Checkpoint {
     }
 
     /// All weights and buffers of a module. Modules that share some have to be saved as one, a tuple of them: else a weight would be there twice.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("run.safetensors");
+    /// use dl_core::Weight;
+    /// use dl_train::Checkpoint;
+    /// let encoder = Weight::new(1.0_f64);
+    /// let (student, teacher) = ((encoder.clone(), Weight::new(2.0_f64)), (encoder, Weight::new(3.0_f64)));
+    /// assert!(Checkpoint::new().module("student", &student).module("teacher", &teacher).save(&path).is_err());
+    /// Checkpoint::new().module("nets", &(&student, &teacher)).save(&path)?;
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn module<M: Module + ?Sized>(self, name: &str, module: &M) -> Checkpoint {
         self.and(|this| {
             checked_name(name)?;
@@ -115,12 +127,29 @@ impl Checkpoint {
 
     /// All that an optimizer remembers: of the weights of this module, which have to be all that it has trained; its steps, which is where schedules are; what
     /// schedules remember.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("run.safetensors");
+    /// use dl_core::{Adam, Weight};
+    /// use dl_train::Checkpoint;
+    /// let (generator, critic) = ([Weight::new(1.0_f64)], [Weight::new(2.0_f64)]);
+    /// let adams = [Adam::new(1e-4), Adam::new(4e-4)];
+    /// let checkpoint = Checkpoint::new().module("generator", &generator).module("critic", &critic);
+    /// checkpoint.optimizer("g", &adams[0], &generator).optimizer("c", &adams[1], &critic).save(&path)?;
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn optimizer<M: Module + ?Sized>(self, name: &str, optimizer: &dyn Optimizer, module: &M) -> Checkpoint {
         self.and(|this| {
             checked_name(name)?;
             let weights = module.weights();
             let state = (&optimizer).state(&named(&weights))?;
             for (key, number) in state.numbers() {
+                if !number.is_finite() {
+                    return Err(Error::not_finite(format!(
+                        "optimizer {name:?}: the number {key:?} is {number}, and could not be put back"
+                    )));
+                }
                 this.note(format!("{}{key}", numbers_prefix(name)), &[], Numbers::F64(vec![number]))?;
             }
             for (weight, slot) in state.slots() {
@@ -157,6 +186,16 @@ impl Checkpoint {
     }
 
     /// A whole number of yours: an epoch, a batch, a seed.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("run.safetensors");
+    /// // the place of a loader in its data
+    /// let (epoch, batch) = (3, 120);
+    /// dl_train::Checkpoint::new().count("epoch", epoch).count("batch", batch).save(&path)?;
+    /// assert_eq!(dl_train::Checkpoint::load(&path)?.count("batch")?, 120);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn count(self, name: &str, count: u64) -> Checkpoint {
         self.and(|this| {
             checked_name(name)?;
@@ -195,6 +234,17 @@ impl Checkpoint {
 
     /// Writes it although a weight or a slot is infinite or NaN, or a buffer NaN. Without this it is an error, so that a run that went astray does not replace the
     /// checkpoints from before that.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("run.safetensors");
+    /// use dl_core::Weight;
+    /// use dl_train::Checkpoint;
+    /// let checkpoint = Checkpoint::new().module("model", &[Weight::new(f64::NAN)]);
+    /// assert!(checkpoint.save(&path).unwrap_err().is_not_finite());
+    /// checkpoint.allow_non_finite().save(&path)?;
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn allow_non_finite(mut self) -> Checkpoint {
         self.allow_non_finite = true;
         self

@@ -88,6 +88,17 @@ impl Load {
 
     /// Looks only at paths that match this pattern, or another one that was given so, in the module and in the file. Patterns are those of
     /// [`freeze_matching`](Module::freeze_matching).
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("run.safetensors");
+    /// use dl_core::Weight;
+    /// use dl_train::{Load, save_weights};
+    /// save_weights(&[1.0, 2.0, 3.0].map(Weight::<f64>::new), &path)?;
+    /// let net = [0.0; 4].map(Weight::<f64>::new);
+    /// assert_eq!(Load::strict().only("1").only("2").weights(&net, &path)?.loaded, ["1", "2"]);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn only(mut self, pattern: &str) -> Load {
         self.only.push(pattern.to_owned());
         self
@@ -119,6 +130,19 @@ impl Load {
 
     /// Reads double precision into weights of single precision, each number rounded to the nearest, and the other way round. Without it that is a misfit. Half
     /// precision (`F16`, `BF16`), which no weight has here, is always read.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("run.safetensors");
+    /// use dl_core::Weight;
+    /// use dl_train::{Load, save_weights};
+    /// save_weights(&[Weight::new(0.1_f64)], &path)?;
+    /// let net = [Weight::new(0.0_f32)];
+    /// assert!(Load::strict().weights(&net, &path).is_err());
+    /// Load::strict().convert().weights(&net, &path)?;
+    /// assert_eq!(net[0].value(), 0.1);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn convert(mut self) -> Load {
         self.convert = true;
         self

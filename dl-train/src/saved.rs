@@ -101,6 +101,21 @@ impl Saved {
 }
 
 /// What is to be put back. It is checked part by part, and set by [`apply`](Restore::apply), all of it or nothing.
+///
+/// ```
+/// use dl_core::{Adam, Weight};
+/// use dl_train::Checkpoint;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("run.safetensors");
+/// let (net, adam) = ([Weight::new(1.0_f64)], Adam::new(0.1));
+/// Checkpoint::new().module("model", &net).save(&path)?;
+/// net[0].set(2.0);
+/// let saved = Checkpoint::load(&path)?;
+/// let error = saved.restore().module("model", &net).optimizer("adam", &adam, &net).apply().unwrap_err();
+/// assert!(error.to_string().contains("it has no optimizer of this name"));
+/// assert_eq!(net[0].value(), 2.0);
+/// # dl_core::Result::Ok(())
+/// ```
 #[must_use = "nothing is put back before `apply`"]
 #[derive(Debug)]
 pub struct Restore<'a> {
@@ -115,6 +130,20 @@ pub struct Restore<'a> {
 
 impl<'a> Restore<'a> {
     /// How what follows is loaded; [`Load::strict`] if nobody says anything else. Of an optimizer, it says only whether numbers may be other than finite.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("run.safetensors");
+    /// use dl_core::Weight;
+    /// use dl_train::{Checkpoint, Load};
+    /// Checkpoint::new().module("model", &[1.0, 2.0].map(Weight::<f64>::new)).save(&path)?;
+    /// let part = [Weight::new(0.0_f64)];
+    /// let saved = Checkpoint::load(&path)?;
+    /// assert!(saved.restore().module("model", &part).apply().is_err());
+    /// saved.restore().with(Load::partial()).module("model", &part).apply()?;
+    /// assert_eq!(part[0].value(), 1.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn with(mut self, load: Load) -> Restore<'a> {
         self.load = load;
         self

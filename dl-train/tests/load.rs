@@ -1,6 +1,6 @@
 //! What is loaded into what.
 
-use dl_core::{Adam, Buffer, Differentiable, Error, Module, Optimizer, Result, Sgd, Visitor, Weight};
+use dl_core::{Adam, Buffer, Chunk, Differentiable, Error, Module, Notes, Optimizer, Result, Sgd, Visitor, Weight};
 use dl_nd::ndarray::Ix1;
 use dl_nd::{Nd, NdWeight};
 use dl_train::{Checkpoint, Load, load_weights, save_weights};
@@ -175,6 +175,20 @@ fn all_or_nothing() -> Result<()> {
     Ok(())
 }
 
+/// An optimizer that remembers what no state may have.
+#[derive(Clone)]
+struct Odd(Notes);
+
+impl Optimizer for Odd {
+    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn notes(&self) -> Vec<(String, Notes)> {
+        vec![("loss".to_owned(), self.0.clone())]
+    }
+}
+
 /// What cannot be loaded again is not saved.
 #[test]
 fn what_cannot_be_saved() -> Result<()> {
@@ -194,6 +208,10 @@ fn what_cannot_be_saved() -> Result<()> {
         assert!(error.to_string().contains(message), "{message}: {error}");
         assert!(!file(&folder).exists());
     }
+    let odd = Odd(Notes::new());
+    odd.0.set("best", f64::INFINITY);
+    let error = Checkpoint::new().optimizer("odd", &odd, &net).save(file(&folder)).unwrap_err();
+    assert!(error.is_not_finite() && error.to_string().contains("\"loss.best\" is inf, and could not"), "{error}");
     // one module of both
     let both = (&net, [&net[1]]);
     Checkpoint::new().module("both", &both).optimizer("adam", &adam, &both).save(file(&folder))?;
