@@ -366,7 +366,13 @@ fn walk_back<'a, K: Knows, G: Goal>(
             Some(delta) => delta,
             None => take_sum(&mut arrived[index as usize], node)?,
         };
-        if !is_told && goal.is_at(index, matches!(node.expression, Expression::Weight(_))) {
+        if matches!(node.expression, Expression::Weight(_)) {
+            if !is_told && goal.is_at(index, true) {
+                deltas.push((K::node(node), delta));
+            }
+            continue; // nothing is below
+        }
+        if !is_told && goal.is_at(index, false) {
             deltas.push((K::node(node), delta.clone()));
         }
         match &node.expression {
