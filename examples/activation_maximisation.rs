@@ -8,7 +8,6 @@
 //! The image is a weight like any other, and the network is frozen; its derivative is that with respect to an input. The first row of the picture is a real
 //! digit of each class, the second is what the class likes best, the third is the saliency of the real one: where a pixel would change the logit most.
 
-use dl::Adam;
 use dl::nd::{init, ndarray};
 use dl::prelude::*;
 use plotters::prelude::*;
