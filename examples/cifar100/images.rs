@@ -27,13 +27,13 @@ pub(crate) fn generated(of_each_class: [usize; 2], seed: u64) -> Result<[Cifar10
     result
 }
 
-/// Each coarse class has a pattern of coloured squares, each fine class a fainter one that is added to it, and each image noise.
+/// Each coarse class has a pattern of coloured squares, each fine class another one that is added to it, and each image noise.
 fn generate(folder: &Path, of_each_class: [usize; 2], seed: u64) -> Result<()> {
     let rng = &mut init::rng(seed);
     let mut patterns = |number: usize, strength: f64| -> Vec<Nd<f32, Ix1>> {
         (0..number).map(|_| init::normal([SQUARES], 0.0, strength, rng)).collect()
     };
-    let (coarse_patterns, fine_patterns) = (patterns(COARSE, 20.0), patterns(COARSE * FINE, 12.0));
+    let (coarse_patterns, fine_patterns) = (patterns(COARSE, 15.0), patterns(COARSE * FINE, 15.0));
     for (name, images) in ["train.bin", "test.bin"].into_iter().zip(of_each_class) {
         // as in CIFAR-100, the number of a fine class does not tell which coarse class it is of
         let mut records: Vec<usize> = (0..COARSE * FINE).flat_map(|fine| vec![fine; images]).collect();
