@@ -21,7 +21,7 @@ const TEXT: &str = include_str!("../data/eighty_days.txt");
 #[derive(Parser)]
 struct Args {
     /// How many times to go through the text. With fewer than eight it may miss what it has to reach in the end.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: u64,
 
     /// Seed of the initial weights and of the sample.

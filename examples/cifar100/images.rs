@@ -15,7 +15,14 @@ const SQUARES: usize = 3 * (SIDE / SQUARE) * (SIDE / SQUARE);
 
 /// The files `train.bin` and `test.bin` of a folder.
 pub(crate) fn read(folder: &Path) -> Result<[Cifar100; 2]> {
-    Ok([read_100(folder.join("train.bin"))?, read_100(folder.join("test.bin"))?])
+    let read = |name| {
+        let images = read_100(folder.join(name))?;
+        if images.coarse.is_empty() {
+            return Err(Error::invalid(format!("{}: there are no images in it", folder.join(name).display())));
+        }
+        Ok(images)
+    };
+    Ok([read("train.bin")?, read("test.bin")?])
 }
 
 /// Made-up images, with so many to learn from and so many to test with of each fine class. They go through files, as others do.

@@ -36,7 +36,7 @@ struct Args {
     columns: NonZeroUsize,
 
     /// How many times to go through the images. With fewer than ten it may miss what it has to reach in the end.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: u64,
 
     /// The learning rate in the beginning.
