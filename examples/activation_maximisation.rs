@@ -8,7 +8,10 @@
 //! The image is a weight like any other, and the network is frozen; its derivative is that with respect to an input. The first row of the picture is a real
 //! digit of each class, the second is what the class likes best, the third is the saliency of the real one: where a pixel would change the logit most.
 
-use dl::nd::{init, ndarray};
+#[path = "common/digits.rs"]
+mod digits;
+
+use dl::nd::init;
 use dl::prelude::*;
 use plotters::prelude::*;
 use rand::{SeedableRng, seq::SliceRandom};
@@ -46,18 +49,6 @@ impl Net {
         self.filters.iter().for_each(Weight::freeze);
         self.output.freeze();
     }
-}
-
-/// Images `[n, 1, 8, 8]` between 0 and 1, and what they show.
-fn digits() -> Result<(Images, Labels), Box<dyn Error>> {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
-    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
-    for line in csv::ReaderBuilder::new().has_headers(false).from_path(file)?.deserialize() {
-        let mut line: Vec<usize> = line?;
-        labels.extend(line.pop());
-        pixels.extend(line.into_iter().map(|pixel| pixel as f32 / 16.0));
-    }
-    Ok((ndarray::Array4::from_shape_vec([labels.len(), 1, 8, 8], pixels)?.into(), Nd::from(labels)))
 }
 
 fn train(net: &Net, images: &Images, labels: &Labels, rng: &mut impl rand::Rng) -> dl::Result<f32> {
@@ -122,7 +113,8 @@ fn draw(rows: &[Vec<Images>], file: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let (images, labels) = digits()?;
+    let (images, labels) = digits::tensors::<f32>()?;
+    let images: Images = images.reshape([labels.len(), 1, 8, 8]).predict().wait()?;
     let rng = &mut rand_chacha::ChaCha8Rng::seed_from_u64(1);
     let net = Net::new(rng);
     println!("accuracy on the training images {:.2} %", 100.0 * train(&net, &images, &labels, rng)?);

@@ -8,15 +8,16 @@
 //! Dropout and normalisation behave differently in `train` and in `predict`; nobody has to say so. The random numbers depend on the seed of the step, not
 //! on threads.
 
-use dl::nd::{CrossEntropy, RunningStats, init, ndarray};
+#[path = "common/digits.rs"]
+mod digits;
+
+use dl::nd::{CrossEntropy, RunningStats, init};
 use dl::prelude::*;
 use rand::seq::SliceRandom;
 use std::error::Error;
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
 const BATCH: usize = 32;
 
-type Images = Nd<f32, Ix4>;
 type Labels = Nd<usize, Ix1>;
 
 /// Filters, and what follows them: a normalisation of each channel.
@@ -50,41 +51,26 @@ struct Net {
 }
 
 impl Net {
-    /// `[batch, 1, 8, 8] → [batch, 10]`.
-    fn logits(&self, images: &Images) -> NdLayer {
+    /// `[batch, 64] → [batch, 10]`.
+    fn logits(&self, images: &Nd) -> NdLayer {
+        let images = images.reshape([images.shape()[0], 1, 8, 8]);
         let fine = self.blocks[0].of(images).max_pool2d(Pool::new(2));
         let coarse = self.blocks[1].of(fine).max_pool2d(Pool::new(2));
         coarse.flatten_rows().dropout(0.3).matmul(&self.output) + &self.bias
     }
 
-    fn accuracy(&self, images: &Images, labels: &Labels) -> Layer<f32> {
+    fn accuracy(&self, images: &Nd, labels: &Labels) -> Layer<f32> {
         self.logits(images).argmax(1).equal(labels).to_floats::<f32>().mean()
     }
 }
 
-/// Images `[n, 1, 8, 8]` between 0 and 1, and their labels.
-fn digits() -> Result<(Images, Labels), Box<dyn Error>> {
-    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
-    for line in csv::ReaderBuilder::new().has_headers(false).from_path(DATA)?.deserialize() {
-        let mut line: Vec<u8> = line?;
-        labels.push(line.pop().ok_or("an empty line")?.into());
-        pixels.extend(line.iter().map(|&pixel| f32::from(pixel) / 16.0));
-    }
-    Ok((Nd::from_vec([labels.len(), 1, 8, 8], pixels)?, labels.into()))
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let epochs = std::env::args().nth(1).map_or(Ok(15), |epochs| epochs.parse())?;
-    let (images, labels) = digits()?;
+    let all = digits::tensors()?;
     let mut rng = init::rng(1);
-    let mut order: Vec<usize> = (0..labels.len()).collect();
-    order.shuffle(&mut rng);
-    let batch = |of: &[usize]| -> (Images, Labels) {
-        let first = ndarray::Axis(0);
-        (images.view().select(first, of).into(), labels.view().select(first, of).into())
-    };
-    let (test, train) = order.split_at_mut(labels.len() / 5);
-    let (test_images, test_labels) = batch(test);
+    let mut order = digits::shuffled(all.1.len(), &mut rng);
+    let (test, train) = order.split_at_mut(all.1.len() / 5);
+    let (test_images, test_labels) = digits::select(&all, test);
 
     let net = Net {
         blocks: [Block::new(1, 16, &mut rng), Block::new(16, 32, &mut rng)],
@@ -98,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         train.shuffle(&mut rng);
         let mut loss = 0.0;
         for of in train.chunks(BATCH) {
-            let (images, labels) = batch(of);
+            let (images, labels) = digits::select(&all, of);
             loss = net.logits(&images).cross_entropy_with(labels, &smoothed).train(&adam).seed(step).wait()?;
             step += 1;
         }

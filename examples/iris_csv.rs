@@ -47,9 +47,8 @@ fn main() -> Result<()> {
 
     let net = Net::new(iris.names.len(), 16, iris.classes.len());
     let data = InMemory(features).zip(InMemory(iris.labels))?;
-    let held_back = data.clone().subset(test)?;
+    let (features, labels) = data.clone().subset(test)?.all()?;
     let train = Loader::new(data.subset(train)?, 16).shuffle(true).seed(SEED).prefetch(2);
-    let (features, labels) = Loader::new(held_back.clone(), held_back.len()).epoch(0)?.next().expect("one batch")?;
 
     let adam = Adam::new(0.01);
     let mut accuracy = 0.0;

@@ -6,20 +6,19 @@
 //!
 //! Without the load-balancing loss a few experts would take everything: who is good at first is chosen more, and learns more. The results are the same for any number of threads.
 
+#[path = "common/digits.rs"]
+mod digits;
+
 use clap::Parser;
-use dl::nd::{init, ndarray};
+use dl::nd::init;
 use dl::nn::{Block, Linear, Mixture, MixtureOfExperts};
 use dl::prelude::*;
 use rand::Rng;
 use rand::seq::SliceRandom;
-use std::error::Error;
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
 const BATCH: usize = 32;
 const WIDTH: usize = 128;
 const HIDDEN: usize = 32;
-
-type Labels = Nd<usize, Ix1>;
 
 #[derive(Parser)]
 struct Args {
@@ -85,29 +84,13 @@ impl Net {
     }
 }
 
-/// Images `[n, 64]` between 0 and 1, and their labels.
-fn digits() -> Result<(Nd, Labels), Box<dyn Error>> {
-    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
-    for line in csv::ReaderBuilder::new().has_headers(false).from_path(DATA)?.deserialize() {
-        let mut line: Vec<u8> = line?;
-        labels.push(line.pop().ok_or("an empty line")?.into());
-        pixels.extend(line.iter().map(|&pixel| f32::from(pixel) / 16.0));
-    }
-    Ok((Nd::from_vec([labels.len(), 64], pixels)?, labels.into()))
-}
-
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> dl::Result<()> {
     let Args { seed, epochs, experts, balance } = Args::parse();
-    let (images, labels) = digits()?;
+    let all = digits::tensors()?;
     let mut rng = init::rng(seed);
-    let mut order: Vec<usize> = (0..labels.len()).collect();
-    order.shuffle(&mut rng);
-    let batch = |of: &[usize]| -> (Nd, Labels) {
-        let first = ndarray::Axis(0);
-        (images.view().select(first, of).into(), labels.view().select(first, of).into())
-    };
-    let (test, train) = order.split_at_mut(labels.len() / 5);
-    let (test_images, test_labels) = batch(test);
+    let mut order = digits::shuffled(all.1.len(), &mut rng);
+    let (test, train) = order.split_at_mut(all.1.len() / 5);
+    let (test_images, test_labels) = digits::select(&all, test);
 
     let net = Net::new(experts, &mut rng)?;
     println!("{}", net.summary());
@@ -121,7 +104,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         train.shuffle(&mut rng);
         let mut sum = 0.0;
         for of in train.chunks(BATCH) {
-            let (images, labels) = batch(of);
+            let (images, labels) = digits::select(&all, of);
             let (logits, mixed) = net.of(&images);
             let loss = logits.cross_entropy(labels) + balance * mixed.balance;
             sum += loss.train(&adam).wait()? * of.len() as f32;

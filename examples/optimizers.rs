@@ -6,7 +6,11 @@
 //!
 //! The learning rates are those of a rough search; the table shows what optimizers look like here, not which one is best.
 
-use dl::nd::{init, ndarray};
+#[path = "common/digits.rs"]
+mod digits;
+
+use digits::Batch;
+use dl::nd::init;
 use dl::prelude::*;
 use dl::schedule::{Cosine, Linear, Schedule};
 use dl::{Ema, WeightHandle};
@@ -14,7 +18,6 @@ use rand::seq::SliceRandom;
 use std::error::Error;
 use std::sync::Arc;
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
 const BATCH: usize = 32;
 const HIDDEN: usize = 32;
 
@@ -86,37 +89,11 @@ fn optimizers(net: &Net, steps: u64) -> Vec<(&'static str, AnyOptimizer)> {
     ]
 }
 
-/// Images `[n, 64]` between 0 and 1, and their labels.
-struct Digits {
-    images: Nd,
-    labels: Labels,
-}
-
-impl Digits {
-    fn read() -> Result<Digits, Box<dyn Error>> {
-        let (mut pixels, mut labels) = (Vec::new(), Vec::new());
-        for line in csv::ReaderBuilder::new().has_headers(false).from_path(DATA)?.deserialize() {
-            let mut line: Vec<u8> = line?;
-            labels.push(line.pop().ok_or("an empty line")?.into());
-            pixels.extend(line.iter().map(|&pixel| f32::from(pixel) / 16.0));
-        }
-        Ok(Digits { images: Nd::from_vec([labels.len(), 64], pixels)?, labels: labels.into() })
-    }
-
-    fn select(&self, of: &[usize]) -> Digits {
-        let first = ndarray::Axis(0);
-        Digits {
-            images: self.images.view().select(first, of).into(),
-            labels: self.labels.view().select(first, of).into(),
-        }
-    }
-}
-
 /// Trains on these batches; the mean of the losses.
-fn train(net: &Net, optimizer: &Ema<AnyOptimizer>, batches: &[Digits]) -> dl::Result<f32> {
+fn train(net: &Net, optimizer: &Ema<AnyOptimizer>, batches: &[Batch]) -> dl::Result<f32> {
     let optimizer = optimizer.clone().clip_norm(2.0).refuse_non_finite();
     let mut sum = 0.0;
-    for Digits { images, labels } in batches {
+    for (images, labels) in batches {
         sum += net.logits(images).cross_entropy(labels).train(&optimizer).wait()?;
     }
     Ok(sum / batches.len() as f32)
@@ -124,17 +101,16 @@ fn train(net: &Net, optimizer: &Ema<AnyOptimizer>, batches: &[Digits]) -> dl::Re
 
 fn main() -> Result<(), Box<dyn Error>> {
     let epochs: usize = std::env::args().nth(1).map_or(Ok(10), |epochs| epochs.parse())?;
-    let digits = Digits::read()?;
-    let mut order: Vec<usize> = (0..digits.labels.len()).collect();
+    let all = digits::tensors()?;
     let mut rng = init::rng(2);
-    order.shuffle(&mut rng);
-    let (test, training) = order.split_at_mut(digits.labels.len() / 5);
-    let test = digits.select(test);
+    let mut order = digits::shuffled(all.1.len(), &mut rng);
+    let (test, training) = order.split_at_mut(all.1.len() / 5);
+    let (test_images, test_labels) = digits::select(&all, test);
     let mut epoch = || {
         training.shuffle(&mut rng);
-        training.chunks(BATCH).map(|of| digits.select(of)).collect()
+        training.chunks(BATCH).map(|of| digits::select(&all, of)).collect()
     };
-    let epochs: Vec<Vec<Digits>> = (0..epochs).map(|_| epoch()).collect();
+    let epochs: Vec<Vec<Batch>> = (0..epochs).map(|_| epoch()).collect();
     let steps = epochs.iter().map(Vec::len).sum::<usize>() as u64;
 
     println!("{:20} {:>10} {:>14} {:>12}", "optimizer", "final loss", "test accuracy", "of averages");
@@ -147,7 +123,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for batches in &epochs {
             loss = train(&net, &optimizer, batches)?;
         }
-        let accuracy = net.accuracy(&test.images, &test.labels).predict();
+        let accuracy = net.accuracy(&test_images, &test_labels).predict();
         let (last, averaged) = (accuracy.wait()?, accuracy.on(&optimizer.snapshot()?).wait()?);
         println!("{name:20} {loss:10.4} {last:14.4} {averaged:12.4}");
         assert!(epochs.len() < 10 || last > 0.93, "{name} has learned less than it should");
@@ -156,7 +132,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// What is saved in the middle, and put back into another optimizer, goes on to the same bits.
-fn goes_on(epochs: &[Vec<Digits>], steps: u64) -> Result<(), Box<dyn Error>> {
+fn goes_on(epochs: &[Vec<Batch>], steps: u64) -> Result<(), Box<dyn Error>> {
     let make = || (Arc::new(NAdam::new(schedule(0.01, steps))) as AnyOptimizer).ema(0.98);
     let (net, optimizer) = (Net::new(), make());
     let (before, after) = epochs.split_at(epochs.len() / 2);

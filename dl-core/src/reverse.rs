@@ -12,7 +12,7 @@ use crate::node::{AnyLayer, Expression, Held, Node, Side};
 use crate::pass::{Arithmetic, Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::AnyAt;
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
-use crate::side_effects::SideEffects;
+use crate::side_effects::{Deltas, SideEffects};
 use crate::sync::MutexGuard;
 use crate::value::{Repr, Value};
 use std::collections::HashSet;
@@ -295,7 +295,7 @@ fn walk_towards(
     targets: &[AnyLayer],
     known: &[AnyLayer],
     effects: &mut SideEffects,
-) -> Result<(Vec<(AnyLayer, AnyDelta)>, Option<AnyLayer>)> {
+) -> Result<(Deltas, Option<AnyLayer>)> {
     let mut books = kept(pass)?;
     let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&books, root)).collect::<Result<_>>()?;
     let known: HashSet<u32> = known.iter().filter_map(|layer| books.find_any_leaf(layer)).collect();

@@ -1,6 +1,7 @@
 //! What samples are drawn from: [`Dataset`], and the places samples may lie in.
 
 use crate::adapt::{Augmented, Mapped, Subset, Zip};
+use crate::collate::Collate;
 use crate::draw::{Draw, Rng};
 use crate::split;
 use dl_core::{Error, Result};
@@ -60,6 +61,26 @@ pub trait Dataset: Send + Sync {
     /// Whether there are no samples.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// All samples in one batch, in their order: a test set, for instance. Samples that are random are those of [`get`](Dataset::get).
+    ///
+    /// ```
+    /// use dl_data::{Dataset, InMemory};
+    /// use dl_nd::Nd;
+    /// let data = InMemory(vec![(0.5_f32, 1_usize), (1.5, 0)]);
+    /// assert_eq!(data.all()?, (Nd::from([0.5, 1.5]), Nd::from([1, 0])));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there are no samples, one cannot be read, or they do not fit together.
+    fn all(&self) -> Result<<Self::Item as Collate>::Batch>
+    where
+        Self::Item: Collate,
+    {
+        let sample = |index| self.get(index).map_err(|error| error.context(format_args!("sample {index}")));
+        Collate::collate((0..self.len()).map(sample).collect::<Result<_>>()?)
     }
 
     /// The samples of both, in pairs: images and their labels, for instance.

@@ -34,6 +34,17 @@ fn the_same_bits_for_any_number_of_threads() {
     }
 }
 
+#[test]
+fn all_samples_in_one_batch() {
+    let data = InMemory(vec![3_usize, 4, 5]);
+    assert_eq!(data.all().unwrap(), Loader::new(data.clone(), 3).epoch(0).unwrap().next().unwrap().unwrap());
+    let error = InMemory(Vec::<usize>::new()).all().unwrap_err().to_string();
+    assert!(error.contains("no samples"), "{error}");
+    let bad = data.map(|x| if x == 4 { Err(Error::invalid("a bad one")) } else { Ok(x) });
+    let error = bad.all().unwrap_err().to_string();
+    assert!(error.contains("sample 1") && error.contains("a bad one"), "{error}");
+}
+
 /// The numbers of an epoch by their indices.
 fn by_index<D: Dataset<Item = (f64, usize)> + 'static>(loader: Loader<D>) -> Vec<f64> {
     let mut samples = vec![0.0; 50];

@@ -11,6 +11,7 @@
 
 mod args;
 mod curve;
+#[path = "../common/digits.rs"]
 mod digits;
 mod interrupt;
 mod network;

@@ -10,7 +10,7 @@ mod newton;
 use newton::{Softmax, minimise};
 
 fn main() -> dl::Result<()> {
-    let (images, labels) = newton::digits()?;
+    let (images, labels) = newton::digits::tensors()?;
     let net = Softmax::zeros();
     println!("{} images, loss = cross entropy + λ/2 · |weights|², λ = {}", labels.len(), newton::LAMBDA);
     println!("step       loss   |gradient|  products");

@@ -1,8 +1,10 @@
 //! Newton's method with conjugate gradients, for softmax regression.
 
-use dl::nd::ndarray::Array2;
+#[path = "../common/digits.rs"]
+pub(crate) mod digits;
+
+use dl::Result;
 use dl::prelude::*;
-use dl::{Error, Result};
 
 /// The strength of the penalty on the weights.
 pub(crate) const LAMBDA: f64 = 0.01;
@@ -126,17 +128,4 @@ fn dot(a: &Vector, b: &Vector) -> f64 {
 /// `a + factor · b`.
 fn plus(a: &Vector, factor: f64, b: &Vector) -> Vector {
     ((&a.0.view() + &(&b.0.view() * factor)).into(), (&a.1.view() + &(&b.1.view() * factor)).into())
-}
-
-/// Images of 64 pixels between 0 and 1, and what they show.
-pub(crate) fn digits() -> Result<(Images, Labels)> {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
-    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
-    for line in csv::ReaderBuilder::new().has_headers(false).from_path(file).map_err(Error::other)?.deserialize() {
-        let mut line: Vec<usize> = line.map_err(Error::other)?;
-        labels.extend(line.pop());
-        pixels.extend(line.into_iter().map(|pixel| pixel as f64 / 16.0));
-    }
-    let images = Array2::from_shape_vec([labels.len(), 64], pixels).map_err(Error::other)?;
-    Ok((images.into(), Nd::from(labels)))
 }

@@ -5,7 +5,7 @@ mod method;
 
 #[test]
 fn ten_steps_to_the_minimum() {
-    let (images, labels) = method::digits().unwrap();
+    let (images, labels) = method::digits::tensors().unwrap();
     let net = method::Softmax::zeros();
     let loss = net.loss(&images, &labels);
     let steps = method::minimise(&net, &loss, 1e-8, |_, _| ()).unwrap();

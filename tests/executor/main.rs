@@ -20,7 +20,7 @@ mod state;
 mod support;
 
 // the main example's network and its data, as they are
-#[path = "../../examples/gated_net/digits.rs"]
+#[path = "../../examples/common/digits.rs"]
 mod digits;
 #[path = "../../examples/gated_net/network.rs"]
 mod network;

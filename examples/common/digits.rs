@@ -1,14 +1,21 @@
-//! The digits: read line by line, checked, shuffled with a fixed seed, split.
+//! The digits: read line by line, checked, shuffled with a fixed seed, split; as numbers or as tensors.
+
+#![allow(dead_code, reason = "each program that includes this file takes what it needs")]
 
 use std::{
     fs::File,
     path::{Path, PathBuf},
 };
 
+use dl::nd::{Element, ndarray::Axis};
+use dl::prelude::*;
+
 use csv::{ByteRecord, ReaderBuilder, Terminator};
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
+/// Where they are.
+pub(crate) const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
 /// Pixels of an image: 8 rows of 8.
 pub(crate) const PIXELS: usize = 64;
 /// The brightest pixel.
@@ -23,6 +30,21 @@ pub(crate) struct Digits {
     pub(crate) images: Vec<[f32; PIXELS]>,
     /// What each image shows, `0..=9`.
     pub(crate) labels: Vec<usize>,
+}
+
+/// Images `[n, 64]` and their labels.
+pub(crate) type Batch<A = f32> = (Nd<A, Ix2>, Nd<usize, Ix1>);
+
+/// All digits of the file, as tensors.
+pub(crate) fn tensors<A: Element>() -> dl::Result<Batch<A>> {
+    let digits = Digits::read(Path::new(FILE)).map_err(Error::other)?;
+    let pixels = digits.images.as_flattened().iter().map(|&pixel| A::of(pixel.into())).collect();
+    Ok((Nd::from_vec([digits.count(), PIXELS], pixels)?, digits.labels.into()))
+}
+
+/// Some of them, in this order.
+pub(crate) fn select((images, labels): &Batch, of: &[usize]) -> Batch {
+    (images.view().select(Axis(0), of).into(), labels.view().select(Axis(0), of).into())
 }
 
 /// What is wrong with a data file, in one line.

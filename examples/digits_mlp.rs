@@ -1,0 +1,104 @@
+//! A multilayer perceptron learns handwritten digits: modules in a row, dropout, batches whose images are moved about, and `AdamW` with a schedule of one cycle.
+//!
+//! ```sh
+//! cargo run --release --example digits_mlp --features data            # --seeds 1,2,3 --quick
+//! ```
+//!
+//! A fifth of the images is held out and never learned from. A seed decides about everything: which images those are, the weights in the beginning, the order and
+//! the moves of the others. The accuracy is the same for any number of threads.
+
+#[path = "common/digits.rs"]
+mod digits;
+
+use clap::Parser;
+use dl::data::{Dataset, InMemory, Loader};
+use dl::nd::{CrossEntropy, init};
+use dl::nn::{Activation, Dropout, Linear, Sequential};
+use dl::prelude::*;
+use dl::schedule::OneCycle;
+use rand::Rng;
+
+const BATCH: usize = 32;
+const WIDTH: usize = 128;
+/// The side of an image.
+const SIDE: i32 = 8;
+
+#[derive(Parser)]
+struct Args {
+    /// A network is trained for each of these seeds.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 3])]
+    seeds: Vec<u64>,
+
+    /// One seed and a few epochs, to see that it runs.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// `[batch, 64] → [batch, 10]`.
+fn network(rng: &mut impl Rng) -> dl::Result<Sequential> {
+    Ok(Sequential::new()
+        .then(Linear::new(digits::PIXELS, WIDTH, rng)?)
+        .then(Activation::Relu)
+        .then(Dropout { p: 0.2 })
+        .then(Linear::new(WIDTH, WIDTH, rng)?)
+        .then(Activation::Relu)
+        .then(Dropout { p: 0.2 })
+        .then(Linear::new(WIDTH, 10, rng)?))
+}
+
+/// Every other image is moved by at most a pixel in either direction; what comes in is dark.
+fn moved(image: Nd<f32, Ix1>, rng: &mut impl Rng) -> dl::Result<Nd<f32, Ix1>> {
+    if rng.random_bool(0.5) {
+        return Ok(image);
+    }
+    let (down, right) = (rng.random_range(-1..=1), rng.random_range(-1..=1));
+    let pixel = |place: i32| {
+        let (row, column) = (place / SIDE - down, place % SIDE - right);
+        let inside = (0..SIDE).contains(&row) && (0..SIDE).contains(&column);
+        if inside { image[(SIDE * row + column) as usize] } else { 0.0 }
+    };
+    Nd::from_vec([digits::PIXELS], (0..SIDE * SIDE).map(pixel).collect())
+}
+
+/// The share of held-out images that a network gets right, trained from this seed.
+fn test_accuracy(seed: u64, epochs: u64) -> dl::Result<f32> {
+    let (images, labels) = digits::tensors()?;
+    let [train, test] = InMemory(images).zip(InMemory(labels.into_vec()))?.split([0.8, 0.2], seed)?;
+    let (test_images, test_labels) = test.all()?;
+    let train = train.augment(|(image, label), rng| Ok((moved(image, rng)?, label)));
+    let loader = Loader::new(train, BATCH).shuffle(true).seed(seed).prefetch(4);
+
+    let net = network(&mut init::rng(seed))?;
+    let accuracy = net.of(&test_images).argmax(1).equal(&test_labels).to_floats::<f32>().mean();
+    let smoothed = CrossEntropy::new().label_smoothing(0.05);
+    let optimizer = AdamW::new(OneCycle::new(0.005, epochs * loader.epoch(0)?.len() as u64)).weight_decay(0.05);
+    let mut step = 0;
+    for epoch in 0..epochs {
+        let mut sum = 0.0;
+        let batches = loader.epoch(epoch)?;
+        let steps = batches.len();
+        for batch in batches {
+            let (images, labels) = batch?;
+            sum += net.of(&images).cross_entropy_with(&labels, &smoothed).train(&optimizer).seed(step).wait()?;
+            step += 1;
+        }
+        if (epoch + 1) % 5 == 0 || epoch + 1 == epochs {
+            let (loss, accuracy) = (sum / steps as f32, accuracy.predict().wait()?);
+            println!("seed {seed}  epoch {:2}  loss {loss:.4}  test accuracy {accuracy:.4}", epoch + 1);
+        }
+    }
+    accuracy.predict().wait()
+}
+
+fn main() -> dl::Result<()> {
+    let Args { seeds, quick } = Args::parse();
+    let (seeds, epochs, least) = if quick { (vec![1], 4, 0.9) } else { (seeds, 30, 0.975) };
+    let accuracies = seeds.iter().map(|&seed| test_accuracy(seed, epochs)).collect::<dl::Result<Vec<_>>>()?;
+    for (seed, accuracy) in seeds.iter().zip(&accuracies) {
+        println!("seed {seed}: {accuracy:.4}");
+    }
+    let mean = accuracies.iter().sum::<f32>() / seeds.len() as f32;
+    println!("test_accuracy={mean:.4}");
+    assert!(mean >= least, "the networks have learned less than they should: {mean:.4} is below {least}");
+    Ok(())
+}
