@@ -1,4 +1,4 @@
-# The commands. `.ci/run` does all but the last three as CI does them.
+# The commands. `.ci/run` does all but the last four as CI does them.
 
 # All tests.
 test:
@@ -29,3 +29,8 @@ example *args:
 # Many damaged files for every reader: `just fuzz 1000000`.
 fuzz runs="100000":
     DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-data --all-features --test mutations
+    DL_FUZZ_RUNS={{ runs }} cargo test --release -p monadic-dl-train --test mutations
+
+# A training run that is killed again and again goes on to the same bits.
+kill times="200":
+    DL_KILLS={{ times }} cargo test -p monadic-dl-train --test resume -- --nocapture kill::killed

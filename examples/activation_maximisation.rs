@@ -11,7 +11,6 @@
 #[path = "common/digits.rs"]
 mod digits;
 
-use dl::Adam;
 use dl::nd::init;
 use dl::prelude::*;
 use plotters::prelude::*;

@@ -7,9 +7,9 @@
 //! The critic is to have slopes of length 1 with respect to its *input*, between real points and those of the generator (Gulrajani et al., *Improved training
 //! of Wasserstein GANs*, 2017). That slope is a layer, so its distance from 1 is part of the loss, and is differentiated again when the critic learns.
 
-use dl::Adam;
 use dl::nd::{init, ndarray::Array2};
 use dl::prelude::*;
+use dl::schedule::Linear;
 use plotters::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -22,7 +22,7 @@ const BATCH: usize = 128;
 const STEPS: usize = 1500;
 /// Steps of the critic for each step of the generator.
 const CRITIC_STEPS: usize = 3;
-const PENALTY: f32 = 1.0;
+const PENALTY: f32 = 0.1;
 const SPOTS: usize = 8;
 /// The deviation of the points of a spot from its middle.
 const SPREAD: f64 = 0.05;
@@ -44,8 +44,8 @@ impl Mlp {
     /// `[batch, in] → [batch, out]`.
     fn of(&self, x: impl NdExpression<Ix2>) -> NdLayer {
         let affine = |x: NdLayer, i: usize| x.matmul(&self.weights[i]) + &self.biases[i];
-        let hidden = affine(x.into_layer(), 0).softplus();
-        affine(affine(hidden, 1).softplus(), 2)
+        let hidden = affine(x.into_layer(), 0).relu();
+        affine(affine(hidden, 1).relu(), 2)
     }
 
     fn freeze(&self) {
@@ -112,7 +112,9 @@ fn draw(real: &Points, drawn: &Points, file: &str) -> Result<(), Box<dyn Error>>
 fn main() -> Result<(), Box<dyn Error>> {
     let rng = &mut ChaCha8Rng::seed_from_u64(1);
     let (generator, critic) = (Mlp::new([2, 64, 64, 2], rng), Mlp::new([2, 64, 64, 1], rng));
-    let (slow, fast) = (Adam::new(0.001).betas(0.5, 0.9), Adam::new(0.002).betas(0.5, 0.9));
+    // both come to rest at the end
+    let slow = Adam::new(Linear::new(0.002, 0.0, STEPS as u64 + 1)).betas(0.5, 0.9);
+    let fast = Adam::new(Linear::new(0.005, 0.0, (CRITIC_STEPS * (STEPS + 1)) as u64)).betas(0.5, 0.9);
     println!("step  distance  slope  off the spots  spots");
     for step in 0..=STEPS {
         let mut told = None;

@@ -48,6 +48,8 @@ pub use dl_data as data;
 pub use dl_macros::{Layers, Module, Variables, differentiable, direct};
 pub use dl_nd as nd;
 pub use dl_nn as nn;
+#[cfg(feature = "train")]
+pub use dl_train as train;
 
 /// What most programs need: `use dl::prelude::*`.
 pub mod prelude {

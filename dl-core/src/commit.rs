@@ -67,7 +67,9 @@ pub(crate) fn commit<L: Deref<Target = Node>>(
     let mut changes = Vec::with_capacity(deltas.len() + updates.len());
     // a walk from the root mostly meets last what was made first
     changes.extend(deltas.iter().rev().filter_map(|(layer, delta)| match (layer.as_variable(), delta) {
-        (Some(variable), AnyDelta::Ready(delta)) => Some(Change::new(variable, Source::Delta(delta), None)),
+        (Some(variable), AnyDelta::Ready(delta)) if !variable.frozen() => {
+            Some(Change::new(variable, Source::Delta(delta), None))
+        }
         _ => None,
     }));
     changes.extend(updates.iter().filter_map(|update| {

@@ -192,7 +192,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
             let pass = pass::current().expect("a training step runs in its pass");
             let one = reverse::one(layer.any(), &value)?;
             let effects = reverse::side_effects(&pass, layer.any(), AnyDelta::Ready(one))?;
-            effects.evaluate(&pass, &optimizer).await?;
+            effects.take(&pass, &optimizer).await?;
             extract::hand_out(value, layer.any())
         })
     }

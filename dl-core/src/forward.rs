@@ -139,7 +139,7 @@ async fn hold(pass: &Arc<Pass>, roots: &[AnyLayer]) -> Result<Option<Hold>> {
             return Ok(None);
         }
         let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&books, root)).collect::<Result<_>>()?;
-        let order = reverse::order(&mut books, places, |_, _| true);
+        let order = reverse::order(&mut books, places, |_, _, _| true);
         pass.hold(books, order)
     };
     poll_fn(|cx| hold.poll(cx)).await?;
@@ -165,13 +165,15 @@ fn tangents_of(
 ) -> Result<Vec<Option<AnyLayer>>> {
     let mut books = reverse::kept(pass)?;
     let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&books, root)).collect::<Result<_>>()?;
-    let order = reverse::order(&mut books, places.iter().copied(), |_, _| true);
     let mut given: HashMap<u32, Vec<AnyLayer>> = HashMap::new();
     for (variable, direction) in variables.iter().zip(directions) {
         if let Some(place) = books.find_any_leaf(variable).map(|place| books.unmarked(place)) {
             given.entry(place).or_default().push((variable.kind_of_data.checked_delta)(variable, direction));
         }
     }
+    // what is below the only variable does not move
+    let last = |index: u32| given.len() == 1 && given.contains_key(&index);
+    let order = reverse::order(&mut books, places.iter().copied(), |_, from, _| !last(from));
     let (mut tangents, mut hand_written) = (HashMap::new(), Vec::new());
     for index in order {
         let node = books.node(index);
@@ -282,7 +284,13 @@ pub(crate) fn transposed<T: Data>(
     pullback: impl FnOnce(&Layer<T::Delta>) -> Vec<Option<AnyLayer>>,
 ) -> Option<Layer<T::Delta>> {
     let u = Layer::constant(along.value.get::<T>().one());
-    let both = pullback(&u).into_iter().zip(along.tangents);
+    let deltas = pullback(&u);
+    assert_eq!(
+        deltas.len(),
+        along.operands.len(),
+        "the number of deltas that the rule gives, and that of the operands"
+    );
+    let both = deltas.into_iter().zip(along.tangents);
     let (roots, deltas): (Vec<_>, Vec<_>) = both.filter_map(|(delta, v)| Some((delta?, v.clone()?))).unzip();
     if roots.is_empty() {
         return None;

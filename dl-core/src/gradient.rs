@@ -15,7 +15,7 @@ use crate::data::Data;
 use crate::deferred::{Belongs, Do};
 use crate::delta::Nothing;
 use crate::differentiable::Differentiable;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::extract::ExtractAll;
 use crate::forward;
 use crate::layer::Layer;
@@ -27,10 +27,11 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 /// All of these can be predicted, trained on and differentiated again; they go through dynamic nodes along the path taken. A variable that the layer
-/// does not depend on has the derivative zero. What is not asked for is not computed.
+/// does not depend on has the derivative zero. Only what leads to the variables that were asked for is written down.
 ///
-/// In a `predict`, whose pass keeps no values to look back at, derivatives are computed in a pass of their own: what they share with
-/// the rest is then evaluated in both. [`value_and_gradients`](Layer::value_and_gradients) evaluates it once, and so does [`keeping_values`](Layer::keeping_values).
+/// In a `predict`, whose pass keeps no values to look back at, the derivatives of one call are computed together, in a pass of their own: what they share
+/// with the rest is then evaluated in both. A program that takes gradients of what it made of gradients, an unrolled descent for instance, starts anew for
+/// each of them there. [`value_and_gradients`](Layer::value_and_gradients) evaluates it once, and so does [`keeping_values`](Layer::keeping_values).
 ///
 /// Through a hand-written backward (see [`Tape::new`](crate::Tape::new)) a derivative flows to weights, not to other layers.
 impl<T: Data> Layer<T> {
@@ -283,11 +284,12 @@ pub(crate) fn part<T: Data>(derivatives: &Layer<Derivatives>, place: usize) -> L
     Layer::dynamic(move || {
         let derivatives = derivatives.extract();
         async move {
-            Ok(match derivatives.await?.0[place].clone() {
-                AnyDelta::Lazy(layer) => Layer::from_any(layer),
-                AnyDelta::Ready(value) => Layer::from_expression(Expression::Constant(value)),
-                AnyDelta::Perhaps(_) => unreachable!("what may arrive is summed before it is a derivative"),
-            })
+            match derivatives.await?.0.get(place).cloned() {
+                Some(AnyDelta::Lazy(layer)) => Ok(Layer::from_any(layer)),
+                Some(AnyDelta::Ready(value)) => Ok(Layer::from_expression(Expression::Constant(value))),
+                Some(AnyDelta::Perhaps(_)) => unreachable!("what may arrive is summed before it is a derivative"),
+                None => Err(Error::invalid("`Variables::map` has to show the same variables each time")),
+            }
         }
     })
 }

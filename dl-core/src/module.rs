@@ -33,6 +33,7 @@ mod pattern;
 mod summary;
 
 pub use entry::{Entry, NewValue};
+pub use pattern::matches;
 pub use summary::Summary;
 
 use crate::buffer::Buffer;
@@ -42,7 +43,6 @@ use crate::error::{Error, Result};
 use crate::stored::Stored;
 use crate::weight::Weight;
 use entry::Kind;
-use pattern::matches;
 use std::collections::HashMap;
 use std::fmt::{Display, Write};
 use std::marker::PhantomData;

@@ -87,6 +87,11 @@ pub(crate) trait Recipe: Send + Sync {
     fn is_absent(&self) -> bool {
         false
     }
+
+    /// Of a delta: whether that is known only when it has run.
+    fn may_be_absent(&self) -> bool {
+        false
+    }
 }
 
 /// What a dynamic node turned out to be.
@@ -221,6 +226,11 @@ impl Node {
     /// Whether this is a delta that turned out not to arrive.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(&self.expression, Expression::Dynamic(recipe) if recipe.is_absent())
+    }
+
+    /// Whether this is a delta that may turn out not to arrive.
+    pub(crate) fn may_be_absent(&self) -> bool {
+        matches!(&self.expression, Expression::Dynamic(recipe) if recipe.may_be_absent())
     }
 
     pub(crate) fn origin(&self) -> Origin {

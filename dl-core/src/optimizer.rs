@@ -55,7 +55,7 @@ pub use radam::RAdam;
 pub use rms_prop::RmsProp;
 pub use sgd::Sgd;
 pub(crate) use state::AnyState;
-pub use state::OptimizerState;
+pub use state::{NewState, OptimizerState};
 pub use step::{Chunk, Step};
 pub(crate) use step::{Look, in_numbers};
 
@@ -321,13 +321,33 @@ pub trait Optimizer: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When the state is that of another kind of optimizer, has other names of weights or slots, other keys, or values that do not fit their weights. Then
-    /// nothing has changed.
+    /// When the state is that of another kind of optimizer, has other names of weights or slots, other keys, or values that do not fit their weights; and in the
+    /// middle of a step. Then nothing has changed.
     fn load_state<N: AsRef<str>>(&self, state: &OptimizerState, named: &[(N, WeightHandle)]) -> Result<()>
     where
         Self: Sized,
     {
-        state::put_back(self, state, &state::names(named)?)
+        self.check_state(state, named)?.set()
+    }
+
+    /// The first half of [`load_state`](Optimizer::load_state): a state that fits, which is not put back yet. The second half is [`NewState::set`].
+    ///
+    /// ```
+    /// use dl_core::{Adam, Optimizer, OptimizerState, Weight};
+    /// let (w, adam) = (Weight::new(3.0_f64), Adam::new(0.1));
+    /// let state = adam.state(&[("w", (&w).into())])?;
+    /// assert!(adam.check_state(&OptimizerState::new("Lion"), &[("w", (&w).into())]).is_err());
+    /// adam.check_state(&state, &[("w", (&w).into())])?.set()?;
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`load_state`](Optimizer::load_state).
+    fn check_state<N: AsRef<str>>(&self, state: &OptimizerState, named: &[(N, WeightHandle)]) -> Result<NewState>
+    where
+        Self: Sized,
+    {
+        state::checked(self, state, &state::names(named)?)
     }
 }
 

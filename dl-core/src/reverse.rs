@@ -12,7 +12,7 @@ use crate::node::{AnyLayer, Expression, Held, Node, Side};
 use crate::pass::{Arithmetic, Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::AnyAt;
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
-use crate::side_effects::SideEffects;
+use crate::side_effects::{Deltas, SideEffects};
 use crate::sync::MutexGuard;
 use crate::value::{Repr, Value};
 use std::collections::HashSet;
@@ -139,9 +139,17 @@ pub(crate) fn deltas_of(
 ) -> Result<Vec<Option<AnyLayer>>> {
     let mut effects = SideEffects::none();
     let targets = unmarked(&mut *kept(pass)?, targets);
-    let deltas = walk_towards(pass, roots, &targets, known, &mut effects)?;
+    let (deltas, hand_written) = walk_towards(pass, roots, &targets, known, &mut effects)?;
     effects.push(pass, deltas);
-    effects.deltas_of(&targets)
+    let found = effects.deltas_of(&targets)?;
+    if let Some(hand_written) = hand_written
+        && targets.iter().zip(&found).any(|(target, delta)| delta.is_none() && target.variable().is_none())
+    {
+        let why = "a hand-written backward hands derivatives to weights only, and one with respect to another layer was asked for: \
+                   write the operation as a `Primitive` or `with_rule`";
+        return Err(Error::invalid(why).at(hand_written.name(), hand_written.place));
+    }
+    Ok(found)
 }
 
 /// These layers, as far as they are no marks: a mark is the layer that it marks.
@@ -272,7 +280,7 @@ fn walk_to_weights<K: Knows>(
     if !books.trained(root) {
         return Ok(Vec::new());
     }
-    let order = if books.in_order() { None } else { Some(order(&mut books, [root], |books, x| books.trained(x))) };
+    let order = if books.in_order() { None } else { Some(order(&mut books, [root], |books, _, x| books.trained(x))) };
     let mut arrived = books.take_arrived();
     arrived[books.unmarked(root) as usize].add(delta);
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
@@ -280,23 +288,23 @@ fn walk_to_weights<K: Knows>(
     walk_back(pass, books, (0..steps).rev().map(step), &Trained, arrived, effects)
 }
 
-/// The same for these layers, from those that depend on them and their deltas. All deltas are layers here, never plain numbers.
+/// The same for these layers, from those that depend on them and their deltas; and a layer with a hand-written backward that lies in between, if there is one. All deltas are layers here, never plain numbers.
 fn walk_towards(
     pass: &Arc<Pass>,
     roots: &[(AnyLayer, AnyLayer)],
     targets: &[AnyLayer],
     known: &[AnyLayer],
     effects: &mut SideEffects,
-) -> Result<Vec<(AnyLayer, AnyDelta)>> {
+) -> Result<(Deltas, Option<AnyLayer>)> {
     let mut books = kept(pass)?;
     let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&books, root)).collect::<Result<_>>()?;
     let known: HashSet<u32> = known.iter().filter_map(|layer| books.find_any_leaf(layer)).collect();
-    let order = order(&mut books, places.iter().copied(), |_, index| !known.contains(&index));
+    let targets_met: HashSet<u32> = targets.iter().filter_map(|target| books.find_any_leaf(target)).collect();
+    // what is below the only target does not matter: in a loop of gradients that is all that came before
+    let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
+    let order = order(&mut books, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
     let mut arrived = books.take_arrived();
-    let mut goal = Towards {
-        targets: targets.iter().filter_map(|target| books.find_any_leaf(target)).collect(),
-        leads: vec![false; arrived.len()],
-    };
+    let mut goal = Towards { targets: targets_met, leads: vec![false; arrived.len()] };
     // what a backward of the user's does is not known, but it does it to weights
     let weights = targets.iter().any(|target| target.variable().is_some());
     for &index in &order {
@@ -316,7 +324,8 @@ fn walk_towards(
             arrived[place as usize].add(AnyDelta::Lazy(delta.clone()));
         }
     }
-    walk_back(pass, books, order.into_iter().rev(), &goal, arrived, effects)
+    let hand_written = order.iter().find(|&&index| books.backward(index).is_some()).map(|&index| books.handle(index));
+    Ok((walk_back(pass, books, order.into_iter().rev(), &goal, arrived, effects)?, hand_written))
 }
 
 /// Takes what has arrived at these entries, consumers before their operands, to where the goal is.
@@ -357,7 +366,13 @@ fn walk_back<'a, K: Knows, G: Goal>(
             Some(delta) => delta,
             None => take_sum(&mut arrived[index as usize], node)?,
         };
-        if !is_told && goal.is_at(index, matches!(node.expression, Expression::Weight(_))) {
+        if matches!(node.expression, Expression::Weight(_)) {
+            if !is_told && goal.is_at(index, true) {
+                deltas.push((K::node(node), delta));
+            }
+            continue; // nothing is below
+        }
+        if !is_told && goal.is_at(index, false) {
             deltas.push((K::node(node), delta.clone()));
         }
         match &node.expression {
@@ -429,8 +444,13 @@ pub(crate) fn pull_back(
             let value = books.value(index);
             let at =
                 AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
-            catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
-                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))?
+            let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
+                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))?;
+            if deltas.len() != places.len() {
+                let why = format!("the rule gives {} deltas, the operands are {}", deltas.len(), places.len());
+                return Err(Error::invalid(why).at(op.name_or_panic(), node.place));
+            }
+            deltas
         }
         _ if node.kind_of_data.is_single => in_layers::<f32>(books, index, delta, goal).into(),
         _ => in_layers::<f64>(books, index, delta, goal).into(),
@@ -443,7 +463,7 @@ pub(crate) fn pull_back(
 pub(crate) fn order(
     books: &mut Books,
     roots: impl IntoIterator<Item = u32>,
-    follows: impl Fn(&Books, u32) -> bool,
+    follows: impl Fn(&Books, u32, u32) -> bool,
 ) -> Vec<u32> {
     let mut order = Vec::new();
     let mut seen = books.take_seen();
@@ -460,7 +480,7 @@ pub(crate) fn order(
             };
             *next += 1;
             match below {
-                Some(below) if follows(books, below) && seen.visit(below) => walk.push((below, 0)),
+                Some(below) if follows(books, *index, below) && seen.visit(below) => walk.push((below, 0)),
                 Some(_) => {}
                 None => {
                     order.push(*index);

@@ -1,5 +1,6 @@
 //! What a backward pass would do to the weights: the paper's `UpdateWeights`.
 
+use crate::checkpoint::combined;
 use crate::commit::commit;
 use crate::data::Trainable;
 use crate::deferred::{Belongs, Do};
@@ -110,6 +111,37 @@ impl SideEffects {
         })
     }
 
+    /// The same side effects with all deltas computed, which lets go of the forward values: to accumulate over many losses takes the memory of one.
+    ///
+    /// # Errors
+    /// Those of the deltas.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Sgd, SideEffects, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// let mut all = SideEffects::none();
+    /// for x in [1.0, 2.0, 3.0] {
+    ///     all = (all + (x * &w).backward().wait()?).evaluate().wait()?;
+    /// }
+    /// all.step(&Sgd::new(0.1)).wait()?;
+    /// assert!((w.value() - 0.4).abs() < 1e-12);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn evaluate(&self) -> Do<SideEffects> {
+        let this = self.clone();
+        Do::from_fn(move || {
+            let this = this.clone();
+            async move {
+                // what a pass writes into buffers it writes when the step is taken
+                let writes = this.passes().into_iter().filter(|pass| pass.has_updates());
+                let mut parts: Vec<Part> = writes.map(|pass| Part { pass, deltas: Vec::new() }).collect();
+                let deltas = this.by_pass().await?;
+                parts.push(Part { pass: Pass::new(Purpose::Predict, Settings::default()), deltas });
+                Ok(SideEffects { parts, fault: None })
+            }
+        })
+    }
+
     /// The norm of all deltas together: the root of the sum of the squares of all their numbers.
     ///
     /// # Errors
@@ -134,7 +166,7 @@ impl SideEffects {
     /// `max / (norm + 1e-6)`, if that is less than 1.
     ///
     /// # Errors
-    /// Those of the deltas; a `max` that is negative or not a number.
+    /// Those of the deltas; a norm that is not finite; a `max` that is negative or not a number.
     ///
     /// ```
     /// use dl_core::{Differentiable, Sgd, Weight};
@@ -158,7 +190,11 @@ impl SideEffects {
                         "a norm of {max} at most makes no sense: give a number from 0 on"
                     )));
                 }
-                let factor = max / (norm(&this.clone().by_pass().await?) + 1e-6);
+                let norm = norm(&this.clone().by_pass().await?);
+                if !norm.is_finite() {
+                    return Err(Error::not_finite(format!("the norm of the deltas is {norm}: it cannot be clipped")));
+                }
+                let factor = max / (norm + 1e-6);
                 Ok(if factor < 1.0 { factor * this } else { this })
             }
         })
@@ -180,7 +216,7 @@ impl SideEffects {
     }
 
     /// The same, inside the pass that all parts belong to.
-    pub(crate) async fn evaluate(mut self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
+    pub(crate) async fn take(mut self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
         pass.forget_deltas();
         let here = self.fault.is_none() && self.parts.iter().all(|part| Arc::ptr_eq(&part.pass, pass));
         let deltas = match &mut self.parts[..] {
@@ -234,7 +270,7 @@ impl SideEffects {
 /// The norm of deltas that are computed.
 fn norm(deltas: &Deltas) -> f64 {
     let squares = deltas.iter().map(|(weight, delta)| (weight.kind_of_data.squared_norm)(delta.expect_ready()));
-    squares.sum::<f64>().sqrt()
+    squares.fold(0.0, |sum, square| sum + square).sqrt()
 }
 
 /// One delta for each weight, in the order of first mention: the sum of its deltas, in their order.
@@ -251,7 +287,16 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
         });
         groups[group].1.push(delta);
     }
-    let sum = |(weight, deltas): (AnyLayer, _)| (weight.clone(), AnyDelta::sum(&weight, deltas));
+    let sum = |(weight, deltas): (AnyLayer, Vec<AnyDelta>)| {
+        let perhaps = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.may_be_absent());
+        let sum = if deltas.len() > 1 && deltas.iter().any(perhaps) {
+            let terms = deltas.into_iter().map(|delta| (delta.into_layer(&weight), 1.0)).collect();
+            AnyDelta::Lazy(combined(&weight, terms))
+        } else {
+            AnyDelta::sum(&weight, deltas)
+        };
+        (weight, sum)
+    };
     groups.into_iter().map(sum).collect()
 }
 
@@ -314,7 +359,10 @@ impl Mul<SideEffects> for f64 {
     fn mul(self, mut effects: SideEffects) -> SideEffects {
         for (weight, delta) in effects.parts.iter_mut().flat_map(|part| &mut part.deltas) {
             let lazy = delta.clone().into_layer(weight);
-            *delta = AnyDelta::Lazy((weight.kind_of_data.scale_delta)(&lazy, self));
+            *delta = AnyDelta::Lazy(match lazy.may_be_absent() {
+                true => combined(weight, vec![(lazy, self)]),
+                false => (weight.kind_of_data.scale_delta)(&lazy, self),
+            });
         }
         effects
     }

@@ -63,6 +63,7 @@ pub struct EachVariable<'a> {
 
 impl EachVariable<'_> {
     /// The layer of the derivative with respect to this weight or layer.
+    #[track_caller]
     pub fn variable<X: Differentiable + ?Sized>(&mut self, x: &X) -> Layer<X::Delta> {
         self.variables.push(x.layer().into_any());
         part(self.derivatives, self.variables.len()) // the value comes first
@@ -125,11 +126,12 @@ impl<V: Variables> Variables for Option<V> {
     }
 }
 
-impl<V: Variables + ?Sized> Variables for Box<V> {
-    type Gradients = V::Gradients;
+impl<V: Variables> Variables for Box<V> {
+    /// In a box, too, so that a struct may contain itself.
+    type Gradients = Box<V::Gradients>;
 
     fn map(&self, each: &mut EachVariable<'_>) -> Self::Gradients {
-        (**self).map(each)
+        Box::new((**self).map(each))
     }
 }
 

@@ -121,7 +121,7 @@ pub struct WeightId(pub(crate) u64);
 /// assert_eq!(both[0].id(), a.id());
 /// ```
 #[derive(Clone)]
-pub struct WeightHandle(AnyLayer);
+pub struct WeightHandle(pub(crate) AnyLayer);
 
 impl<T: Trainable> From<&Weight<T>> for WeightHandle {
     fn from(weight: &Weight<T>) -> Self {

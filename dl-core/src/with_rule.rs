@@ -19,6 +19,8 @@ type DeltasOf<O> = <O as sealed::Operands>::Deltas;
 /// arrives, and writes the deltas of the operands, as layers (`None` where no gradient flows). So a derivative can be cheaper, more accurate, or another one
 /// on purpose. No gradient flows through `function` itself, also not to other layers that it mentions.
 ///
+/// The rule writes layers and computes nothing: it runs while the books of the pass are locked. What it gives is checked to have the shape of the operand.
+///
 /// For derivatives in forward mode, which transpose the rule, it has to be linear in the delta. For a kernel of your own write a [`Primitive`]; for one operand there
 /// is [`Layer::with_rule`].
 ///
@@ -48,9 +50,7 @@ pub fn with_rule<O: Operands, T: Data>(
     let rule = move |at: AnyAt<'_>, operands: &[AnyLayer]| {
         let (value, operands) = operands.split_last().expect("the value is the last operand");
         let (operands, value) = (O::from_any(operands), Layer::from_any(value.clone()));
-        let mut deltas = O::deltas(rule(&operands, &value, &Layer::from_any(at.delta)));
-        deltas.push(None);
-        deltas
+        O::deltas(rule(&operands, &value, &Layer::from_any(at.delta)))
     };
     Layer::from_expression(Expression::Primitive(Kept::operation(WithRule::<T, _> {
         operands: all,
@@ -91,7 +91,13 @@ where
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>> {
-        (self.rule)(at, &self.operands)
+        let mut deltas = (self.rule)(at, &self.operands);
+        // a rule is easily written for the shape of the value; the sum with other deltas would hide it
+        for (delta, operand) in deltas.iter_mut().zip(&self.operands) {
+            *delta = delta.take().map(|delta| (operand.kind_of_data.checked_delta)(operand, &delta));
+        }
+        deltas.push(None); // nothing flows into the function itself
+        deltas
     }
 
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {

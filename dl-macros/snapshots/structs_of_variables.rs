@@ -5,10 +5,19 @@
 //     width: usize,
 // }
 ///The derivatives with respect to each part of a [`Net`].
-#[derive(Clone)]
 pub struct NetGradients {
+    ///The derivative with respect to `hidden`.
     pub hidden: <NdWeight as ::dl::Variables>::Gradients,
+    ///The derivative with respect to `output`.
     output: <NdWeight as ::dl::Variables>::Gradients,
+}
+impl ::core::clone::Clone for NetGradients {
+    fn clone(&self) -> Self {
+        NetGradients {
+            hidden: ::core::clone::Clone::clone(&self.hidden),
+            output: ::core::clone::Clone::clone(&self.output),
+        }
+    }
 }
 impl ::dl::Variables for Net {
     type Gradients = NetGradients;
@@ -39,13 +48,27 @@ impl ::dl::Variables for NetGradients {
 // where
 //     T: Copy;
 ///The derivatives with respect to each part of a [`Pair`].
-#[derive(Clone)]
 struct Slopes<T: Trainable>(
+    ///The derivative with respect to field 0.
     <Weight<T> as my::dl::Variables>::Gradients,
+    ///The derivative with respect to field 2.
     <[Weight<T>; 2] as my::dl::Variables>::Gradients,
 )
 where
     T: Copy;
+impl<T: Trainable> ::core::clone::Clone for Slopes<T>
+where
+    T: Copy,
+    <Weight<T> as my::dl::Variables>::Gradients: ::core::clone::Clone,
+    <[Weight<T>; 2] as my::dl::Variables>::Gradients: ::core::clone::Clone,
+{
+    fn clone(&self) -> Self {
+        Slopes {
+            0: ::core::clone::Clone::clone(&self.0),
+            1: ::core::clone::Clone::clone(&self.1),
+        }
+    }
+}
 impl<T: Trainable> my::dl::Variables for Pair<T>
 where
     T: Copy,

@@ -32,10 +32,14 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
     let (name, visibility) = (&item.ident, &item.vis);
     let (generics, arguments, conditions) = item.generics.split_for_impl();
 
-    let types = fields.iter().map(|(_, field)| {
+    let types = fields.iter().map(|(member, field)| {
         let (ty, visibility) = (&field.ty, &field.vis);
         let declared = field.ident.as_ref().map(|name| quote!(#name:));
-        quote_spanned!(ty.span()=> #visibility #declared <#ty as #krate::Variables>::Gradients)
+        let documentation = match member {
+            Member::Named(member) => format!("The derivative with respect to `{member}`."),
+            Member::Unnamed(member) => format!("The derivative with respect to field {}.", member.index),
+        };
+        quote_spanned!(ty.span()=> #[doc = #documentation] #visibility #declared <#ty as #krate::Variables>::Gradients)
     });
     let (body, end) = match &item.data {
         Data::Struct(data) if matches!(data.fields, Fields::Unnamed(_)) => {
@@ -63,10 +67,26 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
         }
     };
     let (map_own, map_gradients) = (map(true), map(false));
+    let clones = fields.iter().enumerate().map(|(place, (member, _))| {
+        let member = if matches!(member, Member::Named(_)) { member.clone() } else { Member::from(place) };
+        quote!(#member: ::core::clone::Clone::clone(&self.#member))
+    });
+    // a derive would ask it of the parameters, not of the derivatives
+    let predicates = conditions.map(|conditions| conditions.predicates.iter().collect::<Vec<_>>()).unwrap_or_default();
+    let generic = fields.iter().filter(|_| !item.generics.params.is_empty()).map(|(_, field)| {
+        let ty = &field.ty;
+        quote!(<#ty as #krate::Variables>::Gradients: ::core::clone::Clone)
+    });
+    let clonable = quote!(where #(#predicates,)* #(#generic,)*);
     Ok(quote! {
         #[doc = #documentation]
-        #[derive(Clone)]
         #visibility struct #gradients #generics #body #end
+
+        impl #generics ::core::clone::Clone for #gradients #arguments #clonable {
+            fn clone(&self) -> Self {
+                #gradients { #(#clones,)* }
+            }
+        }
 
         impl #generics #krate::Variables for #name #arguments #conditions {
             type Gradients = #gradients #arguments;

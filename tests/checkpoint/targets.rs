@@ -70,3 +70,18 @@ fn as_without_marks() {
         assert_same(&marked.2, &plain.2, what);
     }
 }
+
+#[test]
+fn a_delta_that_does_not_arrive_is_none_also_when_it_is_scaled() {
+    for marked in [true, false] {
+        let (w, v) = (Weight::new(Nd::from([1.25, 0.5])), Weight::new(Nd::from([1.0, 1.0])));
+        let h = (w.layer() * 2.0).floor() * &v;
+        let h = if marked { h.checkpoint() } else { h };
+        let effects = h.sum().backward().wait().unwrap();
+        let twice = 0.5 * effects.clone() + 3.0 * effects;
+        assert_eq!(twice.delta(&w).wait().unwrap(), None);
+        twice.clip_norm(0.1).wait().unwrap().step(&dl::AdamW::new(0.1)).wait().unwrap();
+        assert_eq!(w.value(), Nd::from([1.25, 0.5]));
+        assert_ne!(v.value(), Nd::from([1.0, 1.0]));
+    }
+}

@@ -45,6 +45,17 @@ struct Line {
 }
 
 #[derive(Variables)]
+struct Pair<A, B: Variables>(A, B)
+where
+    A: Variables;
+
+#[derive(Variables)]
+struct List {
+    head: Weight<f64>,
+    tail: Option<Box<List>>,
+}
+
+#[derive(Variables)]
 #[variables(gradients = Slopes)]
 struct Net(Line, Vec<Line>, #[variables(skip)] usize, Option<Weight<f64>>);
 
@@ -73,6 +84,32 @@ fn of_structs_in_structs() {
     let along = y.hvp(&net, &y.gradients(&net)).0.slope.predict().wait().unwrap();
     // ∂²y/∂a∂b = x·c, ∂²y/∂a∂c = x·b, ∂²y/∂a∂(b's offset) = 0: along the gradient itself
     assert_eq!(along, 10.0 * 0.5 * 10.5 + 10.0 * 3.0 * 62.0 - 0.0);
+}
+
+#[test]
+fn of_generic_structs_and_of_lists() {
+    let pair = Pair(Weight::new(2.0), [Weight::new(3.0), Weight::new(4.0)]);
+    let PairGradients(first, [second, _]) = (&pair.0 * &pair.1[0] * &pair.1[1]).gradients(&pair).clone();
+    assert_eq!((first.predict().wait().unwrap(), second.predict().wait().unwrap()), (12.0, 8.0));
+
+    let list = |head, tail: Option<List>| List { head: Weight::new(head), tail: tail.map(Box::new) };
+    let list = list(2.0, Some(list(5.0, None)));
+    let slopes = (&list.head * &list.tail.as_ref().unwrap().head).gradients(&list);
+    assert_eq!(slopes.tail.unwrap().head.predict().wait().unwrap(), 2.0);
+    assert_eq!(slopes.head.predict().wait().unwrap(), 5.0);
+}
+
+#[test]
+fn a_descent_in_the_graph_itself() {
+    // x ← x − 0.1 · d(x²)/dx, each gradient with respect to the last x: walks end there
+    let w = Weight::new(1.0);
+    let x = (0..300).fold(w.layer(), |x, _| &x - 0.1 * x.square().gradient(&x));
+    let expected = 0.8_f64.powi(300);
+    let found = x.keeping_values().predict().wait().unwrap();
+    assert!((found / expected - 1.0).abs() < 1e-12);
+    // and through all of it
+    let slope = x.gradient(&w).keeping_values().predict().wait().unwrap();
+    assert!((slope / expected - 1.0).abs() < 1e-12);
 }
 
 #[test]
@@ -119,10 +156,10 @@ fn only_the_path_to_what_was_asked_for_is_evaluated() {
     for (i, log) in logs.iter().enumerate() {
         assert_eq!(counts(log), (1, usize::from(i == 42)), "weight {i}");
     }
-    // all are written down, those that are looked at are computed
-    let all = y.gradients(&weights);
-    assert_eq!(all[7].predict().wait().unwrap(), 1.0);
-    assert_eq!([&logs[7], &logs[8]].map(counts).map(|(_, deltas)| deltas), [1, 1]);
+    // what is asked for together is computed together, once
+    let two = y.gradients(&[&weights[7], &weights[8]]);
+    assert_eq!(Do::predict(two).wait().unwrap(), [1.0, 1.0]);
+    assert_eq!([7, 8, 9].map(|i| counts(&logs[i])), [(2, 1), (2, 1), (2, 0)]);
 }
 
 #[test]
@@ -155,6 +192,9 @@ fn through_a_backward_of_the_users_to_weights() {
         inner.forward().map(|tape| Tape::new(3.0 * tape.data(), move |d: Do<f64>| tape.backward(d.map(|d| 3.0 * d))))
     }));
     let y = &tripled * &v + &w;
+    let between = Layer::constant(1.0);
+    let error = (&y * &between).gradients(&(&between, &Layer::constant(2.0))).1.predict().wait().unwrap_err();
+    assert!(error.to_string().contains("hand-written backward hands derivatives to weights only"), "{error}");
     let (by_w, by_v) = y.gradients(&(&w, &v));
     assert_eq!((by_w.predict().wait().unwrap(), by_v.predict().wait().unwrap()), (16.0, 6.0));
 }

@@ -46,6 +46,42 @@ fn a_part_that_fails_takes_all_with_it() {
 }
 
 #[test]
+fn computed_effects_let_go_of_the_forward_values() {
+    let w = Weight::new(Nd::from([1.0_f64, 2.0]));
+    let alive = std::sync::Arc::new(());
+    let mut all = SideEffects::none();
+    for x in 0..5 {
+        let held = alive.clone();
+        let seen = w.layer().with_rule(
+            |w| w * f64::from(x),
+            move |_, _, d| {
+                let _ = &held;
+                d * f64::from(x)
+            },
+        );
+        all += seen.backward().wait().unwrap();
+        drop(seen);
+        all = all.evaluate().wait().unwrap();
+        assert_eq!(std::sync::Arc::strong_count(&alive), 1, "the graph is gone");
+    }
+    assert_eq!(all.delta(&w).wait().unwrap(), Some(Nd::from([10.0, 10.0])));
+    w.freeze();
+    all.step(&Sgd::new(0.1)).wait().unwrap();
+    assert_eq!(w.value(), Nd::from([1.0, 2.0]), "frozen in the meantime");
+    w.unfreeze();
+    all.step(&Sgd::new(0.1)).wait().unwrap();
+    assert_eq!(w.value(), Nd::from([0.0, 1.0]));
+}
+
+#[test]
+fn without_a_norm_there_is_no_clipping() {
+    assert_eq!(SideEffects::none().norm().wait().unwrap().to_bits(), 0.0_f64.to_bits());
+    let w = Weight::new(0.0_f64);
+    let effects = w.sqrt().backward().wait().unwrap();
+    assert!(effects.clip_norm(1.0).wait().unwrap_err().is_not_finite());
+}
+
+#[test]
 fn as_train_does_it() {
     let (once, parts) = (Weight::new(0.3), Weight::new(0.3));
     let loss = |w: &Weight<f64>| (w.tanh() * w).exp();

@@ -65,6 +65,23 @@ fn a_panic_and_an_error_in_a_rule() {
 }
 
 #[test]
+fn deltas_that_do_not_fit() {
+    let (w, v) = (Weight::new(3.0), Weight::new(Nd::from([1.0, 2.0])));
+    let many = with_rule(vec![w.layer()], |x| &x[0] * &x[0], |_, _, d| vec![Some(d.clone()), Some(d.clone())]);
+    for error in [many.gradient(&w).predict().wait(), many.train(&Sgd::new(0.1)).wait()] {
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("with_rule") && text.contains("rules.rs") && text.contains("deltas"), "{text}");
+    }
+    assert!(many.jvp(&w, &Layer::constant(1.0)).predict().wait().is_err());
+    let other_shape = v.layer().with_rule(|x| x.clone(), |_, _, _| Layer::constant(Nd::from([1.0, 2.0, 3.0])));
+    assert!(other_shape.sum().gradient(&v).predict().wait().unwrap_err().is_shape());
+    assert!(other_shape.sum().train(&Sgd::new(0.1)).wait().unwrap_err().is_shape());
+    let one_number = v.layer().with_rule(|x| x.clone(), |_, _, _| Layer::constant(Nd::from([1.0])));
+    assert!(one_number.sum().train(&Sgd::new(0.1)).wait().is_err());
+    assert_eq!(v.value(), Nd::from([1.0, 2.0]));
+}
+
+#[test]
 fn gradients_stop() {
     let w = Weight::new(3.0);
     let y = &w * w.layer().stop_gradient() + w.layer().detach();

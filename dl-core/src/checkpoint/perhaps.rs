@@ -86,6 +86,59 @@ impl Recipe for Sum {
     fn is_absent(&self) -> bool {
         self.absent.load(Ordering::Acquire)
     }
+
+    fn may_be_absent(&self) -> bool {
+        true
+    }
+}
+
+/// The sum of multiples of deltas of `node`, some of which may turn out to be absent; if all are, so is the sum.
+pub(crate) fn combined(node: &AnyLayer, terms: Vec<(AnyLayer, f64)>) -> AnyLayer {
+    let combined = Combined { node: node.clone(), terms: terms.into(), absent: Arc::new(AtomicBool::new(false)) };
+    (node.kind_of_data.delta_layer)(Expression::Dynamic(Kept::body(combined)), node.place)
+}
+
+struct Combined {
+    node: AnyLayer,
+    terms: Arc<[(AnyLayer, f64)]>,
+    absent: Arc<AtomicBool>,
+}
+
+impl Recipe for Combined {
+    fn run(&self) -> BoxFuture<Result<Outcome>> {
+        let (node, terms, absent) = (self.node.clone(), self.terms.clone(), self.absent.clone());
+        Box::pin(async move {
+            let values = ExtractAll::new(terms.iter().map(|(layer, _)| layer.clone()).collect()).await?;
+            absent.store(terms.iter().all(|(layer, _)| layer.is_absent()), Ordering::Release);
+            let scale = node.kind_of_data.scale_delta;
+            let mut there: Vec<AnyLayer> = Vec::new();
+            for (layer, factor) in terms.iter().filter(|(layer, _)| !layer.is_absent()) {
+                there.push(if *factor == 1.0 { layer.clone() } else { scale(layer, *factor) });
+            }
+            drop(values);
+            Ok(Outcome::Layer(match there.len() {
+                0 => terms[0].0.clone(),
+                1 => there.remove(0),
+                _ => (node.kind_of_data.sum_deltas)(there),
+            }))
+        })
+    }
+
+    fn name(&self) -> &'static str {
+        "sum of deltas"
+    }
+
+    fn position(&self) -> Position {
+        Position::in_body(0)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.absent.load(Ordering::Acquire)
+    }
+
+    fn may_be_absent(&self) -> bool {
+        true
+    }
 }
 
 fn zero(node: &Node, value: &Value) -> Result<AnyLayer> {

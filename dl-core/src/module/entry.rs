@@ -5,11 +5,14 @@ use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, VariableRef};
+use crate::optimizer::{AnyState, OptimizerState};
 use crate::stored::{DType, Numbers, Stored};
 use crate::value::Value;
+use crate::weight::WeightHandle;
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -146,6 +149,45 @@ impl Entry {
         }
     }
 
+    /// The weight, for an [optimizer](crate::Optimizer::state); a buffer is none.
+    ///
+    /// ```
+    /// use dl_core::{Adam, Module, Optimizer, Weight, WeightHandle};
+    /// let net = [1.0, 2.0].map(Weight::<f64>::new);
+    /// let named: Vec<(String, WeightHandle)> =
+    ///     net.weights().iter().filter_map(|entry| Some((entry.path().to_owned(), entry.weight()?))).collect();
+    /// assert_eq!(Adam::new(0.1).state(&named)?.number("steps"), Some(0.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn weight(&self) -> Option<WeightHandle> {
+        self.is_weight().then(|| WeightHandle(self.leaf.clone()))
+    }
+
+    /// The numbers in a slot of this weight, by its path, in the state of an optimizer. They have the shape and the type of its own.
+    ///
+    /// ```
+    /// use dl_core::{Module, Numbers, OptimizerState, Weight};
+    /// let net = [Weight::new(1.0_f64)];
+    /// let (entry, mut state) = (net.entry("0")?, OptimizerState::new("Sgd"));
+    /// entry.set_slot(&mut state, "momentum_buffer", &[], Numbers::F64(vec![0.5]))?;
+    /// assert_eq!(entry.slot(&state, "momentum_buffer"), Some(Numbers::F64(vec![0.5])));
+    /// assert_eq!(entry.slot(&state, "exp_avg"), None);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn slot(&self, state: &OptimizerState, slot: &str) -> Option<Numbers> {
+        self.stored.slot_numbers(state.any_slot(&self.path, slot)?)
+    }
+
+    /// Sets a slot of this weight, by its path, in the state of an optimizer.
+    ///
+    /// # Errors
+    /// When the shape or the type of the numbers is not that of the weight; then nothing is set.
+    pub fn set_slot(&self, state: &mut OptimizerState, slot: &str, shape: &[usize], numbers: Numbers) -> Result<()> {
+        let value = self.fitting(shape, numbers, |shape, numbers| self.stored.slot(shape, numbers))?;
+        state.set_any_slot(self.path.clone(), slot.to_owned(), value);
+        Ok(())
+    }
+
     /// The first half of writing it: a value that fits, which is not set yet. The second half is [`NewValue::set_all`].
     ///
     /// ```
@@ -160,18 +202,27 @@ impl Entry {
     /// # Errors
     /// When the shape or the type of the numbers is not that of the present value, or the numbers are not as many as the shape asks for.
     pub fn check(&self, shape: &[usize], numbers: Numbers) -> Result<NewValue> {
-        let present = self.shape();
+        let value = self.fitting(shape, numbers, |shape, numbers| self.stored.value(shape, numbers))?;
+        Ok(NewValue { path: self.path.clone(), leaf: self.leaf.clone(), value })
+    }
+
+    /// What is made of these numbers, if they have the shape of the present value.
+    fn fitting<V>(
+        &self,
+        shape: &[usize],
+        numbers: Numbers,
+        make: impl FnOnce(&[usize], Numbers) -> Result<V>,
+    ) -> Result<V> {
+        let (path, present) = (&self.path, self.shape());
         if shape != present {
-            let path = &self.path;
             return Err(Error::shape(format!(
                 "`{path}` has shape {present:?}; a value of shape {shape:?} does not fit"
             )));
         }
-        let value = self.stored.value(shape, numbers).map_err(|error| {
-            let message = format!("`{}`: {error}", self.path);
+        make(shape, numbers).map_err(|error| {
+            let message = format!("`{path}`: {error}");
             if error.is_shape() { Error::shape(message) } else { Error::invalid(message) }
-        })?;
-        Ok(NewValue { path: self.path.clone(), leaf: self.leaf.clone(), value })
+        })
     }
 }
 
@@ -221,6 +272,9 @@ trait AnyStored: Send + Sync {
     fn shape(&self, value: &Value) -> Vec<usize>;
     fn numbers(&self, value: &Value) -> Numbers;
     fn value(&self, shape: &[usize], numbers: Numbers) -> Result<Value>;
+    /// The numbers of a state buffer, if it is of this type.
+    fn slot_numbers(&self, slot: &AnyState) -> Option<Numbers>;
+    fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnyState>;
 }
 
 struct Typed<T>(PhantomData<fn() -> T>);
@@ -240,5 +294,13 @@ impl<T: Stored> AnyStored for Typed<T> {
 
     fn value(&self, shape: &[usize], numbers: Numbers) -> Result<Value> {
         T::from_numbers(shape, numbers).map(Data::into_value)
+    }
+
+    fn slot_numbers(&self, slot: &AnyState) -> Option<Numbers> {
+        slot.downcast_ref::<T>().map(Stored::numbers)
+    }
+
+    fn slot(&self, shape: &[usize], numbers: Numbers) -> Result<AnyState> {
+        Ok(Arc::new(T::from_numbers(shape, numbers)?))
     }
 }

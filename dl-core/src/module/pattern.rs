@@ -1,7 +1,13 @@
 //! Patterns of paths.
 
-/// Whether a pattern matches a path, or something above it.
-pub(super) fn matches(pattern: &str, path: &str) -> bool {
+/// Whether a pattern, as [`freeze_matching`](crate::Module::freeze_matching) has them, matches a path or something above it.
+///
+/// ```
+/// use dl_core::module::matches;
+/// assert!(matches("encoder.*.bias", "encoder.0.bias") && matches("encoder", "encoder.0.bias"));
+/// assert!(!matches("encoder", "encoder2.bias"));
+/// ```
+pub fn matches(pattern: &str, path: &str) -> bool {
     let [pattern, path] = [pattern, path].map(|text| text.split('.').collect::<Vec<_>>());
     begin(&pattern, &path)
 }

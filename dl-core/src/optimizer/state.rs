@@ -1,6 +1,7 @@
 //! The state of an optimizer, taken and put back.
 
 use super::{Memory, Notes, Optimizer, Shelf, Slot};
+use crate::commit::is_stepping;
 use crate::data::Trainable;
 use crate::error::{Error, Result};
 use crate::weight::WeightHandle;
@@ -114,7 +115,7 @@ impl OptimizerState {
     /// assert_eq!(state.slot::<f64>("w", "momentum_buffer"), None);
     /// ```
     pub fn slot<T: Trainable>(&self, weight: &str, slot: &str) -> Option<&T> {
-        self.slots.get(&(weight.to_owned(), slot.to_owned()))?.downcast_ref()
+        self.any_slot(weight, slot)?.downcast_ref()
     }
 
     /// Sets a slot of a weight.
@@ -123,7 +124,15 @@ impl OptimizerState {
     /// dl_core::OptimizerState::new("Sgd").set_slot("w", "momentum_buffer", 0.5_f32);
     /// ```
     pub fn set_slot<T: Trainable>(&mut self, weight: impl Into<String>, slot: impl Into<String>, value: T) {
-        self.slots.insert((weight.into(), slot.into()), Arc::new(value));
+        self.set_any_slot(weight.into(), slot.into(), Arc::new(value));
+    }
+
+    pub(crate) fn any_slot(&self, weight: &str, slot: &str) -> Option<&AnyState> {
+        self.slots.get(&(weight.to_owned(), slot.to_owned()))
+    }
+
+    pub(crate) fn set_any_slot(&mut self, weight: String, slot: String, value: AnyState) {
+        self.slots.insert((weight, slot), value);
     }
 }
 
@@ -184,8 +193,11 @@ pub(super) fn taken_from(optimizer: &dyn Optimizer, named: &Named<'_>) -> Result
     Ok(state)
 }
 
-/// Puts everything together first. Then it takes its place, which cannot fail.
-pub(super) fn put_back(optimizer: &dyn Optimizer, state: &OptimizerState, named: &Named<'_>) -> Result<()> {
+/// Puts everything together. Nothing is changed.
+pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: &Named<'_>) -> Result<NewState> {
+    if is_stepping() {
+        return Err(Error::invalid("the state of an optimizer cannot be replaced in the middle of a step"));
+    }
     let kind = optimizer.kind();
     if state.kind != kind {
         return Err(Error::invalid(format!("this is the state of {}, and the optimizer is {kind}", state.kind)));
@@ -207,32 +219,57 @@ pub(super) fn put_back(optimizer: &dyn Optimizer, state: &OptimizerState, named:
             "the state has a slot {slot:?} of a weight {weight:?}: there is no such weight, or the optimizer has no such slot"
         )));
     }
-    let mut others: Vec<(Notes, BTreeMap<String, f64>)> = Vec::new();
+    let mut notes: Vec<(Notes, BTreeMap<String, f64>)> = Vec::new();
     for (key, cell) in optimizer.notes() {
         let prefix = format!("{key}.");
         let own = numbers.extract_if(.., |key, _| key.starts_with(&prefix));
         let own = own.map(|(key, number)| (key[prefix.len()..].to_owned(), number)).collect();
-        others.push((cell, own));
+        notes.push((cell, own));
     }
     if let Some(key) = numbers.keys().next() {
         return Err(Error::invalid(format!("the state has a number {key:?}, and the optimizer has none of that name")));
     }
+    Ok(NewState { memory: optimizer.memory().cloned(), steps: steps.unwrap_or(0), shelves, notes })
+}
 
-    let mut old = Vec::new();
-    if let Some(memory) = optimizer.memory() {
-        let mut open = memory.open()?;
-        open.steps = steps.unwrap_or(0);
-        for (weight, shelf) in shelves {
-            old.push(match shelf {
-                Some(shelf) => open.by_weight.insert(weight, shelf),
-                None => open.by_weight.remove(&weight),
-            });
+/// A state that fits an optimizer, which does not remember it yet: see [`Optimizer::check_state`].
+#[must_use = "nothing is remembered before `set`"]
+pub struct NewState {
+    memory: Option<Memory>,
+    steps: u64,
+    shelves: Vec<(u64, Option<Shelf>)>,
+    notes: Vec<(Notes, BTreeMap<String, f64>)>,
+}
+
+impl NewState {
+    /// The optimizer forgets what it remembers of the weights that were named, and remembers this.
+    ///
+    /// # Errors
+    /// Only in the middle of a step.
+    pub fn set(self) -> Result<()> {
+        // the old state goes when the memory is closed again: its destructor may be the user's
+        let mut old = Vec::new();
+        if let Some(memory) = &self.memory {
+            let mut open = memory.open()?;
+            open.steps = self.steps;
+            for (weight, shelf) in self.shelves {
+                old.push(match shelf {
+                    Some(shelf) => open.by_weight.insert(weight, shelf),
+                    None => open.by_weight.remove(&weight),
+                });
+            }
         }
+        for (cell, numbers) in self.notes {
+            cell.replace(numbers);
+        }
+        Ok(())
     }
-    for (cell, numbers) in others {
-        cell.replace(numbers);
+}
+
+impl fmt::Debug for NewState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewState").field("steps", &self.steps).field("weights", &self.shelves.len()).finish()
     }
-    Ok(())
 }
 
 const STEPS: &str = "steps";

@@ -3,8 +3,8 @@
 use super::problem::{Array, Problem};
 use dl_core::schedule::{Cosine, Plateau, Schedule};
 use dl_core::{
-    Adadelta, Adagrad, Adam, AdamW, Differentiable, Groups, Lion, NAdam, Optimizer, OptimizerState, RAdam, Result,
-    RmsProp, Sgd, Weight, WeightHandle,
+    Adadelta, Adagrad, Adam, AdamW, Chunk, Differentiable, Groups, Lion, NAdam, Optimizer, OptimizerState, RAdam,
+    Result, RmsProp, Sgd, Weight, WeightHandle,
 };
 use std::sync::Arc;
 
@@ -233,5 +233,30 @@ fn a_weight_without_state() -> Result<()> {
     b.set(1.0);
     b.train(&adam).wait()?;
     assert!((b.value() - 0.5).abs() < 1e-7, "its first step again");
+    Ok(())
+}
+
+/// An optimizer that wants to replace the state of another one, in the middle of a step.
+#[derive(Clone)]
+struct Meddler(Adam, OptimizerState, WeightHandle);
+
+impl Optimizer for Meddler {
+    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
+        self.0.load_state(&self.1, &[("w", self.2.clone())])
+    }
+}
+
+#[test]
+fn a_state_is_checked_first_and_not_loaded_in_a_step() -> Result<()> {
+    let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.5));
+    let named = [("w", WeightHandle::from(&w))];
+    let fresh = adam.state(&named)?;
+    w.train(&adam).wait()?;
+    let error = w.train(&Meddler(adam.clone(), fresh.clone(), (&w).into())).wait().unwrap_err();
+    assert!(error.to_string().contains("in the middle of a step"), "{error}");
+    let new = adam.check_state(&fresh, &named)?;
+    assert_eq!(adam.memory().unwrap().steps(), 1, "it was only looked at");
+    new.set()?;
+    assert_eq!(adam.memory().unwrap().steps(), 0);
     Ok(())
 }

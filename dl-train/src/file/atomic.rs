@@ -1,0 +1,91 @@
+//! Writing a file so that it is there whole or not at all, whenever the program or the machine stops.
+
+use dl_core::{Error, Result};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+const TEMPORARY: &str = ".tmp";
+
+/// Writes what `content` writes to a new file in the same folder, waits until the disk has it, and lets it take the place of this one.
+pub(crate) fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let failed = |error: io::Error| Error::other(error).context(format_args!("{}: not written", path.display()));
+    let Some(name) = path.file_name() else {
+        return Err(failed(io::Error::new(ErrorKind::InvalidInput, "the path ends in no name of a file")));
+    };
+    let folder = folder_of(path);
+    let (file, temporary) = create_beside(folder, name).map_err(failed)?;
+    let written = fill(&file, content).and_then(|()| fs::rename(&temporary, path));
+    if let Err(error) = written {
+        let _ = fs::remove_file(&temporary);
+        return Err(failed(error));
+    }
+    sync_folder(folder).map_err(failed)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A new file `.name.0.tmp`, which is locked as long as it is open: so what a program that was killed has left behind can be told from what is being written.
+fn create_beside(folder: &Path, name: &OsStr) -> io::Result<(File, PathBuf)> {
+    let mut number = 0_u32;
+    loop {
+        let mut temporary = OsString::from(".");
+        temporary.push(name);
+        temporary.push(format!(".{number}{TEMPORARY}"));
+        let path = folder.join(temporary);
+        match File::create_new(&path) {
+            Ok(file) => {
+                // a file system without locks leaves more rubbish behind, and that is all
+                let _ = file.try_lock();
+                return Ok((file, path));
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 10_000 => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn fill(file: &File, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut writer = BufWriter::with_capacity(1 << 18, file);
+    content(&mut writer)?;
+    writer.flush()?;
+    file.sync_all()
+}
+
+/// Waits until the disk knows the names in a folder.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    // elsewhere a folder cannot be opened as a file
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+/// Makes a folder and those above it, if they are not there.
+pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    let parent = folder_of(folder);
+    create_folder(parent)?;
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    sync_folder(parent)
+}
+
+/// Whether a file of this name is one that `write` had not finished, for a file whose name starts so.
+pub(crate) fn is_unfinished(name: &str, start: &str) -> bool {
+    name.strip_prefix('.').is_some_and(|name| name.starts_with(start) && name.ends_with(TEMPORARY))
+}
+
+/// Removes an unfinished file, unless somebody is writing it.
+pub(crate) fn remove_unfinished(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    match file.try_lock() {
+        Ok(()) => fs::remove_file(path),
+        Err(TryLockError::WouldBlock) => Ok(()),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}

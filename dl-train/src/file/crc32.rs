@@ -1,0 +1,82 @@
+//! The checksum of zlib, gzip and PNG.
+
+/// CRC-32 of what it has seen so far.
+#[derive(Clone, Copy)]
+pub(crate) struct Crc32(u32);
+
+/// Reflected, as bytes come with the lowest bit first.
+const POLYNOMIAL: u32 = 0xEDB8_8320;
+
+/// `TABLES[k][b]`: what the byte `b` does to the checksum when `k` more bytes follow.
+static TABLES: [[u32; 256]; 8] = tables();
+
+const fn tables() -> [[u32; 256]; 8] {
+    let mut tables = [[0; 256]; 8];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut crc, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ POLYNOMIAL } else { crc >> 1 };
+            bit += 1;
+        }
+        tables[0][byte] = crc;
+        byte += 1;
+    }
+    let mut more = 1;
+    while more < 8 {
+        let mut byte = 0;
+        while byte < 256 {
+            let before = tables[more - 1][byte];
+            tables[more][byte] = before >> 8 ^ tables[0][(before & 0xFF) as usize];
+            byte += 1;
+        }
+        more += 1;
+    }
+    tables
+}
+
+impl Crc32 {
+    pub(crate) fn new() -> Self {
+        Crc32(!0)
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        let (eights, rest) = bytes.as_chunks::<8>();
+        let mut crc = self.0;
+        for eight in eights {
+            let word = u64::from_le_bytes(*eight) ^ u64::from(crc);
+            crc =
+                word.to_le_bytes().iter().zip(TABLES.iter().rev()).fold(0, |sum, (&b, table)| sum ^ table[b as usize]);
+        }
+        self.0 = rest.iter().fold(crc, |crc, &byte| crc >> 8 ^ TABLES[0][(crc as u8 ^ byte) as usize]);
+    }
+
+    pub(crate) fn finish(self) -> u32 {
+        !self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Crc32;
+
+    fn crc32(parts: &[&[u8]]) -> u32 {
+        let mut crc = Crc32::new();
+        parts.iter().for_each(|part| crc.update(part));
+        crc.finish()
+    }
+
+    #[test]
+    fn the_check_values_of_the_catalogue() {
+        assert_eq!(crc32(&[b"123456789"]), 0xCBF4_3926);
+        assert_eq!(crc32(&[b""]), 0);
+        assert_eq!(crc32(&[b"The quick brown fox jumps over the lazy dog"]), 0x414F_A339);
+    }
+
+    #[test]
+    fn parts_do_not_matter() {
+        let bytes: Vec<u8> = (0..1000_u32).map(|i| (i * i % 251) as u8).collect();
+        let (one, two, three) = (&bytes[..3], &bytes[3..500], &bytes[500..]);
+        assert_eq!(crc32(&[one, two, three]), crc32(&[&bytes]));
+    }
+}

@@ -1,0 +1,88 @@
+//! The program is killed again and again, at random moments. `DL_KILLS=200 cargo test --test resume` does it as many times.
+
+use crate::program::Run;
+use dl_core::Result;
+use dl_train::Checkpoints;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const STEPS: u64 = 40;
+const FOLDER: &str = "DL_KILL_TEST_FOLDER";
+
+/// What runs in the program that is killed; nothing, if this is not it.
+#[test]
+fn child() -> Result<()> {
+    match std::env::var_os(FOLDER) {
+        Some(folder) => Run::in_folder(Path::new(&folder))?.until(STEPS),
+        None => Ok(()),
+    }
+}
+
+fn start(folder: &Path, threads: usize) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::child"])
+        .env(FOLDER, folder)
+        .env("RAYON_NUM_THREADS", threads.to_string())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn last(folder: &Path) -> Vec<u8> {
+    std::fs::read(Checkpoints::in_folder(folder).path(STEPS)).unwrap()
+}
+
+/// Whenever it is killed, the newest checkpoint can be read, and the run that goes on from there, with another number of threads, ends with the same bits.
+#[test]
+fn killed_at_any_moment() -> Result<()> {
+    let kills: usize = std::env::var("DL_KILLS").map_or(5, |kills| kills.parse().expect("DL_KILLS is a number"));
+    let whole = tempfile::tempdir().unwrap();
+    let begin = Instant::now();
+    assert!(start(whole.path(), 1).wait().unwrap().success());
+    let duration = begin.elapsed();
+    let expected = last(whole.path());
+
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let (mut killed, mut runs, mut unfinished, mut ended) = (0, 0, 0, true);
+    let mut folder = tempfile::tempdir().unwrap();
+    while killed < kills || !ended {
+        if ended {
+            folder = tempfile::tempdir().unwrap();
+        }
+        let mut child = start(folder.path(), 1 + runs % 2);
+        runs += 1;
+        if killed < kills {
+            std::thread::sleep(duration.mul_f64(rng.random_range(0.0..0.6)));
+        } else {
+            child.wait().unwrap();
+        }
+        ended = match child.try_wait().unwrap() {
+            Some(status) => {
+                assert!(status.success(), "{status}");
+                assert!(last(folder.path()) == expected, "run {runs}, after {killed} kills");
+                true
+            }
+            None => {
+                child.kill().unwrap();
+                assert!(!child.wait().unwrap().success() || last(folder.path()) == expected);
+                killed += 1;
+                let names = std::fs::read_dir(folder.path()).unwrap();
+                unfinished +=
+                    names.filter(|name| name.as_ref().unwrap().file_name().as_encoded_bytes()[0] == b'.').count();
+                if let Some(latest) = Checkpoints::in_folder(folder.path()).latest()? {
+                    assert!(latest.skipped.is_empty(), "{:?}", latest.skipped);
+                }
+                false
+            }
+        };
+    }
+    // no run leaves more behind than what it was writing; the next one removes that
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert!(kills == 0 || names == 2, "{names} files");
+    println!("{killed} kills in {runs} runs, {unfinished} of them while a file was written");
+    assert!(begin.elapsed() < Duration::from_secs(3600));
+    Ok(())
+}

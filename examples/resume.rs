@@ -1,0 +1,154 @@
+//! A run that is stopped in the middle and goes on from its checkpoint ends with the same bits as one that never stopped.
+//!
+//! ```sh
+//! cargo run --release --example resume --features train
+//! ```
+//!
+//! What a step depends on is all in the checkpoint: weights, running statistics, moments and averages of the optimizer, the step of its schedule, and the generator that
+//! shuffles. What dropout draws depends on the seed of the step, which is its number.
+
+use dl::nd::{RunningStats, init, ndarray};
+use dl::nn::Linear;
+use dl::prelude::*;
+use dl::schedule::Cosine;
+use dl::train::{Checkpoint, Checkpoints, RngPlace};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
+const EPOCHS: u64 = 8;
+const BATCH: usize = 32;
+
+#[derive(Module)]
+struct Net {
+    hidden: Linear,
+    stats: RunningStats,
+    output: Linear,
+}
+
+impl Net {
+    /// `[batch, 64] → [batch, 10]`.
+    fn logits(&self, pixels: &Nd<f32, Ix2>) -> NdLayer {
+        let hidden = self.hidden.of(pixels).batch_norm_with(&self.stats, 1e-5).relu();
+        self.output.of(hidden.dropout(0.2))
+    }
+}
+
+/// All that changes while it trains.
+struct Run {
+    net: Net,
+    optimizer: dl::Ema<AdamW>,
+    rng: ChaCha8Rng,
+    epoch: u64,
+}
+
+impl Run {
+    fn new() -> dl::Result<Run> {
+        let mut rng = init::rng(1);
+        let net = Net {
+            hidden: Linear::new(64, 48, &mut rng)?,
+            stats: RunningStats::new(48),
+            output: Linear::new(48, 10, &mut rng)?,
+        };
+        Ok(Run { net, optimizer: AdamW::new(Cosine::new(0.005, 400)).ema(0.99), rng, epoch: 0 })
+    }
+
+    fn checkpoint(&self) -> Checkpoint {
+        let rng = &self.rng;
+        let place = RngPlace { seed: rng.get_seed(), stream: rng.get_stream(), word: rng.get_word_pos() };
+        Checkpoint::new()
+            .module("net", &self.net)
+            .optimizer("adam", &self.optimizer, &self.net)
+            .rng("order", place)
+            .count("epoch", self.epoch)
+    }
+
+    /// Goes on from the last checkpoint in a folder, if there is one.
+    fn resume(folder: &Path) -> dl::Result<Run> {
+        let mut run = Run::new()?;
+        let Some(latest) = Checkpoints::in_folder(folder).latest()? else { return Ok(run) };
+        let saved = latest.saved;
+        saved.restore().module("net", &run.net).optimizer("adam", &run.optimizer, &run.net).apply()?;
+        let place = saved.rng("order")?;
+        run.rng = ChaCha8Rng::from_seed(place.seed);
+        run.rng.set_stream(place.stream);
+        run.rng.set_word_pos(place.word);
+        run.epoch = saved.count("epoch")?;
+        println!(
+            "goes on after epoch {}, from {}",
+            run.epoch,
+            Checkpoints::in_folder(folder).path(latest.step).display()
+        );
+        Ok(run)
+    }
+
+    fn train(&mut self, data: &Data, until: u64, folder: &Path) -> dl::Result<()> {
+        let checkpoints = Checkpoints::in_folder(folder).keep(2);
+        while self.epoch < until {
+            let mut order: Vec<usize> = (0..data.labels.len()).collect();
+            order.shuffle(&mut self.rng);
+            let mut loss = 0.0;
+            for (number, of) in order.chunks(BATCH).enumerate() {
+                let (pixels, labels) = data.batch(of);
+                let step = self.epoch * 1000 + number as u64;
+                loss = self.net.logits(&pixels).cross_entropy(labels).train(&self.optimizer).seed(step).wait()?;
+            }
+            self.epoch += 1;
+            checkpoints.save(self.epoch, &self.checkpoint())?;
+            println!("epoch {}  loss of the last batch {loss:.4}", self.epoch);
+        }
+        Ok(())
+    }
+}
+
+struct Data {
+    pixels: ndarray::Array2<f32>,
+    labels: Vec<usize>,
+}
+
+impl Data {
+    fn digits() -> Result<Data, Box<dyn Error>> {
+        let (mut pixels, mut labels) = (Vec::new(), Vec::new());
+        for line in csv::ReaderBuilder::new().has_headers(false).from_path(DATA)?.deserialize() {
+            let mut line: Vec<u8> = line?;
+            labels.push(line.pop().ok_or("an empty line")?.into());
+            pixels.extend(line.iter().map(|&pixel| f32::from(pixel) / 16.0));
+        }
+        Ok(Data { pixels: ndarray::Array2::from_shape_vec((labels.len(), 64), pixels)?, labels })
+    }
+
+    fn batch(&self, of: &[usize]) -> (Nd<f32, Ix2>, Nd<usize, Ix1>) {
+        let labels: Vec<usize> = of.iter().map(|&index| self.labels[index]).collect();
+        (self.pixels.select(ndarray::Axis(0), of).into(), labels.into())
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let data = Data::digits()?;
+    let folder: PathBuf = std::env::temp_dir().join(format!("dl-resume-{}", std::process::id()));
+    let [whole, stopped] = ["whole", "stopped"].map(|name| folder.join(name));
+
+    println!("without a stop:");
+    Run::new()?.train(&data, EPOCHS, &whole)?;
+    println!("with a stop in the middle:");
+    Run::resume(&stopped)?.train(&data, EPOCHS / 2, &stopped)?;
+    let mut resumed = Run::resume(&stopped)?;
+    resumed.train(&data, EPOCHS, &stopped)?;
+
+    let last = |folder: &Path| std::fs::read(Checkpoints::in_folder(folder).path(EPOCHS));
+    assert!(last(&whole)? == last(&stopped)?, "weights, statistics, optimizer and generator, to the last bit");
+    println!("both ended with the same bits");
+
+    let all: Vec<usize> = (0..data.labels.len()).collect();
+    let (pixels, labels) = data.batch(&all);
+    let averaged = resumed.optimizer.snapshot()?;
+    let right = resumed.net.logits(&pixels).argmax(1).equal(&labels).to_floats::<f32>().mean();
+    let accuracy = right.predict().on(&averaged).wait()?;
+    println!("accuracy of the averaged weights on what was learned {accuracy:.4}");
+    assert!(accuracy > 0.97, "the network has learned less than it should");
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
+}
