@@ -7,18 +7,20 @@
 //! What a step depends on is all in the checkpoint: weights, running statistics, moments and averages of the optimizer, the step of its schedule, and the generator that
 //! shuffles. What dropout draws depends on the seed of the step, which is its number.
 
-use dl::nd::{RunningStats, init, ndarray};
+#[path = "common/digits.rs"]
+mod digits;
+
+use digits::Batch;
+use dl::nd::{RunningStats, init};
 use dl::nn::Linear;
 use dl::prelude::*;
 use dl::schedule::Cosine;
 use dl::train::{Checkpoint, Checkpoints, RngPlace};
 use rand::SeedableRng;
-use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
 const EPOCHS: u64 = 8;
 const BATCH: usize = 32;
 
@@ -85,14 +87,13 @@ impl Run {
         Ok(run)
     }
 
-    fn train(&mut self, data: &Data, until: u64, folder: &Path) -> dl::Result<()> {
+    fn train(&mut self, data: &Batch, until: u64, folder: &Path) -> dl::Result<()> {
         let checkpoints = Checkpoints::in_folder(folder).keep(2);
         while self.epoch < until {
-            let mut order: Vec<usize> = (0..data.labels.len()).collect();
-            order.shuffle(&mut self.rng);
+            let order = digits::shuffled(data.1.len(), &mut self.rng);
             let mut loss = 0.0;
             for (number, of) in order.chunks(BATCH).enumerate() {
-                let (pixels, labels) = data.batch(of);
+                let (pixels, labels) = digits::select(data, of);
                 let step = self.epoch * 1000 + number as u64;
                 loss = self.net.logits(&pixels).cross_entropy(labels).train(&self.optimizer).seed(step).wait()?;
             }
@@ -104,30 +105,8 @@ impl Run {
     }
 }
 
-struct Data {
-    pixels: ndarray::Array2<f32>,
-    labels: Vec<usize>,
-}
-
-impl Data {
-    fn digits() -> Result<Data, Box<dyn Error>> {
-        let (mut pixels, mut labels) = (Vec::new(), Vec::new());
-        for line in csv::ReaderBuilder::new().has_headers(false).from_path(DATA)?.deserialize() {
-            let mut line: Vec<u8> = line?;
-            labels.push(line.pop().ok_or("an empty line")?.into());
-            pixels.extend(line.iter().map(|&pixel| f32::from(pixel) / 16.0));
-        }
-        Ok(Data { pixels: ndarray::Array2::from_shape_vec((labels.len(), 64), pixels)?, labels })
-    }
-
-    fn batch(&self, of: &[usize]) -> (Nd<f32, Ix2>, Nd<usize, Ix1>) {
-        let labels: Vec<usize> = of.iter().map(|&index| self.labels[index]).collect();
-        (self.pixels.select(ndarray::Axis(0), of).into(), labels.into())
-    }
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
-    let data = Data::digits()?;
+    let data = digits::tensors()?;
     let folder: PathBuf = std::env::temp_dir().join(format!("dl-resume-{}", std::process::id()));
     let [whole, stopped] = ["whole", "stopped"].map(|name| folder.join(name));
 
@@ -142,10 +121,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(last(&whole)? == last(&stopped)?, "weights, statistics, optimizer and generator, to the last bit");
     println!("both ended with the same bits");
 
-    let all: Vec<usize> = (0..data.labels.len()).collect();
-    let (pixels, labels) = data.batch(&all);
     let averaged = resumed.optimizer.snapshot()?;
-    let right = resumed.net.logits(&pixels).argmax(1).equal(&labels).to_floats::<f32>().mean();
+    let right = resumed.net.logits(&data.0).argmax(1).equal(&data.1).to_floats::<f32>().mean();
     let accuracy = right.predict().on(&averaged).wait()?;
     println!("accuracy of the averaged weights on what was learned {accuracy:.4}");
     assert!(accuracy > 0.97, "the network has learned less than it should");
