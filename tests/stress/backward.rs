@@ -51,19 +51,42 @@ impl Pass<'_> {
         }
         let one = self.value(of)?.filled(1.0);
         let one = self.add(Expression::Constant(one));
-        let terms = self.backward(of, one)?.by_weight()?;
+        let leads = self.leading_to(of, weight);
+        let terms = self.backward_along(of, one, &leads)?.by_weight()?;
         Ok(match terms.into_iter().find(|(other, _)| *other == weight) {
             Some((_, terms)) => self.sum(self.graph.weights[weight].kind, terms),
             None => self.add(Expression::Constant(self.weights[weight].filled(0.0))),
         })
     }
 
-    /// Writes down the deltas of the weights.
+    /// The expressions below which a weight is, frozen or not. What a backward written by hand reaches is not known.
+    fn leading_to(&self, root: Id, weight: usize) -> Vec<bool> {
+        let mut order = Vec::new();
+        let all = vec![true; self.expressions.len()];
+        self.walk(root, &all, &mut vec![false; self.expressions.len()], &mut order);
+        let mut leads = vec![false; self.expressions.len()];
+        for id in order {
+            leads[id] = match &self.expressions[id] {
+                Expression::Weight(other) => *other == weight,
+                Expression::Tape(..) => true,
+                _ => self.operands(id).iter().any(|&operand| leads[operand]),
+            };
+        }
+        leads
+    }
+
+    /// Writes down the deltas of the weights that are trained.
     fn backward(&mut self, root: Id, delta: Id) -> Result<Effects, Failure> {
+        let trained = self.trained.clone();
+        self.backward_along(root, delta, &trained)
+    }
+
+    /// Writes down the deltas of the weights that these expressions lead to.
+    fn backward_along(&mut self, root: Id, delta: Id, leads: &[bool]) -> Result<Effects, Failure> {
         let mut effects = Effects::default();
         let mut order = Vec::new();
-        if self.trained[root] {
-            self.walk(root, &mut vec![false; self.expressions.len()], &mut order);
+        if leads[root] {
+            self.walk(root, leads, &mut vec![false; self.expressions.len()], &mut order);
         }
         let mut arrived = HashMap::from([(root, vec![delta])]);
         for &id in order.iter().rev() {
@@ -80,7 +103,7 @@ impl Pass<'_> {
                 _ => {
                     let operands = self.operands(id).to_vec();
                     for (operand, delta) in operands.into_iter().zip(rules::pull_back(self, id, delta)?) {
-                        if let Some(delta) = delta.filter(|_| self.trained[operand]) {
+                        if let Some(delta) = delta.filter(|_| leads[operand]) {
                             arrived.entry(operand).or_default().push(delta);
                         }
                     }
@@ -104,11 +127,11 @@ impl Pass<'_> {
         effects
     }
 
-    /// The expressions through which a gradient can flow from this one, each after its operands.
-    fn walk(&self, id: Id, seen: &mut [bool], order: &mut Vec<Id>) {
+    /// The expressions through which a gradient flows from this one to where they lead, each after its operands.
+    fn walk(&self, id: Id, leads: &[bool], seen: &mut [bool], order: &mut Vec<Id>) {
         if !std::mem::replace(&mut seen[id], true) {
-            for &operand in self.operands(id).iter().filter(|&&operand| self.trained[operand]) {
-                self.walk(operand, seen, order);
+            for &operand in self.operands(id).iter().filter(|&&operand| leads[operand]) {
+                self.walk(operand, leads, seen, order);
             }
             order.push(id);
         }
