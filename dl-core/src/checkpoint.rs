@@ -22,7 +22,7 @@ mod group;
 mod perhaps;
 
 pub(crate) use group::Groups;
-pub(crate) use perhaps::{Perhaps, combined};
+pub(crate) use perhaps::{Perhaps, sum};
 
 use crate::data::Data;
 use crate::error::Result;

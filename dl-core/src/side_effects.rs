@@ -1,6 +1,6 @@
 //! What a backward pass would do to the weights: the paper's `UpdateWeights`.
 
-use crate::checkpoint::combined;
+use crate::checkpoint;
 use crate::commit::commit;
 use crate::data::Trainable;
 use crate::deferred::{Belongs, Do};
@@ -290,8 +290,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
     let sum = |(weight, deltas): (AnyLayer, Vec<AnyDelta>)| {
         let perhaps = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.may_be_absent());
         let sum = if deltas.len() > 1 && deltas.iter().any(perhaps) {
-            let terms = deltas.into_iter().map(|delta| (delta.into_layer(&weight), 1.0)).collect();
-            AnyDelta::Lazy(combined(&weight, terms))
+            AnyDelta::Lazy(checkpoint::sum(&weight, deltas, 1.0))
         } else {
             AnyDelta::sum(&weight, deltas)
         };
@@ -360,7 +359,7 @@ impl Mul<SideEffects> for f64 {
         for (weight, delta) in effects.parts.iter_mut().flat_map(|part| &mut part.deltas) {
             let lazy = delta.clone().into_layer(weight);
             *delta = AnyDelta::Lazy(match lazy.may_be_absent() {
-                true => combined(weight, vec![(lazy, self)]),
+                true => checkpoint::sum(weight, vec![AnyDelta::Lazy(lazy)], self),
                 false => (weight.kind_of_data.scale_delta)(&lazy, self),
             });
         }

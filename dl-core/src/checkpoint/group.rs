@@ -98,7 +98,7 @@ impl<'a> Groups<'a> {
 
     /// Has what arrives at this entry summed, also what may arrive from groups.
     pub(crate) fn sum(&self, books: &mut Books, index: u32, arrived: &mut [Arrived]) -> AnyLayer {
-        let sum = perhaps::sum(&books.handle(index), arrived[index as usize].take());
+        let sum = perhaps::sum(&books.handle(index), arrived[index as usize].take(), 1.0);
         arrived[index as usize].add(AnyDelta::Lazy(sum.clone()));
         sum
     }

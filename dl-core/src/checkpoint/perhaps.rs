@@ -7,9 +7,10 @@
 use super::group::{Group, Outputs};
 use crate::deferred::BoxFuture;
 use crate::error::Result;
-use crate::extract::{ExtractAll, ExtractValue};
-use crate::node::{AnyLayer, Expression, Kept, Node, Outcome, Recipe};
-use crate::reverse::{self, AnyDelta};
+use crate::extract::ExtractAll;
+use crate::gradient;
+use crate::node::{AnyLayer, Expression, Kept, Outcome, Recipe};
+use crate::reverse::AnyDelta;
 use crate::seed::Position;
 use crate::sync::{AtomicBool, Ordering};
 use crate::value::Value;
@@ -24,103 +25,66 @@ pub(crate) struct Perhaps {
     pub(super) slot: u32,
 }
 
-/// Those of these deltas that there are, in their order. Waits for the groups.
+/// Those of these deltas that there are, in their order. Waits for what is not known yet.
 pub(super) async fn present(deltas: &[AnyDelta]) -> Result<Vec<AnyDelta>> {
-    let mut groups: Vec<AnyLayer> = Vec::new();
-    for delta in deltas {
-        if let AnyDelta::Perhaps(perhaps) = delta
-            && groups.last().is_none_or(|last| last.address() != perhaps.layer.address())
-        {
-            groups.push(perhaps.layer.clone());
+    let mut unknown: Vec<AnyLayer> = Vec::new();
+    for layer in deltas.iter().filter_map(unknown_before) {
+        if unknown.last().is_none_or(|last| last.address() != layer.address()) {
+            unknown.push(layer.clone());
         }
     }
-    let addresses: Vec<usize> = groups.iter().map(|group| group.address()).collect();
-    let outputs: Vec<Value> = if groups.is_empty() { Vec::new() } else { ExtractAll::new(groups).await? };
+    let addresses: Vec<usize> = unknown.iter().map(|layer| layer.address()).collect();
+    let values: Vec<Value> = if unknown.is_empty() { Vec::new() } else { ExtractAll::new(unknown).await? };
     let mut at = 0;
-    let known = deltas.iter().filter_map(|delta| match delta {
-        AnyDelta::Perhaps(perhaps) => {
-            if addresses[at] != perhaps.layer.address() {
-                at += 1;
-            }
-            outputs[at].get::<Outputs>().slot(perhaps.slot)
+    let known = deltas.iter().filter_map(|delta| {
+        if let Some(layer) = unknown_before(delta)
+            && addresses[at] != layer.address()
+        {
+            at += 1;
         }
-        known => Some(known.clone()),
+        match delta {
+            AnyDelta::Perhaps(perhaps) => values[at].get::<Outputs>().slot(perhaps.slot),
+            AnyDelta::Lazy(layer) if layer.is_absent() => None,
+            known => Some(known.clone()),
+        }
     });
     Ok(known.collect())
 }
 
-/// The sum of those of these deltas of `node` that there will be.
-pub(crate) fn sum(node: &AnyLayer, deltas: Vec<AnyDelta>) -> AnyLayer {
-    let sum = Sum { node: node.clone(), deltas: deltas.into(), absent: Arc::new(AtomicBool::new(false)) };
+/// What has to be evaluated before it is known whether there is such a delta.
+fn unknown_before(delta: &AnyDelta) -> Option<&AnyLayer> {
+    match delta {
+        AnyDelta::Perhaps(perhaps) => Some(&perhaps.layer),
+        AnyDelta::Lazy(layer) if layer.may_be_absent() => Some(layer),
+        _ => None,
+    }
+}
+
+/// So many times the sum of those of these deltas of `node` that there will be. If there is none, the sum is absent, too.
+pub(crate) fn sum(node: &AnyLayer, deltas: Vec<AnyDelta>, factor: f64) -> AnyLayer {
+    let sum = Sum { node: node.clone(), deltas: deltas.into(), factor, absent: Arc::new(AtomicBool::new(false)) };
     (node.kind_of_data.delta_layer)(Expression::Dynamic(Kept::body(sum)), node.place)
 }
 
 struct Sum {
     node: AnyLayer,
     deltas: Arc<[AnyDelta]>,
+    factor: f64,
     /// Whether there turned out to be none.
     absent: Arc<AtomicBool>,
 }
 
 impl Recipe for Sum {
     fn run(&self) -> BoxFuture<Result<Outcome>> {
-        let (node, deltas, absent) = (self.node.clone(), self.deltas.clone(), self.absent.clone());
+        let (node, deltas, absent, factor) = (self.node.clone(), self.deltas.clone(), self.absent.clone(), self.factor);
         Box::pin(async move {
             let present = present(&deltas).await?;
             absent.store(present.is_empty(), Ordering::Release);
-            Ok(Outcome::Layer(match present.is_empty() {
-                false => AnyDelta::sum(&node, present).into_layer(&node),
-                true => zero(&node, &ExtractValue::new(node.clone()).await?)?,
-            }))
-        })
-    }
-
-    fn name(&self) -> &'static str {
-        "sum of deltas"
-    }
-
-    fn position(&self) -> Position {
-        Position::in_body(0)
-    }
-
-    fn is_absent(&self) -> bool {
-        self.absent.load(Ordering::Acquire)
-    }
-
-    fn may_be_absent(&self) -> bool {
-        true
-    }
-}
-
-/// The sum of multiples of deltas of `node`, some of which may turn out to be absent; if all are, so is the sum.
-pub(crate) fn combined(node: &AnyLayer, terms: Vec<(AnyLayer, f64)>) -> AnyLayer {
-    let combined = Combined { node: node.clone(), terms: terms.into(), absent: Arc::new(AtomicBool::new(false)) };
-    (node.kind_of_data.delta_layer)(Expression::Dynamic(Kept::body(combined)), node.place)
-}
-
-struct Combined {
-    node: AnyLayer,
-    terms: Arc<[(AnyLayer, f64)]>,
-    absent: Arc<AtomicBool>,
-}
-
-impl Recipe for Combined {
-    fn run(&self) -> BoxFuture<Result<Outcome>> {
-        let (node, terms, absent) = (self.node.clone(), self.terms.clone(), self.absent.clone());
-        Box::pin(async move {
-            let values = ExtractAll::new(terms.iter().map(|(layer, _)| layer.clone()).collect()).await?;
-            absent.store(terms.iter().all(|(layer, _)| layer.is_absent()), Ordering::Release);
-            let scale = node.kind_of_data.scale_delta;
-            let mut there: Vec<AnyLayer> = Vec::new();
-            for (layer, factor) in terms.iter().filter(|(layer, _)| !layer.is_absent()) {
-                there.push(if *factor == 1.0 { layer.clone() } else { scale(layer, *factor) });
+            if present.is_empty() {
+                return Ok(Outcome::Layer(gradient::zero(&node).await?));
             }
-            drop(values);
-            Ok(Outcome::Layer(match there.len() {
-                0 => terms[0].0.clone(),
-                1 => there.remove(0),
-                _ => (node.kind_of_data.sum_deltas)(there),
-            }))
+            let sum = AnyDelta::sum(&node, present).into_layer(&node);
+            Ok(Outcome::Layer(if factor == 1.0 { sum } else { (node.kind_of_data.scale_delta)(&sum, factor) }))
         })
     }
 
@@ -139,9 +103,4 @@ impl Recipe for Combined {
     fn may_be_absent(&self) -> bool {
         true
     }
-}
-
-fn zero(node: &Node, value: &Value) -> Result<AnyLayer> {
-    let one = AnyDelta::Ready(reverse::one(node, value)?).into_layer(node);
-    Ok((node.kind_of_data.scale_delta)(&one, 0.0))
 }

@@ -1,0 +1,95 @@
+//! Deltas, and what has arrived of them at a node.
+
+use crate::checkpoint::Perhaps;
+use crate::node::{AnyLayer, Node};
+use crate::value::{Repr, Value};
+
+/// The delta of some node, computed or yet to be computed.
+#[derive(Clone)]
+pub(crate) enum AnyDelta {
+    Ready(Value),
+    Lazy(AnyLayer),
+    /// Known when a segment has been evaluated again: only on the way to the sum of what arrives somewhere.
+    Perhaps(Box<Perhaps>),
+}
+
+impl AnyDelta {
+    /// This delta of `node`, as a layer.
+    pub(crate) fn into_layer(self, node: &Node) -> AnyLayer {
+        match self {
+            AnyDelta::Ready(value) => (node.kind_of_data.constant_delta)(value),
+            AnyDelta::Lazy(layer) => layer,
+            AnyDelta::Perhaps(_) => unreachable!("what may arrive from a segment is summed when it is known"),
+        }
+    }
+
+    /// This delta, which has been computed.
+    pub(crate) fn expect_ready(&self) -> &Value {
+        match self {
+            AnyDelta::Ready(value) => value,
+            _ => unreachable!("the delta was to be computed before"),
+        }
+    }
+
+    /// The sum of some deltas of `node`, in their order.
+    pub(crate) fn sum(node: &Node, mut deltas: Vec<AnyDelta>) -> AnyDelta {
+        if deltas.len() == 1 {
+            return deltas.remove(0);
+        }
+        let layers = deltas.into_iter().map(|delta| delta.into_layer(node)).collect();
+        AnyDelta::Lazy((node.kind_of_data.sum_deltas)(layers))
+    }
+}
+
+/// What has arrived at a node so far.
+#[derive(Default)]
+pub(crate) enum Arrived {
+    #[default]
+    Nothing,
+    F32(f32),
+    F64(f64),
+    /// Not boxed unless there is more than a number: most nodes of a scalar net never see it.
+    #[allow(clippy::box_collection, reason = "keeps the common case at two words")]
+    Many(Box<Vec<AnyDelta>>),
+}
+
+impl Arrived {
+    #[inline]
+    pub(crate) fn add(&mut self, delta: AnyDelta) {
+        match (&mut *self, &delta) {
+            (Arrived::F32(sum), AnyDelta::Ready(Value(Repr::F32(number)))) => *sum += number,
+            (Arrived::F64(sum), AnyDelta::Ready(Value(Repr::F64(number)))) => *sum += number,
+            (Arrived::Nothing, AnyDelta::Ready(Value(Repr::F32(number)))) => *self = Arrived::F32(*number),
+            (Arrived::Nothing, AnyDelta::Ready(Value(Repr::F64(number)))) => *self = Arrived::F64(*number),
+            (Arrived::Many(deltas), _) => deltas.push(delta),
+            _ => {
+                let mut deltas: Vec<AnyDelta> = self.take_number().into_iter().collect();
+                deltas.push(delta);
+                *self = Arrived::Many(Box::new(deltas));
+            }
+        }
+    }
+
+    /// Takes what has arrived, if it is a number.
+    #[inline]
+    pub(super) fn take_number(&mut self) -> Option<AnyDelta> {
+        let number = match self {
+            Arrived::F32(number) => Repr::F32(*number),
+            Arrived::F64(number) => Repr::F64(*number),
+            _ => return None,
+        };
+        *self = Arrived::Nothing;
+        Some(AnyDelta::Ready(Value(number)))
+    }
+
+    /// Takes all that has arrived.
+    pub(crate) fn take(&mut self) -> Vec<AnyDelta> {
+        match self.take_number() {
+            Some(number) => vec![number],
+            None => match std::mem::take(self) {
+                Arrived::Many(deltas) => *deltas,
+                _ => Vec::new(),
+            },
+        }
+    }
+}
