@@ -56,8 +56,11 @@ pub trait Data: Clone + Send + Sync + 'static {
         size_of::<Self>()
     }
 
-    /// What becomes of a value that nobody needs any more. A type with large buffers may leave them to the pass, for reuse: see [`buffers`](crate::buffers).
-    fn recycle(self) {}
+    /// Makes values, which may be recipes, what they are. The runtime calls it, outside of its locks, with the values that it is about to hand out, or to step weights by:
+    /// those of one type together, so that what they share is computed once.
+    fn settle(values: &[&Self]) {
+        let _ = values;
+    }
 
     /// How the executor stores such a value.
     #[doc(hidden)]

@@ -5,7 +5,8 @@ use crate::deferred::{Belongs, Do, Run};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::pass::{self, Pass, Purpose};
-use crate::value::Value;
+use crate::value::{Repr, Value};
+use std::any::TypeId;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -49,8 +50,12 @@ impl<T: Data> Future for Extract<T> {
 
 /// The value of this layer, as the user gets it: a clone, if somebody else has it still.
 pub(crate) fn hand_out<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(|| value.into()))
-        .map_err(|payload| Error::panic(payload).at("clone of a value", layer.place))
+    let hand_out = || {
+        T::settle(&[value.get()]);
+        value.into()
+    };
+    catch_unwind(AssertUnwindSafe(hand_out))
+        .map_err(|payload| Error::panic(payload).at("handing out a value", layer.place))
 }
 
 /// The same, with the type forgotten.
@@ -134,6 +139,26 @@ impl Future for ExtractAll {
         while let Some(layer) = this.layers.get(this.results.len()) {
             this.results.push(ready!(pass.poll_value(layer, cx.waker())));
         }
-        Poll::Ready(Error::all(std::mem::take(&mut this.results)))
+        let values = Error::all(std::mem::take(&mut this.results))?;
+        settle(&this.layers, &values)?;
+        Poll::Ready(Ok(values))
     }
+}
+
+/// Makes the values of these layers what they are: those of one type together.
+fn settle(layers: &[AnyLayer], values: &[Value]) -> Result<()> {
+    let mut settled: Vec<TypeId> = Vec::new();
+    for (layer, value) in layers.iter().zip(values) {
+        let kind = layer.kind_of_data;
+        let id = (kind.id)();
+        if !matches!(value.0, Repr::Any(_)) || settled.contains(&id) {
+            continue;
+        }
+        settled.push(id);
+        let of_kind = layers.iter().zip(values).filter(|(layer, _)| (layer.kind_of_data.id)() == id);
+        let of_kind: Vec<&Value> = of_kind.map(|(_, value)| value).collect();
+        catch_unwind(AssertUnwindSafe(|| (kind.settle)(&of_kind)))
+            .map_err(|payload| Error::panic(payload).at(layer.name(), layer.place))?;
+    }
+    Ok(())
 }

@@ -28,6 +28,7 @@
 #[doc(hidden)]
 pub mod bang;
 mod buffer;
+pub mod buffers;
 mod checkpoint;
 mod commit;
 mod data;
@@ -80,7 +81,7 @@ pub use optimizer::{
     Adadelta, Adagrad, Adam, AdamW, Chunk, Ema, Groups, Lion, Memory, NAdam, NewState, Notes, Optimizer,
     OptimizerState, RAdam, RmsProp, Sgd, Slot, Step, plugins,
 };
-pub use pass::{Counters, Mode, buffers};
+pub use pass::{Counters, Mode};
 pub use primitive::{Along, At, Deltas, Operands, Primitive};
 pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
 pub use schedule::Schedule;

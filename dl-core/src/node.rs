@@ -32,6 +32,7 @@ use crate::sync::{AtomicU32, AtomicU64, Guarded};
 use crate::tape::AnyBackward;
 use crate::value::Value;
 use count::Count;
+use std::any::TypeId;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -115,13 +116,8 @@ pub(crate) struct DataKind {
     /// Whether this is `f32`, rather than `f64`, where it matters: in scalar arithmetic.
     pub(crate) is_single: bool,
     pub(crate) bytes: fn(&Value) -> usize,
-    pub(crate) recycle: fn(Value),
-}
-
-/// What is to be known of a value that outlives its entry.
-pub(crate) struct Origin {
-    pub(crate) kind_of_data: &'static DataKind,
-    pub(crate) place: &'static Location<'static>,
+    pub(crate) settle: fn(&[&Value]),
+    pub(crate) id: fn() -> TypeId,
 }
 
 impl DataKind {
@@ -143,11 +139,8 @@ impl<T: Data> Typed<T> {
         delta_layer: AnyLayer::new::<T::Delta>,
         is_single: size_of::<T>() == size_of::<f32>(),
         bytes: |value| value.get::<T>().bytes(),
-        recycle: |value| {
-            if let Some(data) = value.into_only::<T>() {
-                data.recycle();
-            }
-        },
+        settle: |values| T::settle(&values.iter().map(|value| value.get::<T>()).collect::<Vec<_>>()),
+        id: TypeId::of::<T>,
     };
 }
 
@@ -231,10 +224,6 @@ impl Node {
     /// Whether this is a delta that may turn out not to arrive.
     pub(crate) fn may_be_absent(&self) -> bool {
         matches!(&self.expression, Expression::Dynamic(recipe) if recipe.may_be_absent())
-    }
-
-    pub(crate) fn origin(&self) -> Origin {
-        Origin { kind_of_data: self.kind_of_data, place: self.place }
     }
 
     /// How many handles there are to this node, in passes, other nodes and the user's hands.

@@ -43,12 +43,4 @@ impl Value {
             _ => T::from_value(&self).clone(),
         }
     }
-
-    /// Takes the data out if nobody else holds it.
-    pub(crate) fn into_only<T: Data>(self) -> Option<T> {
-        match self.0 {
-            Repr::Any(any) => Arc::into_inner(any.downcast::<T>().ok()?),
-            _ => None,
-        }
-    }
 }

@@ -2,7 +2,8 @@
 //! *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2). The order is fixed by the shape and the strides.
 
 use crate::element::Element;
-use ndarray::{ArrayD, ArrayView1, ArrayViewD, Axis};
+use crate::program::PIECE;
+use ndarray::{ArrayD, ArrayViewD, Axis};
 
 /// So many terms are summed in a run.
 const RUN: usize = 128;
@@ -27,11 +28,22 @@ fn longest_axis<A>(x: &ArrayViewD<'_, A>) -> Axis {
 }
 
 fn sum_slice<A: Element>(elements: &[A]) -> A {
-    if elements.len() <= RUN {
-        return ArrayView1::from(elements).sum();
+    sum_of_pieces(elements.len(), &|from, to| {
+        let mut sum = Sum::new();
+        sum.add_all(&elements[from..to]);
+        sum
+    })
+}
+
+/// The sum of so many terms; `piece` sums those in a range of places. It is the same sum, however long a piece is.
+pub(crate) fn sum_of_pieces<A: Element>(len: usize, piece: &(dyn Fn(usize, usize) -> Sum<A> + Sync)) -> A {
+    let pieces = len / PIECE;
+    let mut whole = Tree::new();
+    for index in 0..pieces {
+        whole.push(piece(index * PIECE, (index + 1) * PIECE).total());
     }
-    let (left, right) = elements.split_at((elements.len() / 2).next_multiple_of(8));
-    sum_slice(left) + sum_slice(right)
+    let rest = if len > pieces * PIECE { piece(pieces * PIECE, len).total() } else { A::zero() };
+    whole.total(rest)
 }
 
 /// The sums along an axis, which stays, with length 1.
@@ -47,35 +59,91 @@ pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD
     sums
 }
 
-/// A sum of terms that come one by one.
+/// A sum of terms that come one after the other.
 pub(crate) struct Sum<A> {
     run: A,
     terms: usize,
-    /// Of as many runs as the bits of their number say, the sum of 2ⁱ runs at place i.
-    of_runs: [A; 48],
+    runs: Tree<A>,
 }
 
 impl<A: Element> Sum<A> {
     pub(crate) fn new() -> Self {
-        Sum { run: A::zero(), terms: 0, of_runs: [A::zero(); 48] }
+        Sum { run: A::zero(), terms: 0, runs: Tree::new() }
     }
 
     pub(crate) fn add(&mut self, term: A) {
         self.run = self.run + term;
         self.terms += 1;
         if self.terms.is_multiple_of(RUN) {
-            let runs_before = self.terms / RUN - 1;
-            let place = runs_before.trailing_ones() as usize;
-            let sum =
-                self.of_runs[..place].iter().fold(std::mem::replace(&mut self.run, A::zero()), |sum, &of| of + sum);
-            self.of_runs[place] = sum;
+            self.runs.push(std::mem::replace(&mut self.run, A::zero()));
         }
     }
 
+    /// Adds many terms. All but the last ones have to come in whole runs.
+    pub(crate) fn add_all(&mut self, terms: &[A]) {
+        debug_assert!(self.terms.is_multiple_of(RUN), "the terms before were the last ones");
+        self.terms += terms.len();
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                let runs = terms.chunks_exact(RUN);
+                self.run = sum_of_run(runs.remainder());
+                runs.for_each(|run| self.runs.push(sum_of_run(run)));
+            },
+        );
+    }
+
     pub(crate) fn total(&self) -> A {
-        let runs = self.terms / RUN;
-        let of_runs = self.of_runs.iter().enumerate().filter(|(place, _)| runs >> place & 1 == 1);
-        of_runs.fold(self.run, |sum, (_, &of)| of + sum)
+        self.runs.total(self.run)
+    }
+}
+
+/// In as many sums as a processor may add at once.
+#[inline(always)]
+fn sum_of_run<A: Element>(run: &[A]) -> A {
+    const LANES: usize = 32;
+    let mut sums = [A::zero(); LANES];
+    let rows = run.chunks_exact(LANES);
+    let rest = rows.remainder();
+    for row in rows {
+        for lane in 0..LANES {
+            sums[lane] = sums[lane] + row[lane];
+        }
+    }
+    for (sum, &term) in sums.iter_mut().zip(rest) {
+        *sum = *sum + term;
+    }
+    let mut lanes = LANES;
+    while lanes > 1 {
+        lanes /= 2;
+        for lane in 0..lanes {
+            sums[lane] = sums[lane] + sums[lane + lanes];
+        }
+    }
+    sums[0]
+}
+
+/// Sums that come one after the other, as the leaves of a tree: a sum of two has as many leaves on either side.
+struct Tree<A> {
+    leaves: usize,
+    /// The sum of 2ⁱ leaves at place i, for the bits of their number that are 1.
+    sums: [A; 48],
+}
+
+impl<A: Element> Tree<A> {
+    fn new() -> Self {
+        Tree { leaves: 0, sums: [A::zero(); 48] }
+    }
+
+    fn push(&mut self, leaf: A) {
+        let place = self.leaves.trailing_ones() as usize;
+        self.sums[place] = self.sums[..place].iter().fold(leaf, |sum, &of| of + sum);
+        self.leaves += 1;
+    }
+
+    fn total(&self, rest: A) -> A {
+        let sums = self.sums.iter().enumerate().filter(|(place, _)| self.leaves >> place & 1 == 1);
+        sums.fold(rest, |sum, (_, &of)| of + sum)
     }
 }
 

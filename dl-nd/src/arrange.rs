@@ -150,7 +150,7 @@ impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
                 x.shape()
             )));
         }
-        let mut kept = x.0.to_owned();
+        let mut kept = x.view().to_owned();
         let columns = x.shape()[axes - 1].max(1);
         let rows = x.shape()[axes - 2].max(1);
         for (number, mut row) in kept.rows_mut().into_iter().enumerate() {
@@ -334,7 +334,7 @@ impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let axis = Axis(axis_of(self.axis, x.shape())?);
-        let mut sums = x.0.to_owned();
+        let mut sums = x.view().to_owned();
         if self.from_end {
             sums.invert_axis(axis);
         }

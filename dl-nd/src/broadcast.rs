@@ -2,7 +2,8 @@
 
 use crate::accurate::sum_along;
 use crate::element::{Element, Rank};
-use crate::nd::{Nd, check_size, filled};
+use crate::formula::Operation;
+use crate::nd::{Nd, check_size};
 use dl_core::{Along, At, Error, Layer, Primitive, Result};
 use ndarray::Axis;
 use std::marker::PhantomData;
@@ -60,7 +61,7 @@ impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        let mut sum = x.0.clone().into_dyn();
+        let mut sum = x.array().into_dyn();
         while sum.ndim() > self.shape.ndim() {
             sum = sum_along(sum.view(), 0).index_axis_move(Axis(0), 0).into_shared();
         }
@@ -69,7 +70,7 @@ impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
                 sum = sum_along(sum.view(), axis).into_shared();
             }
         }
-        Ok(Nd(sum.into_dimensionality().expect("the rank of the operand")))
+        Ok(Nd::from(sum.into_dimensionality().expect("the rank of the operand")))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
@@ -99,17 +100,15 @@ impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        match x.0.broadcast(self.shape.clone()) {
-            Some(repeated) => {
-                check_size::<A>(self.shape.slice())?;
-                let mut whole = filled(self.shape.clone(), A::zero());
-                whole.assign(&repeated);
-                Ok(whole.into())
+        let shape = self.shape.slice();
+        match common_shape::<D>(x.shape(), shape) {
+            Ok(common) if common.slice() == shape => {
+                check_size::<A>(shape)?;
+                Ok(Operation::Repeat(x.clone()).of_shape(self.shape.clone()))
             }
-            None => Err(Error::shape(format!(
-                "a tensor of shape {:?} does not broadcast to {:?}",
+            _ => Err(Error::shape(format!(
+                "a tensor of shape {:?} does not broadcast to {shape:?}",
                 x.shape(),
-                self.shape.slice()
             ))),
         }
     }

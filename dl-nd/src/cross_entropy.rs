@@ -371,7 +371,7 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for Fused<A, D, E, R>
 
     fn value(&self, (logits, labels): (&Nd<A, D>, &Nd<usize, E>)) -> Result<R::Of<A, E>> {
         check(&labels.0, logits.shape(), None)?;
-        let losses = logits.0.lanes(Axis(1)).into_iter().zip(&labels.0).map(|(lane, &label)| {
+        let losses = logits.0.lanes(Axis(1)).into_iter().zip(labels.0.iter()).map(|(lane, &label)| {
             let (max, sum) = exp_sum(lane, |_, _| ());
             sum.ln() + (max - lane[label])
         });

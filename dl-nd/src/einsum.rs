@@ -118,7 +118,7 @@ impl<A: Element> Primitive for Einsum<A> {
             let factor = factor.summed(|label| needed(label) || product.has(label));
             product = product.times(factor, needed, plan.output.last().copied().flatten())?;
         }
-        Ok(Nd(product.spread(&plan)))
+        Ok(Nd::from(product.spread(&plan)))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, IxDyn>>>> {

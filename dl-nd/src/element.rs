@@ -1,7 +1,10 @@
 //! What tensors are made of: their elements and their ranks.
 
 use crate::accurate;
+use crate::elements::Elements;
+use crate::formula::{self, Formula};
 use crate::nd::Nd;
+use crate::program;
 use crate::sum;
 use dl_core::{Binary, Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable, buffers};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
@@ -28,6 +31,15 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 
     #[doc(hidden)]
     fn recycle(_: Vec<Self>) {}
+
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "not to be called by others")]
+    fn compute<D: Rank>(_: &Formula<Self, D>) -> Elements<Self, D> {
+        unreachable!("only numbers are computed by formulas")
+    }
+
+    #[doc(hidden)]
+    fn settle<D: Rank>(_: &[&Nd<Self, D>]) {}
 }
 
 /// The numbers that can be differentiated: `f32` and `f64`.
@@ -58,6 +70,15 @@ macro_rules! elements {
 
             fn recycle(elements: Vec<$A>) {
                 buffers::give_back(elements);
+            }
+
+            #[allow(private_interfaces, reason = "not to be called by others")]
+            fn compute<D: Rank>(formula: &Formula<Self, D>) -> Elements<Self, D> {
+                program::compute(formula)
+            }
+
+            fn settle<D: Rank>(tensors: &[&Nd<Self, D>]) {
+                formula::settle(tensors);
             }
         }
 

@@ -190,7 +190,7 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
 
     fn value(&self, (x, indices): (&Nd<A, D>, &Nd<usize, E>)) -> Result<Nd<A, O>> {
         let axis = axis_of(self.axis, x.shape())?;
-        check(&indices.0, axis, x.shape())?;
+        check(indices.0.iter(), axis, x.shape())?;
         let list: Vec<usize> = indices.0.iter().copied().collect();
         let parts = x.0.view().into_dyn().select(Axis(axis), &list);
         let (before, after) = (&x.shape()[..axis], &x.shape()[axis + 1..]);
@@ -240,7 +240,7 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for PutBack<A, D, E, O> {
         lined_up[axis] = indices.len();
         let parts = parts.0.to_shape(IxDyn(&lined_up)).expect("as many elements");
         let mut whole = ArrayD::from_elem(shape, A::zero());
-        for (part, &index) in parts.axis_chunks_iter(Axis(axis), 1).zip(&indices.0) {
+        for (part, &index) in parts.axis_chunks_iter(Axis(axis), 1).zip(indices.0.iter()) {
             let mut place = whole.slice_axis_mut(Axis(axis), Slice::from(index..index + 1));
             place.zip_mut_with(&part, |sum, &part| *sum = *sum + part);
         }

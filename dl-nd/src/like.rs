@@ -100,8 +100,8 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Like<A, D, E> {
                 None => return Err(no_channels(shape)),
             },
         };
-        let x = x.0.clone().into_dyn().into_shape_clone(IxDyn(&shape)).expect("as many elements");
-        Ok(Nd(x.into_dimensionality().expect("the rank of the model").into_shared()))
+        let x = x.array().into_dyn().into_shape_clone(IxDyn(&shape)).expect("as many elements");
+        Ok(Nd::from(x.into_dimensionality().expect("the rank of the model").into_shared()))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {

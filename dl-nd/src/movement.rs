@@ -293,7 +293,7 @@ pub(crate) enum Target<E> {
 }
 
 fn flat<A: Item, D: Rank>(x: &Nd<A, D>, shape: &[usize]) -> ArcArray<A, IxDyn> {
-    x.0.clone().into_shape_clone(IxDyn(shape)).expect("as many elements").into_shared()
+    x.array().into_shape_clone(IxDyn(shape)).expect("as many elements").into_shared()
 }
 
 struct Reshape<A, D, E> {
@@ -318,7 +318,7 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, E>> {
-        let array = x.0.clone();
+        let array = x.array();
         let array: ArcArray<A, IxDyn> = match &self.target {
             Target::Shape(shape) => {
                 let (old, new) = (x.shape(), shape.slice());
@@ -327,7 +327,7 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
                     let (found, needed) = (x.len(), needed.map_or("too many".to_owned(), |n| n.to_string()));
                     return Err(Error::shape(format!("{old:?} has {found} elements, but {new:?} has {needed}")));
                 }
-                return Ok(Nd(array
+                return Ok(Nd::from(array
                     .into_shape_clone(shape.clone())
                     .expect("the numbers of elements agree")
                     .into_shared()));
@@ -362,7 +362,7 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
                 array
             }
         };
-        array.into_dimensionality().map(Nd).map_err(|_| {
+        array.into_dimensionality().map(Nd::from).map_err(|_| {
             let (shape, rank) = (x.shape(), E::NDIM.unwrap_or(0));
             Error::shape(format!("a tensor of shape {shape:?} does not have {rank} axes"))
         })
@@ -408,12 +408,12 @@ impl<A: Item, D: Rank> Primitive for Permute<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        let mut array = x.0.clone();
+        let mut array = x.array();
         match &self.order {
-            Order::Reversed => Ok(Nd(array.reversed_axes())),
+            Order::Reversed => Ok(Nd::from(array.reversed_axes())),
             Order::Exchanged(a, b) => {
                 array.swap_axes(axis_of(*a, x.shape())?, axis_of(*b, x.shape())?);
-                Ok(Nd(array))
+                Ok(Nd::from(array))
             }
             Order::Axes(axes) => {
                 let mut sorted = axes.slice().to_vec();
@@ -422,7 +422,7 @@ impl<A: Item, D: Rank> Primitive for Permute<A, D> {
                     let (axes, shape) = (axes.slice(), x.shape());
                     return Err(Error::invalid(format!("{axes:?} does not name each axis of {shape:?} once")));
                 }
-                Ok(Nd(array.permuted_axes(axes.clone())))
+                Ok(Nd::from(array.permuted_axes(axes.clone())))
             }
         }
     }

@@ -1,10 +1,13 @@
 //! The tensor: a shared, copy-on-write array as data of layers.
 
 use crate::element::{Derivative, Discrete, Element, Item, Rank};
+use crate::elements::Elements;
+use crate::formula::Formula;
 use dl_core::{Chunk, Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable, buffers};
 use ndarray::{ArcArray, Array, ArrayView, Dimension, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::fmt;
 use std::ops::Index;
+use std::sync::Arc;
 
 /// A tensor: an array of numbers with its rank in the type.
 ///
@@ -25,9 +28,9 @@ use std::ops::Index;
 /// assert_eq!(a.shape(), [2, 2]);
 /// # dl_core::Result::Ok(())
 /// ```
-pub struct Nd<A = f32, D = Ix2>(pub(crate) ArcArray<A, D>);
+pub struct Nd<A: Item = f32, D: Rank = Ix2>(pub(crate) Elements<A, D>);
 
-impl<A: Clone, D: Dimension> Nd<A, D> {
+impl<A: Item, D: Rank> Nd<A, D> {
     /// A tensor of this shape, from its elements in row-major order.
     ///
     /// ```
@@ -61,7 +64,7 @@ impl<A: Clone, D: Dimension> Nd<A, D> {
     /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0, 3.0]]).len(), 3);
     /// ```
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.shape().iter().product()
     }
 
     /// Whether it has no elements.
@@ -70,7 +73,7 @@ impl<A: Clone, D: Dimension> Nd<A, D> {
     /// assert!(!dl_nd::Nd::from([1.0_f32]).is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
     /// A view of the elements, for everything that `ndarray` can do.
@@ -107,7 +110,7 @@ impl<A: Clone, D: Dimension> Nd<A, D> {
     /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0]]).into_dyn().shape(), [1, 2]);
     /// ```
     pub fn into_dyn(self) -> Nd<A, IxDyn> {
-        Nd(self.0.into_dyn())
+        self.0.into_array().into_dyn().into()
     }
 
     /// The array itself, without a copy when nobody else holds it.
@@ -116,7 +119,7 @@ impl<A: Clone, D: Dimension> Nd<A, D> {
     /// assert_eq!(dl_nd::Nd::from([1.0_f32, 2.0]).into_array(), ndarray::arr1(&[1.0, 2.0]));
     /// ```
     pub fn into_array(self) -> Array<A, D> {
-        self.0.into_owned()
+        self.0.into_array().into_owned()
     }
 }
 
@@ -134,7 +137,22 @@ impl<A: Item, D: Rank> Nd<A, D> {
     }
 
     pub(crate) fn dim(&self) -> D {
-        self.0.raw_dim()
+        self.0.dim()
+    }
+
+    /// The array itself, which is shared.
+    pub(crate) fn array(&self) -> ArcArray<A, D> {
+        ArcArray::clone(&self.0)
+    }
+
+    /// A tensor that is to be computed.
+    pub(crate) fn of_formula(formula: Arc<Formula<A, D>>) -> Self {
+        Nd(Elements::of_formula(formula))
+    }
+
+    /// What is to be computed, if it is not yet.
+    pub(crate) fn formula(&self) -> Option<&Formula<A, D>> {
+        self.0.formula()
     }
 
     /// A tensor with the one element `number`, which broadcasts to every shape.
@@ -203,25 +221,25 @@ pub fn check_size<A>(shape: &[usize]) -> Result<()> {
     Err(Error::shape(format!("a tensor of shape {shape:?} is too large for the memory")))
 }
 
-impl<A, D: Clone> Clone for Nd<A, D> {
+impl<A: Item, D: Rank> Clone for Nd<A, D> {
     fn clone(&self) -> Self {
         Nd(self.0.clone())
     }
 }
 
-impl<A: fmt::Debug, D: Dimension> fmt::Debug for Nd<A, D> {
+impl<A: Item, D: Rank> fmt::Debug for Nd<A, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl<A: PartialEq, D: Dimension> PartialEq for Nd<A, D> {
+impl<A: Item, D: Rank> PartialEq for Nd<A, D> {
     fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
+        *self.0 == *other.0
     }
 }
 
-impl<A, D: Dimension, I: NdIndex<D>> Index<I> for Nd<A, D> {
+impl<A: Item, D: Rank, I: NdIndex<D>> Index<I> for Nd<A, D> {
     type Output = A;
 
     fn index(&self, index: I) -> &A {
@@ -229,25 +247,25 @@ impl<A, D: Dimension, I: NdIndex<D>> Index<I> for Nd<A, D> {
     }
 }
 
-impl<A: Clone, D: Dimension> From<Array<A, D>> for Nd<A, D> {
+impl<A: Item, D: Rank> From<Array<A, D>> for Nd<A, D> {
     fn from(array: Array<A, D>) -> Self {
-        Nd(array.into_shared())
+        array.into_shared().into()
     }
 }
 
-impl<A, D> From<ArcArray<A, D>> for Nd<A, D> {
+impl<A: Item, D: Rank> From<ArcArray<A, D>> for Nd<A, D> {
     fn from(array: ArcArray<A, D>) -> Self {
-        Nd(array)
+        Nd(array.into())
     }
 }
 
-impl<A: Clone, D: Dimension> From<ArrayView<'_, A, D>> for Nd<A, D> {
+impl<A: Item, D: Rank> From<ArrayView<'_, A, D>> for Nd<A, D> {
     fn from(view: ArrayView<'_, A, D>) -> Self {
         view.to_owned().into()
     }
 }
 
-impl<A: Clone> From<Vec<A>> for Nd<A, Ix1> {
+impl<A: Item> From<Vec<A>> for Nd<A, Ix1> {
     fn from(elements: Vec<A>) -> Self {
         Array::from_vec(elements).into()
     }
@@ -332,11 +350,8 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
         self.len() * size_of::<A>()
     }
 
-    /// Its elements are room for those of another tensor.
-    fn recycle(self) {
-        if let Ok(array) = self.0.try_into_owned_nocopy() {
-            A::recycle(array.into_raw_vec_and_offset().0);
-        }
+    fn settle(tensors: &[&Self]) {
+        A::settle(tensors);
     }
 }
 
@@ -387,9 +402,10 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
 impl<A: Element, D: Rank> Nd<A, D> {
     /// The elements in row-major order, in a buffer of its own.
     fn elements_mut(&mut self) -> &mut [A] {
-        if !self.0.is_standard_layout() {
-            self.0 = self.0.as_standard_layout().into_owned().into_shared();
+        let array = self.0.array_mut();
+        if !array.is_standard_layout() {
+            *array = array.as_standard_layout().into_owned().into_shared();
         }
-        self.0.as_slice_mut().expect("in standard layout")
+        array.as_slice_mut().expect("in standard layout")
     }
 }

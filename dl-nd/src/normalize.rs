@@ -302,8 +302,8 @@ impl<A: Element, D: Rank> Primitive for Grouped<A, D> {
             )));
         }
         let group = channels / groups * rest.iter().product::<usize>();
-        let grouped = x.0.clone().into_shape_clone(Dim([*batch, groups, group])).expect("as many elements");
-        Ok(Nd(grouped.into_shared()))
+        let grouped = x.array().into_shape_clone(Dim([*batch, groups, group])).expect("as many elements");
+        Ok(Nd::from(grouped.into_shared()))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {

@@ -2,12 +2,12 @@
 
 use crate::broadcast::{broadcast_shape, broadcast_to, sum_to};
 use crate::element::{Element, Rank};
-use crate::nd::Nd;
+use crate::formula::{Operation, WORTH_WRITING_DOWN};
+use crate::nd::{Nd, check_size};
+use crate::program;
 use crate::sum::sum_of;
-use dl_core::{
-    Along, At, Binary, BinaryLoop, Differentiable, Layer, Pointwise, Primitive, Result, Term, Unary, UnaryLoop, buffers,
-};
-use ndarray::{Array, ArrayView, ArrayView1};
+use dl_core::{Along, At, Binary, Differentiable, Layer, Pointwise, Primitive, Result, Term, Unary};
+use ndarray::Array;
 use std::marker::PhantomData;
 
 impl<A: Element, D: Rank> Pointwise for Nd<A, D> {
@@ -69,17 +69,11 @@ impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        struct Map<'a, A, D>(&'a Nd<A, D>);
-
-        impl<A: Element, D: Rank> UnaryLoop<A> for Map<'_, A, D> {
-            type Output = Nd<A, D>;
-
-            fn run(self, value: impl Fn(A) -> A) -> Nd<A, D> {
-                map(self.0.view(), value).into()
-            }
-        }
-
-        Ok(self.op.each(Map(x)))
+        let small = if x.len() < WORTH_WRITING_DOWN { x.0.as_slice() } else { None };
+        Ok(match small {
+            Some(elements) => tensor(x.dim(), program::unary(self.op, elements)),
+            None => Operation::Unary(self.op, x.clone()).of_shape(x.dim()),
+        })
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
@@ -112,8 +106,13 @@ impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        let number = A::of(self.number);
-        Ok(self.op.each(Map { x: &x.0.view(), number, left: self.left }).into())
+        let Self { op, number, left, .. } = *self;
+        let number = A::of(number);
+        let small = if x.len() < WORTH_WRITING_DOWN { x.0.as_slice() } else { None };
+        Ok(match small {
+            Some(elements) => tensor(x.dim(), program::with_number(op, elements, number, left)),
+            None => Operation::WithNumber { op, number, left, x: x.clone() }.of_shape(x.dim()),
+        })
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
@@ -150,23 +149,15 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
     }
 
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<A, D>> {
-        if a.shape() == b.shape() {
-            return Ok(self.op.each(Zip { a: a.view(), b: b.view() }).into());
+        if a.shape() == b.shape()
+            && a.len() < WORTH_WRITING_DOWN
+            && let (Some(left), Some(right)) = (a.0.as_slice(), b.0.as_slice())
+        {
+            return Ok(tensor(a.dim(), program::binary(self.op, left, right)));
         }
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
-        let value = match (a.len(), b.len()) {
-            (_, 1) if a.shape() == shape.slice() => {
-                self.op.each(Map { x: &a.view(), number: *b.0.first().expect("one element"), left: false })
-            }
-            (1, _) if b.shape() == shape.slice() => {
-                self.op.each(Map { x: &b.view(), number: *a.0.first().expect("one element"), left: true })
-            }
-            _ => self.op.each(Zip {
-                a: a.0.broadcast(shape.clone()).expect("the shapes go together"),
-                b: b.0.broadcast(shape).expect("the shapes go together"),
-            }),
-        };
-        Ok(value.into())
+        check_size::<A>(shape.slice())?;
+        Ok(Operation::Binary(self.op, a.clone(), b.clone()).of_shape(shape))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, D>>>) {
@@ -198,77 +189,7 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
     }
 }
 
-/// The loop over one tensor, into a buffer that the pass may have at hand.
-fn map<A: Element, D: Rank>(x: ArrayView<'_, A, D>, value: impl Fn(A) -> A) -> Array<A, D> {
-    let Some(slice) = x.as_slice() else { return x.mapv(value) };
-    let mut elements = buffers::take(slice.len());
-    elements.extend(slice.iter().map(|&x| value(x)));
-    Array::from_shape_vec(x.raw_dim(), elements).expect("one element each")
-}
-
-/// The loop over a tensor and a number, which stands on the left when `left`.
-struct Map<'a, A, D> {
-    x: &'a ArrayView<'a, A, D>,
-    number: A,
-    left: bool,
-}
-
-impl<A: Element, D: Rank> BinaryLoop<A> for Map<'_, A, D> {
-    type Output = Array<A, D>;
-
-    fn run(self, value: impl Fn(A, A) -> A) -> Array<A, D> {
-        let number = self.number;
-        let x = self.x.view();
-        if self.left { map(x, |x| value(number, x)) } else { map(x, |x| value(x, number)) }
-    }
-}
-
-/// The loop over two tensors of the same shape, one or both of which may be repeated along some axes.
-struct Zip<'a, A, D> {
-    a: ArrayView<'a, A, D>,
-    b: ArrayView<'a, A, D>,
-}
-
-impl<A: Element, D: Rank> BinaryLoop<A> for Zip<'_, A, D> {
-    type Output = Array<A, D>;
-
-    fn run(self, value: impl Fn(A, A) -> A) -> Array<A, D> {
-        let Zip { a, b } = self;
-        let shape = a.raw_dim();
-        if let (Some(a), Some(b)) = (a.as_slice(), b.as_slice()) {
-            let mut elements = buffers::take(a.len());
-            elements.extend(a.iter().zip(b).map(|(&a, &b)| value(a, b)));
-            return Array::from_shape_vec(shape, elements).expect("one element each");
-        }
-        if a.ndim() == 0 || a.strides() == b.strides() {
-            return ndarray::Zip::from(&a).and(&b).map_collect(|&a, &b| value(a, b));
-        }
-        // row by row; within a row an operand is mostly either contiguous or a single number
-        let mut elements = buffers::take(a.len());
-        for (a, b) in a.rows().into_iter().zip(b.rows()) {
-            match (Row::of(&a), Row::of(&b)) {
-                (Row::Slice(a), Row::Slice(b)) => elements.extend(a.iter().zip(b).map(|(&a, &b)| value(a, b))),
-                (Row::Slice(a), Row::Number(b)) => elements.extend(a.iter().map(|&a| value(a, b))),
-                (Row::Number(a), Row::Slice(b)) => elements.extend(b.iter().map(|&b| value(a, b))),
-                _ => elements.extend(a.iter().zip(&b).map(|(&a, &b)| value(a, b))),
-            }
-        }
-        Array::from_shape_vec(shape, elements).expect("one element each")
-    }
-}
-
-enum Row<'a, A> {
-    Slice(&'a [A]),
-    Number(A),
-    Strided,
-}
-
-impl<'a, A: Element> Row<'a, A> {
-    fn of(row: &ArrayView1<'a, A>) -> Self {
-        match (row.to_slice(), row.strides(), row.first()) {
-            (Some(slice), ..) => Row::Slice(slice),
-            (None, [0], Some(&number)) => Row::Number(number),
-            _ => Row::Strided,
-        }
-    }
+/// The tensor of these elements.
+fn tensor<A: Element, D: Rank>(shape: D, elements: Vec<A>) -> Nd<A, D> {
+    Array::from_shape_vec(shape, elements).expect("one element each").into()
 }

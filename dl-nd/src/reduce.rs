@@ -4,8 +4,10 @@ use crate::accurate;
 use crate::axes::{Axes, AxisList};
 use crate::broadcast::broadcast_to;
 use crate::element::{Element, Rank, tiny};
+use crate::formula::Operation;
 use crate::movement::{MovementOps, permute, reshape_to};
 use crate::nd::{Nd, check_size, filled, single};
+use crate::program;
 use crate::slice::{SliceOps, part};
 use crate::softmax::log_sum_exp;
 use dl_core::{Along, At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Pointwise, Primitive, Result};
@@ -195,6 +197,11 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
             let left: Vec<usize> =
                 x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &l)| l).collect();
             check_size::<A>(&left)?;
+        }
+        if let (What::Sum | What::Mean, true, Some(formula)) = (self.what, axes.len() == x.shape().len(), x.formula()) {
+            // the elements are not needed for anything else
+            let sum = program::sum(formula) / A::of(if self.what == What::Mean { count } else { 1.0 });
+            return Ok(O::end(ArrayD::from_elem(vec![1; axes.len()], sum), &axes, self.form.keep));
         }
         let x = x.0.view().into_dyn();
         let fold = |op: Binary, empty: f64| {
@@ -400,7 +407,8 @@ impl<A: Element, D: Rank> Primitive for Fill<A, D> {
     }
 
     fn value(&self, (number,): (&A,)) -> Result<Nd<A, D>> {
-        Ok(filled(self.shape.clone(), *number).into())
+        let number = Nd::full(single::<D>(), *number);
+        Ok(Operation::Repeat(number).of_shape(self.shape.clone()))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<A>>,) {

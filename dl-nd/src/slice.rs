@@ -321,8 +321,8 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, E>> {
         let elements = self.cut.of(x.shape())?;
-        let part = x.0.clone().into_dyn().slice_move(&elements[..]);
-        Ok(Nd(part.into_dimensionality().expect("the rank of the part")))
+        let part = x.array().into_dyn().slice_move(&elements[..]);
+        Ok(Nd::from(part.into_dimensionality().expect("the rank of the part")))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {

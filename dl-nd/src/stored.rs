@@ -21,8 +21,8 @@ impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
 
     fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<Self> {
         let tensor = Nd::from_vec(IxDyn(shape), A::row_of(numbers)?)?;
-        let tensor = tensor.0.into_dimensionality::<D>();
-        tensor.map(Nd).map_err(|_| {
+        let tensor = tensor.0.into_array().into_dimensionality::<D>();
+        tensor.map(Nd::from).map_err(|_| {
             let rank = D::NDIM.unwrap_or(0);
             Error::shape(format!("a tensor of shape {shape:?} does not have {rank} axes"))
         })

@@ -1,9 +1,10 @@
 //! The sum of many tensors: of the deltas of a layer with several consumers, for instance.
 
 use crate::element::{Element, Rank};
+use crate::formula::{Operation, WORTH_WRITING_DOWN};
 use crate::nd::Nd;
 use crate::parts::sum_of_parts;
-use dl_core::{Along, At, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Binary, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
 #[track_caller]
@@ -45,8 +46,14 @@ impl<A: Element, D: Rank> Primitive for Sum<A, D> {
             let (first, other) = (first.shape(), other.shape());
             return Err(Error::shape(format!("tensors of shapes {first:?} and {other:?} cannot be summed")));
         }
+        if first.len() >= WORTH_WRITING_DOWN {
+            let add = |sum: Nd<A, D>, &term: &&Nd<A, D>| {
+                Operation::Binary(Binary::Add, sum, term.clone()).of_shape(first.dim())
+            };
+            return Ok(rest.iter().fold((*first).clone(), add));
+        }
         let slices: Option<Vec<&[A]>> = rest.iter().map(|term| term.0.as_slice()).collect();
-        let mut sum = first.0.to_owned();
+        let mut sum = first.view().to_owned();
         match (sum.as_slice_mut(), slices) {
             (Some(sum), Some(slices)) => {
                 // block by block, so that each element is written to memory once

@@ -12,12 +12,13 @@ use super::visits::Visits;
 use super::work::Task;
 use super::{Keep, at_once, discover};
 use crate::error::{Error, Result};
-use crate::node::{AnyLayer, Held, Node, Origin};
+use crate::node::{AnyLayer, Held, Node};
 use crate::reverse::Arrived;
 use crate::seed::Position;
 use crate::tape::AnyBackward;
 use crate::value::Value;
 use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -62,7 +63,7 @@ pub(crate) struct Books {
     /// How often the last driver has left.
     pub(super) rests: u32,
     /// What was discarded under the lock, to be dropped when it is released: user code may run then.
-    pub(super) discarded: Vec<(Value, Origin)>,
+    pub(super) discarded: Vec<(Value, &'static Location<'static>)>,
     /// How often the graph was entered from a new root.
     pub(super) roots_met: usize,
     /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.

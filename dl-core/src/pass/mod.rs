@@ -7,7 +7,6 @@
 
 mod at_once;
 mod books;
-pub mod buffers;
 mod claim;
 #[allow(unsafe_code, reason = "a thread borrows the pass that it is polling: see the module")]
 mod context;
@@ -41,10 +40,9 @@ use crate::commit::Update;
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::seed::Position;
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, TryLockError, spin_loop, spins, thread_local};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError, spin_loop, spins, thread_local};
 use crate::value::Value;
 use at_once::Later;
-use buffers::Buffers;
 use context::mode;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -78,7 +76,17 @@ pub(crate) struct Pass {
     settings: Settings,
     /// Counts what a thread without work waits for: something queued, somebody woken.
     news: Arc<AtomicUsize>,
-    buffers: Mutex<Buffers>,
+    /// How often a kernel took a free buffer.
+    reused_buffers: AtomicUsize,
+}
+
+/// A kernel of the pass that this thread computes for has taken a free buffer.
+pub(crate) fn note_reuse() {
+    context::with_computing(|pass| {
+        if let Some(pass) = pass {
+            pass.reused_buffers.fetch_add(1, Ordering::Relaxed);
+        }
+    });
 }
 
 /// A few microseconds.
@@ -115,7 +123,7 @@ impl Pass {
                 mode,
                 settings: Settings::default(),
                 news: Arc::default(),
-                buffers: Mutex::default(),
+                reused_buffers: AtomicUsize::new(0),
             })
         });
         let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
@@ -140,7 +148,7 @@ impl Pass {
         let closed = catch_unwind(AssertUnwindSafe(|| {
             let books = over.books.get_mut().unwrap_or_else(PoisonError::into_inner);
             books.close();
-            over.buffers.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+            over.reused_buffers.store(0, Ordering::Relaxed);
             (books.fault.take(), books.are_large())
         }));
         let (fault, large) = match closed {
@@ -213,12 +221,8 @@ impl Pass {
         self.mode
     }
 
-    fn buffers(&self) -> MutexGuard<'_, Buffers> {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn counters(&self) -> Counters {
-        let reused_buffers = self.buffers().reused;
+        let reused_buffers = self.reused_buffers.load(Ordering::Relaxed);
         Counters { reused_buffers, ..self.books().counters() }
     }
 

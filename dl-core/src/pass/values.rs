@@ -99,8 +99,8 @@ impl Books {
     pub(super) fn discard_value(&mut self, index: u32) {
         if self.entry(index).state == State::Done {
             let value = self.take_value(index);
-            let origin = self.node(index).origin();
-            self.discarded.push((value, origin));
+            let place = self.node(index).place;
+            self.discarded.push((value, place));
         }
         self.forget_bytes(index);
     }

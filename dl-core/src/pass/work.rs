@@ -7,12 +7,12 @@ use super::wakers::{TaskWaker, Wakeable};
 use super::{Keep, Pass, context};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
-use crate::node::{Expression, Held, Node, Origin, Outcome, help_is_over};
+use crate::node::{Expression, Held, Node, Outcome, help_is_over};
 use crate::seed::Position;
 use crate::sync::{AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
 use crate::value::{Repr, Value};
 use std::cell::LazyCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -237,7 +237,7 @@ impl Pass {
         let (woken, discarded) = (std::mem::take(&mut books.woken), std::mem::take(&mut books.discarded));
         drop(books);
         if !discarded.is_empty() {
-            computing(self, || discarded.into_iter().for_each(|(value, node)| self.recycle(value, &node)));
+            computing(self, || discarded.into_iter().for_each(|(value, place)| self.discard(value, place)));
         }
         self.news.fetch_add(1, Ordering::Release);
         for waker in woken {
@@ -246,10 +246,10 @@ impl Pass {
         }
     }
 
-    /// A dead value of this node goes back to its type. If the destructor panics, the pass is at fault.
-    fn recycle(&self, value: Value, node: &Origin) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (node.kind_of_data.recycle)(value))) {
-            let error = Error::panic(payload).at("destructor of a value", node.place);
+    /// Drops a dead value of the node that was written at this place. If the destructor panics, the pass is at fault.
+    fn discard(&self, value: Value, place: &'static Location<'static>) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+            let error = Error::panic(payload).at("destructor of a value", place);
             self.books().fault.get_or_insert(error);
         }
     }
@@ -432,7 +432,7 @@ impl Pass {
             // in the usual case somebody else has it still
             if let Value(Repr::Any(_)) = operand {
                 let value = std::mem::replace(operand, Value(Repr::F64(0.0)));
-                self.recycle(value, &op.operands()[which].origin());
+                self.discard(value, op.operands()[which].place);
             }
         }
         result.unwrap_or_else(|payload| Err(Error::panic(payload).at(op.name_or_panic(), node.place)))

@@ -2,7 +2,7 @@
 
 use super::term::{Algebra, Term};
 use crate::optimizer::Chunk;
-use crate::pass::buffers::Buffers;
+use crate::buffers::Free;
 use num_traits::Float;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -42,7 +42,7 @@ pub trait Number: Float + Send + Sync + std::fmt::Debug + std::fmt::Display + 's
     fn chunk<'a>(values: &'a mut [Self], deltas: &'a [Self], slots: &'a mut [&'a mut [Self]]) -> Chunk<'a>;
 
     #[doc(hidden)]
-    fn free_buffers(buffers: &mut Buffers) -> &mut Vec<Vec<Self>>;
+    fn free_buffers(free: &mut Free) -> &mut Vec<Vec<Self>>;
 }
 
 macro_rules! number {
@@ -65,8 +65,8 @@ macro_rules! number {
                 Chunk::$Chunk { values, deltas, slots }
             }
 
-            fn free_buffers(buffers: &mut Buffers) -> &mut Vec<Vec<$T>> {
-                &mut buffers.$T
+            fn free_buffers(free: &mut Free) -> &mut Vec<Vec<$T>> {
+                &mut free.$T
             }
         }
     };

@@ -217,8 +217,8 @@ where
     fn value(&self, (rows, ids): (&Nd<A, Larger<E>>, &Nd<usize, E>)) -> Result<Rows<A>> {
         let ids = ids.0.as_standard_layout();
         let ids = ids.as_slice().expect("in standard layout");
-        let rows = rows.0.clone().into_shape_clone([ids.len(), self.shape[1]]).expect("a row for each id");
-        Rows::sparse(self.shape, ids, &Nd(rows))
+        let rows = rows.array().into_shape_clone([ids.len(), self.shape[1]]).expect("a row for each id");
+        Rows::sparse(self.shape, ids, &Nd::from(rows))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {

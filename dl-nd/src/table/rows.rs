@@ -1,6 +1,6 @@
 //! The delta of a table: some of its rows, or all.
 
-use crate::element::{Element, Rank};
+use crate::element::{Element, Item, Rank};
 use crate::nd::Nd;
 use dl_core::{Along, At, Data, Delta, Error, Layer, Primitive, Result};
 use ndarray::{Array2, ArrayView, ArrayView1, ArrayViewMut, ArrayViewMut1, Ix2};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// assert_eq!(*delta.block(), [[1.0, 1.0], [2.0, 2.0]].into());
 /// # dl_core::Result::Ok(())
 /// ```
-pub struct Rows<A = f32> {
+pub struct Rows<A: Item = f32> {
     shape: [usize; 2],
     /// Which rows these are, in increasing order; `None` says all.
     touched: Option<Arc<[usize]>>,
@@ -170,13 +170,13 @@ pub(super) fn check_ids(ids: &[usize], height: usize) -> Result<()> {
     }
 }
 
-impl<A> Clone for Rows<A> {
+impl<A: Item> Clone for Rows<A> {
     fn clone(&self) -> Self {
         Rows { shape: self.shape, touched: self.touched.clone(), block: self.block.clone() }
     }
 }
 
-impl<A: fmt::Debug> fmt::Debug for Rows<A> {
+impl<A: Item> fmt::Debug for Rows<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Rows { shape, touched, block } = self;
         f.debug_struct("Rows").field("shape", shape).field("touched", touched).field("block", block).finish()
@@ -203,10 +203,6 @@ impl<A: Element> Data for Rows<A> {
 
     fn bytes(&self) -> usize {
         self.block.bytes() + self.touched().map_or(0, size_of_val)
-    }
-
-    fn recycle(self) {
-        self.block.recycle();
     }
 }
 

@@ -1,0 +1,129 @@
+//! The memory of values that are gone, for the values that come.
+//!
+//! A tensor of some megabytes costs more to get from the system, page by page, than to compute. So a type with large buffers leaves them
+//! here when it goes, and a kernel takes one of the right size from here, in the same pass or in a later one.
+//!
+//! ```
+//! use dl_core::buffers;
+//! let mut buffer: Vec<f32> = buffers::take(100_000);
+//! buffer.resize(100_000, 0.0);
+//! buffers::give_back(buffer);
+//! buffers::release();
+//! ```
+
+use crate::pass;
+use crate::rules::Number;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The free buffers, of each type those that came last at the end.
+#[derive(Default)]
+pub struct Free {
+    pub(crate) f32: Vec<Vec<f32>>,
+    pub(crate) f64: Vec<Vec<f64>>,
+    bytes: usize,
+}
+
+/// Less than this, the allocator has at hand.
+const WORTH_KEEPING_BYTES: usize = 1 << 14;
+/// More than this is not kept.
+const KEPT_BYTES: usize = 1 << 28;
+
+static FREE: Mutex<Free> = Mutex::new(Free { f32: Vec::new(), f64: Vec::new(), bytes: 0 });
+
+fn free() -> MutexGuard<'static, Free> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An empty vector with room for `len` numbers: a free buffer of about that size, else a new one.
+///
+/// # Panics
+/// When there is no memory for them. In the kernel of an operation that makes an error of the pass.
+pub fn take<A: Number>(len: usize) -> Vec<A> {
+    match find(len) {
+        Some(mut buffer) => {
+            buffer.clear();
+            buffer
+        }
+        None => reserved(len),
+    }
+}
+
+/// `len` numbers, which may be anything: whoever takes them is going to write all of them.
+///
+/// ```
+/// assert_eq!(dl_core::buffers::take_filled::<f32>(100_000).len(), 100_000);
+/// ```
+///
+/// # Panics
+/// When there is no memory for them.
+pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
+    match find(len) {
+        Some(mut buffer) => {
+            buffer.truncate(len);
+            buffer
+        }
+        None => {
+            drop(reserved::<A>(len)); // `vec!` would abort
+            vec![A::zero(); len]
+        }
+    }
+}
+
+/// Leaves a buffer for later use, if it is worth keeping.
+pub fn give_back<A: Number>(mut buffer: Vec<A>) {
+    if !worth_keeping::<A>(buffer.capacity()) {
+        return;
+    }
+    // so that all of it has been written once
+    buffer.resize(buffer.capacity(), A::zero());
+    let mut gone: Vec<Vec<A>> = Vec::new();
+    let mut free = free();
+    free.bytes += bytes(&buffer);
+    let list = A::free_buffers(&mut free);
+    list.push(buffer);
+    while free.bytes > KEPT_BYTES {
+        let list = A::free_buffers(&mut free);
+        if list.is_empty() {
+            break;
+        }
+        let oldest = list.remove(0);
+        free.bytes -= bytes(&oldest);
+        gone.push(oldest);
+    }
+}
+
+/// Hands all free buffers back to the allocator.
+pub fn release() {
+    let all = std::mem::take(&mut *free());
+    drop(all);
+}
+
+fn find<A: Number>(len: usize) -> Option<Vec<A>> {
+    if !worth_keeping::<A>(len) {
+        return None;
+    }
+    let mut free = free();
+    let list = A::free_buffers(&mut free);
+    let place = list.iter().rposition(|buffer| (len..=len + len / 4).contains(&buffer.len()))?;
+    let buffer = list.remove(place);
+    free.bytes -= bytes(&buffer);
+    drop(free);
+    pass::note_reuse();
+    Some(buffer)
+}
+
+fn reserved<A>(len: usize) -> Vec<A> {
+    let mut new = Vec::new();
+    if new.try_reserve_exact(len).is_err() {
+        panic!("there is no memory for {len} numbers");
+    }
+    new
+}
+
+fn bytes<A>(buffer: &[A]) -> usize {
+    size_of_val(buffer)
+}
+
+fn worth_keeping<A>(len: usize) -> bool {
+    len >= WORTH_KEEPING_BYTES / size_of::<A>()
+}

@@ -1,0 +1,108 @@
+//! Where the elements of a tensor are: in an array, or in a formula that is computed when somebody looks.
+
+use crate::element::{Item, Rank};
+use crate::formula::Formula;
+use ndarray::ArcArray;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The elements of a tensor. Whoever looks at them as an array has them computed; whoever drops them leaves their memory to others.
+#[derive(Clone)]
+pub(crate) struct Elements<A: Item, D: Rank>(Place<A, D>);
+
+#[derive(Clone)]
+enum Place<A: Item, D: Rank> {
+    Array(ArcArray<A, D>),
+    Formula(Arc<Formula<A, D>>),
+    /// Nothing is dropped in this place.
+    Nowhere,
+}
+
+/// Smaller buffers are not worth a look when they go.
+const WORTH_KEEPING_BYTES: usize = 1 << 14;
+
+impl<A: Item, D: Rank> Elements<A, D> {
+    pub(crate) fn of_formula(formula: Arc<Formula<A, D>>) -> Self {
+        Elements(Place::Formula(formula))
+    }
+
+    /// The formula, if nobody has computed it yet.
+    pub(crate) fn formula(&self) -> Option<&Formula<A, D>> {
+        match &self.0 {
+            Place::Formula(formula) if formula.computed().is_none() => Some(formula),
+            _ => None,
+        }
+    }
+
+    /// The lengths of the axes, for which nothing has to be computed.
+    pub(crate) fn shape(&self) -> &[usize] {
+        match &self.0 {
+            Place::Formula(formula) => formula.shape().slice(),
+            _ => (**self).shape(),
+        }
+    }
+
+    /// The same as a dimension.
+    pub(crate) fn dim(&self) -> D {
+        match &self.0 {
+            Place::Formula(formula) => formula.shape().clone(),
+            _ => self.raw_dim(),
+        }
+    }
+
+    pub(crate) fn into_array(mut self) -> ArcArray<A, D> {
+        match std::mem::replace(&mut self.0, Place::Nowhere) {
+            Place::Array(array) => array,
+            Place::Formula(formula) => {
+                formula.compute();
+                match Arc::try_unwrap(formula) {
+                    Ok(formula) => formula.into_computed().into_array(),
+                    Err(shared) => (**shared.compute()).clone(),
+                }
+            }
+            Place::Nowhere => unreachable!("nobody has an empty place"),
+        }
+    }
+
+    pub(crate) fn array_mut(&mut self) -> &mut ArcArray<A, D> {
+        if let Place::Formula(_) = self.0 {
+            let elements = Elements(std::mem::replace(&mut self.0, Place::Nowhere));
+            self.0 = Place::Array(elements.into_array());
+        }
+        match &mut self.0 {
+            Place::Array(array) => array,
+            _ => unreachable!("a formula was replaced"),
+        }
+    }
+}
+
+impl<A: Item, D: Rank> From<ArcArray<A, D>> for Elements<A, D> {
+    fn from(array: ArcArray<A, D>) -> Self {
+        Elements(Place::Array(array))
+    }
+}
+
+impl<A: Item, D: Rank> Deref for Elements<A, D> {
+    type Target = ArcArray<A, D>;
+
+    fn deref(&self) -> &ArcArray<A, D> {
+        match &self.0 {
+            Place::Array(array) => array,
+            Place::Formula(formula) => formula.compute(),
+            Place::Nowhere => unreachable!("nobody has an empty place"),
+        }
+    }
+}
+
+impl<A: Item, D: Rank> Drop for Elements<A, D> {
+    fn drop(&mut self) {
+        let Place::Array(array) = &self.0 else { return };
+        if array.len() * size_of::<A>() < WORTH_KEEPING_BYTES {
+            return;
+        }
+        let Place::Array(array) = std::mem::replace(&mut self.0, Place::Nowhere) else { return };
+        if let Ok(array) = array.try_into_owned_nocopy() {
+            A::recycle(array.into_raw_vec_and_offset().0);
+        }
+    }
+}

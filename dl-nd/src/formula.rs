@@ -1,0 +1,130 @@
+//! Tensors that are not computed yet: pointwise operations on large tensors are written down, and computed together when somebody looks at the
+//! elements.
+//!
+//! A run of pointwise operations thereby reads its operands and writes its result once, however many operations it has. What lies in between is
+//! never in memory; it may be computed a second time, for the backward for instance, which costs less than to fetch it.
+
+use crate::element::{Element, Item, Rank};
+use crate::elements::Elements;
+use crate::nd::Nd;
+use crate::program;
+use dl_core::{Binary, Unary};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Smaller tensors are computed at once: to write an operation down costs about as much as to compute it.
+pub(crate) const WORTH_WRITING_DOWN: usize = 1 << 12;
+/// Longer formulas are computed before anything is added, so that nothing is as deep as a program is long.
+const LONGEST: usize = 32;
+
+/// A tensor of a shape, and the operation whose result it is.
+pub(crate) struct Formula<A: Item, D: Rank> {
+    shape: D,
+    /// The operations below that were not computed when it was written; one that is reached twice counts twice.
+    length: usize,
+    /// Is forgotten once there is a value, and with it the operands.
+    operation: Mutex<Option<Operation<A, D>>>,
+    value: OnceLock<Elements<A, D>>,
+}
+
+/// A pointwise operation. Operands are broadcast to the shape of the result.
+#[derive(Clone)]
+pub(crate) enum Operation<A: Item, D: Rank> {
+    Repeat(Nd<A, D>),
+    Unary(Unary, Nd<A, D>),
+    Binary(Binary, Nd<A, D>, Nd<A, D>),
+    WithNumber { op: Binary, number: A, left: bool, x: Nd<A, D> },
+}
+
+impl<A: Item, D: Rank> Formula<A, D> {
+    pub(crate) fn shape(&self) -> &D {
+        &self.shape
+    }
+
+    /// The elements, if they have been computed.
+    pub(crate) fn computed(&self) -> Option<&Elements<A, D>> {
+        self.value.get()
+    }
+
+    /// The operation, unless the elements have been computed meanwhile.
+    pub(crate) fn operation(&self) -> Option<Operation<A, D>> {
+        self.operation.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The elements.
+    pub(crate) fn compute(&self) -> &Elements<A, D> {
+        if let Some(value) = self.value.get() {
+            return value;
+        }
+        // who comes second waits: nothing in there waits for anybody
+        let value = self.value.get_or_init(|| A::compute(self));
+        self.forget_operation();
+        value
+    }
+
+    /// The elements of a formula that nobody else has, and which has been computed.
+    pub(crate) fn into_computed(self) -> Elements<A, D> {
+        self.value.into_inner().expect("it has been computed")
+    }
+
+    fn forget_operation(&self) {
+        let operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(operation);
+    }
+}
+
+impl<A: Element, D: Rank> Operation<A, D> {
+    /// The result, as a tensor of this shape.
+    pub(crate) fn of_shape(self, shape: D) -> Nd<A, D> {
+        // what is repeated is small; what has grown long is computed
+        let mut length = 1;
+        for operand in self.operands() {
+            if let Some(formula) = operand.formula() {
+                length += formula.length;
+                if length > LONGEST || formula.shape != shape {
+                    formula.compute();
+                }
+            }
+        }
+        let pending = self.operands().into_iter().filter_map(Nd::formula);
+        let length = 1 + pending.map(|formula| formula.length).sum::<usize>();
+        let large = shape.size() >= WORTH_WRITING_DOWN;
+        let formula = Formula { shape, length, operation: Mutex::new(Some(self)), value: OnceLock::new() };
+        if large { Nd::of_formula(Arc::new(formula)) } else { Nd(program::compute(&formula)) }
+    }
+
+    pub(crate) fn operands(&self) -> Vec<&Nd<A, D>> {
+        match self {
+            Operation::Repeat(x) | Operation::Unary(_, x) | Operation::WithNumber { x, .. } => vec![x],
+            Operation::Binary(_, a, b) => vec![a, b],
+        }
+    }
+}
+
+/// Computes those of these tensors that are not computed yet, all of a shape together.
+pub(crate) fn settle<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) {
+    /// So many at a time: each one needs a place in the caches.
+    const TOGETHER: usize = 16;
+
+    let mut pending: Vec<&Formula<A, D>> = Vec::new();
+    for formula in tensors.iter().filter_map(|tensor| tensor.formula()) {
+        if !pending.iter().any(|&other| std::ptr::eq(other, formula)) {
+            pending.push(formula);
+        }
+    }
+    while let [first, ..] = pending[..] {
+        let (same, others): (Vec<_>, Vec<_>) = pending.into_iter().partition(|formula| formula.shape == first.shape);
+        pending = others;
+        for together in same.chunks(TOGETHER) {
+            let [formula] = together else {
+                let computed = program::compute_all(together);
+                for (formula, elements) in together.iter().zip(computed) {
+                    // somebody else may have been faster
+                    let _ = formula.value.set(elements);
+                    formula.forget_operation();
+                }
+                continue;
+            };
+            formula.compute();
+        }
+    }
+}
