@@ -47,6 +47,8 @@ pub mod module;
 mod node;
 mod operators;
 mod optimizer;
+#[allow(unsafe_code, reason = "helpers borrow from the caller, who waits for them: see the module")]
+pub mod parallel;
 mod pass;
 mod primitive;
 mod reverse;

@@ -2,7 +2,7 @@
 //!
 //! `just model` runs them. Under `shuttle` a model is the whole executor with a pool of its own, and schedules are drawn at random: uniformly
 //! and by PCT (Burckhardt et al. 2010), which finds a bug that needs few preemptions with a known probability. Under `loom` only
-//! counts, leaves, claims and commits are modelled, but in every interleaving of so many preemptions, and with every value that an atomic load may see.
+//! counts, leaves, claims, commits and shared kernels are modelled, but in every interleaving of so many preemptions, and with every value that an atomic load may see.
 //!
 //! Besides its own assertions a model fails if all threads wait (a deadlock), if they run on for ever, if a node or a variable is
 //! used after it was freed, is freed twice, or is never freed.
@@ -23,6 +23,7 @@ mod checkpoints;
 mod claims;
 mod counts;
 mod leaves;
+mod parallel;
 #[cfg(shuttle)]
 mod passes;
 #[cfg(shuttle)]

@@ -3,6 +3,7 @@
 
 use crate::element::Element;
 use crate::program::PIECE;
+use dl_core::parallel;
 use ndarray::{ArrayD, ArrayViewD, Axis};
 
 /// So many terms are summed in a run.
@@ -28,22 +29,25 @@ fn longest_axis<A>(x: &ArrayViewD<'_, A>) -> Axis {
 }
 
 fn sum_slice<A: Element>(elements: &[A]) -> A {
-    sum_of_pieces(elements.len(), &|from, to| {
+    sum_of_pieces(elements.len(), 0.1, |from, to| {
         let mut sum = Sum::new();
         sum.add_all(&elements[from..to]);
         sum
     })
 }
 
-/// The sum of so many terms; `piece` sums those in a range of places. It is the same sum, however long a piece is.
-pub(crate) fn sum_of_pieces<A: Element>(len: usize, piece: &(dyn Fn(usize, usize) -> Sum<A> + Sync)) -> A {
-    let pieces = len / PIECE;
+/// The sum of so many terms; `piece` sums those in a range of places, for about so many nanoseconds each.
+///
+/// The sum of a whole piece is that of a whole subtree, so it does not matter that there are pieces.
+pub(crate) fn sum_of_pieces<A: Element>(len: usize, nanoseconds: f64, piece: impl Fn(usize, usize) -> Sum<A> + Sync) -> A {
+    let mut sums = vec![A::zero(); len.div_ceil(PIECE)];
+    parallel::for_each_mut(&mut sums, nanoseconds * PIECE.min(len) as f64, |index, sum| {
+        *sum = piece(index * PIECE, len.min((index + 1) * PIECE)).total();
+    });
+    let rest = if len.is_multiple_of(PIECE) { None } else { sums.pop() };
     let mut whole = Tree::new();
-    for index in 0..pieces {
-        whole.push(piece(index * PIECE, (index + 1) * PIECE).total());
-    }
-    let rest = if len > pieces * PIECE { piece(pieces * PIECE, len).total() } else { A::zero() };
-    whole.total(rest)
+    sums.into_iter().for_each(|sum| whole.push(sum));
+    whole.total(rest.unwrap_or_else(A::zero))
 }
 
 /// The sums along an axis, which stays, with length 1.

@@ -9,10 +9,9 @@ use crate::element::{Element, Rank};
 use crate::elements::Elements;
 use crate::formula::{Formula, Operation};
 use crate::nd::Nd;
-use dl_core::{Binary, BinaryLoop, Unary, UnaryLoop, buffers};
+use dl_core::{Binary, BinaryLoop, Unary, UnaryLoop, buffers, parallel};
 use ndarray::{ArcArray, Array, IxDyn};
 use pulp::Arch;
-use std::sync::{Mutex, PoisonError};
 
 /// A register: some ten of them fit into the nearest cache.
 const BLOCK_BYTES: usize = 2048;
@@ -37,6 +36,7 @@ struct Operand<A> {
     steps: Vec<usize>,
 }
 
+#[derive(Clone, Copy)]
 struct Instruction {
     what: What,
     to: Place,
@@ -85,7 +85,7 @@ pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>) -> A {
     let program = Program::of(&[formula]);
     let len = formula.shape().size();
     let block = block_len::<A>();
-    accurate::sum_of_pieces(len, &|from, to| {
+    accurate::sum_of_pieces(len, program.nanoseconds(), |from, to| {
         let mut registers = program.registers();
         let mut result = vec![A::zero(); block];
         let mut sum = Sum::new();
@@ -133,16 +133,16 @@ impl<A: Element> Program<A> {
 
     fn run(&self, results: &mut [Vec<A>]) {
         let len = results[0].len();
-        let mut pieces: Vec<Mutex<Vec<&mut [A]>>> = (0..len.div_ceil(PIECE)).map(|_| Mutex::default()).collect();
-        for result in results {
+        let mut pieces: Vec<[&mut [A]; RESULTS]> = (0..len.div_ceil(PIECE)).map(|_| Default::default()).collect();
+        let count = results.len();
+        for (number, result) in results.iter_mut().enumerate() {
             for (piece, part) in pieces.iter_mut().zip(result.chunks_mut(PIECE)) {
-                piece.get_mut().unwrap_or_else(PoisonError::into_inner).push(part);
+                piece[number] = part;
             }
         }
         let nanoseconds = self.nanoseconds() * PIECE.min(len) as f64;
-        parallel(pieces.len(), nanoseconds, &|piece| {
-            let mut results = std::mem::take(&mut *pieces[piece].lock().unwrap_or_else(PoisonError::into_inner));
-            self.run_piece(piece * PIECE, &mut results);
+        parallel::for_each_mut(&mut pieces, nanoseconds, |piece, results| {
+            self.run_piece(piece * PIECE, &mut results[..count]);
         });
     }
 
@@ -208,10 +208,6 @@ impl<A: Element> Program<A> {
         };
         self.instructions.iter().map(of).sum::<f64>() / 4.0
     }
-}
-
-fn parallel(pieces: usize, _nanoseconds: f64, f: &(dyn Fn(usize) + Sync)) {
-    (0..pieces).for_each(f);
 }
 
 /// The loop over one block.

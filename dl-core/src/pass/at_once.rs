@@ -133,7 +133,7 @@ impl Pass {
         if let Walked::Meets(_) = walked {
             books.walking = true;
             if !working {
-                books.count.works();
+                self.width().works();
             }
             let rests = books.rests;
             while let Walked::Meets(index) = walked {
@@ -143,7 +143,7 @@ impl Pass {
                 walked = if walk.is_through() { Walked::Through(index) } else { books.walk(&mut walk) };
             }
             if !working {
-                books.count.rests();
+                self.width().rests();
             }
             books.walking = false;
         }

@@ -44,7 +44,7 @@ pub(super) fn polling<R>(pass: &Arc<Pass>, in_task: bool, f: impl FnOnce() -> R)
 }
 
 /// Computes, or drops, values of this pass.
-pub(super) fn computing<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
+pub(crate) fn computing<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
     with(Context { computing_for: Some(NonNull::from(pass)), pass: None, in_task: false, ..CONTEXT.get() }, f)
 }
 
@@ -87,7 +87,7 @@ pub(super) fn in_task() -> bool {
 }
 
 /// The pass for which this thread computes values.
-pub(super) fn with_computing<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
+pub(crate) fn with_computing<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
     let pass = CONTEXT.get().computing_for;
     // SAFETY: as in `with_current`
     f(pass.as_ref().map(|pass| unsafe { pass.as_ref() }))

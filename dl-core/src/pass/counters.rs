@@ -20,7 +20,7 @@ pub struct Counters {
     pub reused_buffers: usize,
     /// The most that its values occupied at any time, in bytes. Plain numbers, which are kept in its tables, do not count.
     pub bytes_peak: usize,
-    /// The most threads that worked for it at the same time.
+    /// The most threads that worked for it at the same time, those that helped with a kernel included.
     pub parallel_width: usize,
 }
 
@@ -29,7 +29,6 @@ pub struct Counters {
 pub(super) struct Count {
     pub(super) so_far: Counters,
     bytes: usize,
-    working: usize,
 }
 
 impl Count {
@@ -40,14 +39,5 @@ impl Count {
 
     pub(super) fn lets_go(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
-    }
-
-    pub(super) fn works(&mut self) {
-        self.working += 1;
-        self.so_far.parallel_width = self.so_far.parallel_width.max(self.working);
-    }
-
-    pub(super) fn rests(&mut self) {
-        self.working -= 1;
     }
 }

@@ -23,18 +23,22 @@ mod tasks;
 mod values;
 mod visits;
 mod wakers;
+mod width;
 mod work;
 
 pub(crate) use books::Books;
 pub(crate) use claim::Claim;
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use claim::Seat;
-pub(crate) use context::{Holder, current, enter, holder, in_pass, is_current, outside, with_current};
+pub(crate) use context::{
+    Holder, computing, current, enter, holder, in_pass, is_current, outside, with_computing, with_current,
+};
 pub use counters::Counters;
 pub(crate) use entry::{Arithmetic, Entry, NONE, Scalar, Seen, Status};
 pub(crate) use segment::Hold;
 pub use settings::Mode;
 pub(crate) use settings::Settings;
+pub(crate) use width::Width;
 
 use crate::commit::Update;
 use crate::error::{Error, Result};
@@ -78,6 +82,7 @@ pub(crate) struct Pass {
     news: Arc<AtomicUsize>,
     /// How often a kernel took a free buffer.
     reused_buffers: AtomicUsize,
+    width: Width,
 }
 
 /// A kernel of the pass that this thread computes for has taken a free buffer.
@@ -124,6 +129,7 @@ impl Pass {
                 settings: Settings::default(),
                 news: Arc::default(),
                 reused_buffers: AtomicUsize::new(0),
+                width: Width::default(),
             })
         });
         let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
@@ -149,6 +155,7 @@ impl Pass {
             let books = over.books.get_mut().unwrap_or_else(PoisonError::into_inner);
             books.close();
             over.reused_buffers.store(0, Ordering::Relaxed);
+            over.width.clear();
             (books.fault.take(), books.are_large())
         }));
         let (fault, large) = match closed {
@@ -223,7 +230,11 @@ impl Pass {
 
     pub(crate) fn counters(&self) -> Counters {
         let reused_buffers = self.reused_buffers.load(Ordering::Relaxed);
-        Counters { reused_buffers, ..self.books().counters() }
+        Counters { reused_buffers, parallel_width: self.width.most(), ..self.books().counters() }
+    }
+
+    pub(crate) fn width(&self) -> &Width {
+        &self.width
     }
 
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {

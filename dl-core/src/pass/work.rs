@@ -94,7 +94,7 @@ impl Pass {
         let mut batch = Batch::default();
         let mut spare = None;
         let threads = LazyCell::new(current_num_threads as fn() -> usize);
-        books.count.works();
+        self.width.works();
         loop {
             self.share_with(&mut books, true, &threads);
             if books.drivers.nobody() {
@@ -121,7 +121,7 @@ impl Pass {
                 None => break,
             }
         }
-        books.count.rests();
+        self.width.rests();
         books
     }
 

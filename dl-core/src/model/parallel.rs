@@ -1,0 +1,120 @@
+//! A kernel on several threads: what helpers have borrowed is there as long as they are, and what they have done is seen.
+
+use super::{eventually, explore};
+use crate::parallel::shared;
+use crate::sync::{AtomicUsize, Guarded, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What the caller has on its stack, and lends.
+struct Borrowed {
+    guard: Guarded,
+    /// Written by whoever has the piece, without any order of its own.
+    written: Vec<Written>,
+}
+
+#[derive(Default)]
+struct Written {
+    #[cfg(loom)]
+    cell: loom::cell::UnsafeCell<u32>,
+    #[cfg(shuttle)]
+    cell: AtomicUsize,
+}
+
+// SAFETY: each piece is written by one thread, and read when all are done; `loom` complains if that is not so
+#[cfg(loom)]
+#[allow(unsafe_code, reason = "the cell is there to be watched")]
+unsafe impl Sync for Written {}
+
+impl Written {
+    #[cfg(loom)]
+    #[allow(unsafe_code, reason = "the cell is there to be watched")]
+    fn write(&self) {
+        // SAFETY: as above
+        self.cell.with_mut(|count| unsafe { *count += 1 });
+    }
+
+    #[cfg(loom)]
+    #[allow(unsafe_code, reason = "the cell is there to be watched")]
+    fn count(&self) -> usize {
+        // SAFETY: as above
+        self.cell.with(|count| unsafe { *count as usize })
+    }
+
+    #[cfg(shuttle)]
+    fn write(&self) {
+        self.cell.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[cfg(shuttle)]
+    fn count(&self) -> usize {
+        self.cell.load(Ordering::Relaxed)
+    }
+}
+
+impl Borrowed {
+    fn new(pieces: usize) -> Self {
+        Borrowed { guard: Guarded::new(), written: (0..pieces).map(|_| Written::default()).collect() }
+    }
+
+    fn write(&self, piece: usize) {
+        self.guard.used();
+        self.written[piece].write();
+        self.guard.used();
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        self.guard.gone();
+    }
+}
+
+fn every_piece_once(pieces: usize, helpers: usize) {
+    explore(move || {
+        let borrowed = Borrowed::new(pieces);
+        shared(pieces, helpers, &|piece| borrowed.write(piece));
+        assert!(borrowed.written.iter().all(|written| written.count() == 1), "each piece is done once");
+    });
+}
+
+#[test]
+fn a_helper_takes_pieces() {
+    every_piece_once(3, 1);
+}
+
+#[test]
+fn two_helpers_take_pieces() {
+    every_piece_once(2, 2);
+}
+
+/// Two kernels, one after the other: a helper of the first may come when the second is running.
+#[test]
+fn a_helper_that_comes_late() {
+    explore(|| {
+        for _ in 0..2 {
+            let borrowed = Borrowed::new(2);
+            shared(2, 1, &|piece| borrowed.write(piece));
+        }
+    });
+}
+
+#[test]
+fn the_first_panic_comes_back() {
+    explore(|| {
+        let borrowed = Borrowed::new(3);
+        let ended = Arc::new(AtomicUsize::new(0));
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            shared(3, 1, &|piece| {
+                borrowed.write(piece);
+                ended.fetch_add(1, Ordering::Relaxed);
+                if piece > 0 {
+                    std::panic::resume_unwind(Box::new(piece));
+                }
+            });
+        }));
+        let first = caught.expect_err("two pieces panic").downcast::<usize>().expect("a number");
+        assert_eq!(*first, 1);
+        eventually(|| ended.load(Ordering::Relaxed) >= 2);
+    });
+}

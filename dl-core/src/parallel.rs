@@ -1,0 +1,222 @@
+//! One kernel on several threads.
+//!
+//! A kernel that has much to do divides it into pieces, by the shape of its operands and never by the number of threads, so that its result does not depend on that
+//! number. The thread that runs the kernel works through the pieces; threads that are idle come and help.
+//!
+//! ```
+//! let mut squares = vec![0_u64; 10_000];
+//! let mut blocks: Vec<&mut [u64]> = squares.chunks_mut(1_000).collect();
+//! dl_core::parallel::for_each_mut(&mut blocks, 1_000.0, |block, numbers| {
+//!     for (i, number) in numbers.iter_mut().enumerate() {
+//!         *number = ((1_000 * block + i) as u64).pow(2);
+//!     }
+//! });
+//! assert_eq!(squares[9_999], 9_999 * 9_999);
+//! ```
+//!
+//! Nobody waits for a thread to become free, so this cannot deadlock, whatever locks the caller holds: the caller takes piece after piece until none is left, runs nothing else
+//! meanwhile, and then waits for those pieces alone that helpers are running at that moment. Helpers are only *offered* the work, by tickets for the rayon pool.
+//! Whoever comes too late finds the door closed, and goes.
+
+use crate::pass::{Pass, computing, with_computing};
+use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, current, current_num_threads, park, spawn, spin_loop, spins};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, PoisonError};
+
+/// Waking another thread costs a few microseconds: there must be as much work as this for each.
+const WORTH_A_THREAD_NANOSECONDS: f64 = 10_000.0;
+
+/// Calls `work` for each of so many pieces, once. A piece takes about so many nanoseconds; if all of them together take less than some 20 µs, they do not leave this
+/// thread. The threads that work, this one included, are never more than those of the rayon pool.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// let sum = AtomicUsize::new(0);
+/// dl_core::parallel::for_each(100, 1_000.0, |piece| {
+///     sum.fetch_add(piece, Ordering::Relaxed);
+/// });
+/// assert_eq!(sum.into_inner(), 4950);
+/// ```
+///
+/// # Panics
+/// When a piece does, with the payload of the first such piece. By then no piece is running any more; later pieces may have been left out.
+pub fn for_each(pieces: usize, nanoseconds_each: f64, work: impl Fn(usize) + Sync) {
+    let worth_while = pieces as f64 * nanoseconds_each / WORTH_A_THREAD_NANOSECONDS;
+    if pieces < 2 || worth_while < 2.0 {
+        return (0..pieces).for_each(work);
+    }
+    let threads = current_num_threads();
+    match threads.min(pieces).min(worth_while as usize) {
+        0 | 1 => (0..pieces).for_each(work),
+        workers => with_computing(|pass| share(pieces, workers - 1, Job { work: &work, pass, threads })),
+    }
+}
+
+/// The same for pieces that are in a slice: `work` has each for itself.
+///
+/// ```
+/// let mut words = ["one".to_owned(), "two".to_owned()];
+/// dl_core::parallel::for_each_mut(&mut words, 10_000.0, |number, word| word.insert_str(0, ["1 ", "2 "][number]));
+/// assert_eq!(words, ["1 one", "2 two"]);
+/// ```
+///
+/// # Panics
+/// When a piece does: see [`for_each`].
+pub fn for_each_mut<T: Send>(pieces: &mut [T], nanoseconds_each: f64, work: impl Fn(usize, &mut T) + Sync) {
+    struct Pieces<T>(*mut T);
+
+    impl<T> Pieces<T> {
+        fn at(&self, index: usize) -> *mut T {
+            self.0.wrapping_add(index)
+        }
+    }
+
+    // SAFETY: it is used to give each piece to one thread at a time, and pieces can be sent
+    unsafe impl<T: Send> Sync for Pieces<T> {}
+
+    let (len, pieces) = (pieces.len(), Pieces(pieces.as_mut_ptr()));
+    for_each(len, nanoseconds_each, |index| {
+        // SAFETY: `for_each` gives out each index below `len` once, so nobody else has this piece; the slice is borrowed until all have come back
+        work(index, unsafe { &mut *pieces.at(index) });
+    });
+}
+
+/// What is to be done: for whom, and on how many threads at most.
+struct Job<'a> {
+    work: &'a (dyn Fn(usize) + Sync),
+    pass: Option<&'a Arc<Pass>>,
+    threads: usize,
+}
+
+/// The pieces, and who works on them.
+struct Crew {
+    pieces: usize,
+    /// The next piece that nobody has taken.
+    next: AtomicUsize,
+    /// Twice the number of helpers inside, and [`CLOSED`] when nobody may come in any more.
+    door: AtomicUsize,
+    /// Borrowed from the caller until the door is closed and nobody is inside.
+    job: Lent,
+    caller: Thread,
+    /// The first piece that has panicked.
+    panic: Mutex<Option<(usize, Box<dyn Any + Send>)>>,
+}
+
+const CLOSED: usize = 1;
+const HELPER: usize = 2;
+
+struct Lent(*const Job<'static>);
+
+// SAFETY: a `Job` can be shared between threads: it consists of shared references to what can
+unsafe impl Send for Lent {}
+unsafe impl Sync for Lent {}
+
+const fn shared_between_threads<T: Sync>() {}
+const _: () = shared_between_threads::<Job<'static>>();
+
+/// How often the caller looks whether the last pieces are done before it sleeps: as long as a piece usually takes.
+const SPINS: usize = spins(1000);
+
+/// For models, with so many helpers.
+#[cfg(all(test, any(shuttle, loom)))]
+pub(crate) fn shared(pieces: usize, helpers: usize, work: &(dyn Fn(usize) + Sync)) {
+    share(pieces, helpers, Job { work, pass: None, threads: helpers + 1 });
+}
+
+fn share(pieces: usize, helpers: usize, job: Job<'_>) {
+    let crew = Arc::new(Crew {
+        pieces,
+        next: AtomicUsize::new(0),
+        door: AtomicUsize::new(0),
+        job: Lent((&raw const job).cast()),
+        caller: current(),
+        panic: Mutex::new(None),
+    });
+    // on every way out of here, before `job` goes
+    let inside = Inside(&crew);
+    for _ in 0..helpers {
+        let crew = crew.clone();
+        spawn(move || crew.help());
+    }
+    crew.work(job.work, || true);
+    drop(inside);
+    let panic = crew.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((_, payload)) = panic {
+        resume_unwind(payload);
+    }
+}
+
+impl Crew {
+    /// Takes pieces, as long as there are any and as long as it may.
+    fn work(&self, work: &(dyn Fn(usize) + Sync), mut may: impl FnMut() -> bool) {
+        while may() {
+            let piece = self.next.fetch_add(1, Ordering::Relaxed);
+            if piece >= self.pieces {
+                return;
+            }
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(piece))) {
+                // pieces are given out in order: those before this one have been taken, and will be done
+                self.next.store(self.pieces, Ordering::Relaxed);
+                let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+                if first.as_ref().is_none_or(|&(other, _)| piece < other) {
+                    *first = Some((piece, payload));
+                }
+            }
+        }
+    }
+
+    /// What a ticket does.
+    fn help(&self) {
+        if !self.come_in() {
+            return;
+        }
+        // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this thread is
+        let &Job { work, pass, threads } = unsafe { &*self.job.0 };
+        match pass {
+            None => self.work(work, || true),
+            // for the pass it is a thread more, and gives way when there are too many
+            Some(pass) => pass.width().join(threads, |width| {
+                computing(pass, || self.work(work, || width.working() <= threads));
+            }),
+        }
+        self.go();
+    }
+
+    fn come_in(&self) -> bool {
+        if self.next.load(Ordering::Relaxed) >= self.pieces {
+            return false;
+        }
+        let open = |door: usize| (door & CLOSED == 0).then_some(door + HELPER);
+        // acquire: not for the job, which came with the ticket, but so that nothing of `help` moves in front of it
+        self.door.fetch_update(Ordering::Acquire, Ordering::Relaxed, open).is_ok()
+    }
+
+    fn go(&self) {
+        // release: the caller sees what was done here
+        if self.door.fetch_sub(HELPER, Ordering::Release) == HELPER | CLOSED {
+            self.caller.unpark();
+        }
+    }
+}
+
+/// What a crew has borrowed is in use. When this goes, the door is closed, and nobody is inside any more.
+struct Inside<'a>(&'a Crew);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        let door = &self.0.door;
+        if door.fetch_or(CLOSED, Ordering::Acquire) == 0 {
+            return;
+        }
+        for _ in 0..SPINS {
+            if door.load(Ordering::Acquire) == CLOSED {
+                return;
+            }
+            spin_loop();
+        }
+        while door.load(Ordering::Acquire) != CLOSED {
+            park();
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Kernels on several threads: every piece once, in whatever pool, with whatever else is going on.
+
+use dl_core::parallel::{for_each, for_each_mut};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::thread;
+
+const MUCH: f64 = 1e9;
+
+fn pool(threads: usize) -> ThreadPool {
+    ThreadPoolBuilder::new().num_threads(threads).build().expect("threads")
+}
+
+fn counts(pieces: usize, nanoseconds_each: f64) -> Vec<usize> {
+    let counts: Vec<AtomicUsize> = (0..pieces).map(|_| AtomicUsize::new(0)).collect();
+    for_each(pieces, nanoseconds_each, |piece| {
+        counts[piece].fetch_add(1, Ordering::Relaxed);
+    });
+    counts.into_iter().map(AtomicUsize::into_inner).collect()
+}
+
+#[test]
+fn every_piece_once() {
+    for threads in [1, 2, 4] {
+        for pieces in [0, 1, 2, 3, 100] {
+            for nanoseconds_each in [0.0, 5_000.0, MUCH, f64::INFINITY, f64::NAN, -1.0] {
+                let found = pool(threads).install(|| counts(pieces, nanoseconds_each));
+                assert_eq!(found, vec![1; pieces], "{threads} threads, {nanoseconds_each} ns");
+            }
+        }
+    }
+    // from outside a pool
+    assert_eq!(counts(1000, MUCH), [1; 1000]);
+}
+
+/// The pieces wait for one another: as many threads work as there are, and no more.
+#[test]
+fn all_threads_work() {
+    pool(3).install(|| {
+        let all = Barrier::new(3);
+        let workers = Mutex::new(HashSet::new());
+        for_each(30, MUCH, |_| {
+            all.wait();
+            workers.lock().unwrap().insert(thread::current().id());
+        });
+        let workers = workers.into_inner().unwrap();
+        assert_eq!(workers.len(), 3);
+        assert!(workers.contains(&thread::current().id()));
+    });
+}
+
+#[test]
+fn little_work_stays_here() {
+    pool(4).install(|| {
+        let here = thread::current().id();
+        for_each(100, 100.0, |_| assert_eq!(thread::current().id(), here));
+    });
+    pool(1).install(|| {
+        let (here, mut order) = (thread::current().id(), Vec::new());
+        let seen = Mutex::new(&mut order);
+        for_each(100, MUCH, |piece| {
+            assert_eq!(thread::current().id(), here);
+            seen.lock().unwrap().push(piece);
+        });
+        assert_eq!(order, (0..100).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn the_first_panic_comes_back_when_nothing_runs() {
+    for threads in [1, 4] {
+        pool(threads).install(|| {
+            for round in 0..200 {
+                let running = AtomicUsize::new(0);
+                let caught = catch_unwind(AssertUnwindSafe(|| {
+                    for_each(50, MUCH, |piece| {
+                        running.fetch_add(1, Ordering::SeqCst);
+                        let panics = piece >= 20 && (piece + round) % 3 == 0;
+                        running.fetch_sub(1, Ordering::SeqCst);
+                        if panics {
+                            std::panic::resume_unwind(Box::new(piece));
+                        }
+                    });
+                }));
+                assert_eq!(running.into_inner(), 0);
+                let first = (20..).find(|piece| (piece + round) % 3 == 0);
+                assert_eq!(caught.expect_err("many pieces panic").downcast_ref(), first.as_ref());
+            }
+        });
+    }
+    assert_eq!(counts(100, MUCH), [1; 100]);
+}
+
+#[test]
+fn pieces_divide_further() {
+    for threads in [1, 2, 4] {
+        pool(threads).install(|| {
+            let sum = AtomicUsize::new(0);
+            for_each(8, MUCH, |i| {
+                for_each(8, MUCH, |j| {
+                    for_each(8, MUCH, |k| {
+                        sum.fetch_add(64 * i + 8 * j + k, Ordering::Relaxed);
+                    });
+                });
+            });
+            assert_eq!(sum.into_inner(), 511 * 256);
+        });
+    }
+}
+
+/// The caller holds a lock that every other worker of the pool waits for: nobody can help, and nobody needs to.
+#[test]
+fn a_lock_that_all_others_wait_for() {
+    let pool = pool(3);
+    let lock = Mutex::new(());
+    let started = Barrier::new(3);
+    pool.scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|_| {
+                started.wait();
+                drop(lock.lock().unwrap());
+            });
+        }
+        let held = lock.lock().unwrap();
+        started.wait();
+        assert_eq!(counts(100, MUCH), [1; 100]);
+        drop(held);
+    });
+}
+
+#[test]
+fn many_callers_at_once() {
+    let pool = pool(2);
+    thread::scope(|scope| {
+        for caller in 0..6_usize {
+            let pool = &pool;
+            scope.spawn(move || {
+                for round in 0..300 {
+                    let mut numbers = vec![0; 64 + round % 7];
+                    let work = |index: usize, number: &mut usize| *number = caller + index * index;
+                    if caller % 2 == 0 {
+                        for_each_mut(&mut numbers, 10_000.0, work);
+                    } else {
+                        pool.install(|| for_each_mut(&mut numbers, 10_000.0, work));
+                    }
+                    assert!(numbers.iter().enumerate().all(|(index, &number)| number == caller + index * index));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn pieces_need_not_be_shared() {
+    // a `Cell` can be sent, but not shared
+    let mut cells = vec![std::cell::Cell::new(1); 100];
+    for_each_mut(&mut cells, MUCH, |index, cell| cell.set(cell.get() + index));
+    assert!(cells.iter().enumerate().all(|(index, cell)| cell.get() == index + 1));
+    for_each_mut(&mut [(); 5], MUCH, |_, ()| ());
+}
