@@ -3,12 +3,14 @@
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Node, Variable};
 use crate::optimizer::{Look, Memory, Optimizer, Sgd, Shelf, Shelves, Step};
+use crate::parallel;
 use crate::pass::Pass;
 use crate::reverse::AnyDelta;
 use crate::snapshot::Earlier;
 use crate::sync::{MutexGuard, thread_local};
 use crate::value::Value;
 use crate::weight::WeightId;
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -34,11 +36,13 @@ struct Change<'a> {
     lock: Option<MutexGuard<'a, ()>>,
     /// The new value, and then the old one.
     value: Option<Value>,
+    /// Of a step of plain gradient descent, which is taken in place.
+    rate: Option<f64>,
 }
 
 enum Source<'a> {
     /// A weight: the optimizer's answer to this delta.
-    Delta(&'a Value),
+    Delta(&'a AnyDelta),
     /// A buffer: the value of a layer, which was written at this place.
     Update(&'static Location<'static>),
 }
@@ -64,10 +68,33 @@ pub(crate) fn commit<L: Deref<Target = Node>>(
     for pass in passes {
         pass.before_commit(&mut updates)?;
     }
+    commit_with(optimizer, deltas, &updates, passes)
+}
+
+/// The same, when the pass is going to end with it: so weights need not outlive their steps as values of the pass.
+pub(crate) fn commit_and_end<L: Deref<Target = Node>>(
+    optimizer: &dyn Optimizer,
+    deltas: &[(L, AnyDelta)],
+    pass: &Arc<Pass>,
+) -> Result<()> {
+    let mut updates: Vec<Update> = Vec::new();
+    pass.before_commit(&mut updates)?;
+    if optimizer.descent().is_some() {
+        pass.let_go_of_values();
+    }
+    commit_with(optimizer, deltas, &updates, std::slice::from_ref(pass))
+}
+
+fn commit_with<L: Deref<Target = Node>>(
+    optimizer: &dyn Optimizer,
+    deltas: &[(L, AnyDelta)],
+    updates: &[Update],
+    passes: &[Arc<Pass>],
+) -> Result<()> {
     let mut changes = Vec::with_capacity(deltas.len() + updates.len());
     // a walk from the root mostly meets last what was made first
     changes.extend(deltas.iter().rev().filter_map(|(layer, delta)| match (layer.as_variable(), delta) {
-        (Some(variable), AnyDelta::Ready(delta)) if !variable.frozen() => {
+        (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(..)) if !variable.frozen() => {
             Some(Change::new(variable, Source::Delta(delta), None))
         }
         _ => None,
@@ -108,9 +135,13 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Re
     let earlier = Earlier::all();
     for change in &mut changes {
         earlier.keep(change.variable);
+        if change.rate.is_some() {
+            continue;
+        }
         let new = change.value.take().expect("a new value was proposed");
         change.value = Some(change.variable.write(new));
     }
+    descend(&changes);
     // the old state goes when all is done, as the old values do: its destructor may be the user's
     let mut dead: Vec<Shelf> = Vec::new();
     if let Some(Shelves { steps, by_weight }) = memory.as_deref_mut() {
@@ -132,7 +163,7 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Re
 
 impl<'a> Change<'a> {
     fn new(variable: &'a Variable, source: Source<'a>, value: Option<Value>) -> Self {
-        Change { variable, source, lock: None, value }
+        Change { variable, source, lock: None, value, rate: None }
     }
 
     fn place(&self) -> &'static Location<'static> {
@@ -173,11 +204,18 @@ fn propose(
             optimizer.begin(&Step::new(shelves.map_or(0, |shelves| shelves.steps), &deltas))?
         };
         let optimizer = begun.as_deref().unwrap_or(optimizer);
-        for Change { variable, source, value, .. } in changes {
-            let Source::Delta(delta) = source else { continue };
+        for Change { variable, source, value, rate, .. } in changes {
+            let Source::Delta(delta) = *source else { continue };
             place = Some(variable.place());
             let own = optimizer.for_weight(WeightId(variable.id()));
             let optimizer = own.as_deref().unwrap_or(optimizer);
+            if let Some(descent) = optimizer.descent().transpose()?
+                && delta.can_descend(variable)
+            {
+                *rate = Some(descent);
+                continue;
+            }
+            let delta = &delta.made()?;
             let state = shelves.and_then(|shelves| shelves.by_weight.get(&variable.id()));
             let (new, shelf) = variable.weight.propose(variable, delta, optimizer, state)?;
             *value = Some(new);
@@ -194,10 +232,76 @@ fn propose(
     }
 }
 
+/// Takes the steps of plain gradient descent, which are in place and cannot fail.
+fn descend(changes: &[Change<'_>]) {
+    let steps: Vec<(&Variable, f64, &AnyDelta)> = changes
+        .iter()
+        .filter_map(|change| match (change.rate, &change.source) {
+            (Some(rate), Source::Delta(delta)) => Some((change.variable, rate, *delta)),
+            _ => None,
+        })
+        .collect();
+    let nanoseconds: f64 = steps.iter().map(|(_, _, delta)| delta.cost()).sum();
+    parallel::for_each(steps.len(), nanoseconds / steps.len().max(1) as f64, |step| {
+        let (variable, rate, delta) = steps[step];
+        delta.descend(variable, rate);
+    });
+}
+
+impl AnyDelta {
+    /// Whether a step of plain gradient descent by this delta can be taken in place.
+    fn can_descend(&self, variable: &Variable) -> bool {
+        match self {
+            AnyDelta::Ready(delta) => variable.weight.can_descend(variable, delta),
+            AnyDelta::Unmade(layer, operands) => layer
+                .accumulates()
+                .is_some_and(|op| op.can_accumulate(&operands.iter().collect::<Vec<_>>(), &variable.read())),
+            _ => false,
+        }
+    }
+
+    /// Takes it. Whoever calls holds the lock of the variable.
+    fn descend(&self, variable: &Variable, rate: f64) {
+        match self {
+            AnyDelta::Ready(delta) => variable.weight.descend(variable, rate, delta),
+            AnyDelta::Unmade(layer, operands) => {
+                let op = layer.accumulates().expect("it can accumulate");
+                let operands: Vec<&Value> = operands.iter().collect();
+                variable.change(|value| op.accumulate(&operands, -rate, value));
+            }
+            _ => unreachable!("steps are taken by deltas that were evaluated"),
+        }
+    }
+
+    /// The value of this delta, which has been evaluated.
+    fn made(&self) -> Result<Cow<'_, Value>> {
+        match self {
+            AnyDelta::Ready(value) => Ok(Cow::Borrowed(value)),
+            AnyDelta::Unmade(layer, operands) => {
+                let op = layer.accumulates().expect("it is an operation");
+                let value = op.value(&operands.iter().collect::<Vec<_>>());
+                value.map(Cow::Owned).map_err(|error| error.at(op.name(), layer.place))
+            }
+            _ => unreachable!("steps are taken by deltas that were evaluated"),
+        }
+    }
+
+    /// A rough estimate of the time for a step by it, in nanoseconds.
+    fn cost(&self) -> f64 {
+        match self {
+            AnyDelta::Unmade(layer, operands) => {
+                layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<Vec<_>>()))
+            }
+            _ => 1_000.0,
+        }
+    }
+}
+
 /// Shows every weight and its delta.
 fn look_at(changes: &[Change<'_>], look: &mut Look<'_>) -> Result<()> {
     for Change { variable, source, .. } in changes {
         let Source::Delta(delta) = source else { continue };
+        let delta = &delta.made()?;
         let looked = variable.weight.look(variable, delta, &mut |chunk| look(WeightId(variable.id()), chunk));
         looked.map_err(|error| error.at(STEP_OF_WEIGHT, variable.place()))?;
     }

@@ -97,6 +97,15 @@ pub trait Trainable: Data {
     /// A value of the same shape whose numbers are all zero: the fresh state of an optimizer.
     fn zeros_like(&self) -> Self;
 
+    /// Whether [`descend`](Trainable::descend) is there.
+    const DESCENDS: bool = false;
+
+    /// Takes `rate · delta` away in place, for a delta that [belongs to this value](Data::check_delta): a step of plain gradient descent, which cannot fail. Where it
+    /// is not there, the runtime works on a copy, with [`update`](Trainable::update).
+    fn descend(&mut self, rate: f64, delta: &Self::Delta) {
+        let _ = (rate, delta);
+    }
+
     /// Calls `rule` with the numbers of this value, of its delta and of the optimizer's state, in runs of equal length.
     ///
     /// A sparse delta calls it for the rows that it touches only.

@@ -216,6 +216,14 @@ impl Node {
         matches!(&self.expression, Expression::Primitive(op) if op.is_mark())
     }
 
+    /// The operation, if a training step can end with it.
+    pub(crate) fn accumulates(&self) -> Option<&dyn AnyPrimitive> {
+        match &self.expression {
+            Expression::Primitive(op) if op.accumulates() => Some(&**op),
+            _ => None,
+        }
+    }
+
     /// Whether this is a delta that turned out not to arrive.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(&self.expression, Expression::Dynamic(recipe) if recipe.is_absent())

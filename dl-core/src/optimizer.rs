@@ -148,6 +148,19 @@ pub trait Optimizer: Send + Sync {
     /// Any error refuses the whole training step: no weight and no state changes.
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()>;
 
+    /// The learning rate, if every step is `w ← w − rate · delta` and nothing else. The runtime may then do without [`step`](Optimizer::step): it changes tensors in
+    /// place, and a delta that is a product goes into its weight without being made.
+    ///
+    /// ```
+    /// use dl_core::{Adam, Optimizer, Sgd};
+    /// assert!(matches!(Sgd::new(0.1).descent(), Some(Ok(0.1))));
+    /// assert!(Sgd::new(0.1).momentum(0.9).descent().is_none());
+    /// assert!(Adam::new(0.1).descent().is_none());
+    /// ```
+    fn descent(&self) -> Option<Result<f64>> {
+        None
+    }
+
     /// The numbers, by key, that it remembers beside the memory.
     fn notes(&self) -> Vec<(String, Notes)> {
         Vec::new()
@@ -373,6 +386,10 @@ macro_rules! pointer {
 
             fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
                 (**self).step(chunk, steps)
+            }
+
+            fn descent(&self) -> Option<Result<f64>> {
+                (**self).descent()
             }
 
             fn notes(&self) -> Vec<(String, Notes)> {

@@ -94,6 +94,25 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         along.transposed(self)
     }
 
+    /// Whether [`accumulate`](Primitive::accumulate) is there.
+    const ACCUMULATES: bool = false;
+
+    /// Whether the value fits `to`, so that [`accumulate`](Primitive::accumulate) cannot fail.
+    fn can_accumulate(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>, to: &Self::Output) -> bool {
+        let _ = (operands, to);
+        false
+    }
+
+    /// Adds `factor` times the value to `to`, without making the value. A step of plain gradient descent ends so, if this is the delta of a weight.
+    fn accumulate(
+        &self,
+        operands: <Self::Operands as sealed::Operands>::Values<'_>,
+        factor: f64,
+        to: &mut Self::Output,
+    ) {
+        let _ = (operands, factor, to);
+    }
+
     /// A rough estimate of the time that [`value`](Primitive::value) takes, in nanoseconds. Work that is dear enough is
     /// offered to other threads.
     fn cost(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> f64 {
@@ -317,6 +336,20 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>>;
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer>;
 
+    /// Whether a step can end with it: see [`Primitive::ACCUMULATES`].
+    fn accumulates(&self) -> bool {
+        false
+    }
+
+    fn can_accumulate(&self, operands: &[&Value], to: &Value) -> bool {
+        let _ = (operands, to);
+        false
+    }
+
+    fn accumulate(&self, operands: &[&Value], factor: f64, to: &mut Value) {
+        let _ = (operands, factor, to);
+    }
+
     /// What the commit of a step is to write when this was evaluated.
     fn update(&self) -> Option<UpdateOf<'_>> {
         None
@@ -380,6 +413,20 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
 
     fn cost(&self, operands: &[&Value]) -> f64 {
         self.op.cost(<P::Operands as sealed::Operands>::values(operands))
+    }
+
+    fn accumulates(&self) -> bool {
+        P::ACCUMULATES
+    }
+
+    fn can_accumulate(&self, operands: &[&Value], to: &Value) -> bool {
+        let fits = |to| self.op.can_accumulate(<P::Operands as sealed::Operands>::values(operands), to);
+        to.try_get::<P::Output>().is_some_and(fits)
+    }
+
+    fn accumulate(&self, operands: &[&Value], factor: f64, to: &mut Value) {
+        let operands = <P::Operands as sealed::Operands>::values(operands);
+        to.change(|to: &mut P::Output| self.op.accumulate(operands, factor, to));
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>> {

@@ -1,7 +1,7 @@
 //! What a backward pass would do to the weights: the paper's `UpdateWeights`.
 
 use crate::checkpoint;
-use crate::commit::commit;
+use crate::commit::{commit, commit_and_end};
 use crate::data::Trainable;
 use crate::deferred::{Belongs, Do};
 use crate::error::{Error, Result};
@@ -216,21 +216,19 @@ impl SideEffects {
     }
 
     /// The same, inside the pass that all parts belong to.
-    pub(crate) async fn take(mut self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
+    pub(crate) async fn take(self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
         pass.forget_deltas();
         let here = self.fault.is_none() && self.parts.iter().all(|part| Arc::ptr_eq(&part.pass, pass));
-        let deltas = match &mut self.parts[..] {
-            [only] if here => values(std::mem::take(&mut only.deltas)).await?,
-            _ if here => values(by_weight(self.parts.into_iter().map(|part| part.deltas))).await?,
-            _ => {
-                let mut passes = self.passes();
-                if !passes.iter().any(|known| Arc::ptr_eq(known, pass)) {
-                    passes.push(pass.clone());
-                }
-                return commit(optimizer, &self.by_pass().await?, &passes);
+        if !here {
+            let mut passes = self.passes();
+            if !passes.iter().any(|known| Arc::ptr_eq(known, pass)) {
+                passes.push(pass.clone());
             }
-        };
-        commit(optimizer, &deltas, std::slice::from_ref(pass))
+            return commit(optimizer, &self.by_pass().await?, &passes);
+        }
+        let deltas = by_weight(self.parts.into_iter().map(|part| part.deltas));
+        let deltas = values(deltas, optimizer.descent().is_some()).await?;
+        commit_and_end(optimizer, &deltas, pass)
     }
 
     /// The passes of all parts, each once.
@@ -305,33 +303,27 @@ async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
         let deltas = Arc::new(deltas);
         move || {
             let deltas = deltas.clone();
-            async move { values(deltas.to_vec()).await }
+            async move { values(deltas.to_vec(), false).await }
         }
     })
     .await
 }
 
-/// The same deltas, computed.
-async fn values(mut deltas: Deltas) -> Result<Deltas> {
-    let lazy = |delta: &AnyDelta| match delta {
-        AnyDelta::Lazy(layer) => Some(layer.clone()),
-        _ => None,
-    };
-    let layers: Vec<AnyLayer> = deltas.iter().filter_map(|(_, delta)| lazy(delta)).collect();
-    if !layers.is_empty() {
-        let mut computed = ExtractAll::new(layers).await?.into_iter();
-        let absent = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.is_absent());
-        let absent: Vec<bool> = deltas.iter().map(|(_, delta)| absent(delta)).collect();
-        for (_, delta) in &mut deltas {
-            if matches!(delta, AnyDelta::Lazy(_)) {
-                *delta = AnyDelta::Ready(computed.next().expect("one value for each lazy delta"));
-            }
-        }
-        // a segment that was evaluated again may hand nothing on
-        let mut absent = absent.into_iter();
-        deltas.retain(|_| absent.next() != Some(true));
+/// The deltas, evaluated in the pass that this runs in; with `late`, as far as a step of plain gradient descent needs it.
+async fn values(deltas: Deltas, late: bool) -> Result<Deltas> {
+    let layers: Vec<AnyLayer> = deltas.iter().flat_map(|(_, delta)| delta.needs(late)).cloned().collect();
+    if layers.is_empty() {
+        return Ok(deltas);
     }
-    Ok(deltas)
+    let mut computed = ExtractAll::new(layers).await?.into_iter();
+    // a segment that was evaluated again may hand nothing on
+    let absent = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.is_absent());
+    let given = deltas.into_iter().filter_map(|(weight, delta)| {
+        let absent = absent(&delta);
+        let delta = delta.given(late, &mut computed);
+        (!absent).then_some((weight, delta))
+    });
+    Ok(given.collect())
 }
 
 impl AddAssign for SideEffects {

@@ -29,8 +29,28 @@ impl Value {
         }
     }
 
+    /// The data, if they are of this type and no number.
+    pub(crate) fn try_get<T: Data>(&self) -> Option<&T> {
+        match &self.0 {
+            Repr::Any(any) => any.downcast_ref(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn get<T: Data>(&self) -> &T {
         T::from_value(self)
+    }
+
+    /// Changes the data, in place if nobody else holds them.
+    pub(crate) fn change<T: Data>(&mut self, change: impl FnOnce(&mut T)) {
+        if let Repr::Any(any) = &mut self.0
+            && let Some(data) = Arc::get_mut(any).and_then(|any| any.downcast_mut())
+        {
+            return change(data);
+        }
+        let mut data = self.get::<T>().clone();
+        change(&mut data);
+        *self = data.into_value();
     }
 
     /// Takes the data out, without a copy when nobody else holds it.

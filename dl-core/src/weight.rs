@@ -161,6 +161,17 @@ impl fmt::Debug for WeightHandle {
 
 /// What has to know the type of a weight.
 pub(crate) trait AnyWeight: Send + Sync {
+    /// Whether a step of plain gradient descent by this delta can be taken in place.
+    fn can_descend(&self, variable: &Variable, delta: &Value) -> bool {
+        let _ = (variable, delta);
+        false
+    }
+
+    /// Takes it. Whoever calls holds the lock of the variable.
+    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
+        let _ = (variable, rate, delta);
+    }
+
     fn name(&self) -> &'static str;
 
     /// What the optimizer makes of the value and of its own state, in fresh copies. Changes nothing.
@@ -197,6 +208,14 @@ impl<T: Trainable> Typed<T> {
 }
 
 impl<T: Trainable> AnyWeight for Typed<T> {
+    fn can_descend(&self, variable: &Variable, delta: &Value) -> bool {
+        T::DESCENDS && variable.read().get::<T>().check_delta(delta.get()).is_ok()
+    }
+
+    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
+        variable.change(|value| value.change(|value: &mut T| value.descend(rate, delta.get())));
+    }
+
     fn name(&self) -> &'static str {
         "weight"
     }

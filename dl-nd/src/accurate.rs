@@ -39,7 +39,11 @@ fn sum_slice<A: Element>(elements: &[A]) -> A {
 /// The sum of so many terms; `piece` sums those in a range of places, for about so many nanoseconds each.
 ///
 /// The sum of a whole piece is that of a whole subtree, so it does not matter that there are pieces.
-pub(crate) fn sum_of_pieces<A: Element>(len: usize, nanoseconds: f64, piece: impl Fn(usize, usize) -> Sum<A> + Sync) -> A {
+pub(crate) fn sum_of_pieces<A: Element>(
+    len: usize,
+    nanoseconds: f64,
+    piece: impl Fn(usize, usize) -> Sum<A> + Sync,
+) -> A {
     let mut sums = vec![A::zero(); len.div_ceil(PIECE)];
     parallel::for_each_mut(&mut sums, nanoseconds * PIECE.min(len) as f64, |index, sum| {
         *sum = piece(index * PIECE, len.min((index + 1) * PIECE)).total();

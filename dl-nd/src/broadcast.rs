@@ -106,10 +106,7 @@ impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
                 check_size::<A>(shape)?;
                 Ok(Operation::Repeat(x.clone()).of_shape(self.shape.clone()))
             }
-            _ => Err(Error::shape(format!(
-                "a tensor of shape {:?} does not broadcast to {shape:?}",
-                x.shape(),
-            ))),
+            _ => Err(Error::shape(format!("a tensor of shape {:?} does not broadcast to {shape:?}", x.shape(),))),
         }
     }
 

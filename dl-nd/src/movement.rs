@@ -327,10 +327,9 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
                     let (found, needed) = (x.len(), needed.map_or("too many".to_owned(), |n| n.to_string()));
                     return Err(Error::shape(format!("{old:?} has {found} elements, but {new:?} has {needed}")));
                 }
-                return Ok(Nd::from(array
-                    .into_shape_clone(shape.clone())
-                    .expect("the numbers of elements agree")
-                    .into_shared()));
+                return Ok(Nd::from(
+                    array.into_shape_clone(shape.clone()).expect("the numbers of elements agree").into_shared(),
+                ));
             }
             Target::Flat => flat(x, &[x.len()]),
             Target::Rows => {

@@ -3,7 +3,10 @@
 use crate::element::{Derivative, Discrete, Element, Item, Rank};
 use crate::elements::Elements;
 use crate::formula::Formula;
-use dl_core::{Chunk, Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable, buffers};
+use crate::program::{self, PIECE};
+use dl_core::{
+    Chunk, Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable, buffers, parallel,
+};
 use ndarray::{ArcArray, Array, ArrayView, Dimension, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::fmt;
 use std::ops::Index;
@@ -374,6 +377,18 @@ impl<A: Derivative, D: Rank> Delta for Nd<A, D> {
 impl<A: Element, D: Rank> Trainable for Nd<A, D> {
     fn zeros_like(&self) -> Self {
         Self::full(self.dim(), A::of(0.0))
+    }
+
+    const DESCENDS: bool = true;
+
+    fn descend(&mut self, rate: f64, delta: &Self) {
+        let delta = delta.0.as_standard_layout();
+        let deltas = delta.as_slice().expect("in standard layout");
+        let rate = A::of(rate);
+        let mut pieces: Vec<_> = self.elements_mut().chunks_mut(PIECE).zip(deltas.chunks(PIECE)).collect();
+        parallel::for_each_mut(&mut pieces, 0.3 * PIECE as f64, |_, (values, deltas)| {
+            program::descend(rate, values, deltas)
+        });
     }
 
     fn update(

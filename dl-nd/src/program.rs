@@ -104,12 +104,8 @@ const fn block_len<A>() -> usize {
 
 impl<A: Element> Program<A> {
     fn of<D: Rank>(formulas: &[&Formula<A, D>]) -> Self {
-        let mut writer = Writer::<A, D> {
-            shape: formulas[0].shape(),
-            steps: Vec::new(),
-            operands: Vec::new(),
-            known: Vec::new(),
-        };
+        let mut writer =
+            Writer::<A, D> { shape: formulas[0].shape(), steps: Vec::new(), operands: Vec::new(), known: Vec::new() };
         let mut results: Vec<usize> = Vec::with_capacity(formulas.len());
         for formula in formulas {
             let mut step = writer.formula(formula);
@@ -275,6 +271,14 @@ pub(crate) fn binary<A: Element>(op: Binary, a: &[A], b: &[A]) -> Vec<A> {
     let mut result = buffers::take_filled(a.len());
     op.each(Both { arch: Arch::new(), a, b, to: &mut result });
     result
+}
+
+/// Takes `rate · delta` away from each value.
+pub(crate) fn descend<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || values.iter_mut().zip(deltas).for_each(|(value, &delta)| *value = *value - rate * delta),
+    );
 }
 
 impl<A: Element> Operand<A> {
@@ -477,7 +481,8 @@ fn is_same<A: Element>(a: A, b: A) -> bool {
 impl<A: Element> Operand<A> {
     fn new<D: Rank>(array: &ArcArray<A, D>, shape: &[usize]) -> Self {
         let array = array.clone().into_dyn();
-        let array = if array.is_standard_layout() { array } else { array.as_standard_layout().into_owned().into_shared() };
+        let array =
+            if array.is_standard_layout() { array } else { array.as_standard_layout().into_owned().into_shared() };
         let missing = shape.len() - array.ndim();
         let mut steps = vec![0; shape.len()];
         let mut step = 1;

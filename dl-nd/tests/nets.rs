@@ -7,7 +7,7 @@ use dl_core::{Differentiable, Layer, Mode, Sgd, Weight};
 use dl_nd::{Attention, Nd, RunningStats, ops::*};
 use ndarray::{Dimension, Ix1, Ix3, IxDyn};
 
-fn assert_close<D: Dimension>(what: &str, found: &Nd<f64, D>, expected: &[f64]) {
+fn assert_close<D: Dimension + 'static>(what: &str, found: &Nd<f64, D>, expected: &[f64]) {
     assert_eq!(found.len(), expected.len(), "{what}");
     for (found, expected) in found.view().iter().zip(expected) {
         assert!((found - expected).abs() < 1e-12, "{what}: {found} instead of {expected}");

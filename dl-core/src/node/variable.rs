@@ -175,6 +175,18 @@ impl Variable {
         }
     }
 
+    /// Changes the value where it is. Whoever calls holds the lock.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Value)) {
+        match &self.value {
+            Cells::Any(value) => change(&mut value.lock().unwrap_or_else(PoisonError::into_inner)),
+            Cells::F32(_) | Cells::F64(_) => {
+                let mut value = self.read();
+                change(&mut value);
+                let _ = self.write(value);
+            }
+        }
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.commit.lock().unwrap_or_else(PoisonError::into_inner)
     }

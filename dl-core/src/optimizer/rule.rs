@@ -108,6 +108,11 @@ pub(super) trait Rule {
     /// Whether the settings make sense.
     fn check(&self) -> Result<()>;
 
+    /// Whether all that [`apply`](Rule::apply) does is `w − rate · delta`.
+    fn is_descent(&self) -> bool {
+        false
+    }
+
     /// Step number `steps` of some numbers. There are as many buffers as `slots` says.
     fn apply<A: Number>(&self, rate: f64, numbers: Run<'_, '_, A>, steps: u64);
 }
@@ -174,6 +179,11 @@ macro_rules! optimizer {
                     self.apply(rate, Run { values, deltas, slots }, steps)
                 });
                 Ok(())
+            }
+
+            fn descent(&self) -> Option<$crate::error::Result<f64>> {
+                use $crate::optimizer::rule::Rule;
+                self.is_descent().then(|| self.check().and_then(|()| self.base.rate()))
             }
 
             fn notes(&self) -> Vec<(String, $crate::optimizer::Notes)> {

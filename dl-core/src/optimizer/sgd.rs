@@ -96,6 +96,10 @@ impl Rule for Sgd {
         Ok(())
     }
 
+    fn is_descent(&self) -> bool {
+        self.momentum == 0.0
+    }
+
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
         let (rate, momentum) = (A::of(rate), A::of(self.momentum));
         let new = A::of(if steps == 1 { 1.0 } else { 1.0 - self.dampening });

@@ -211,6 +211,15 @@ impl Pass {
         books.fault.take().map_or(Ok(()), Err)
     }
 
+    /// Lets go of all values, if the caller, who drives the pass and holds it once more, is the only one who has it.
+    pub(crate) fn let_go_of_values(self: &Arc<Self>) {
+        if Arc::strong_count(self) <= 2 {
+            let mut books = self.books();
+            books.discard_all_values();
+            self.release(books);
+        }
+    }
+
     /// What was to be written has been written.
     pub(crate) fn after_commit(&self) {
         self.books().updates.clear();

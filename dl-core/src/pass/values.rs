@@ -105,6 +105,14 @@ impl Books {
         self.forget_bytes(index);
     }
 
+    pub(super) fn discard_all_values(&mut self) {
+        for index in 0..self.entries.len() as u32 {
+            if self.entry(index).state == State::Done {
+                self.discard_value(index);
+            }
+        }
+    }
+
     pub(super) fn forget_bytes(&mut self, index: u32) {
         let entry = &self.entries[index as usize];
         if entry.links != NONE {

@@ -9,6 +9,8 @@ use crate::value::{Repr, Value};
 pub(crate) enum AnyDelta {
     Ready(Value),
     Lazy(AnyLayer),
+    /// Not made, and not going to be: an operation whose result goes into the weight, and its operands.
+    Unmade(AnyLayer, Vec<Value>),
     /// Known when a segment has been evaluated again: only on the way to the sum of what arrives somewhere.
     Perhaps(Box<Perhaps>),
 }
@@ -18,7 +20,7 @@ impl AnyDelta {
     pub(crate) fn into_layer(self, node: &Node) -> AnyLayer {
         match self {
             AnyDelta::Ready(value) => (node.kind_of_data.constant_delta)(value),
-            AnyDelta::Lazy(layer) => layer,
+            AnyDelta::Lazy(layer) | AnyDelta::Unmade(layer, _) => layer,
             AnyDelta::Perhaps(_) => unreachable!("what may arrive from a segment is summed when it is known"),
         }
     }
@@ -28,6 +30,27 @@ impl AnyDelta {
         match self {
             AnyDelta::Ready(value) => value,
             _ => unreachable!("the delta was to be computed before"),
+        }
+    }
+
+    /// The layers whose values it takes. For a step that takes `late` deltas these are the operands, if the last operation can be left to it.
+    pub(crate) fn needs(&self, late: bool) -> &[AnyLayer] {
+        match self {
+            AnyDelta::Lazy(layer) => match layer.accumulates().filter(|_| late) {
+                Some(op) => op.operands(),
+                None => std::slice::from_ref(layer),
+            },
+            _ => &[],
+        }
+    }
+
+    /// The same delta, when these values are there.
+    pub(crate) fn given(self, late: bool, values: &mut impl Iterator<Item = Value>) -> AnyDelta {
+        let needed: Vec<Value> = self.needs(late).iter().map_while(|_| values.next()).collect();
+        match self {
+            AnyDelta::Lazy(layer) if late && layer.accumulates().is_some() => AnyDelta::Unmade(layer, needed),
+            AnyDelta::Lazy(_) => AnyDelta::Ready(needed.into_iter().next().expect("a value for each delta")),
+            other => other,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Plain numbers, and the values of those operations that take more than a word.
 
 use super::term::{Algebra, Term};
-use crate::optimizer::Chunk;
 use crate::buffers::Free;
+use crate::optimizer::Chunk;
 use num_traits::Float;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
