@@ -34,7 +34,9 @@ pub(super) use format::Format;
 #[inline(always)]
 pub(super) fn exp<A: Number>(x: A) -> A {
     let Power { exponent, high, low } = Power::of(x, A::zero());
-    let y = (A::one() + (high + low)).scale(exponent);
+    let sum = A::one() + high;
+    let rounded_off = (A::one() - sum) + high;
+    let y = (sum + (low + rounded_off)).scale(exponent);
     let [lowest, highest] = A::EXP_RANGE;
     select(x < lowest, A::zero(), select(x > highest, A::infinity(), y))
 }
