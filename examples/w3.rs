@@ -3,7 +3,11 @@ use dl::prelude::*;
 use std::time::Instant;
 fn main() -> dl::Result<()> {
     let n = 1 << 20;
-    let t: Vec<NdWeight<dl::nd::ndarray::Ix1>> = (0..4).map(|k| Weight::new(Nd::from((0..n).map(|i| ((i * 7 + k * 13) % 1000) as f32 / 500.0 - 1.0).collect::<Vec<f32>>()))).collect();
+    let t: Vec<NdWeight<dl::nd::ndarray::Ix1>> = (0..4)
+        .map(|k| {
+            Weight::new(Nd::from((0..n).map(|i| ((i * 7 + k * 13) % 1000) as f32 / 500.0 - 1.0).collect::<Vec<f32>>()))
+        })
+        .collect();
     let [a, b, c, d] = &t[..] else { unreachable!() };
     let y = || ((a * b + c * d).tanh() * (-a.layer()).exp()).sum();
     let mut times = Vec::new();

@@ -21,6 +21,7 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
+mod elementary;
 mod number;
 mod term;
 mod with_numbers;
@@ -33,7 +34,7 @@ use crate::differentiable::Differentiable;
 use crate::dual::Dual;
 use crate::layer::Layer;
 use crate::weight::Weight;
-use number::{logistic, near_normal, near_normal_slope, normal, normal_density, remainder, share};
+use number::{near_normal, near_normal_slope, normal, normal_density, remainder, share};
 use std::f64::consts::FRAC_2_SQRT_PI;
 use term::{Flat, IntoDelta};
 
@@ -304,13 +305,13 @@ unary! {
     /// The largest integer that is not above `x`; no gradient flows through it.
     Floor floor = "torch.floor", 0.5 ns: |x| x.floor(), |y, d| Flat;
     /// `eˣ`.
-    Exp exp = "torch.exp", 10.0 ns: |x| x.exp(), |y, d| d * y;
+    Exp exp = "torch.exp", 10.0 ns: |x| Number::exp(x), |y, d| d * y;
     /// `eˣ − 1`, without cancellation.
-    Expm1 expm1 = "torch.expm1", 10.0 ns: |x| x.exp_m1(), |y, d| d * x.exp();
+    Expm1 expm1 = "torch.expm1", 10.0 ns: |x| Number::exp_m1(x), |y, d| d * x.exp();
     /// The natural logarithm.
-    Ln ln = "torch.log", 10.0 ns: |x| x.ln(), |y, d| d / x;
+    Ln ln = "torch.log", 10.0 ns: |x| Number::ln(x), |y, d| d / x;
     /// `ln(1 + x)`, without cancellation.
-    Log1p log1p = "torch.log1p", 10.0 ns: |x| x.ln_1p(), |y, d| d / (1.0 + x);
+    Log1p log1p = "torch.log1p", 10.0 ns: |x| Number::ln_1p(x), |y, d| d / (1.0 + x);
     /// The square root.
     Sqrt sqrt = "torch.sqrt", 10.0 ns: |x| x.sqrt(), |y, d| 0.5 * d / y;
     /// `1 / √x`.
@@ -326,25 +327,25 @@ unary! {
     /// The tangent of an angle in radians.
     Tan tan = "torch.tan", 10.0 ns: |x| x.tan(), |y, d| d * (1.0 + y * y);
     /// The hyperbolic tangent.
-    Tanh tanh = "torch.tanh", 10.0 ns: |x| x.tanh(), |y, d| d * (1.0 - y * y);
+    Tanh tanh = "torch.tanh", 10.0 ns: |x| Number::tanh(x), |y, d| d * (1.0 - y * y);
     /// The error function.
     Erf erf = "torch.erf", 10.0 ns: |x| Number::erf(x), |y, d| d * (FRAC_2_SQRT_PI * (-x.square()).exp());
     /// The distribution function `Φ` of the standard normal distribution.
     Ndtr ndtr = "torch.special.ndtr", 10.0 ns: |x| normal(x), |y, d| d * normal_density(x);
     /// The logistic function `1 / (1 + e⁻ˣ)`.
-    Sigmoid sigmoid = "torch.sigmoid", 10.0 ns: |x| logistic(x), |y, d| d * (y * (1.0 - y));
+    Sigmoid sigmoid = "torch.sigmoid", 10.0 ns: |x| Number::logistic(x), |y, d| d * (y * (1.0 - y));
     /// `max(x, 0)`; its derivative at 0 is 0.
     Relu relu = "torch.relu", 0.5 ns: |x| if x <= A::zero() { A::zero() } else { x }, |y, d| d * y.sign();
     /// `x · Φ(x)`, where `Φ` is the distribution function of the standard normal distribution.
     Gelu gelu = "torch.nn.functional.gelu", 10.0 ns: |x| share(normal(x), x), |y, d| d * (x.ndtr() + x * normal_density(x));
     /// The approximation of `gelu` by the hyperbolic tangent.
-    GeluTanh gelu_tanh = "torch.nn.functional.gelu(approximate='tanh')", 10.0 ns: |x| share(logistic(near_normal(&Term(x)).0), x),
+    GeluTanh gelu_tanh = "torch.nn.functional.gelu(approximate='tanh')", 10.0 ns: |x| share(Number::logistic(near_normal(&Term(x)).0), x),
         |y, d| { let s = near_normal(x).sigmoid(); d * (&s + y * (1.0 - &s) * near_normal_slope(x)) };
     /// `x · sigmoid(x)`.
-    Silu silu = "torch.nn.functional.silu", 10.0 ns: |x| share(logistic(x), x),
+    Silu silu = "torch.nn.functional.silu", 10.0 ns: |x| share(Number::logistic(x), x),
         |y, d| { let s = x.sigmoid(); d * (&s + y * (1.0 - &s)) };
     /// `ln(1 + eˣ)`, without overflow.
-    Softplus softplus = "torch.nn.functional.softplus", 10.0 ns: |x| x.max(A::zero()) + (-x.abs()).exp().ln_1p(),
+    Softplus softplus = "torch.nn.functional.softplus", 10.0 ns: |x| x.max(A::zero()) + Number::ln_1p(Number::exp(-x.abs())),
         |y, d| d * x.sigmoid();
 }
 
@@ -369,10 +370,10 @@ binary! {
     LeakyRelu leaky_relu = "torch.nn.functional.leaky_relu", 0.5 ns: |a, b| if a > A::zero() { a } else { b * a },
         |y, d| (d * a.kink(b), d * a.negative_part());
     /// `a`, and `b · (eᵃ − 1)` where `a` is not positive.
-    Elu elu = "torch.nn.functional.elu", 10.0 ns: |a, b| if a > A::zero() { a } else { b * a.exp_m1() },
+    Elu elu = "torch.nn.functional.elu", 10.0 ns: |a, b| if a > A::zero() { a } else { b * Number::exp_m1(a) },
         |y, d| (d * a.kink(&(b * a.negative_part().exp())), d * a.negative_part().expm1());
     /// `a · ln b`, and 0 where `a` is 0.
-    Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * b.ln() },
+    Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * Number::ln(b) },
         |y, d| (d * b.ln(), d * a / b);
     /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below. No gradient flows through it.
     Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else { A::zero() }, |y, d| (Flat, Flat);
@@ -384,7 +385,7 @@ binary! {
     PowSlope pow_slope = "", 10.0 ns: |a, b| if b == A::zero() { b } else { b * a.powf(b - A::one()) },
         |y, d| (d.strong_mul(&b.strong_mul(&a.pow_slope(&(b - 1.0)))), d * pow_mixed(a, b));
     /// The derivative of `aᵇ` in `b`: `aᵇ · ln a`, and 0 where `a` is 0 and `b` is not negative.
-    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { a.powf(b) * a.ln() },
+    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { a.powf(b) * Number::ln(a) },
         |y, d| (d * pow_mixed(a, b), d * y.xlogy(a));
 }
 

@@ -9,10 +9,18 @@ use crate::elements::Elements;
 use crate::nd::Nd;
 use crate::program;
 use dl_core::{Binary, Unary};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
-/// Smaller tensors are computed at once: to write an operation down costs about as much as to compute it.
-pub(crate) const WORTH_WRITING_DOWN: usize = 1 << 12;
+/// Smaller tensors are computed at once: to write an operation down costs about as much as to compute it. The environment variable `DL_FUSE_FROM` says another number of
+/// elements; results do not depend on it.
+pub(crate) fn is_worth_writing_down(len: usize) -> bool {
+    static FROM: LazyLock<usize> = LazyLock::new(|| {
+        let from = std::env::var("DL_FUSE_FROM").ok().and_then(|from| from.parse().ok());
+        from.unwrap_or(1 << 12)
+    });
+    len >= *FROM
+}
+
 /// Longer formulas are computed before anything is added, so that nothing is as deep as a program is long.
 const LONGEST: usize = 32;
 
@@ -87,7 +95,7 @@ impl<A: Element, D: Rank> Operation<A, D> {
         }
         let pending = self.operands().into_iter().filter_map(Nd::formula);
         let length = 1 + pending.map(|formula| formula.length).sum::<usize>();
-        let large = shape.size() >= WORTH_WRITING_DOWN;
+        let large = is_worth_writing_down(shape.size());
         let formula = Formula { shape, length, operation: Mutex::new(Some(self)), value: OnceLock::new() };
         if large { Nd::of_formula(Arc::new(formula)) } else { Nd(program::compute(&formula)) }
     }

@@ -2,7 +2,7 @@
 
 use crate::broadcast::{broadcast_shape, broadcast_to, sum_to};
 use crate::element::{Element, Rank};
-use crate::formula::{Operation, WORTH_WRITING_DOWN};
+use crate::formula::{Operation, is_worth_writing_down};
 use crate::nd::{Nd, check_size};
 use crate::program;
 use crate::sum::sum_of;
@@ -69,7 +69,7 @@ impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        let small = if x.len() < WORTH_WRITING_DOWN { x.0.as_slice() } else { None };
+        let small = if is_worth_writing_down(x.len()) { None } else { x.0.as_slice() };
         Ok(match small {
             Some(elements) => tensor(x.dim(), program::unary(self.op, elements)),
             None => Operation::Unary(self.op, x.clone()).of_shape(x.dim()),
@@ -108,7 +108,7 @@ impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let Self { op, number, left, .. } = *self;
         let number = A::of(number);
-        let small = if x.len() < WORTH_WRITING_DOWN { x.0.as_slice() } else { None };
+        let small = if is_worth_writing_down(x.len()) { None } else { x.0.as_slice() };
         Ok(match small {
             Some(elements) => tensor(x.dim(), program::with_number(op, elements, number, left)),
             None => Operation::WithNumber { op, number, left, x: x.clone() }.of_shape(x.dim()),
@@ -150,7 +150,7 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
 
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<A, D>> {
         if a.shape() == b.shape()
-            && a.len() < WORTH_WRITING_DOWN
+            && !is_worth_writing_down(a.len())
             && let (Some(left), Some(right)) = (a.0.as_slice(), b.0.as_slice())
         {
             return Ok(tensor(a.dim(), program::binary(self.op, left, right)));

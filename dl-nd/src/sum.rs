@@ -1,7 +1,7 @@
 //! The sum of many tensors: of the deltas of a layer with several consumers, for instance.
 
 use crate::element::{Element, Rank};
-use crate::formula::{Operation, WORTH_WRITING_DOWN};
+use crate::formula::{Operation, is_worth_writing_down};
 use crate::nd::Nd;
 use crate::parts::sum_of_parts;
 use dl_core::{Along, At, Binary, Error, Layer, Primitive, Result};
@@ -46,7 +46,7 @@ impl<A: Element, D: Rank> Primitive for Sum<A, D> {
             let (first, other) = (first.shape(), other.shape());
             return Err(Error::shape(format!("tensors of shapes {first:?} and {other:?} cannot be summed")));
         }
-        if first.len() >= WORTH_WRITING_DOWN {
+        if is_worth_writing_down(first.len()) {
             let add = |sum: Nd<A, D>, &term: &&Nd<A, D>| {
                 Operation::Binary(Binary::Add, sum, term.clone()).of_shape(first.dim())
             };

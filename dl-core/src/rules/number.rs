@@ -1,9 +1,14 @@
 //! Plain numbers, and the values of those operations that take more than a word.
 
+use super::elementary::{self, Format};
 use super::term::{Algebra, Term};
 use crate::buffers::Free;
 use crate::optimizer::Chunk;
+<<<<<<< HEAD
 use num_traits::Float;
+=======
+use crate::pass::buffers::Buffers;
+>>>>>>> vmath
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// Plain numbers: `f32` and `f64`.
@@ -15,9 +20,84 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 /// }
 /// assert_eq!((half(3.0_f32), half(3.0_f64)), (1.5, 1.5));
 /// ```
-pub trait Number: Float + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static {
+///
+/// Its elementary functions are vectorised in loops and give the same bits on every platform. They are called as `Number::exp(x)`:
+/// `x.exp()` is the platform's.
+pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static {
     /// The nearest number of this type.
     fn of(number: f64) -> Self;
+
+    /// `eˣ`.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert!((Number::exp(1.0_f64) - std::f64::consts::E).abs() < 1e-15);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn exp(x: Self) -> Self {
+        elementary::exp(x)
+    }
+
+    /// `eˣ − 1`, without cancellation.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::exp_m1(1e-20_f64), 1e-20);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn exp_m1(x: Self) -> Self {
+        elementary::exp_m1(x)
+    }
+
+    /// The natural logarithm.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::ln(2.0_f64), std::f64::consts::LN_2);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn ln(x: Self) -> Self {
+        elementary::ln(x)
+    }
+
+    /// `ln(1 + x)`, without cancellation.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::ln_1p(1e-20_f64), 1e-20);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn ln_1p(x: Self) -> Self {
+        elementary::ln_1p(x)
+    }
+
+    /// The hyperbolic tangent.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::tanh(0.5_f64), 0.46211715726000975);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn tanh(x: Self) -> Self {
+        elementary::tanh(x)
+    }
+
+    /// The logistic function `1 / (1 + e⁻ˣ)`, without overflow.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::logistic(-800.0_f32), 0.0);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn logistic(x: Self) -> Self {
+        elementary::logistic(x)
+    }
 
     /// The error function.
     ///
@@ -26,7 +106,10 @@ pub trait Number: Float + Send + Sync + std::fmt::Debug + std::fmt::Display + 's
     /// assert_eq!(Number::erf(1.0_f64), 0.842700792949714869);
     /// ```
     #[must_use]
-    fn erf(self) -> Self;
+    #[inline(always)]
+    fn erf(x: Self) -> Self {
+        elementary::erf(x)
+    }
 
     /// `1 − erf(x)`, without cancellation.
     ///
@@ -35,7 +118,10 @@ pub trait Number: Float + Send + Sync + std::fmt::Debug + std::fmt::Display + 's
     /// assert_eq!(Number::erfc(10.0_f64), 2.088487583762545e-45);
     /// ```
     #[must_use]
-    fn erfc(self) -> Self;
+    #[inline(always)]
+    fn erfc(x: Self) -> Self {
+        elementary::erfc(x)
+    }
 
     /// A run of numbers, as optimizers see it.
     #[doc(hidden)]
@@ -46,19 +132,11 @@ pub trait Number: Float + Send + Sync + std::fmt::Debug + std::fmt::Display + 's
 }
 
 macro_rules! number {
-    ($T:ident $Chunk:ident: $erf:path, $erfc:path) => {
+    ($T:ident $Chunk:ident) => {
         impl Number for $T {
             #[inline(always)]
             fn of(number: f64) -> Self {
                 number as $T
-            }
-
-            fn erf(self) -> Self {
-                $erf(self)
-            }
-
-            fn erfc(self) -> Self {
-                $erfc(self)
             }
 
             fn chunk<'a>(values: &'a mut [$T], deltas: &'a [$T], slots: &'a mut [&'a mut [$T]]) -> Chunk<'a> {
@@ -72,18 +150,12 @@ macro_rules! number {
     };
 }
 
-number!(f32 F32: libm::erff, libm::erfcf);
-number!(f64 F64: libm::erf, libm::erfc);
-
-/// `1 / (1 + e⁻ˣ)`, without overflow.
-pub(super) fn logistic<A: Number>(x: A) -> A {
-    let e = (-x.abs()).exp();
-    if x >= A::zero() { (A::one() + e).recip() } else { e / (A::one() + e) }
-}
+number!(f32 F32);
+number!(f64 F64);
 
 /// The distribution function of the standard normal distribution, without cancellation.
 pub(super) fn normal<A: Number>(x: A) -> A {
-    A::of(0.5) * (x * A::of(-FRAC_1_SQRT_2)).erfc()
+    A::of(0.5) * Number::erfc(x * A::of(-FRAC_1_SQRT_2))
 }
 
 /// The density of the standard normal distribution.

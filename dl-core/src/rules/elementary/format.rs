@@ -1,0 +1,126 @@
+//! What is different in `f32` and in `f64`.
+
+use super::coefficients;
+use num_traits::Float;
+
+/// The numbers, bits and polynomials of a format that the elementary functions need.
+pub trait Format: Float {
+    /// A number is rounded to an integer when this is added, which is then in the lowest bits, twice the bias of exponents above.
+    const ROUND: Self;
+    /// `1 / ln 2`
+    const LOG2_E: Self;
+    /// `ln 2` in two parts; the product of the first with an exponent is exact.
+    const LN_2: [Self; 2];
+    /// Outside of it `eˣ` is 0 or infinite.
+    const EXP_RANGE: [Self; 2];
+    /// From here on `erfc x` is 0.
+    const ERFC_END: Self;
+    /// The first coefficient of `erfc_scaled`, in two parts.
+    const ERFC_SCALED: [Self; 2];
+    /// Below it a function of slope 1 at 0 is its argument.
+    const TINY: Self;
+    /// A power of two that makes the numbers below the normal ones normal.
+    const LIFT: Self;
+    /// The exponent of `LIFT`.
+    const LIFT_EXPONENT: Self;
+
+    /// `2ᵏ x`, if `exponent` is `k + ROUND`; rounded at most once.
+    #[must_use]
+    fn scale(self, exponent: Self) -> Self;
+    /// `2ᵏ⁻¹`, if `exponent` is `k + ROUND`.
+    #[must_use]
+    fn half_power(exponent: Self) -> Self;
+    /// `k` and `m` with `2ᵏ m = x` and `m` between `√½` and `√2`, if `x` is positive and normal.
+    fn split(self) -> (Self, Self);
+    /// The upper half of the digits, whose square is exact.
+    #[must_use]
+    fn shorten(self) -> Self;
+
+    /// See the coefficients.
+    #[must_use]
+    fn exp_tail(r: Self) -> Self;
+    /// See the coefficients.
+    #[must_use]
+    fn ln_tail(z: Self) -> Self;
+    /// See the coefficients.
+    #[must_use]
+    fn erf_tail(z: Self) -> Self;
+    /// See the coefficients.
+    #[must_use]
+    fn erfc_scaled(t: Self) -> Self;
+}
+
+macro_rules! format {
+    ($T:ident $Bits:ident $($constant:item)*) => {
+        impl Format for $T {
+            $($constant)*
+            const ROUND: $T = 1.5 / $T::EPSILON + 2.0 * ($T::MAX_EXP - 1) as $T;
+            const LOG2_E: $T = std::$T::consts::LOG2_E;
+            const ERFC_SCALED: [$T; 2] = coefficients::$T::ERFC_SCALED;
+            const TINY: $T = $T::EPSILON / 4.0;
+            const LIFT: $T = 2.0 / $T::EPSILON;
+            const LIFT_EXPONENT: $T = $T::MANTISSA_DIGITS as $T;
+
+            #[inline(always)]
+            fn scale(self, exponent: $T) -> $T {
+                // in two steps, since neither 2ᵏ nor the product with half of it need be a normal number
+                let exponent = exponent.to_bits();
+                let half = exponent >> 1;
+                self * $T::from_bits(half << ($T::MANTISSA_DIGITS - 1)) * $T::from_bits((exponent - half) << ($T::MANTISSA_DIGITS - 1))
+            }
+
+            #[inline(always)]
+            fn half_power(exponent: $T) -> $T {
+                $T::from_bits(exponent.to_bits().wrapping_sub($T::MAX_EXP as $Bits) << ($T::MANTISSA_DIGITS - 1))
+            }
+
+            #[inline(always)]
+            fn split(self) -> ($T, $T) {
+                const ROOT: $Bits = std::$T::consts::FRAC_1_SQRT_2.to_bits();
+                const ONE: $Bits = (1.0 as $T).to_bits();
+                // the bits of an integer below it are the lowest bits of their sum
+                const INTEGER: $T = 1.0 / $T::EPSILON;
+                let bits = self.to_bits().wrapping_add(ONE - ROOT);
+                let exponent = $T::from_bits(bits >> ($T::MANTISSA_DIGITS - 1) | INTEGER.to_bits()) - (INTEGER + ($T::MAX_EXP - 1) as $T);
+                (exponent, $T::from_bits((bits & ((1 << ($T::MANTISSA_DIGITS - 1)) - 1)) + ROOT))
+            }
+
+            #[inline(always)]
+            fn shorten(self) -> $T {
+                $T::from_bits(self.to_bits() & ($Bits::MAX << ($T::MANTISSA_DIGITS / 2 + 1)))
+            }
+
+            #[inline(always)]
+            fn exp_tail(r: $T) -> $T {
+                coefficients::$T::exp_tail(r)
+            }
+
+            #[inline(always)]
+            fn ln_tail(z: $T) -> $T {
+                coefficients::$T::ln_tail(z)
+            }
+
+            #[inline(always)]
+            fn erf_tail(z: $T) -> $T {
+                coefficients::$T::erf_tail(z)
+            }
+
+            #[inline(always)]
+            fn erfc_scaled(t: $T) -> $T {
+                coefficients::$T::erfc_scaled(t)
+            }
+        }
+    };
+}
+
+format! { f32 u32
+    const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
+    const EXP_RANGE: [f32; 2] = [-104.5, 89.0];
+    const ERFC_END: f32 = 11.0;
+}
+
+format! { f64 u64
+    const LN_2: [f64; 2] = [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10];
+    const EXP_RANGE: [f64; 2] = [-746.0, 710.0];
+    const ERFC_END: f64 = 28.0;
+}
