@@ -4,11 +4,6 @@ use super::elementary::{self, Format};
 use super::term::{Algebra, Term};
 use crate::buffers::Free;
 use crate::optimizer::Chunk;
-<<<<<<< HEAD
-use num_traits::Float;
-=======
-use crate::pass::buffers::Buffers;
->>>>>>> vmath
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// Plain numbers: `f32` and `f64`.
