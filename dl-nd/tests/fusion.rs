@@ -1,0 +1,176 @@
+//! Operations that are computed together give, to the bit, what they give one by one: small tensors are computed at once, large ones together, so
+//! a large tensor is compared with the same in pieces.
+
+use dl_core::{Binary, Differentiable, Do, Layer, Pointwise, Result, Unary, Weight};
+use dl_nd::ndarray::{Ix1, Ix2};
+use dl_nd::{Nd, ops::*};
+use proptest::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::ThreadPoolBuilder;
+
+const PIECE: usize = 500;
+
+fn numbers(len: usize, seed: u64) -> Vec<f32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    (0..len).map(|_| rng.random_range(-3.0..3.0)).collect()
+}
+
+/// What is done to some tensors: each step works on what is there and adds its result.
+#[derive(Clone, Debug)]
+struct Recipe(Vec<(usize, usize, usize)>);
+
+const UNARY: [Unary; 8] =
+    [Unary::Tanh, Unary::Exp, Unary::Sigmoid, Unary::Relu, Unary::Neg, Unary::Abs, Unary::Erf, Unary::Softplus];
+const BINARY: [Binary; 6] = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Min];
+
+impl Recipe {
+    fn apply<T: Pointwise>(&self, operands: &[Layer<T>]) -> Layer<T> {
+        let mut there = operands.to_vec();
+        for &(what, a, b) in &self.0 {
+            let (a, b) = (&there[a % there.len()], &there[b % there.len()]);
+            let result = match what % 16 {
+                unary @ 0..8 => T::unary(UNARY[unary], a),
+                binary @ 8..14 => T::binary(BINARY[binary - 8], a, b),
+                14 => T::with_number(Binary::Mul, a, 0.75, false),
+                _ => T::with_number(Binary::Sub, a, 1.25, true),
+            };
+            there.push(result);
+        }
+        there.pop().expect("there are operands")
+    }
+}
+
+fn bits(numbers: &[f32]) -> Vec<u32> {
+    // one NaN is as good as another
+    numbers.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect()
+}
+
+fn bits_of(tensor: &Nd<f32, Ix1>) -> Vec<u32> {
+    bits(&tensor.clone().into_vec())
+}
+
+fn weights(operands: &[Vec<f32>]) -> Vec<Weight<Nd<f32, Ix1>>> {
+    operands.iter().map(|operand| Weight::new(Nd::from(operand.clone()))).collect()
+}
+
+/// The value, and the derivatives of the sum of the values with respect to all operands.
+fn value_and_gradients(recipe: &Recipe, operands: &[Vec<f32>]) -> Result<(Nd<f32, Ix1>, Vec<Nd<f32, Ix1>>)> {
+    let weights = weights(operands);
+    let layers: Vec<_> = weights.iter().map(Differentiable::layer).collect();
+    let result = recipe.apply(&layers);
+    let gradients = result.clone().gradients(&weights);
+    Do::predict((result, gradients)).wait()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn in_one_piece_as_in_many(
+        steps in prop::collection::vec((0_usize..16, 0_usize..64, 0_usize..64), 1..60),
+        len in 4096_usize..9000,
+        seed in any::<u64>(),
+    ) {
+        let recipe = Recipe(steps);
+        let operands: Vec<Vec<f32>> = (0..3).map(|which| numbers(len, seed.wrapping_add(which))).collect();
+        let (whole, gradients) = value_and_gradients(&recipe, &operands)?;
+        let mut pieces = Vec::new();
+        let mut gradient_pieces = vec![Vec::new(); operands.len()];
+        for start in (0..len).step_by(PIECE) {
+            let part = |operand: &Vec<f32>| operand[start..len.min(start + PIECE)].to_vec();
+            let operands: Vec<Vec<f32>> = operands.iter().map(part).collect();
+            let (value, gradients) = value_and_gradients(&recipe, &operands)?;
+            pieces.extend(bits_of(&value));
+            for (all, gradient) in gradient_pieces.iter_mut().zip(&gradients) {
+                all.extend(bits_of(gradient));
+            }
+        }
+        prop_assert_eq!(bits_of(&whole), pieces);
+        for (whole, pieces) in gradients.iter().zip(gradient_pieces) {
+            prop_assert_eq!(bits_of(whole), pieces);
+        }
+    }
+}
+
+#[test]
+fn a_sum_of_what_is_not_kept_is_the_sum_of_what_is() -> Result<()> {
+    for len in [4096, 32_768, 70_001, 300_000] {
+        let (a, b) = (Nd::from(numbers(len, 1)), Nd::from(numbers(len, 2)));
+        let product = || (a.layer() * b.layer()).tanh();
+        let kept = product().predict().wait()?;
+        assert_eq!(product().sum().predict().wait()?.to_bits(), kept.sum().predict().wait()?.to_bits());
+        assert_eq!(product().mean().predict().wait()?.to_bits(), kept.mean().predict().wait()?.to_bits());
+        let exact: f64 = kept.view().iter().map(|&x| f64::from(x)).sum();
+        assert!((f64::from(kept.sum().predict().wait()?) - exact).abs() < 1e-2);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_repeated() -> Result<()> {
+    let (rows, columns) = (130, 70);
+    let whole = Nd::from_vec([rows, columns], numbers(rows * columns, 3))?;
+    let row = Nd::<f32, Ix1>::from(numbers(columns, 4));
+    let column = Nd::from_vec([rows, 1], numbers(rows, 5))?;
+    let reversed = Nd::from_vec([columns, rows], numbers(rows * columns, 6))?;
+    let result = ((whole.layer() + row.layer().unsqueeze(0)) * &column - reversed.t()).predict().wait()?;
+    for i in 0..rows {
+        for j in 0..columns {
+            assert_eq!(result[[i, j]], (whole[[i, j]] + row[j]) * column[[i, 0]] - reversed[[j, i]], "{i} {j}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn threads_do_not_matter() -> Result<()> {
+    let operands: Vec<Vec<f32>> = (0..3).map(|which| numbers(200_000, which)).collect();
+    let recipe = Recipe(vec![(8, 0, 1), (10, 3, 2), (0, 4, 0), (1, 2, 0), (10, 5, 6), (9, 7, 0)]);
+    let run = |threads| {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+        pool.install(|| value_and_gradients(&recipe, &operands))
+    };
+    let (alone, gradients) = run(1)?;
+    for threads in [2, 3, 8] {
+        let (value, others) = run(threads)?;
+        assert_eq!(bits_of(&value), bits_of(&alone));
+        assert!(others.iter().zip(&gradients).all(|(x, y)| bits_of(x) == bits_of(y)));
+    }
+    Ok(())
+}
+
+/// A run of operations needs the memory of its operands and its result, not of what lies in between.
+#[test]
+fn nothing_in_between_is_in_memory() -> Result<()> {
+    let x = Nd::from(numbers(1 << 18, 1));
+    let mut y = x.layer();
+    for _ in 0..24 {
+        y = (y * 0.5).tanh();
+    }
+    let (value, first) = y.predict().counted().wait()?;
+    let (_, again) = y.predict().counted().wait()?;
+    drop(value);
+    assert!(first.evaluations >= 48);
+    // one result for up to 32 operations
+    assert!(again.reused_buffers <= 2, "{again:?}");
+    Ok(())
+}
+
+#[test]
+fn a_large_step_is_the_same_in_place_and_on_a_copy() -> Result<()> {
+    let train = |held: bool| -> Result<Nd<f32, Ix2>> {
+        let w = Weight::new(Nd::from_vec([100, 80], numbers(8000, 1))?);
+        let x = Nd::from_vec([7, 100], numbers(700, 2))?;
+        for _ in 0..5 {
+            let old = held.then(|| w.value());
+            x.matmul(&w).tanh().sum().train(&dl_core::Sgd::new(0.1)).wait()?;
+            if let Some(old) = old {
+                assert_ne!(old, w.value(), "who holds an old value still has it");
+            }
+        }
+        Ok(w.value())
+    };
+    assert_eq!(train(false)?.into_vec(), train(true)?.into_vec());
+    Ok(())
+}
