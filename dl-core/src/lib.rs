@@ -37,6 +37,7 @@ mod differentiable;
 mod dual;
 mod error;
 mod extract;
+mod finite;
 mod forward;
 mod gradient;
 mod layer;
