@@ -47,17 +47,38 @@
 
 #![forbid(unsafe_code)]
 
+mod callback;
 mod checkpoint;
 mod checkpoints;
+mod early_stopping;
 mod file;
+mod interrupt;
 mod load;
+mod log;
+pub mod metrics;
+#[cfg(feature = "plot")]
+pub mod plot;
+#[cfg(feature = "terminal")]
+mod progress;
+mod record;
 mod report;
 mod saved;
+mod tensorboard;
+mod trainer;
 mod weights;
 
+pub use callback::Callback;
 pub use checkpoint::{Checkpoint, RngPlace};
 pub use checkpoints::{Checkpoints, Latest};
+pub use early_stopping::EarlyStopping;
+pub use interrupt::Interrupt;
 pub use load::Load;
+pub use log::Log;
+#[cfg(feature = "terminal")]
+pub use progress::Progress;
+pub use record::Record;
 pub use report::{Misfit, Report};
 pub use saved::{Restore, Saved};
+pub use tensorboard::TensorBoard;
+pub use trainer::{Outcome, Place, Stopped, Trainer};
 pub use weights::{load_weights, save_weights};
