@@ -329,7 +329,7 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
     }
 
     fn non_finite(&self) -> Option<f64> {
-        self.iter().find_map(|&number| number.non_finite())
+        self.0.iter().find_map(|&number| number.non_finite())
     }
 
     fn bytes(&self) -> usize {
