@@ -58,39 +58,27 @@ impl TensorBoard {
     }
 
     fn write(&mut self, step: u64, what: Message) -> Result<()> {
-        let event = Message::new().double(1, now()).whole(2, step).also(what);
         let Some(file) = &mut self.file else {
             return Err(self.fault(Error::invalid("a log is written by a run that has begun")));
         };
-        file.write_all(&record(&event.0)).map_err(|error| self.fault(error))
-    }
-
-    fn values(&mut self, kind: &str, record: &Record) -> Result<()> {
-        let value = |summary: Message, (name, value): (&str, f64)| {
-            summary.message(1, Message::new().text(1, &format!("{kind}/{name}")).float(2, value as f32))
-        };
-        let summary = record.values().fold(Message::new(), value);
-        self.write(record.step, Message::new().message(5, summary))
+        file.write_all(&event(now(), step, what)).map_err(|error| self.fault(error))
     }
 }
 
 impl Callback for TensorBoard {
     fn start(&mut self, at: &Place) -> Result<()> {
         self.file = Some(self.create().map_err(|error| self.fault(error))?);
-        self.write(0, Message::new().text(3, "brain.Event:2"))?;
-        if at.step > 0 {
-            // a session starts: what is there of later steps is void. The event itself has the first of these
-            self.write(at.step + 1, Message::new().message(7, Message::new().whole(1, 1)))?;
-        }
-        Ok(())
+        self.write(0, version())?;
+        // what is there of this step and later ones is void
+        if at.step > 0 { self.write(at.step + 1, session()) } else { Ok(()) }
     }
 
     fn step(&mut self, record: &Record) -> Result<()> {
-        self.values("step", record)
+        self.write(record.step, summary("step", record))
     }
 
     fn epoch(&mut self, record: &Record) -> Result<ControlFlow<()>> {
-        self.values("epoch", record)?;
+        self.write(record.step, summary("epoch", record))?;
         Ok(ControlFlow::Continue(()))
     }
 }
@@ -100,8 +88,31 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
+/// The first event of a file.
+fn version() -> Message {
+    Message::new().text(3, "brain.Event:2")
+}
+
+/// A session starts.
+fn session() -> Message {
+    Message::new().message(7, Message::new().whole(1, 1))
+}
+
+/// All numbers of a record.
+fn summary(kind: &str, record: &Record) -> Message {
+    let value = |summary: Message, (name, value): (&str, f64)| {
+        summary.message(1, Message::new().text(1, &format!("{kind}/{name}")).float(2, value as f32))
+    };
+    Message::new().message(5, record.values().fold(Message::new(), value))
+}
+
+/// An event at this time, in seconds since 1970, and at this step.
+fn event(time: f64, step: u64, what: Message) -> Vec<u8> {
+    framed(&Message::new().double(1, time).whole(2, step).also(what).0)
+}
+
 /// A record of TensorFlow: the length, its checksum, the bytes, their checksum.
-fn record(bytes: &[u8]) -> Vec<u8> {
+fn framed(bytes: &[u8]) -> Vec<u8> {
     let length = (bytes.len() as u64).to_le_bytes();
     [&length[..], &masked_checksum(&length), bytes, &masked_checksum(bytes)].concat()
 }
@@ -159,5 +170,29 @@ impl Message {
         }
         self.0.push(number as u8);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Python's `tensorboard` reads of these bytes is in `fixtures/tensorboard.txt`, by `reference/event_file.py`.
+    #[test]
+    fn the_bytes_that_tensorboard_reads() -> Result<()> {
+        let step = |step: u64| Record::new(0, step).with("loss", 1.0 / step as f64);
+        let epoch = Record::new(0, 300).with("loss", 0.5)?.with("test accuracy, é", f64::INFINITY)?;
+        let bytes = [
+            event(0.5, 0, version()),
+            event(1.5, 1, summary("step", &step(1)?)),
+            event(2.5, 300, summary("step", &step(300)?)),
+            event(2.5, 300, summary("epoch", &epoch)),
+            event(3.5, 301, summary("step", &step(301)?)),
+            event(4.5, 301, session()),
+            event(5.5, 301, summary("step", &Record::new(0, 301).with("loss", -2.0)?)),
+        ];
+        let expected = include_bytes!("../tests/fixtures/events.out.tfevents.0000000000.dl.0000");
+        assert!(bytes.concat() == expected);
+        Ok(())
     }
 }
