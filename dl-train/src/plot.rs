@@ -162,13 +162,36 @@ struct Panel<'a> {
     curves: Vec<(&'a str, Vec<(f64, f64)>)>,
 }
 
-impl Panel<'_> {
-    /// The least and the greatest of some part of the points, and a little more.
-    fn range(&self, part: fn(&(f64, f64)) -> f64, margin: f64) -> Range<f64> {
-        let all = || self.curves.iter().flat_map(|(_, points)| points.iter().map(part));
-        let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-        let margin = margin * (most - least);
-        if most > least { least - margin..most + margin } else { least - 0.5..most + 0.5 }
+/// An axis in units of a power of ten, so that what is drawn is of the order of 1.
+struct Axis {
+    power: i32,
+    range: Range<f64>,
+}
+
+impl Axis {
+    /// From the least of these numbers to the greatest, and a little more.
+    fn of(numbers: impl Iterator<Item = f64> + Clone, margin: f64) -> Axis {
+        let greatest = numbers.clone().map(f64::abs).fold(0.0, f64::max);
+        let power = if greatest > 0.0 { greatest.log10().floor().clamp(-300.0, 308.0) as i32 } else { 0 };
+        let unit = 10_f64.powi(power);
+        let (least, most) = numbers.map(|number| number / unit).fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
+        let margin = if most - least > 1e-6 { margin * (most - least) } else { 0.5 };
+        Axis { power, range: least - margin..most + margin }
+    }
+
+    fn place(&self, number: f64) -> f64 {
+        number / 10_f64.powi(self.power)
+    }
+
+    /// What is written beside a mark.
+    fn label(&self, place: f64) -> String {
+        let number = place * 10_f64.powi(self.power);
+        // so many digits after the point tell the marks apart
+        let digits = (1.0 - ((self.range.end - self.range.start) / 6.0).log10()).floor().max(0.0) as i32;
+        match (digits - self.power).max(0) {
+            digits if digits <= 6 && self.power < 6 => format!("{number:.0$}", digits as usize),
+            _ => format!("{number:.0$e}", digits as usize),
+        }
     }
 }
 
@@ -200,14 +223,14 @@ fn draw_panel<B: DrawingBackend>(
     px: &dyn Fn(u32) -> u32,
     panel: &Panel<'_>,
 ) -> std::result::Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-    let (xs, ys) = (panel.range(|point| point.0, 0.02), panel.range(|point| point.1, 0.06));
-    let digits = digits(&ys);
+    let points = || panel.curves.iter().flat_map(|(_, points)| points);
+    let (xs, ys) = (Axis::of(points().map(|point| point.0), 0.02), Axis::of(points().map(|point| point.1), 0.06));
     let mut chart = ChartBuilder::on(area)
         .margin(px(12))
         .caption(panel.title, ("sans-serif", px(15)).into_font().color(&INK))
         .x_label_area_size(px(38))
         .y_label_area_size(px(56))
-        .build_cartesian_2d(xs, ys)?;
+        .build_cartesian_2d(xs.range.clone(), ys.range.clone())?;
     let text = ("sans-serif", px(12)).into_font().color(&INK);
     chart
         .configure_mesh()
@@ -220,13 +243,15 @@ fn draw_panel<B: DrawingBackend>(
         .x_desc("epoch")
         .x_labels(11)
         .y_labels(6)
-        .x_label_formatter(&|x| if x.fract() == 0.0 { format!("{x}") } else { String::new() })
-        .y_label_formatter(&|y| format!("{y:.digits$}"))
+        .x_label_formatter(&|&x| xs.label(x))
+        .y_label_formatter(&|&y| ys.label(y))
         .draw()?;
+    let labelled = panel.curves.len() > 1 || panel.curves[0].0 != panel.title;
     for ((name, points), colour) in panel.curves.iter().zip(COLOURS.iter().cycle()) {
         let line = colour.stroke_width(px(2));
+        let points: Vec<(f64, f64)> = points.iter().map(|&(x, y)| (xs.place(x), ys.place(y))).collect();
         let drawn = chart.draw_series(LineSeries::new(points.iter().copied(), line))?;
-        if panel.curves.len() > 1 || *name != panel.title {
+        if labelled {
             let (length, thick) = (px(18) as i32, px(2));
             drawn.label(*name).legend(move |(x, y)| PathElement::new([(x, y), (x + length, y)], colour.stroke_width(thick)));
         }
@@ -234,20 +259,21 @@ fn draw_panel<B: DrawingBackend>(
             chart.draw_series([Circle::new(only, px(3), colour.filled())])?;
         }
     }
+    if !labelled {
+        return Ok(());
+    }
+    // where the curves do not end
+    let middle = (ys.range.start + ys.range.end) / 2.0;
+    let ends = panel.curves.iter().filter_map(|(_, points)| points.last()).filter(|end| ys.place(end.1) > middle);
+    let above = 2 * ends.count() > panel.curves.len();
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
+        .position(if above { SeriesLabelPosition::LowerRight } else { SeriesLabelPosition::UpperRight })
         .margin(px(8))
         .legend_area_size(px(24))
         .label_font(text)
         .background_style(WHITE.mix(0.85))
         .draw()
-}
-
-/// How many digits after the point tell the labels of an axis apart.
-fn digits(range: &Range<f64>) -> usize {
-    let step = (range.end - range.start) / 6.0;
-    (1.0 - step.log10()).floor().clamp(0.0, 9.0) as usize
 }
 
 /// A picture of a side smaller by the oversampling: each pixel is a mean.
