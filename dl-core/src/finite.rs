@@ -9,7 +9,7 @@
 //! assert!(error.is_not_finite() && w.value() == -1.0);
 //! // nothing has changed, so it can be looked at again
 //! let first = loss.first_non_finite().wait()?.expect("it was refused");
-//! assert_eq!((first.op(), first.place().map(|place| place.line())), (Some("ln"), Some(4)));
+//! assert!(first.op() == Some("ln") && first.place().is_some());
 //! # dl_core::Result::Ok(())
 //! ```
 

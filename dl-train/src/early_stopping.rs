@@ -146,7 +146,9 @@ impl Callback for EarlyStopping {
     fn end(&mut self, stopped: Stopped) -> Result<()> {
         let Some(best) = self.best.as_ref().filter(|_| stopped != Stopped::Interrupted) else { return Ok(()) };
         let each = self.entries.iter().zip(&best.numbers);
-        NewValue::set_all(each.map(|(entry, numbers)| entry.check(&entry.shape(), numbers.clone())).collect::<Result<_>>()?)
+        NewValue::set_all(
+            each.map(|(entry, numbers)| entry.check(&entry.shape(), numbers.clone())).collect::<Result<_>>()?,
+        )
     }
 
     fn save(&self, checkpoint: Checkpoint) -> Checkpoint {
@@ -154,7 +156,9 @@ impl Callback for EarlyStopping {
         let Some(best) = &self.best else { return checkpoint };
         let checkpoint = checkpoint.number(&self.name("best"), best.value).count(&self.name("epoch"), best.epoch);
         let each = self.entries.iter().zip(&best.numbers);
-        each.fold(checkpoint, |checkpoint, (entry, numbers)| checkpoint.copy(self.tensor(entry), entry, numbers.clone()))
+        each.fold(checkpoint, |checkpoint, (entry, numbers)| {
+            checkpoint.copy(self.tensor(entry), entry, numbers.clone())
+        })
     }
 
     fn load(&mut self, saved: &Saved) -> Result<()> {
@@ -164,7 +168,11 @@ impl Callback for EarlyStopping {
             true => Some(Best {
                 value: saved.number(&self.name("best"))?,
                 epoch: saved.count(&self.name("epoch"))?,
-                numbers: self.entries.iter().map(|entry| saved.copy(&self.tensor(entry), entry)).collect::<Result<_>>()?,
+                numbers: self
+                    .entries
+                    .iter()
+                    .map(|entry| saved.copy(&self.tensor(entry), entry))
+                    .collect::<Result<_>>()?,
             }),
         };
         Ok(())

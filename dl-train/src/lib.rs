@@ -1,6 +1,6 @@
-//! Checkpoints: weights in files, and whole training runs that go on where they stopped.
+//! Checkpoints: weights in files, and whole training runs that go on where they stopped. A [`Trainer`] that takes them, with what goes along: [`metrics`], logs, early stopping, progress, curves.
 //!
-//! Users reach it as `dl::train`, with the feature `train` of the `monadic-dl` package.
+//! Users reach it as `dl::train`, with the feature `train` of the `monadic-dl` package. [`Trainer`] has an example of its own; checkpoints work with any loop:
 //!
 //! ```
 //! use dl_core::{Adam, Differentiable, Weight};
@@ -34,6 +34,7 @@
 //! - *checkpoint*: a file with all that a run needs to go on ([`Checkpoint`], [`Saved`]); not to be confused with the marks of `Layer::checkpoint`, which save memory
 //!   in a training step.
 //! - *file of weights*: weights and buffers alone, by their paths ([`save_weights`], [`Load`]).
+//! - *record*: the numbers of a step or an epoch, by name ([`Record`]). *Callbacks* see them ([`Callback`]).
 //! - *step*: the number by which checkpoints in a folder are ordered ([`Checkpoints`]).
 //!
 //! # Promises

@@ -109,7 +109,9 @@ impl Log {
                 match &self.head {
                     Some(known) if *known != head => {
                         let (known, head) = (known.trim_end(), head.trim_end());
-                        let why = format!("a row with the columns {head:?} below the head {known:?}: each row has to have the same");
+                        let why = format!(
+                            "a row with the columns {head:?} below the head {known:?}: each row has to have the same"
+                        );
                         return Err(self.fault(Error::invalid(why)));
                     }
                     Some(_) => String::new(),

@@ -174,7 +174,9 @@ impl Axis {
         let greatest = numbers.clone().map(f64::abs).fold(0.0, f64::max);
         let power = if greatest > 0.0 { greatest.log10().floor().clamp(-300.0, 308.0) as i32 } else { 0 };
         let unit = 10_f64.powi(power);
-        let (least, most) = numbers.map(|number| number / unit).fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
+        let (least, most) = numbers
+            .map(|number| number / unit)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
         let margin = if most - least > 1e-6 { margin * (most - least) } else { 0.5 };
         Axis { power, range: least - margin..most + margin }
     }
@@ -253,7 +255,9 @@ fn draw_panel<B: DrawingBackend>(
         let drawn = chart.draw_series(LineSeries::new(points.iter().copied(), line))?;
         if labelled {
             let (length, thick) = (px(18) as i32, px(2));
-            drawn.label(*name).legend(move |(x, y)| PathElement::new([(x, y), (x + length, y)], colour.stroke_width(thick)));
+            drawn
+                .label(*name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + length, y)], colour.stroke_width(thick)));
         }
         if let [only] = points[..] {
             chart.draw_series([Circle::new(only, px(3), colour.filled())])?;

@@ -145,15 +145,16 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// assert_eq!(outcome.epochs[1].to_string(), "loss 0.2500  value 0.2500  loss of 3 9.0000");
     /// # dl_core::Result::Ok(())
     /// ```
-    pub fn validate<N, V>(mut self, mut validate: impl FnMut() -> Result<V> + 'a) -> Self
+    pub fn validate<N, X, V>(mut self, mut validate: impl FnMut() -> Result<V> + 'a) -> Self
     where
         N: Into<String>,
-        V: IntoIterator<Item = (N, f64)>,
+        X: Into<f64>,
+        V: IntoIterator<Item = (N, X)>,
     {
         let mut before = self.validate.take();
         self.validate = Some(Box::new(move |record| {
             let record = before.iter_mut().try_fold(record, |record, before| before(record))?;
-            validate()?.into_iter().try_fold(record, |record, (name, value)| record.with(name, value))
+            validate()?.into_iter().try_fold(record, |record, (name, value)| record.with(name, value.into()))
         }));
         self
     }
@@ -263,7 +264,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     fn start(&mut self) -> Result<Place> {
         let mut at = Place::default();
         if let Some(every) = self.every.filter(|&every| every == 0 || self.saving.is_none()) {
-            let why = format!("a checkpoint every {every} steps: say at least 1, and where they go, with `checkpoints`");
+            let why =
+                format!("a checkpoint every {every} steps: say at least 1, and where they go, with `checkpoints`");
             return Err(Error::invalid(why));
         }
         if let Some(Saving { checkpoints, module }) = &self.saving {
@@ -292,7 +294,9 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     ) -> Result<bool> {
         let mut batches = batches.into_iter();
         for batch in 0..at.batch {
-            let why = || Error::invalid(format!("the checkpoint was saved after {} batches, and there are {batch}", at.batch));
+            let why = || {
+                Error::invalid(format!("the checkpoint was saved after {} batches, and there are {batch}", at.batch))
+            };
             batches.next().ok_or_else(why)??;
         }
         let left = batches.size_hint();
@@ -340,7 +344,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         }
         let mut record = Record::new(at.epoch, at.step).with("loss", at.sum / at.batch as f64)?;
         if let Some(validate) = &mut self.validate {
-            record = validate(record).map_err(|error| error.context(format_args!("validation of epoch {}", at.epoch)))?;
+            record =
+                validate(record).map_err(|error| error.context(format_args!("validation of epoch {}", at.epoch)))?;
         }
         for callback in &mut self.callbacks {
             at.ended |= callback.epoch(&record)?.is_break();

@@ -47,7 +47,8 @@ fn as_scikit_learn_has_them() -> Result<()> {
 
         close(accuracy.value()?, case["accuracy"].as_f64().unwrap());
         close(confusion.accuracy()?, case["accuracy"].as_f64().unwrap());
-        let counts: Vec<usize> = (0..count * count).map(|place| confusion.count(place / count, place % count)).collect();
+        let counts: Vec<usize> =
+            (0..count * count).map(|place| confusion.count(place / count, place % count)).collect();
         assert_eq!(counts, classes(&case["confusion"]));
         for (k, top) in (1..).zip(&top) {
             close(top.value()?, case["top"][k.to_string()].as_f64().unwrap());

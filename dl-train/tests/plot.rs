@@ -32,7 +32,9 @@ fn what_is_in_a_figure() -> Result<()> {
 
     let text = fs::read_to_string(svg).unwrap();
     assert!(text.starts_with("<svg width=\"640\" height=\"600\""));
-    for part in ["handwritten digits &lt;1 &amp; 2&gt;", "cross entropy", "test loss", "test accuracy", "epoch", "<polyline"] {
+    for part in
+        ["handwritten digits &lt;1 &amp; 2&gt;", "cross entropy", "test loss", "test accuracy", "epoch", "<polyline"]
+    {
         assert!(text.contains(part), "{part} is not in {text}");
     }
     let mut reader = png::Decoder::new(std::io::BufReader::new(fs::File::open(&png).unwrap())).read_info().unwrap();

@@ -39,7 +39,9 @@ pub(super) fn place(saved: &Saved, seed: u64) -> Result<Place> {
     let found = saved.count("seed")?;
     if found != seed {
         let [found, seed] = [found, seed].map(|seed| seed >> 32);
-        return Err(Error::invalid(format!("the checkpoint is that of a run with the seed {found}, this one has {seed}")));
+        return Err(Error::invalid(format!(
+            "the checkpoint is that of a run with the seed {found}, this one has {seed}"
+        )));
     }
     let history: Vec<Epoch> = serde_json::from_str(saved.text("history")?)
         .map_err(|error| Error::invalid(format!("the history in the checkpoint cannot be read: {error}")))?;

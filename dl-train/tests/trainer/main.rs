@@ -2,6 +2,7 @@
 
 #[cfg(all(unix, feature = "terminal"))]
 mod ctrl_c;
+mod non_finite;
 mod program;
 
 use dl_core::{Differentiable, Error, Result, Sgd, Weight};
