@@ -185,9 +185,13 @@ impl Axis {
         number / 10_f64.powi(self.power)
     }
 
+    fn number(&self, place: f64) -> f64 {
+        place * 10_f64.powi(self.power)
+    }
+
     /// What is written beside a mark.
     fn label(&self, place: f64) -> String {
-        let number = place * 10_f64.powi(self.power);
+        let number = self.number(place);
         // so many digits after the point tell the marks apart
         let digits = (1.0 - ((self.range.end - self.range.start) / 6.0).log10()).floor().max(0.0) as i32;
         match (digits - self.power).max(0) {
@@ -225,6 +229,7 @@ fn draw_panel<B: DrawingBackend>(
     px: &dyn Fn(u32) -> u32,
     panel: &Panel<'_>,
 ) -> std::result::Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    let last = panel.curves.iter().filter_map(|(_, points)| Some(points.last()?.0)).fold(1.0, f64::max);
     let points = || panel.curves.iter().flat_map(|(_, points)| points);
     let (xs, ys) = (Axis::of(points().map(|point| point.0), 0.02), Axis::of(points().map(|point| point.1), 0.06));
     let mut chart = ChartBuilder::on(area)
@@ -243,9 +248,9 @@ fn draw_panel<B: DrawingBackend>(
         .axis_desc_style(text.clone())
         .set_all_tick_mark_size(px(4))
         .x_desc("epoch")
-        .x_labels(11)
+        .x_labels((last as usize).min(11))
         .y_labels(6)
-        .x_label_formatter(&|&x| xs.label(x))
+        .x_label_formatter(&|&x| format!("{:.0}", xs.number(x)))
         .y_label_formatter(&|&y| ys.label(y))
         .draw()?;
     let labelled = panel.curves.len() > 1 || panel.curves[0].0 != panel.title;

@@ -4,7 +4,8 @@ use crate::callback::Callback;
 use crate::record::Record;
 use crate::trainer::{Place, Stopped};
 use dl_core::{Error, Result};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -58,10 +59,11 @@ impl Callback for Progress {
 
     fn begin(&mut self, at: &Place) -> Result<()> {
         self.begun = Instant::now();
-        let known = "{prefix} {bar:24.cyan/blue} {pos}/{len}  {msg}  {per_sec}  {eta} left";
-        let unknown = "{prefix} {spinner:.cyan} {pos} steps  {msg}  {per_sec}";
+        let known = "{prefix} {bar:24.cyan/blue} {pos}/{len}  {msg}  {speed}  {eta} left";
+        let unknown = "{prefix} {spinner:.cyan} {pos} steps  {msg}  {speed}";
         let style = ProgressStyle::with_template(if at.batches.is_some() { known } else { unknown });
-        self.bar.set_style(style.map_err(Error::other)?);
+        let speed = |state: &ProgressState, to: &mut dyn Write| _ = write!(to, "{:.1} it/s", state.per_sec());
+        self.bar.set_style(style.map_err(Error::other)?.with_key("speed", speed));
         self.bar.set_prefix(self.epoch_of(at.epoch));
         if let Some(batches) = at.batches {
             // the epochs to come are taken to be as long

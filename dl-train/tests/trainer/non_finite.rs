@@ -5,7 +5,7 @@ use dl_nd::ndarray::Ix2;
 use dl_nd::{Nd, NdWeight, ops::*};
 use dl_train::Trainer;
 
-type Matrix = NdWeight<f32, Ix2>;
+type Matrix = NdWeight<Ix2>;
 
 fn weight(numbers: [f32; 4]) -> Matrix {
     Weight::new(Nd::from_vec([2, 2], numbers.to_vec()).unwrap())
