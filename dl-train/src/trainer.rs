@@ -268,13 +268,13 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
                 format!("a checkpoint every {every} steps: say at least 1, and where they go, with `checkpoints`");
             return Err(Error::invalid(why));
         }
-        if let Some(Saving { checkpoints, module }) = &self.saving {
-            if let Some(latest) = checkpoints.latest()? {
-                let saved = latest.saved;
-                at = history::place(&saved, self.seed)?;
-                self.callbacks.iter_mut().try_for_each(|callback| callback.load(&saved))?;
-                saved.restore().module("net", *module).optimizer("optimizer", &self.optimizer, *module).apply()?;
-            }
+        if let Some(Saving { checkpoints, module }) = &self.saving
+            && let Some(latest) = checkpoints.latest()?
+        {
+            let saved = latest.saved;
+            at = history::place(&saved, self.seed)?;
+            self.callbacks.iter_mut().try_for_each(|callback| callback.load(&saved))?;
+            saved.restore().module("net", *module).optimizer("optimizer", &self.optimizer, *module).apply()?;
         }
         if self.epochs == 0 || at.epoch > self.epochs {
             let (epoch, epochs) = (at.epoch, self.epochs);
