@@ -85,6 +85,8 @@ pub struct Outcome {
     pub steps: u64,
     /// The records of all epochs that are over, those before a checkpoint included.
     pub epochs: Vec<Record>,
+    /// Why newer checkpoints than the one from which it went on were passed over: damaged files, for instance.
+    pub skipped: Vec<Error>,
 }
 
 /// Where a run is.
@@ -106,6 +108,7 @@ pub struct Place {
     /// Whether a callback has ended the run.
     ended: bool,
     history: Vec<Record>,
+    skipped: Vec<Error>,
 }
 
 impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
@@ -257,28 +260,30 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
             }
         };
         self.callbacks.iter_mut().try_for_each(|callback| callback.end(stopped))?;
-        Ok(Outcome { stopped, steps: at.step, epochs: at.history })
+        Ok(Outcome { stopped, steps: at.step, epochs: at.history, skipped: at.skipped })
     }
 
     /// Looks at the settings, and goes to where the run begins.
     fn start(&mut self) -> Result<Place> {
-        let mut at = Place::default();
         if let Some(every) = self.every.filter(|&every| every == 0 || self.saving.is_none()) {
             let why =
                 format!("a checkpoint every {every} steps: say at least 1, and where they go, with `checkpoints`");
             return Err(Error::invalid(why));
         }
-        if let Some(Saving { checkpoints, module }) = &self.saving
-            && let Some(latest) = checkpoints.latest()?
-        {
-            let saved = latest.saved;
-            at = history::place(&saved, self.seed)?;
-            self.callbacks.iter_mut().try_for_each(|callback| callback.load(&saved))?;
-            saved.restore().module("net", *module).optimizer("optimizer", &self.optimizer, *module).apply()?;
-        }
+        let latest = self.saving.as_ref().map_or(Ok(None), |saving| saving.checkpoints.latest())?;
+        let mut at = match &latest {
+            Some(latest) => history::place(&latest.saved, self.seed)?,
+            None => Place::default(),
+        };
         if self.epochs == 0 || at.epoch > self.epochs {
             let (epoch, epochs) = (at.epoch, self.epochs);
             return Err(Error::invalid(format!("a run of {epochs} epochs, of which {epoch} are over already")));
+        }
+        if let (Some(Saving { module, .. }), Some(latest)) = (&self.saving, latest) {
+            self.callbacks.iter_mut().try_for_each(|callback| callback.load(&latest.saved))?;
+            let restore = latest.saved.restore().module("net", *module);
+            restore.optimizer("optimizer", &self.optimizer, *module).apply()?;
+            at.skipped = latest.skipped;
         }
         at.epochs = self.epochs;
         self.callbacks.iter_mut().try_for_each(|callback| callback.start(&at))?;

@@ -164,6 +164,8 @@ fn what_is_over_is_over() -> Result<()> {
         let (outcome, value, best) = run(50)?;
         assert_eq!((outcome.stopped, outcome.steps, value, best), (Stopped::Early, 5, 0.0, Some(2)));
     }
+    std::fs::write(Checkpoints::in_folder(folder.path()).path(6), "what a broken disk made of it").unwrap();
+    assert_eq!(run(50)?.0.skipped.len(), 1);
     assert!(run(2).unwrap_err().to_string().contains("a run of 2 epochs, of which 5 are over already"));
     Ok(())
 }
@@ -266,5 +268,30 @@ fn callbacks_in_order() -> Result<()> {
     Trainer::new(&Sgd::new(1.0), 9).callback(&mut told).run(|_| Ok([Ok(()), Ok(())]), |()| w.layer())?;
     let expected = "start 9, begin 0 of Some(2), step 1, step 2, epoch 0 loss 0.5000, begin 1 of Some(2), step 3, step 4, epoch 1 loss -1.5000, end Early";
     assert_eq!(told.0.join(", "), expected);
+    Ok(())
+}
+
+/// When it stops, and what counts as better: as Keras' `EarlyStopping` has it.
+#[test]
+fn early_stopping_by_the_numbers() -> Result<()> {
+    let stops = |early: EarlyStopping, values: &[f64]| -> Result<(Option<usize>, Option<u64>)> {
+        let mut early = early;
+        for (epoch, &value) in values.iter().enumerate() {
+            if early.epoch(&Record::new(epoch as u64, 0).with("x", value)?)?.is_break() {
+                return Ok((Some(epoch), early.best_epoch()));
+            }
+        }
+        Ok((None, early.best_epoch()))
+    };
+    let on = || EarlyStopping::on("x");
+    assert_eq!(stops(on(), &[3.0, 2.0, 2.0, 1.0])?, (Some(2), Some(1)));
+    assert_eq!(stops(on().patience(1), &[3.0, 2.0, 2.0, 1.0])?, (Some(2), Some(1)));
+    assert_eq!(stops(on().patience(2), &[3.0, 2.0, 2.0, 1.0, 1.5, 1.5])?, (Some(5), Some(3)));
+    assert_eq!(stops(on().patience(2).greater_is_better(), &[1.0, 2.0, 1.0, 3.0])?, (None, Some(3)));
+    // small steps add up to none: each is compared with the best
+    assert_eq!(stops(on().patience(2).min_delta(0.5), &[3.0, 2.5, 2.4, 1.0])?, (None, Some(3)));
+    assert_eq!(stops(on().patience(2).min_delta(0.75), &[3.0, 2.5, 2.3])?, (Some(2), Some(0)));
+    assert_eq!(stops(on().patience(2), &[f64::NAN, 2.0, f64::NAN, f64::INFINITY])?, (Some(3), Some(1)));
+    assert_eq!(stops(on().patience(2), &[f64::NAN, f64::NAN])?, (Some(1), None));
     Ok(())
 }
