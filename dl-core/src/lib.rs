@@ -37,6 +37,7 @@ mod differentiable;
 mod dual;
 mod error;
 mod extract;
+mod finite;
 mod forward;
 mod gradient;
 mod layer;
@@ -77,7 +78,7 @@ pub use layer::Layer;
 pub use module::{Entry, Module, NewValue, Summary, Visitor};
 pub use operators::{LeftOperand, Operand, max, min, pow, xlogy};
 pub use optimizer::{
-    Adadelta, Adagrad, Adam, AdamW, Chunk, Ema, Groups, Lion, Memory, NAdam, NewState, Notes, Optimizer,
+    Adadelta, Adagrad, Adam, AdamW, ByPath, Chunk, Ema, Groups, Lion, Memory, NAdam, NewState, Notes, Optimizer,
     OptimizerState, RAdam, RmsProp, Sgd, Slot, Step, plugins,
 };
 pub use pass::{Counters, Mode, buffers};

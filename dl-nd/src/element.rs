@@ -3,7 +3,7 @@
 use crate::accurate;
 use crate::nd::Nd;
 use crate::sum;
-use dl_core::{Binary, Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable, buffers};
+use dl_core::{Binary, Data, Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable, buffers};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
@@ -28,6 +28,11 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 
     #[doc(hidden)]
     fn recycle(_: Vec<Self>) {}
+
+    #[doc(hidden)]
+    fn non_finite(self) -> Option<f64> {
+        None
+    }
 }
 
 /// The numbers that can be differentiated: `f32` and `f64`.
@@ -58,6 +63,10 @@ macro_rules! elements {
 
             fn recycle(elements: Vec<$A>) {
                 buffers::give_back(elements);
+            }
+
+            fn non_finite(self) -> Option<f64> {
+                Data::non_finite(&self)
             }
         }
 
