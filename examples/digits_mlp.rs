@@ -1,8 +1,10 @@
 //! A multilayer perceptron learns handwritten digits: modules in a row, dropout, batches whose images are moved about, and `AdamW` with a schedule of one cycle.
 //!
 //! ```sh
-//! cargo run --release --example digits_mlp --features data            # --seeds 1,2,3 --quick
+//! cargo run --release --example digits_mlp --features data,terminal,plot            # --seeds 1,2,3 --quick --out curves.png
 //! ```
+//!
+//! The loop is that of a `Trainer`, with progress, Ctrl-C and a figure; `char_gru` has one that is written by hand.
 //!
 //! A fifth of the images is held out and never learned from. A seed decides about everything: which images those are, the weights in the beginning, the order and
 //! the moves of the others. The accuracy is the same for any number of threads.
@@ -16,10 +18,14 @@ use dl::nd::{CrossEntropy, init};
 use dl::nn::{Activation, Dropout, Linear, Sequential};
 use dl::prelude::*;
 use dl::schedule::OneCycle;
+use dl::train::{Interrupt, Outcome, Progress, Record, Stopped, Trainer, plot::Curves};
 use rand::Rng;
+use std::path::PathBuf;
 
 const BATCH: usize = 32;
 const WIDTH: usize = 128;
+/// What the share of held-out images that the network gets right is called.
+const ACCURACY: &str = "test accuracy";
 /// The side of an image.
 const SIDE: i32 = 8;
 
@@ -32,6 +38,10 @@ struct Args {
     /// One seed and a few epochs, to see that it runs.
     #[arg(long)]
     quick: bool,
+
+    /// Where the curves of the first seed go: an SVG or a PNG.
+    #[arg(long, default_value = "out/digits_mlp.png")]
+    out: PathBuf,
 }
 
 /// `[batch, 64] → [batch, 10]`.
@@ -60,8 +70,8 @@ fn moved(image: Nd<f32, Ix1>, rng: &mut impl Rng) -> dl::Result<Nd<f32, Ix1>> {
     Nd::from_vec([digits::PIXELS], (0..SIDE * SIDE).map(pixel).collect())
 }
 
-/// The share of held-out images that a network gets right, trained from this seed.
-fn test_accuracy(seed: u64, epochs: u64) -> dl::Result<f32> {
+/// A run from this seed. After each epoch it looks at the share of held-out images that the network gets right.
+fn run(seed: u64, epochs: u64, interrupt: &Interrupt) -> dl::Result<Outcome> {
     let (images, labels) = digits::tensors()?;
     let [train, test] = InMemory(images).zip(InMemory(labels.into_vec()))?.split([0.8, 0.2], seed)?;
     let (test_images, test_labels) = test.all()?;
@@ -72,32 +82,39 @@ fn test_accuracy(seed: u64, epochs: u64) -> dl::Result<f32> {
     let accuracy = net.of(&test_images).argmax(1).equal(&test_labels).to_floats::<f32>().mean();
     let smoothed = CrossEntropy::new().label_smoothing(0.05);
     let optimizer = AdamW::new(OneCycle::new(0.005, epochs * loader.epoch(0)?.len() as u64)).weight_decay(0.05);
-    let mut step = 0;
-    for epoch in 0..epochs {
-        let mut sum = 0.0;
-        let batches = loader.epoch(epoch)?;
-        let steps = batches.len();
-        for batch in batches {
-            let (images, labels) = batch?;
-            sum += net.of(&images).cross_entropy_with(&labels, &smoothed).train(&optimizer).seed(step).wait()?;
-            step += 1;
-        }
-        if (epoch + 1) % 5 == 0 || epoch + 1 == epochs {
-            let (loss, accuracy) = (sum / steps as f32, accuracy.predict().wait()?);
-            println!("seed {seed}  epoch {:2}  loss {loss:.4}  test accuracy {accuracy:.4}", epoch + 1);
-        }
-    }
-    accuracy.predict().wait()
+    Trainer::new(&optimizer, epochs)
+        .validate(|| Ok([(ACCURACY, accuracy.predict().wait()?)]))
+        .callback(Progress::new(format!("seed {seed}")))
+        .interrupt(interrupt)
+        .refuse_non_finite()
+        .run(|epoch| loader.epoch(epoch), |(images, labels)| net.of(&images).cross_entropy_with(&labels, &smoothed))
 }
 
 fn main() -> dl::Result<()> {
-    let Args { seeds, quick } = Args::parse();
+    let Args { seeds, quick, out } = Args::parse();
     let (seeds, epochs, least) = if quick { (vec![1], 4, 0.9) } else { (seeds, 30, 0.975) };
-    let accuracies = seeds.iter().map(|&seed| test_accuracy(seed, epochs)).collect::<dl::Result<Vec<_>>>()?;
+    let interrupt = Interrupt::on_ctrl_c()?;
+    let mut accuracies = Vec::new();
+    for &seed in &seeds {
+        let Outcome { stopped, epochs, .. } = run(seed, epochs, &interrupt)?;
+        if accuracies.is_empty() && !epochs.is_empty() {
+            Curves::of(&epochs).title(format!("digits, seed {seed}")).save(&out)?;
+        }
+        if stopped == Stopped::Interrupted {
+            return Ok(());
+        }
+        let number = |record: &Record, name| record.get(name).unwrap_or(f64::NAN);
+        let last = epochs.len() as u64;
+        for record in epochs.iter().filter(|record| (record.epoch + 1) % 5 == 0 || record.epoch + 1 == last) {
+            let (epoch, loss, accuracy) = (record.epoch + 1, number(record, "loss"), number(record, ACCURACY));
+            println!("seed {seed}  epoch {epoch:2}  loss {loss:.4}  test accuracy {accuracy:.4}");
+        }
+        accuracies.extend(epochs.last().map(|record| number(record, ACCURACY)));
+    }
     for (seed, accuracy) in seeds.iter().zip(&accuracies) {
         println!("seed {seed}: {accuracy:.4}");
     }
-    let mean = accuracies.iter().sum::<f32>() / seeds.len() as f32;
+    let mean = accuracies.iter().sum::<f64>() / seeds.len() as f64;
     println!("test_accuracy={mean:.4}");
     assert!(mean >= least, "the networks have learned less than they should: {mean:.4} is below {least}");
     Ok(())

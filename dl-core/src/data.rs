@@ -51,6 +51,16 @@ pub trait Data: Clone + Send + Sync + 'static {
         Ok(())
     }
 
+    /// A number in it that is infinite or NaN, if there is one: what [`Layer::refuse_non_finite`](crate::Layer::refuse_non_finite) refuses.
+    ///
+    /// ```
+    /// use dl_core::Data;
+    /// assert_eq!((1.0_f64.non_finite(), f64::INFINITY.non_finite()), (None, Some(f64::INFINITY)));
+    /// ```
+    fn non_finite(&self) -> Option<f64> {
+        None
+    }
+
     /// The memory that a value occupies, in bytes: what a pass counts in [`bytes_peak`](crate::Counters::bytes_peak).
     fn bytes(&self) -> usize {
         size_of::<Self>()

@@ -132,7 +132,7 @@ async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Re
 }
 
 /// Keeps all values below the roots; those that were forgotten between marks are evaluated again.
-async fn hold(pass: &Arc<Pass>, roots: &[AnyLayer]) -> Result<Option<Hold>> {
+pub(crate) async fn hold(pass: &Arc<Pass>, roots: &[AnyLayer]) -> Result<Option<Hold>> {
     let mut hold = {
         let mut books = reverse::kept(pass)?;
         if !books.has_forgotten() {

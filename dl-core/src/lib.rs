@@ -38,6 +38,7 @@ mod differentiable;
 mod dual;
 mod error;
 mod extract;
+mod finite;
 mod forward;
 mod gradient;
 mod layer;
@@ -80,7 +81,7 @@ pub use layer::Layer;
 pub use module::{Entry, Module, NewValue, Summary, Visitor};
 pub use operators::{LeftOperand, Operand, max, min, pow, xlogy};
 pub use optimizer::{
-    Adadelta, Adagrad, Adam, AdamW, Chunk, Ema, Groups, Lion, Memory, NAdam, NewState, Notes, Optimizer,
+    Adadelta, Adagrad, Adam, AdamW, ByPath, Chunk, Ema, Groups, Lion, Memory, NAdam, NewState, Notes, Optimizer,
     OptimizerState, RAdam, RmsProp, Sgd, Slot, Step, plugins,
 };
 pub use pass::{Counters, Mode};

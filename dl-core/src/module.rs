@@ -218,7 +218,7 @@ pub trait Module {
 }
 
 /// The weights by the paths that match.
-fn matching(entries: Vec<Entry>, pattern: &str) -> Result<Vec<Entry>> {
+pub(crate) fn matching(entries: Vec<Entry>, pattern: &str) -> Result<Vec<Entry>> {
     let found: Vec<Entry> =
         entries.iter().filter(|entry| entry.is_weight() && matches(pattern, entry.path())).cloned().collect();
     if found.is_empty() {

@@ -115,6 +115,9 @@ pub(crate) struct DataKind {
     pub(crate) delta_layer: fn(Expression, &'static Location<'static>) -> AnyLayer,
     /// Whether this is `f32`, rather than `f64`, where it matters: in scalar arithmetic.
     pub(crate) is_single: bool,
+    /// A number of a value, and one of its delta, that is not finite.
+    pub(crate) non_finite: fn(&Value) -> Option<f64>,
+    pub(crate) non_finite_delta: fn(&Value) -> Option<f64>,
     pub(crate) bytes: fn(&Value) -> usize,
     pub(crate) settle: fn(&[&Value]),
     pub(crate) id: fn() -> TypeId,
@@ -138,6 +141,8 @@ impl<T: Data> Typed<T> {
         squared_norm: |delta| delta.get::<T::Delta>().squared_norm(),
         delta_layer: AnyLayer::new::<T::Delta>,
         is_single: size_of::<T>() == size_of::<f32>(),
+        non_finite: |value| value.get::<T>().non_finite(),
+        non_finite_delta: |delta| delta.get::<T::Delta>().non_finite(),
         bytes: |value| value.get::<T>().bytes(),
         settle: |values| T::settle(&values.iter().map(|value| value.get::<T>()).collect::<Vec<_>>()),
         id: TypeId::of::<T>,

@@ -46,7 +46,7 @@ pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;
 pub use adam::{Adam, AdamW};
 pub use ema::Ema;
-pub use groups::Groups;
+pub use groups::{ByPath, Groups};
 pub use lion::Lion;
 pub use memory::{Memory, Notes, Slot};
 pub(crate) use memory::{Shelf, Shelves, Start};

@@ -22,6 +22,11 @@ macro_rules! scalar {
                 1.0
             }
 
+            #[allow(clippy::useless_conversion, reason = "only one of the two types is converted")]
+            fn non_finite(&self) -> Option<f64> {
+                (!self.is_finite()).then_some(f64::from(*self))
+            }
+
             fn into_value(self) -> Value {
                 Value(Repr::$Repr(self))
             }

@@ -6,7 +6,7 @@ use crate::formula::{self, Formula};
 use crate::nd::Nd;
 use crate::program;
 use crate::sum;
-use dl_core::{Binary, Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable, buffers};
+use dl_core::{Binary, Data, Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable, buffers};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
@@ -40,6 +40,11 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 
     #[doc(hidden)]
     fn settle<D: Rank>(_: &[&Nd<Self, D>]) {}
+
+    #[doc(hidden)]
+    fn non_finite(self) -> Option<f64> {
+        None
+    }
 }
 
 /// The numbers that can be differentiated: `f32` and `f64`.
@@ -79,6 +84,10 @@ macro_rules! elements {
 
             fn settle<D: Rank>(tensors: &[&Nd<Self, D>]) {
                 formula::settle(tensors);
+            }
+
+            fn non_finite(self) -> Option<f64> {
+                Data::non_finite(&self)
             }
         }
 

@@ -349,6 +349,10 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
         Err(Error::shape(format!("a derivative of shape {found:?} for a tensor of shape {shape:?}")))
     }
 
+    fn non_finite(&self) -> Option<f64> {
+        self.0.iter().find_map(|&number| number.non_finite())
+    }
+
     fn bytes(&self) -> usize {
         self.len() * size_of::<A>()
     }

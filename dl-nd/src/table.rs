@@ -200,6 +200,10 @@ impl<A: Element> Data for Table<A> {
         Err(Error::shape(format!("a table of shape {shape:?} has a delta of shape {found:?}")))
     }
 
+    fn non_finite(&self) -> Option<f64> {
+        self.to_nd().non_finite()
+    }
+
     fn bytes(&self) -> usize {
         let [height, width] = self.shape();
         height * width * size_of::<A>()

@@ -169,6 +169,12 @@ impl Checkpoint {
         })
     }
 
+    /// Numbers of a weight or buffer from another moment.
+    pub(crate) fn copy(self, name: String, entry: &Entry, numbers: Numbers) -> Checkpoint {
+        let role = if entry.is_weight() { Role::Learned } else { Role::Buffer };
+        self.and(|this| this.tensor(name, Tensor { role, shape: entry.shape(), numbers }))
+    }
+
     /// A number of yours. Any number, kept to the last bit.
     ///
     /// ```

@@ -1,6 +1,6 @@
-//! Checkpoints: weights in files, and whole training runs that go on where they stopped.
+//! Checkpoints: weights in files, and whole training runs that go on where they stopped. A [`Trainer`] that takes them, with what goes along: [`metrics`], logs, early stopping, progress, curves.
 //!
-//! Users reach it as `dl::train`, with the feature `train` of the `monadic-dl` package.
+//! Users reach it as `dl::train`, with the feature `train` of the `monadic-dl` package. [`Trainer`] has an example of its own; checkpoints work with any loop:
 //!
 //! ```
 //! use dl_core::{Adam, Differentiable, Weight};
@@ -34,6 +34,7 @@
 //! - *checkpoint*: a file with all that a run needs to go on ([`Checkpoint`], [`Saved`]); not to be confused with the marks of `Layer::checkpoint`, which save memory
 //!   in a training step.
 //! - *file of weights*: weights and buffers alone, by their paths ([`save_weights`], [`Load`]).
+//! - *record*: the numbers of a step or an epoch, by name ([`Record`]). *Callbacks* see them ([`Callback`]).
 //! - *step*: the number by which checkpoints in a folder are ordered ([`Checkpoints`]).
 //!
 //! # Promises
@@ -47,17 +48,38 @@
 
 #![forbid(unsafe_code)]
 
+mod callback;
 mod checkpoint;
 mod checkpoints;
+mod early_stopping;
 mod file;
+mod interrupt;
 mod load;
+mod log;
+pub mod metrics;
+#[cfg(feature = "plot")]
+pub mod plot;
+#[cfg(feature = "terminal")]
+mod progress;
+mod record;
 mod report;
 mod saved;
+mod tensorboard;
+mod trainer;
 mod weights;
 
+pub use callback::Callback;
 pub use checkpoint::{Checkpoint, RngPlace};
 pub use checkpoints::{Checkpoints, Latest};
+pub use early_stopping::EarlyStopping;
+pub use interrupt::Interrupt;
 pub use load::Load;
+pub use log::Log;
+#[cfg(feature = "terminal")]
+pub use progress::Progress;
+pub use record::Record;
 pub use report::{Misfit, Report};
 pub use saved::{Restore, Saved};
+pub use tensorboard::TensorBoard;
+pub use trainer::{Outcome, Place, Stopped, Trainer};
 pub use weights::{load_weights, save_weights};

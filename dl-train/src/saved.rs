@@ -95,6 +95,15 @@ impl Saved {
         Ok(RngPlace { seed, stream, word: u128::from(high) << 64 | u128::from(low) })
     }
 
+    pub(crate) fn has_number(&self, name: &str) -> bool {
+        self.file.info(&number_name(name)).is_some()
+    }
+
+    /// Numbers of a weight or buffer from another moment.
+    pub(crate) fn copy(&self, name: &str, entry: &Entry) -> Result<Numbers> {
+        self.note(name, entry.dtype(), &entry.shape())
+    }
+
     fn note(&self, name: &str, dtype: DType, shape: &[usize]) -> Result<Numbers> {
         note(&self.file, name, dtype, shape)
     }

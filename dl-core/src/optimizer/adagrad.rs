@@ -26,6 +26,7 @@ pub struct Adagrad {
     base: Base,
     eps: f64,
     initial_accumulator: f64,
+    lr_decay: f64,
 }
 
 optimizer!(Adagrad);
@@ -38,7 +39,7 @@ impl Adagrad {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn new(learning_rate: impl Schedule + 'static) -> Self {
-        Adagrad { base: Base::new(learning_rate).with_memory(), eps: 1e-10, initial_accumulator: 0.0 }
+        Adagrad { base: Base::new(learning_rate).with_memory(), eps: 1e-10, initial_accumulator: 0.0, lr_decay: 0.0 }
     }
 
     /// What is added to the root in the denominator.
@@ -62,6 +63,17 @@ impl Adagrad {
         self.initial_accumulator = initial_accumulator;
         self
     }
+
+    /// Divides the learning rate of the step number `t` of a weight by `1 + (t − 1) · lr_decay`.
+    ///
+    /// ```
+    /// let adagrad = dl_core::Adagrad::new(0.1).lr_decay(0.01);
+    /// ```
+    #[must_use]
+    pub fn lr_decay(mut self, lr_decay: f64) -> Self {
+        self.lr_decay = lr_decay;
+        self
+    }
 }
 
 impl Rule for Adagrad {
@@ -71,11 +83,13 @@ impl Rule for Adagrad {
 
     fn check(&self) -> Result<()> {
         check("eps", self.eps, self.eps >= 0.0)?;
+        check("the decay of the learning rate", self.lr_decay, self.lr_decay.is_finite() && self.lr_decay >= 0.0)?;
         check("the initial accumulator", self.initial_accumulator, self.initial_accumulator >= 0.0)
     }
 
-    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, _: u64) {
+    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
         let [sum] = slots else { unreachable!("{SLOTS}") };
+        let rate = rate / (1.0 + (steps - 1) as f64 * self.lr_decay);
         let [rate, eps, initial] = [rate, self.eps, self.initial_accumulator].map(A::of);
         // a slot starts with zeros: it holds what has been added to the initial accumulator
         for ((w, &d), added) in values.iter_mut().zip(deltas).zip(sum.iter_mut()) {

@@ -196,7 +196,7 @@ impl Rule for AdamW {
 
     fn check(&self) -> Result<()> {
         self.moments.check()?;
-        check("the weight decay", self.weight_decay, self.weight_decay.is_finite() && self.weight_decay >= 0.0)
+        check_decay(self.weight_decay)
     }
 
     fn apply<A: Number>(&self, rate: f64, numbers: Run<'_, '_, A>, steps: u64) {
@@ -207,6 +207,10 @@ impl Rule for AdamW {
 }
 
 /// Means of which a step keeps so much.
+pub(super) fn check_decay(weight_decay: f64) -> Result<()> {
+    check("the weight decay", weight_decay, weight_decay.is_finite() && weight_decay >= 0.0)
+}
+
 pub(super) fn check_betas(betas: [f64; 2]) -> Result<()> {
     betas.into_iter().try_for_each(|beta| check("a beta", beta, (0.0..1.0).contains(&beta)))
 }

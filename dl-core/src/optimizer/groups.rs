@@ -1,5 +1,9 @@
 //! Different optimizers for different weights.
 
+mod by_path;
+
+pub use by_path::ByPath;
+
 use super::rule::{not_begun, within};
 use super::{Chunk, Memory, Notes, Optimizer, Step};
 use crate::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! NAdam: Adam with Nesterov's momentum.
 
-use super::adam::{check_betas, corrections};
+use super::adam::{check_betas, check_decay, corrections};
 use super::rule::{Base, Rule, Run, SLOTS, optimizer};
 use super::{Slot, check};
 use crate::error::Result;
@@ -28,6 +28,7 @@ pub struct NAdam {
     betas: [f64; 2],
     eps: f64,
     momentum_decay: f64,
+    weight_decay: f64,
 }
 
 optimizer!(NAdam);
@@ -41,7 +42,7 @@ impl NAdam {
     /// ```
     pub fn new(learning_rate: impl Schedule + 'static) -> Self {
         let base = Base::new(learning_rate).with_memory();
-        NAdam { base, betas: [0.9, 0.999], eps: 1e-8, momentum_decay: 0.004 }
+        NAdam { base, betas: [0.9, 0.999], eps: 1e-8, momentum_decay: 0.004, weight_decay: 0.0 }
     }
 
     /// How much of the mean of the deltas, and of their squares, a step keeps.
@@ -77,6 +78,17 @@ impl NAdam {
         self
     }
 
+    /// A weight decay that does not pass through the means, as that of [`AdamW`](crate::AdamW): PyTorch's `decoupled_weight_decay`.
+    ///
+    /// ```
+    /// let nadam = dl_core::NAdam::new(0.002).decoupled_weight_decay(0.01);
+    /// ```
+    #[must_use]
+    pub fn decoupled_weight_decay(mut self, weight_decay: f64) -> Self {
+        self.weight_decay = weight_decay;
+        self
+    }
+
     /// μ of a step.
     fn momentum(&self, step: u64) -> f64 {
         self.betas[0] * (1.0 - 0.5 * 0.96_f64.powf(step as f64 * self.momentum_decay))
@@ -103,11 +115,13 @@ impl Rule for NAdam {
     fn check(&self) -> Result<()> {
         check_betas(self.betas)?;
         check("eps", self.eps, self.eps >= 0.0)?;
+        check_decay(self.weight_decay)?;
         check("the momentum decay", self.momentum_decay, self.momentum_decay.is_finite() && self.momentum_decay >= 0.0)
     }
 
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
         let [means, squares] = slots else { unreachable!("{SLOTS}") };
+        let decayed = A::of(1.0 - rate * self.weight_decay);
         let kept = self.betas.map(A::of);
         let new = self.betas.map(|beta| A::of(1.0 - beta));
         let [now, next, product] = [self.momentum(steps), self.momentum(steps + 1), self.product(steps)];
@@ -117,7 +131,7 @@ impl Rule for NAdam {
         for (((w, &d), m), v) in values.iter_mut().zip(deltas).zip(means.iter_mut()).zip(squares.iter_mut()) {
             *m = kept[0] * *m + new[0] * d;
             *v = kept[1] * *v + new[1] * d * d;
-            *w = *w - (of_delta * d + of_mean * *m) / ((*v / correction).sqrt() + eps);
+            *w = *w * decayed - (of_delta * d + of_mean * *m) / ((*v / correction).sqrt() + eps);
         }
     }
 }

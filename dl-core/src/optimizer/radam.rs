@@ -1,6 +1,6 @@
 //! RAdam: Adam that waits until it knows the variance.
 
-use super::adam::{check_betas, corrections};
+use super::adam::{check_betas, check_decay, corrections};
 use super::rule::{Base, Rule, Run, SLOTS, optimizer};
 use super::{Slot, check};
 use crate::error::Result;
@@ -27,6 +27,7 @@ pub struct RAdam {
     base: Base,
     betas: [f64; 2],
     eps: f64,
+    weight_decay: f64,
 }
 
 optimizer!(RAdam);
@@ -39,7 +40,7 @@ impl RAdam {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn new(learning_rate: impl Schedule + 'static) -> Self {
-        RAdam { base: Base::new(learning_rate).with_memory(), betas: [0.9, 0.999], eps: 1e-8 }
+        RAdam { base: Base::new(learning_rate).with_memory(), betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0 }
     }
 
     /// How much of the mean of the deltas, and of their squares, a step keeps.
@@ -64,6 +65,17 @@ impl RAdam {
         self
     }
 
+    /// A weight decay that does not pass through the means, as that of [`AdamW`](crate::AdamW): PyTorch's `decoupled_weight_decay`.
+    ///
+    /// ```
+    /// let radam = dl_core::RAdam::new(0.002).decoupled_weight_decay(0.01);
+    /// ```
+    #[must_use]
+    pub fn decoupled_weight_decay(mut self, weight_decay: f64) -> Self {
+        self.weight_decay = weight_decay;
+        self
+    }
+
     /// What the quotient of the means is multiplied by, once there is enough to know the variance.
     fn rectification(&self, steps: u64) -> Option<f64> {
         let [_, beta2] = self.betas;
@@ -82,11 +94,13 @@ impl Rule for RAdam {
 
     fn check(&self) -> Result<()> {
         check_betas(self.betas)?;
-        check("eps", self.eps, self.eps >= 0.0)
+        check("eps", self.eps, self.eps >= 0.0)?;
+        check_decay(self.weight_decay)
     }
 
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
         let [means, squares] = slots else { unreachable!("{SLOTS}") };
+        let decayed = A::of(1.0 - rate * self.weight_decay);
         let kept = self.betas.map(A::of);
         let new = self.betas.map(|beta| A::of(1.0 - beta));
         let rate = A::of(rate / corrections(self.betas, steps)[0]);
@@ -95,7 +109,7 @@ impl Rule for RAdam {
             *m = kept[0] * *m + new[0] * d;
             *v = kept[1] * *v + new[1] * d * d;
             let adapted = rectification.map_or(A::one(), |known| known / (v.sqrt() + eps));
-            *w = *w - rate * *m * adapted;
+            *w = *w * decayed - rate * *m * adapted;
         }
     }
 }

@@ -101,6 +101,9 @@ fn settings_without_sense_are_errors() {
         ("Nesterov", Arc::new(Sgd::new(0.1).momentum(0.9).dampening(0.5).nesterov())),
         ("eps", Arc::new(Adagrad::new(0.1).eps(-1.0))),
         ("initial accumulator", Arc::new(Adagrad::new(0.1).initial_accumulator(-1.0))),
+        ("decay of the learning rate", Arc::new(Adagrad::new(0.1).lr_decay(-1.0))),
+        ("weight decay", Arc::new(NAdam::new(0.1).decoupled_weight_decay(-1.0))),
+        ("weight decay", Arc::new(RAdam::new(0.1).decoupled_weight_decay(f64::NAN))),
         ("alpha", Arc::new(RmsProp::new(0.1).alpha(1.5))),
         ("momentum", Arc::new(RmsProp::new(0.1).momentum(f64::NAN))),
         ("rho", Arc::new(Adadelta::new(0.1).rho(-0.5))),
@@ -237,4 +240,23 @@ fn deltas_come_in_the_order_of_their_weights() {
     let loss = [3, 0, 4, 2, 1].iter().map(|&k| &weights[k] * 2.0).sum::<dl_core::Layer<f64>>();
     loss.train(&sees).wait().unwrap();
     assert_eq!(*sees.0.lock().unwrap(), weights.iter().map(Weight::id).collect::<Vec<_>>());
+}
+
+#[test]
+fn groups_by_path() -> Result<()> {
+    let (encoder, bias, tied) = (Weight::new(1.0_f64), Weight::new(1.0_f32), Weight::new(1.0_f64));
+    let net = ((encoder.clone(), bias.clone()), (tied.clone(), tied.clone()), Weight::new(1.0_f64));
+    let groups = Groups::of(&net).path("0.0", Sgd::new(0.5)).path("0", Sgd::new(0.25)).path("1.1", Adam::new(0.125));
+    let groups = groups.rest(Sgd::new(0.0))?;
+    let loss = &encoder + &tied + &net.2;
+    loss.train(&groups).wait()?;
+    bias.train(&groups).wait()?;
+    assert_eq!((encoder.value(), bias.value(), net.2.value()), (0.5, 0.75, 1.0));
+    assert!((tied.value() - 0.875).abs() < 1e-8);
+
+    let message = |groups: dl_core::ByPath<'_>| groups.rest(Sgd::new(0.1)).unwrap_err().to_string();
+    assert!(message(Groups::of(&net).path("0.2", Sgd::new(0.1))).contains("no weight matches `0.2`: `0` has `0`, `1`"));
+    let twice = Groups::of(&net).path("1.0", Sgd::new(0.1)).path("1.1", Sgd::new(0.1)).path("9", Sgd::new(0.1));
+    assert!(message(twice).contains("all weights that match `1.1` are in a group before"));
+    Ok(())
 }

@@ -201,6 +201,10 @@ impl<A: Element> Data for Rows<A> {
         )))
     }
 
+    fn non_finite(&self) -> Option<f64> {
+        self.block.non_finite()
+    }
+
     fn bytes(&self) -> usize {
         self.block.bytes() + self.touched().map_or(0, size_of_val)
     }

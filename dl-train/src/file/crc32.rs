@@ -1,22 +1,22 @@
-//! The checksum of zlib, gzip and PNG.
+//! The checksums of zlib, gzip and PNG, and of TensorFlow's records.
 
-/// CRC-32 of what it has seen so far.
+/// The checksum of what it has seen so far. The polynomial is reflected, as bytes come with the lowest bit first.
 #[derive(Clone, Copy)]
-pub(crate) struct Crc32(u32);
+pub(crate) struct Crc<const POLYNOMIAL: u32>(u32);
 
-/// Reflected, as bytes come with the lowest bit first.
-const POLYNOMIAL: u32 = 0xEDB8_8320;
+/// That of zlib, gzip and PNG.
+pub(crate) type Crc32 = Crc<0xEDB8_8320>;
 
-/// `TABLES[k][b]`: what the byte `b` does to the checksum when `k` more bytes follow.
-static TABLES: [[u32; 256]; 8] = tables();
+/// Castagnoli's, of TensorFlow's records.
+pub(crate) type Crc32c = Crc<0x82F6_3B78>;
 
-const fn tables() -> [[u32; 256]; 8] {
+const fn tables(polynomial: u32) -> [[u32; 256]; 8] {
     let mut tables = [[0; 256]; 8];
     let mut byte = 0;
     while byte < 256 {
         let (mut crc, mut bit) = (byte as u32, 0);
         while bit < 8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ POLYNOMIAL } else { crc >> 1 };
+            crc = if crc & 1 == 1 { crc >> 1 ^ polynomial } else { crc >> 1 };
             bit += 1;
         }
         tables[0][byte] = crc;
@@ -35,9 +35,12 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-impl Crc32 {
+impl<const POLYNOMIAL: u32> Crc<POLYNOMIAL> {
+    /// `TABLES[k][b]`: what the byte `b` does to the checksum when `k` more bytes follow.
+    const TABLES: &'static [[u32; 256]; 8] = &tables(POLYNOMIAL);
+
     pub(crate) fn new() -> Self {
-        Crc32(!0)
+        Crc(!0)
     }
 
     pub(crate) fn update(&mut self, bytes: &[u8]) {
@@ -45,10 +48,10 @@ impl Crc32 {
         let mut crc = self.0;
         for eight in eights {
             let word = u64::from_le_bytes(*eight) ^ u64::from(crc);
-            crc =
-                word.to_le_bytes().iter().zip(TABLES.iter().rev()).fold(0, |sum, (&b, table)| sum ^ table[b as usize]);
+            let bytes = word.to_le_bytes();
+            crc = bytes.iter().zip(Self::TABLES.iter().rev()).fold(0, |sum, (&b, table)| sum ^ table[b as usize]);
         }
-        self.0 = rest.iter().fold(crc, |crc, &byte| crc >> 8 ^ TABLES[0][(crc as u8 ^ byte) as usize]);
+        self.0 = rest.iter().fold(crc, |crc, &byte| crc >> 8 ^ Self::TABLES[0][(crc as u8 ^ byte) as usize]);
     }
 
     pub(crate) fn finish(self) -> u32 {
@@ -58,7 +61,7 @@ impl Crc32 {
 
 #[cfg(test)]
 mod tests {
-    use super::Crc32;
+    use super::{Crc32, Crc32c};
 
     fn crc32(parts: &[&[u8]]) -> u32 {
         let mut crc = Crc32::new();
@@ -69,6 +72,9 @@ mod tests {
     #[test]
     fn the_check_values_of_the_catalogue() {
         assert_eq!(crc32(&[b"123456789"]), 0xCBF4_3926);
+        let mut castagnoli = Crc32c::new();
+        castagnoli.update(b"123456789");
+        assert_eq!(castagnoli.finish(), 0xE306_9283);
         assert_eq!(crc32(&[b""]), 0);
         assert_eq!(crc32(&[b"The quick brown fox jumps over the lazy dog"]), 0x414F_A339);
     }

@@ -1,0 +1,299 @@
+//! Curves of a run, as SVG or PNG.
+//!
+//! ```
+//! use dl_train::{Record, plot::Curves};
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = |name: &str| folder.path().join(name);
+//! let epoch = |epoch: u64| Record::new(epoch, 10 * epoch).with("loss", 1.0 / (epoch + 1) as f64)?.with("accuracy", 0.9);
+//! let epochs = (0..5).map(epoch).collect::<dl_core::Result<Vec<_>>>()?; // `outcome.epochs` of a `Trainer`
+//! Curves::of(&epochs).title("digits").save(path("curves.svg"))?;
+//! Curves::of(&epochs).panel("loss", ["loss"]).save(path("curves.png"))?;
+//! # dl_core::Result::Ok(())
+//! ```
+//!
+//! Text in PNGs is set in DejaVu Sans, of which the Latin and Greek letters are built in.
+
+use crate::file::atomic;
+use crate::record::Record;
+use dl_core::{Error, Result};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::{FontStyle, register_font};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Once;
+
+/// Curves of the numbers in records over the epochs, in a panel for each, or as you say.
+#[derive(Clone, Debug)]
+pub struct Curves<'a> {
+    records: &'a [Record],
+    title: String,
+    panels: Vec<(String, Vec<String>)>,
+}
+
+/// Of a panel, in pixels of an SVG.
+const WIDTH: u32 = 640;
+const HEIGHT: u32 = 280;
+const TITLE: u32 = 40;
+/// So many pixels of a PNG for one of an SVG.
+const DENSITY: usize = 2;
+/// A PNG is drawn so much larger first: lines have no steps then.
+const OVERSAMPLING: usize = 2;
+
+/// Okabe and Ito's, which those who do not see all colours can tell apart.
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+];
+const INK: RGBColor = RGBColor(60, 60, 60);
+const GRID: RGBColor = RGBColor(228, 228, 228);
+
+impl<'a> Curves<'a> {
+    /// All numbers of these records, each in a panel of its own.
+    pub fn of(records: &'a [Record]) -> Curves<'a> {
+        Curves { records, title: String::new(), panels: Vec::new() }
+    }
+
+    /// With this line above them.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// A panel for these numbers, which share an axis; only what is said so is drawn then.
+    ///
+    /// ```
+    /// # let outcome: Vec<dl_train::Record> = Vec::new();
+    /// let curves = dl_train::plot::Curves::of(&outcome).panel("perplexity", ["perplexity", "test perplexity"]);
+    /// ```
+    #[must_use]
+    pub fn panel<N: Into<String>>(mut self, title: impl Into<String>, names: impl IntoIterator<Item = N>) -> Self {
+        self.panels.push((title.into(), names.into_iter().map(Into::into).collect()));
+        self
+    }
+
+    /// Writes a file, by its extension an SVG or a PNG. It is there whole or not at all.
+    ///
+    /// # Errors
+    /// When there is nothing to draw, a name is not in the records, the extension is another one, or the file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let here = |error: Error| error.context(path.display());
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let bytes = match extension.to_ascii_lowercase().as_str() {
+            "svg" => self.svg().map(String::into_bytes),
+            "png" => self.png(),
+            _ => Err(Error::invalid("the name of a figure ends in `.svg` or `.png`")),
+        };
+        let bytes = bytes.map_err(here)?;
+        atomic::create_folder(path.parent().unwrap_or(Path::new(""))).map_err(|error| here(Error::other(error)))?;
+        atomic::write(path, |file| file.write_all(&bytes))
+    }
+
+    fn svg(&self) -> Result<String> {
+        let panels = self.drawn()?;
+        let (mut text, size) = (String::new(), self.size(panels.len()));
+        draw(SVGBackend::with_string(&mut text, size).into_drawing_area(), 1.0, &self.title, &panels)?;
+        Ok(text)
+    }
+
+    fn png(&self) -> Result<Vec<u8>> {
+        let panels = self.drawn()?;
+        let (width, height) = self.size(panels.len());
+        let (width, height) = (width as usize * DENSITY, height as usize * DENSITY);
+        let mut large = vec![0; 3 * width * height * OVERSAMPLING * OVERSAMPLING];
+        let size = ((width * OVERSAMPLING) as u32, (height * OVERSAMPLING) as u32);
+        let area = BitMapBackend::with_buffer(&mut large, size).into_drawing_area();
+        draw(area, (DENSITY * OVERSAMPLING) as f64, &self.title, &panels)?;
+
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, width as u32, height as u32);
+        encoder.set_color(png::ColorType::Rgb);
+        let mut writer = encoder.write_header().map_err(Error::other)?;
+        writer.write_image_data(&smaller(&large, width, height)).map_err(Error::other)?;
+        writer.finish().map_err(Error::other)?;
+        Ok(bytes)
+    }
+
+    fn size(&self, panels: usize) -> (u32, u32) {
+        (WIDTH, HEIGHT * panels as u32 + if self.title.is_empty() { 0 } else { TITLE })
+    }
+
+    /// The curves of each panel.
+    fn drawn(&self) -> Result<Vec<Panel<'_>>> {
+        if self.records.is_empty() {
+            return Err(Error::invalid("no records: there is nothing to draw"));
+        }
+        let of_name = |name: &'_ str| -> Result<Vec<(f64, f64)>> {
+            let points = self.records.iter().filter_map(|record| Some(((record.epoch + 1) as f64, record.get(name)?)));
+            let finite: Vec<(f64, f64)> = points.filter(|point| point.1.is_finite()).collect();
+            if finite.is_empty() {
+                return Err(Error::invalid(format!("no record has a finite number {name:?}")));
+            }
+            Ok(finite)
+        };
+        let mut panels = Vec::new();
+        for (title, names) in &self.panels {
+            let curves = names.iter().map(|name| Ok((name.as_str(), of_name(name)?))).collect::<Result<Vec<_>>>()?;
+            if curves.is_empty() {
+                return Err(Error::invalid(format!("the panel {title:?} has no curves")));
+            }
+            panels.push(Panel { title, curves });
+        }
+        if self.panels.is_empty() {
+            for (name, _) in self.records[0].values() {
+                panels.push(Panel { title: name, curves: vec![(name, of_name(name)?)] });
+            }
+        }
+        if panels.is_empty() {
+            return Err(Error::invalid("records without numbers: there is nothing to draw"));
+        }
+        Ok(panels)
+    }
+}
+
+struct Panel<'a> {
+    title: &'a str,
+    curves: Vec<(&'a str, Vec<(f64, f64)>)>,
+}
+
+/// An axis in units of a power of ten, so that what is drawn is of the order of 1.
+struct Axis {
+    power: i32,
+    range: Range<f64>,
+}
+
+impl Axis {
+    /// From the least of these numbers to the greatest, and a little more.
+    fn of(numbers: impl Iterator<Item = f64> + Clone, margin: f64) -> Axis {
+        let greatest = numbers.clone().map(f64::abs).fold(0.0, f64::max);
+        let power = if greatest > 0.0 { greatest.log10().floor().clamp(-300.0, 308.0) as i32 } else { 0 };
+        let unit = 10_f64.powi(power);
+        let (least, most) = numbers
+            .map(|number| number / unit)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
+        let margin = if most - least > 1e-6 { margin * (most - least) } else { 0.5 };
+        Axis { power, range: least - margin..most + margin }
+    }
+
+    fn place(&self, number: f64) -> f64 {
+        number / 10_f64.powi(self.power)
+    }
+
+    fn number(&self, place: f64) -> f64 {
+        place * 10_f64.powi(self.power)
+    }
+
+    /// What is written beside a mark.
+    fn label(&self, place: f64) -> String {
+        let number = self.number(place);
+        // so many digits after the point tell the marks apart
+        let digits = (1.0 - ((self.range.end - self.range.start) / 6.0).log10()).floor().max(0.0) as i32;
+        match (digits - self.power).max(0) {
+            digits if digits <= 6 && self.power < 6 => format!("{number:.0$}", digits as usize),
+            _ => format!("{number:.0$e}", digits as usize),
+        }
+    }
+}
+
+fn draw<B: DrawingBackend>(area: DrawingArea<B, Shift>, scale: f64, title: &str, panels: &[Panel<'_>]) -> Result<()> {
+    static FONT: Once = Once::new();
+    FONT.call_once(|| {
+        // it is a font: a test draws with it
+        let _ = register_font("sans-serif", FontStyle::Normal, include_bytes!("plot/DejaVuSans.ttf"));
+    });
+    let px = |pixels: u32| (f64::from(pixels) * scale) as u32;
+    let failed = |error: DrawingAreaErrorKind<B::ErrorType>| Error::other(error.to_string());
+    area.fill(&WHITE).map_err(failed)?;
+    let area = if title.is_empty() {
+        area
+    } else {
+        let (above, below) = area.split_vertically(px(TITLE));
+        let style = ("sans-serif", px(20)).into_font().color(&INK);
+        above.draw_text(title, &style, (px(16) as i32, px(14) as i32)).map_err(failed)?;
+        below
+    };
+    for (area, panel) in area.split_evenly((panels.len(), 1)).iter().zip(panels) {
+        draw_panel(area, &px, panel).map_err(failed)?;
+    }
+    area.present().map_err(failed)
+}
+
+fn draw_panel<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    px: &dyn Fn(u32) -> u32,
+    panel: &Panel<'_>,
+) -> std::result::Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    let last = panel.curves.iter().filter_map(|(_, points)| Some(points.last()?.0)).fold(1.0, f64::max);
+    let points = || panel.curves.iter().flat_map(|(_, points)| points);
+    let (xs, ys) = (Axis::of(points().map(|point| point.0), 0.02), Axis::of(points().map(|point| point.1), 0.06));
+    let mut chart = ChartBuilder::on(area)
+        .margin(px(12))
+        .caption(panel.title, ("sans-serif", px(15)).into_font().color(&INK))
+        .x_label_area_size(px(38))
+        .y_label_area_size(px(56))
+        .build_cartesian_2d(xs.range.clone(), ys.range.clone())?;
+    let text = ("sans-serif", px(12)).into_font().color(&INK);
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID.stroke_width(px(1)))
+        .axis_style(INK.stroke_width(px(1)))
+        .label_style(text.clone())
+        .axis_desc_style(text.clone())
+        .set_all_tick_mark_size(px(4))
+        .x_desc("epoch")
+        .x_labels((last as usize).min(11))
+        .y_labels(6)
+        .x_label_formatter(&|&x| format!("{:.0}", xs.number(x)))
+        .y_label_formatter(&|&y| ys.label(y))
+        .draw()?;
+    let labelled = panel.curves.len() > 1 || panel.curves[0].0 != panel.title;
+    for ((name, points), colour) in panel.curves.iter().zip(COLOURS.iter().cycle()) {
+        let line = colour.stroke_width(px(2));
+        let points: Vec<(f64, f64)> = points.iter().map(|&(x, y)| (xs.place(x), ys.place(y))).collect();
+        let drawn = chart.draw_series(LineSeries::new(points.iter().copied(), line))?;
+        if labelled {
+            let (length, thick) = (px(18) as i32, px(2));
+            drawn
+                .label(*name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + length, y)], colour.stroke_width(thick)));
+        }
+        if let [only] = points[..] {
+            chart.draw_series([Circle::new(only, px(3), colour.filled())])?;
+        }
+    }
+    if !labelled {
+        return Ok(());
+    }
+    // where the curves do not end
+    let middle = (ys.range.start + ys.range.end) / 2.0;
+    let ends = panel.curves.iter().filter_map(|(_, points)| points.last()).filter(|end| ys.place(end.1) > middle);
+    let above = 2 * ends.count() > panel.curves.len();
+    chart
+        .configure_series_labels()
+        .position(if above { SeriesLabelPosition::LowerRight } else { SeriesLabelPosition::UpperRight })
+        .margin(px(8))
+        .legend_area_size(px(24))
+        .label_font(text)
+        .background_style(WHITE.mix(0.85))
+        .draw()
+}
+
+/// A picture of a side smaller by the oversampling: each pixel is a mean.
+fn smaller(large: &[u8], width: usize, height: usize) -> Vec<u8> {
+    let pixel = |row: usize, column: usize, colour: usize| {
+        let each = (0..OVERSAMPLING * OVERSAMPLING).map(|part| {
+            let (row, column) = (row * OVERSAMPLING + part / OVERSAMPLING, column * OVERSAMPLING + part % OVERSAMPLING);
+            u32::from(large[3 * (row * width * OVERSAMPLING + column) + colour])
+        });
+        (each.sum::<u32>() / (OVERSAMPLING * OVERSAMPLING) as u32) as u8
+    };
+    let of_row = |row| (0..width).flat_map(move |column| (0..3).map(move |colour| pixel(row, column, colour)));
+    (0..height).flat_map(of_row).collect()
+}

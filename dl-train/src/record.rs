@@ -1,0 +1,86 @@
+//! What a training run has to tell.
+
+use dl_core::{Error, Result};
+use std::fmt;
+
+/// Numbers by their names, after a step or an epoch.
+///
+/// ```
+/// use dl_train::Record;
+/// let record = Record::new(2, 300).with("loss", 0.25)?.with("accuracy", 0.9)?;
+/// assert_eq!((record.epoch, record.step, record.get("loss")), (2, 300, Some(0.25)));
+/// assert_eq!(record.to_string(), "loss 0.2500  accuracy 0.9000");
+/// assert!(record.with("loss", 0.5).is_err());
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Record {
+    /// The epoch, from 0.
+    pub epoch: u64,
+    /// How many steps had been taken since the beginning of the run.
+    pub step: u64,
+    values: Vec<(String, f64)>,
+}
+
+impl Record {
+    /// One without numbers.
+    pub fn new(epoch: u64, step: u64) -> Record {
+        Record { epoch, step, values: Vec::new() }
+    }
+
+    /// The same with one more number.
+    ///
+    /// # Errors
+    /// When there is one of this name already, or the name is empty or has control characters in it.
+    pub fn with(mut self, name: impl Into<String>, value: f64) -> Result<Record> {
+        let name = name.into();
+        if name.is_empty() || name.chars().any(char::is_control) {
+            return Err(Error::invalid(format!("{name:?} is no name of a number: it has to be a line of text")));
+        }
+        if self.get(&name).is_some() {
+            return Err(Error::invalid(format!("the number {name:?} is there twice")));
+        }
+        self.values.push((name, value));
+        Ok(self)
+    }
+
+    /// The number of this name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.values().find(|&(other, _)| other == name).map(|(_, value)| value)
+    }
+
+    /// All numbers by their names, in the order in which they were added.
+    ///
+    /// ```
+    /// use dl_train::Record;
+    /// let record = Record::new(0, 1).with("loss", 0.5)?;
+    /// assert_eq!(record.values().collect::<Vec<_>>(), [("loss", 0.5)]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn values(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.values.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// The number of this name, or an error that says which there are.
+    pub(crate) fn expect(&self, name: &str) -> Result<f64> {
+        self.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.values().map(|(name, _)| name).collect();
+            Error::invalid(format!("there is no number {name:?}, but {known:?}"))
+        })
+    }
+}
+
+/// Its numbers, in a line.
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (name, value)) in self.values().enumerate() {
+            let space = if place == 0 { "" } else { "  " };
+            // small numbers keep their digits
+            match value.abs() {
+                size if size != 0.0 && size < 1e-3 || size >= 1e6 => write!(f, "{space}{name} {value:.3e}")?,
+                _ => write!(f, "{space}{name} {value:.4}")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! The place of a run, in a checkpoint.
+
+use super::Place;
+use crate::checkpoint::Checkpoint;
+use crate::record::Record;
+use crate::saved::Saved;
+use dl_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// A record as a text; numbers by their bits, so that all of them, infinite ones too, come back as they were.
+#[derive(Serialize, Deserialize)]
+struct Epoch {
+    epoch: u64,
+    step: u64,
+    values: Vec<(String, u64)>,
+}
+
+/// Adds the place to a checkpoint.
+pub(super) fn with_place(checkpoint: Checkpoint, at: &Place, seed: u64) -> Checkpoint {
+    let epoch = |record: &Record| Epoch {
+        epoch: record.epoch,
+        step: record.step,
+        values: record.values().map(|(name, value)| (name.to_owned(), value.to_bits())).collect(),
+    };
+    let history: Vec<Epoch> = at.history.iter().map(epoch).collect();
+    let history = serde_json::to_string(&history).expect("names and whole numbers");
+    checkpoint
+        .count("epoch", at.epoch)
+        .count("batch", at.batch)
+        .count("step", at.step)
+        .count("seed", seed)
+        .count("ended", at.ended.into())
+        .number("sum of losses", at.sum)
+        .text("history", &history)
+}
+
+/// The place in a checkpoint of a run with this seed.
+pub(super) fn place(saved: &Saved, seed: u64) -> Result<Place> {
+    let found = saved.count("seed")?;
+    if found != seed {
+        let [found, seed] = [found, seed].map(|seed| seed >> 32);
+        return Err(Error::invalid(format!(
+            "the checkpoint is that of a run with the seed {found}, this one has {seed}"
+        )));
+    }
+    let history: Vec<Epoch> = serde_json::from_str(saved.text("history")?)
+        .map_err(|error| Error::invalid(format!("the history in the checkpoint cannot be read: {error}")))?;
+    let record = |Epoch { epoch, step, values }: Epoch| {
+        let mut values = values.into_iter();
+        values.try_fold(Record::new(epoch, step), |record, (name, bits)| record.with(name, f64::from_bits(bits)))
+    };
+    Ok(Place {
+        epoch: saved.count("epoch")?,
+        batch: saved.count("batch")?,
+        step: saved.count("step")?,
+        ended: saved.count("ended")? != 0,
+        sum: saved.number("sum of losses")?,
+        history: history.into_iter().map(record).collect::<Result<_>>()?,
+        ..Place::default()
+    })
+}
