@@ -1,6 +1,7 @@
 //! What tensors are made of: their elements and their ranks.
 
 use crate::accurate;
+use crate::gemm::Multiply;
 use crate::nd::Nd;
 use crate::sum;
 use dl_core::{Binary, Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable, buffers};
@@ -42,7 +43,7 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     message = "`{Self}` cannot be the element of a differentiable tensor",
     note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
 )]
-pub trait Element: Derivative + Number + Delta + Pointwise + Trainable + StoredElement {}
+pub trait Element: Derivative + Number + Multiply + Delta + Pointwise + Trainable + StoredElement {}
 
 /// The smallest positive number that has all its digits.
 pub(crate) fn tiny<A: Element>() -> f64 {
