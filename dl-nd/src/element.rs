@@ -3,6 +3,7 @@
 use crate::accurate;
 use crate::elements::Elements;
 use crate::formula::{self, Formula};
+use crate::gemm::Multiply;
 use crate::nd::Nd;
 use crate::program;
 use crate::sum;
@@ -59,7 +60,7 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     message = "`{Self}` cannot be the element of a differentiable tensor",
     note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
 )]
-pub trait Element: Derivative + Number + Delta + Pointwise + Trainable + StoredElement {}
+pub trait Element: Derivative + Number + Multiply + Delta + Pointwise + Trainable + StoredElement {}
 
 /// The smallest positive number that has all its digits.
 pub(crate) fn tiny<A: Element>() -> f64 {

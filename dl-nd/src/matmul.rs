@@ -2,13 +2,13 @@
 
 use crate::broadcast::{common_shape, sum_to};
 use crate::element::{Element, HasRank, Rank};
+use crate::gemm::{self, Matrix};
 use crate::movement::{Target, as_rank, lift, reshape, reshape_to, transpose};
 use crate::nd::{Nd, check_size};
 use crate::reduce::total;
 use crate::sum::sum_of;
-use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result, buffers};
-use ndarray::linalg::{Dot, general_mat_mul, general_mat_vec_mul};
-use ndarray::{ArrayBase, ArrayD, ArrayViewD, ArrayViewMutD, Axis, Dimension, ViewRepr};
+use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use ndarray::{Array, ArrayView, ArrayView2, ArrayViewD, Axis, Dimension};
 use ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::marker::PhantomData;
 
@@ -211,8 +211,7 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
 
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> Result<Nd<A, D::Product>> {
         let batch = batch_of(a.shape(), b.shape())?;
-        let product = product(a.0.view().into_dyn(), b.0.view().into_dyn(), batch.slice())?;
-        Ok(product.into_dimensionality().expect("the rank of a product").into())
+        Ok(product::<A, D, E, D::Product>(a.view(), b.view(), batch.slice())?.into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, E>>>) {
@@ -251,11 +250,35 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         sum_of([da.as_ref().map(|da| product(da, b)), db.as_ref().map(|db| product(a, db))])
     }
 
+    const ACCUMULATES: bool = true;
+
+    fn can_accumulate(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), to: &Nd<A, D::Product>) -> bool {
+        match (a.shape(), b.shape(), to.shape()) {
+            ([m, k], [depth, n], [rows, columns]) => [m, k, n] == [rows, depth, columns],
+            _ => false,
+        }
+    }
+
+    fn accumulate(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), factor: f64, to: &mut Nd<A, D::Product>) {
+        fn matrix<A, D: Rank>(x: ArrayView<'_, A, D>) -> ArrayView2<'_, A> {
+            x.into_dimensionality().expect("the shapes were looked at")
+        }
+        let to = to.0.array_mut().view_mut().into_dimensionality();
+        gemm::product_into(
+            A::of(factor),
+            matrix(a.view()),
+            matrix(b.view()),
+            A::of(1.0),
+            &mut to.expect("the shapes were looked at"),
+        );
+    }
+
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> f64 {
-        // 2·m·n·k operations at some 20 per nanosecond
         let rows = a.shape().iter().rev().nth(1).map_or(1, |&rows| rows);
+        let depth = a.shape().last().map_or(1, |&depth| depth);
         let columns = b.shape().get(1..).and_then(<[usize]>::last).map_or(1, |&columns| columns);
-        200.0 + 0.1 * (a.len() as f64 * columns as f64).max(b.len() as f64 * rows as f64)
+        let pairs = (a.len() / (rows * depth).max(1)).max(b.len() / (depth * columns).max(1));
+        150.0 + pairs as f64 * gemm::nanoseconds(rows, depth, columns)
     }
 }
 
@@ -278,84 +301,68 @@ fn deltas<A: Element, D: MatMul<D, Product = D>>(
     [sum(da, left), sum(db, right)]
 }
 
-/// The product of two arrays that fit, with these batch axes.
-pub(crate) fn product<A: Element>(a: ArrayViewD<'_, A>, b: ArrayViewD<'_, A>, batch: &[usize]) -> Result<ArrayD<A>> {
+/// The product of two arrays that fit, with these batch axes, and its shape.
+pub(crate) fn product<A: Element, D: Rank, E: Rank, P: Rank>(
+    a: ArrayView<'_, A, D>,
+    b: ArrayView<'_, A, E>,
+    batch: &[usize],
+) -> Result<Array<A, P>> {
     // a vector is a row on the left and a column on the right
     let (row, column) = (a.ndim() == 1, b.ndim() == 1);
     let m = if row { 1 } else { a.shape()[a.ndim() - 2] };
     let n = if column { 1 } else { b.shape()[b.ndim() - 1] };
-    if a.ndim() <= 2 && b.ndim() <= 2 {
-        check_size::<A>(&[m, n])?;
-        return Ok(match (row, column) {
-            (false, false) => dot::<A, Ix2, Ix2, _>(a, b, |product: ndarray::Array2<A>| product.into_dyn()),
-            (false, true) => dot::<A, Ix2, Ix1, _>(a, b, |product: ndarray::Array1<A>| product.into_dyn()),
-            (true, false) => dot::<A, Ix1, Ix2, _>(a, b, |product: ndarray::Array1<A>| product.into_dyn()),
-            (true, true) => dot::<A, Ix1, Ix1, _>(a, b, |product: A| ndarray::arr0(product).into_dyn()),
-        });
-    }
-    let a = if row { a.insert_axis(Axis(0)) } else { a };
-    let b = if column { b.insert_axis(Axis(1)) } else { b };
-    let k = b.shape()[b.ndim() - 2];
-    let [left, right, whole] = [[m, k], [k, n], [m, n]].map(|matrix| [batch, &matrix].concat());
-    check_size::<A>(&left).and(check_size::<A>(&right)).and(check_size::<A>(&whole))?;
-    let (a, b) = (a.broadcast(left), b.broadcast(right));
-    let length = whole.iter().product();
-    let mut elements = buffers::take(length);
-    elements.resize(length, A::zero());
-    let mut product = ArrayD::from_shape_vec(whole, elements).expect("one element each");
-    products(a.expect("the batches broadcast"), b.expect("the batches broadcast"), product.view_mut());
-    if column {
-        product = product.index_axis_move(Axis(batch.len() + 1), 0);
-    }
-    if row {
-        product = product.index_axis_move(Axis(batch.len()), 0);
-    }
-    Ok(product)
+    let mut shape = P::zeros(batch.len() + usize::from(!row) + usize::from(!column));
+    let lengths = batch.iter().copied().chain((!row).then_some(m)).chain((!column).then_some(n));
+    shape.slice_mut().iter_mut().zip(lengths).for_each(|(to, length)| *to = length);
+    check_size::<A>(shape.slice())?;
+    let elements = if a.ndim() <= 2 && b.ndim() <= 2 {
+        gemm::product(Matrix::row(&a), Matrix::column(&b))
+    } else {
+        products(a, b, batch)?
+    };
+    Ok(Array::from_shape_vec(shape, elements).expect("one element each"))
 }
 
-/// The products of all matrices of a batch.
-fn products<A: Element>(a: ArrayViewD<'_, A>, b: ArrayViewD<'_, A>, mut product: ArrayViewMutD<'_, A>) {
-    let batch = product.ndim() - 2;
-    if product.is_empty() {
-        return;
-    }
-    if batch == 0 {
-        return single(a, b, product);
-    }
-    let (k, n) = (b.shape()[batch], b.shape()[batch + 1]);
-    if (0..batch).all(|axis| b.shape()[axis] == 1 || b.strides()[axis] == 0) {
+/// The products of all matrices of a batch, one after the other.
+fn products<A: Element, D: Rank, E: Rank>(
+    a: ArrayView<'_, A, D>,
+    b: ArrayView<'_, A, E>,
+    batch: &[usize],
+) -> Result<Vec<A>> {
+    let a = if a.ndim() == 1 { a.into_dyn().insert_axis(Axis(0)) } else { a.into_dyn() };
+    let b = if b.ndim() == 1 { b.into_dyn().insert_axis(Axis(1)) } else { b.into_dyn() };
+    let [m, k] = [a.shape()[a.ndim() - 2], a.shape()[a.ndim() - 1]];
+    let n = b.shape()[b.ndim() - 1];
+    let [left, right] = [[m, k], [k, n]].map(|matrix| [batch, &matrix].concat());
+    check_size::<A>(&left).and(check_size::<A>(&right))?;
+    let whole = b.shape()[..b.ndim() - 2].iter().all(|&length| length == 1);
+    let (a, b) = (a.broadcast(left), b.broadcast(right));
+    let (a, b) = (a.expect("the batches broadcast"), b.expect("the batches broadcast"));
+    if whole && !b.is_empty() {
         // all have the same matrix on the right: their rows are the rows of one matrix, if they lie one after the other
-        let rows = product.len() / n;
-        if let Ok(a) = a.view().into_shape_with_order(IxDyn(&[rows, k])) {
-            let b = (0..batch).fold(b, |b, _| b.index_axis_move(Axis(0), 0));
-            return single(a, b, product.into_shape_with_order(IxDyn(&[rows, n])).expect("in standard layout"));
+        let rows = batch.iter().product::<usize>() * m;
+        if let Ok(a) = a.view().into_shape_with_order([rows, k]) {
+            let b = batch.iter().fold(b, |b, _| b.index_axis_move(Axis(0), 0));
+            return Ok(gemm::product(Matrix::row(&a), Matrix::column(&b)));
         }
     }
-    for ((a, b), product) in a.outer_iter().zip(b.outer_iter()).zip(product.outer_iter_mut()) {
-        products(a, b, product);
-    }
+    let mut pairs = Vec::with_capacity(batch.iter().product());
+    each_pair(a, b, &mut |a, b| pairs.push((a, b)));
+    Ok(gemm::products(&pairs))
 }
 
-/// The product of two matrices.
-fn single<A: Element>(a: ArrayViewD<'_, A>, b: ArrayViewD<'_, A>, product: ArrayViewMutD<'_, A>) {
-    let (a, b) = (a.into_dimensionality::<Ix2>(), b.into_dimensionality::<Ix2>());
-    let (a, b) = (a.expect("a matrix"), b.expect("a matrix"));
-    let mut product = product.into_dimensionality::<Ix2>().expect("a matrix");
-    if b.ncols() == 1 {
-        general_mat_vec_mul(A::of(1.0), &a, &b.column(0), A::zero(), &mut product.column_mut(0));
-    } else {
-        general_mat_mul(A::of(1.0), &a, &b, A::zero(), &mut product);
+/// Goes through the matrices of two batches of the same shape.
+fn each_pair<'a, A: Element>(
+    a: ArrayViewD<'a, A>,
+    b: ArrayViewD<'a, A>,
+    each: &mut impl FnMut(Matrix<'a, A>, Matrix<'a, A>),
+) {
+    if a.ndim() == 2 {
+        return each(Matrix::row(&a), Matrix::column(&b));
     }
-}
-
-type View<'a, A, D> = ArrayBase<ViewRepr<&'a A>, D>;
-
-fn dot<'a, A, D, E, P>(a: ArrayViewD<'a, A>, b: ArrayViewD<'a, A>, into_dyn: impl FnOnce(P) -> ArrayD<A>) -> ArrayD<A>
-where
-    D: Dimension,
-    E: Dimension,
-    View<'a, A, D>: Dot<View<'a, A, E>, Output = P>,
-{
-    let (a, b) = (a.into_dimensionality::<D>(), b.into_dimensionality::<E>());
-    into_dyn(a.expect("the rank was looked at").dot(&b.expect("the rank was looked at")))
+    for index in 0..a.shape()[0] {
+        // an outer iterator would not outlive this view
+        let [a, b] = [&a, &b].map(|x| x.clone().index_axis_move(Axis(0), index));
+        each_pair(a, b, each);
+    }
 }

@@ -6,9 +6,9 @@
 //! elements come from. `p` is made in blocks that fit into a cache; the order of all sums depends on the shapes alone.
 
 use crate::element::Element;
+use crate::gemm::product_into;
 use crate::window::{SPATIAL, Window, zeros};
 use dl_core::buffers;
-use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayBase, ArrayView2, ArrayViewMut2, Axis, Ix2, RawData, Slice};
 use std::ops::Range;
 
@@ -209,7 +209,7 @@ impl Geometry {
 
 /// `c += a · b`.
 fn add_product<A: Element>(a: ArrayView2<'_, A>, b: ArrayView2<'_, A>, mut c: ArrayViewMut2<'_, A>) {
-    general_mat_mul(A::of(1.0), &a, &b, A::of(1.0), &mut c);
+    product_into(A::of(1.0), a, b, A::of(1.0), &mut c);
 }
 
 fn matrix<A>(elements: &[A], rows: usize, columns: usize) -> ArrayView2<'_, A> {

@@ -77,7 +77,7 @@ impl<A: Element> Labelled<A> {
                 array.clone().into_shape_clone(shape).expect("as many elements")
             };
             let (left, right) = (matrices(&left, &[m, k]), matrices(&right, right_matrix));
-            let product = product(left.view(), right.view(), count)?;
+            let product: ArrayD<A> = product(left.view(), right.view(), count)?;
             product.into_shape_clone(IxDyn(&shape)).expect("as many elements")
         };
         Ok(Labelled { array: array.into_shared(), labels: [batch, rows, columns].concat() })

@@ -1,0 +1,303 @@
+//! Products of matrices: `c = alpha · a · b + beta · c`.
+//!
+//! The sums of a tile of the result stay in registers while they run over the depth, and the two operands are read where they are or, if that pays, copied first in the order in
+//! which they are read: transposed operands cost no more than that. There are kernels for AVX-512, for AVX2, and for any processor; which one is chosen when it runs.
+//!
+//! Each element is a chain of multiply-adds over the depth, [`DEPTH`](run::DEPTH) at a time, whatever tile it is in. So its bits depend neither on how the product is divided, nor
+//! on the number of threads, nor on the sizes of caches. Only the product of a matrix and a vector has another order, which depends on the shape.
+//!
+//! The kernels work on raw pointers. They are made here, from views, and all that a kernel may touch is checked here.
+
+mod dot;
+mod kernels;
+mod lanes;
+mod pack;
+mod run;
+#[cfg(test)]
+mod tests;
+mod tile;
+
+use dl_core::{Number, buffers, parallel};
+use kernels::Kernels;
+use ndarray::{ArrayView, ArrayView2, ArrayViewMut2, Dimension};
+use run::{Block, DEPTH, Product, even, room_of_panel};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use tile::Raw;
+
+/// Numbers for which there are kernels.
+pub trait Multiply: Number {
+    #[doc(hidden)]
+    fn kernels() -> &'static Kernels<Self>;
+
+    #[cfg(test)]
+    fn all_kernels() -> Vec<&'static Kernels<Self>>;
+}
+
+/// A matrix to read.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'a, A> {
+    raw: Raw<*const A>,
+    rows: usize,
+    columns: usize,
+    view: PhantomData<&'a A>,
+}
+
+// SAFETY: it is a shared borrow of numbers
+unsafe impl<A: Sync> Send for Matrix<'_, A> {}
+unsafe impl<A: Sync> Sync for Matrix<'_, A> {}
+
+impl<'a, A: Multiply> Matrix<'a, A> {
+    /// A matrix, or a vector as a row.
+    pub(crate) fn row<D: Dimension>(view: &ArrayView<'a, A, D>) -> Self {
+        Self::new(view, |length, stride| ([1, length], [0, stride]))
+    }
+
+    /// A matrix, or a vector as a column.
+    pub(crate) fn column<D: Dimension>(view: &ArrayView<'a, A, D>) -> Self {
+        Self::new(view, |length, stride| ([length, 1], [stride, 0]))
+    }
+
+    fn new<D: Dimension>(
+        view: &ArrayView<'a, A, D>,
+        vector: impl FnOnce(usize, isize) -> ([usize; 2], [isize; 2]),
+    ) -> Self {
+        let ([rows, columns], [row, column]) = match (view.shape(), view.strides()) {
+            (&[rows, columns], &[row, column]) => ([rows, columns], [row, column]),
+            (&[length], &[stride]) => vector(length, stride),
+            (shape, _) => unreachable!("{shape:?} is the shape of neither a matrix nor a vector"),
+        };
+        Matrix { raw: Raw { start: view.as_ptr(), row, column }, rows, columns, view: PhantomData }
+    }
+}
+
+/// `c = alpha · a · b + beta · c`. With a `beta` of 0, what was in `c` does not count, not even if it is NaN.
+///
+/// # Panics
+/// If the shapes do not fit.
+pub(crate) fn product_into<A: Multiply>(
+    alpha: A,
+    a: ArrayView2<'_, A>,
+    b: ArrayView2<'_, A>,
+    beta: A,
+    c: &mut ArrayViewMut2<'_, A>,
+) {
+    let (rows, depth, columns) = (a.nrows(), a.ncols(), b.ncols());
+    assert!(b.nrows() == depth && c.dim() == (rows, columns), "the shapes of a product fit");
+    let &[row, column] = c.strides() else { unreachable!("a matrix has two strides") };
+    let c = Raw { start: c.as_mut_ptr(), row, column };
+    let (a, b) = (Matrix::row(&a).raw, Matrix::row(&b).raw);
+    // SAFETY: the views are of these shapes, and that of `c` is unique
+    unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a, b, beta, c }) }
+}
+
+/// The product of two matrices, in row-major order, in a buffer that the pass may have at hand.
+///
+/// # Panics
+/// If the shapes do not fit.
+pub(crate) fn product<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>) -> Vec<A> {
+    let len = a.rows * b.columns;
+    let mut elements = buffers::take(len);
+    product_to(a, b, &mut elements.spare_capacity_mut()[..len]);
+    // SAFETY: all of them were written
+    unsafe { elements.set_len(len) };
+    elements
+}
+
+/// The products of pairs of matrices, all of the same shapes, one after the other.
+///
+/// # Panics
+/// If the shapes do not fit.
+pub(crate) fn products<A: Multiply>(pairs: &[(Matrix<'_, A>, Matrix<'_, A>)]) -> Vec<A> {
+    let Some((a, b)) = pairs.first() else { return Vec::new() };
+    let each = a.rows * b.columns;
+    let len = pairs.len() * each;
+    let mut elements: Vec<A> = buffers::take(len);
+    if each > 0 {
+        let mut parts: Vec<&mut [MaybeUninit<A>]> =
+            elements.spare_capacity_mut()[..len].chunks_exact_mut(each).collect();
+        let nanoseconds = nanoseconds(a.rows, a.columns, b.columns);
+        parallel::for_each_mut(&mut parts, nanoseconds, |i, part| product_to(pairs[i].0, pairs[i].1, part));
+    }
+    // SAFETY: all of them were written: there is a part for each pair
+    unsafe { elements.set_len(len) };
+    elements
+}
+
+/// The product of two matrices, in row-major order, which fills all of `to`.
+fn product_to<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>, to: &mut [MaybeUninit<A>]) {
+    let (rows, depth, columns) = (a.rows, a.columns, b.columns);
+    assert!(b.rows == depth && to.len() == rows * columns, "the shapes of a product fit");
+    let c = Raw { start: to.as_mut_ptr().cast(), row: columns as isize, column: 1 };
+    let (alpha, beta) = (A::one(), A::zero());
+    // SAFETY: the matrices are of these shapes; `to` is unique, has the size of the result, and is not read, because `beta` is 0
+    unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a: a.raw, b: b.raw, beta, c }) }
+}
+
+/// About how long a product takes on one thread.
+pub(crate) fn nanoseconds(rows: usize, depth: usize, columns: usize) -> f64 {
+    let (rows, depth, columns) = (rows as f64, depth as f64, columns as f64);
+    20.0 + 0.015 * rows * depth * columns + 0.2 * (rows * depth + depth * columns + rows * columns)
+}
+
+/// # Safety
+/// All that belongs to the product can be read, or written, and nobody else has `c`. With a `beta` of 0, `c` need not be initialised.
+unsafe fn multiply<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
+    let &Product { rows, depth, columns, alpha, a, b, beta, c } = product;
+    if rows == 0 || columns == 0 {
+        return;
+    }
+    if depth == 0 {
+        for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+            let to = c.at(row, column).start;
+            // SAFETY: as the caller says
+            unsafe { to.write(if beta == A::zero() { A::zero() } else { beta * *to }) };
+        }
+        return;
+    }
+    if depth > 1 && a.column == 1 && b.row == 1 && (rows == 1 || columns == 1) {
+        let of_rows = |rows, a: *const A, vector, c: Raw<*mut A>, step| {
+            let dot = |row: usize| {
+                // SAFETY: both are of length `depth`, and each row has its place in `c`
+                unsafe {
+                    let to = c.start.wrapping_offset(row as isize * c.row);
+                    let sum = alpha * (kernels.dot)(a.wrapping_offset(row as isize * step), vector, depth);
+                    to.write(if beta == A::zero() { sum } else { beta * *to + sum });
+                }
+            };
+            (0..rows).for_each(dot);
+        };
+        if columns == 1 {
+            of_rows(rows, a.start, b.start, c, a.row);
+        } else {
+            of_rows(columns, b.start, a.start, c.transposed(), b.column);
+        }
+        return;
+    }
+    // SAFETY: as the caller says
+    unsafe {
+        if is_better_transposed(kernels, product) {
+            let (a, b, c) = (b.transposed(), a.transposed(), c.transposed());
+            multiply_tiles(kernels, &Product { rows: columns, columns: rows, a, b, c, ..*product });
+        } else {
+            multiply_tiles(kernels, product);
+        }
+    }
+}
+
+/// Whether `cᵀ = bᵀ · aᵀ` is less work: the lanes of a register are columns, which should be many, and lie one after the other in `b` and `c`.
+fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) -> bool {
+    let &Product { rows, depth, columns, a, b, c, .. } = product;
+    // in cycles
+    let work = |rows: usize, columns: usize, copies: bool, scatters: bool| {
+        let multiply = rows * columns.div_ceil(kernels.lanes) * depth / 2;
+        let copy = if copies { depth * columns / 2 } else { 0 };
+        let scatter = if scatters { rows * columns } else { 0 };
+        multiply + copy + scatter
+    };
+    work(columns, rows, a.row != 1, c.row != 1) < work(rows, columns, b.column != 1, c.column != 1)
+}
+
+/// Work that is worth another thread's while, in nanoseconds.
+const PIECE: f64 = 30_000.0;
+
+/// # Safety
+/// That of [`multiply`].
+unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
+    let &Product { rows, depth, columns, a, b, c, .. } = product;
+    let (_, width) = kernels.tile;
+    let reused = rows >= 24 && columns > width;
+    if reused && columns >= 4 * width && rows * columns * depth >= 1 << 20 {
+        // SAFETY: as the caller says
+        return unsafe { multiply_packed(kernels, product) };
+    }
+    let pieces = (nanoseconds(rows, depth, columns) / PIECE) as usize;
+    let direct = |product: &Product<A>| {
+        let room = if reused || product.b.column != 1 { room_of_panel(kernels.lanes) } else { 0 };
+        let mut room: Vec<A> = buffers::take(room);
+        // SAFETY: as the caller says, for this part of the product; there is room for a panel
+        unsafe { (kernels.direct)(product, room.as_mut_ptr(), reused) };
+        buffers::give_back(room);
+    };
+    if pieces < 2 {
+        return direct(product);
+    }
+    // panels of columns if there are several, else rows, in whole tiles
+    let by_columns = columns > width;
+    let (len, unit) = if by_columns { (columns, width) } else { (rows, kernels.tile.0) };
+    let each = len.div_ceil(unit).div_ceil(pieces) * unit;
+    let pieces = len.div_ceil(each);
+    parallel::for_each(pieces, nanoseconds(rows, depth, columns) / pieces as f64, |piece| {
+        let (from, len) = (piece * each, each.min(len - piece * each));
+        direct(&if by_columns {
+            Product { columns: len, b: b.at(0, from), c: c.at(0, from), ..*product }
+        } else {
+            Product { rows: len, a: a.at(from, 0), c: c.at(from, 0), ..*product }
+        });
+    });
+}
+
+/// So many rows of `a`, and columns of `b` in panels, are packed and multiplied at a time.
+const ROWS: usize = 96;
+const PANELS: usize = 4;
+/// So many numbers are packed at a time, if the matrices are not larger than that.
+const PACKED: usize = 1 << 20;
+
+/// Copies both operands first.
+///
+/// # Safety
+/// That of [`multiply`].
+unsafe fn multiply_packed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
+    let &Product { rows, depth, columns, alpha, a, b, beta, c } = product;
+    let (high, wide) = kernels.tile;
+    let panels = columns.div_ceil(wide);
+    let (of_a, of_b) = (rows, panels * wide);
+    let slab = DEPTH * (PACKED / (of_a + of_b) / DEPTH).max(1);
+    let mut room: Vec<A> = buffers::take((of_a + of_b) * slab.min(depth));
+    let groups: Vec<(usize, usize)> = even(rows, ROWS).collect();
+
+    for from in (0..depth).step_by(slab) {
+        let slab = slab.min(depth - from);
+        let packed_b = Raw { start: room.as_mut_ptr(), row: 0, column: 1 };
+        let packed_a = packed_b.at(0, of_b * slab);
+        // the parts of the slab, and where their operands lie
+        let parts = move || {
+            (0..slab)
+                .step_by(DEPTH)
+                .map(move |at| (from + at, DEPTH.min(slab - at), packed_a.at(0, of_a * at), packed_b.at(0, of_b * at)))
+        };
+        let pieces = groups.len() + panels;
+        let nanoseconds_each = 0.4 * ((of_a + of_b) * slab) as f64 / pieces as f64;
+        parallel::for_each(pieces, nanoseconds_each, |piece| {
+            for (at, part, to_a, to_b) in parts() {
+                // SAFETY: each group and each panel has its own place in the room
+                unsafe {
+                    if let Some(&(row, rows)) = groups.get(piece) {
+                        for (tile, height) in even(rows, high) {
+                            let row = row + tile;
+                            (kernels.pack)(a.at(row, at), height, height, part, to_a.at(0, row * part).start);
+                        }
+                    } else {
+                        let column = (piece - groups.len()) * wide;
+                        let width = wide.min(columns - column);
+                        let to = to_b.at(0, column * part).start;
+                        (kernels.pack)(b.at(at, column).transposed(), width, wide, part, to);
+                    }
+                }
+            }
+        });
+        let pieces = groups.len() * panels.div_ceil(PANELS);
+        parallel::for_each(pieces, nanoseconds(rows, slab, columns) / pieces as f64, |piece| {
+            let first = piece / groups.len() * PANELS * wide;
+            let columns = (first, columns.min(first + PANELS * wide));
+            for (at, part, a, b) in parts() {
+                let beta = if at == 0 { beta } else { A::one() };
+                let (a, b) = (a.start.cast_const(), b.start.cast_const());
+                let block = Block { depth: part, a, b, c, rows: groups[piece % groups.len()], columns, alpha, beta };
+                // SAFETY: what is packed is complete, and this part of `c` belongs to this piece
+                unsafe { (kernels.block)(&block) };
+            }
+        });
+    }
+    buffers::give_back(room);
+}

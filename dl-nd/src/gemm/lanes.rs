@@ -1,0 +1,230 @@
+//! Registers of several numbers, and what a product does with them.
+//!
+//! The functions are inlined into those of `kernels.rs`, which run only where the processor has such registers.
+
+/// A register of `N` numbers.
+pub(super) trait Lanes: Copy {
+    type Number: Copy;
+
+    /// How many numbers it holds.
+    const N: usize;
+    /// How many such registers there are, or as many as are worth using.
+    const REGISTERS: usize;
+
+    fn splat(number: Self::Number) -> Self;
+
+    /// # Safety
+    /// `N` numbers can be read there.
+    unsafe fn load(from: *const Self::Number) -> Self;
+
+    /// The first numbers, and zeros.
+    ///
+    /// # Safety
+    /// That many numbers can be read there; at least 1, at most `N`.
+    unsafe fn load_some(from: *const Self::Number, count: usize) -> Self;
+
+    /// # Safety
+    /// `N` numbers can be written there.
+    unsafe fn store(self, to: *mut Self::Number);
+
+    /// # Safety
+    /// That many numbers can be written there; at least 1, at most `N`.
+    unsafe fn store_some(self, to: *mut Self::Number, count: usize);
+
+    /// `self · b + c`, rounded once where the processor can do that.
+    fn multiply_add(self, b: Self, c: Self) -> Self;
+
+    fn multiply(self, b: Self) -> Self;
+}
+
+/// Tiles of these registers, each a function of its own, so that its registers are its own, too.
+pub(super) trait Tiles: Lanes {
+    /// # Safety
+    /// See [`Tile::run`].
+    unsafe fn tile<const ROWS: usize, const WIDE: usize, const PACKED: bool>(tile: &super::tile::Tile<Self::Number>);
+}
+
+/// What any processor can do: the compiler makes what it can of it.
+#[derive(Clone, Copy)]
+pub(super) struct Portable<A, const N: usize>([A; N]);
+
+macro_rules! portable {
+    ($A:ty, $N:literal) => {
+        impl Lanes for Portable<$A, $N> {
+            type Number = $A;
+
+            const N: usize = $N;
+            const REGISTERS: usize = if cfg!(target_arch = "aarch64") { 32 } else { 16 };
+
+            #[inline(always)]
+            fn splat(number: $A) -> Self {
+                Portable([number; $N])
+            }
+
+            #[inline(always)]
+            unsafe fn load(from: *const $A) -> Self {
+                // SAFETY: the caller says so
+                Portable(unsafe { from.cast::<[$A; $N]>().read_unaligned() })
+            }
+
+            #[inline(always)]
+            unsafe fn load_some(from: *const $A, count: usize) -> Self {
+                if count == $N {
+                    // SAFETY: the caller says so
+                    return unsafe { Self::load(from) };
+                }
+                let mut lanes = [0.0; $N];
+                // SAFETY: the caller says so, and there are at most as many lanes
+                unsafe { from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count) };
+                Portable(lanes)
+            }
+
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $A) {
+                // SAFETY: the caller says so
+                unsafe { to.cast::<[$A; $N]>().write_unaligned(self.0) }
+            }
+
+            #[inline(always)]
+            unsafe fn store_some(self, to: *mut $A, count: usize) {
+                // SAFETY: the caller says so, and there are at most as many lanes
+                unsafe { to.copy_from_nonoverlapping(self.0.as_ptr(), count) }
+            }
+
+            #[inline(always)]
+            fn multiply_add(self, b: Self, c: Self) -> Self {
+                let lane = |i: usize| {
+                    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
+                        self.0[i].mul_add(b.0[i], c.0[i])
+                    } else {
+                        self.0[i] * b.0[i] + c.0[i]
+                    }
+                };
+                Portable(std::array::from_fn(lane))
+            }
+
+            #[inline(always)]
+            fn multiply(self, b: Self) -> Self {
+                Portable(std::array::from_fn(|i| self.0[i] * b.0[i]))
+            }
+        }
+    };
+}
+
+portable!(f32, 4);
+portable!(f64, 2);
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Lanes;
+    use std::arch::x86_64::*;
+
+    macro_rules! registers {
+        ($Name:ident($Register:ty) of $A:ty, $n:literal lanes, $registers:literal registers:
+            $set1:ident $load:ident $store:ident $fma:ident $mul:ident
+            |$from:ident, $some:ident| $load_some:expr, |$to:ident, $value:ident, $count:ident| $store_some:expr) => {
+            #[derive(Clone, Copy)]
+            pub(in super::super) struct $Name($Register);
+
+            impl Lanes for $Name {
+                type Number = $A;
+
+                const N: usize = $n;
+                const REGISTERS: usize = $registers;
+
+                #[inline(always)]
+                fn splat(number: $A) -> Self {
+                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    $Name(unsafe { $set1(number) })
+                }
+
+                #[inline(always)]
+                unsafe fn load(from: *const $A) -> Self {
+                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    $Name(unsafe { $load(from) })
+                }
+
+                #[inline(always)]
+                unsafe fn load_some($from: *const $A, $some: usize) -> Self {
+                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    $Name(unsafe { $load_some })
+                }
+
+                #[inline(always)]
+                unsafe fn store(self, to: *mut $A) {
+                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    unsafe { $store(to, self.0) }
+                }
+
+                #[inline(always)]
+                unsafe fn store_some(self, $to: *mut $A, $count: usize) {
+                    let $value = self.0;
+                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    unsafe { $store_some }
+                }
+
+                #[inline(always)]
+                fn multiply_add(self, b: Self, c: Self) -> Self {
+                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    $Name(unsafe { $fma(self.0, b.0, c.0) })
+                }
+
+                #[inline(always)]
+                fn multiply(self, b: Self) -> Self {
+                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    $Name(unsafe { $mul(self.0, b.0) })
+                }
+            }
+        };
+    }
+
+    registers! {
+        Avx512F32(__m512) of f32, 16 lanes, 32 registers:
+        _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps
+        |from, count| _mm512_maskz_loadu_ps(first(count) as __mmask16, from),
+        |to, value, count| _mm512_mask_storeu_ps(to, first(count) as __mmask16, value)
+    }
+
+    registers! {
+        Avx512F64(__m512d) of f64, 8 lanes, 32 registers:
+        _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd
+        |from, count| _mm512_maskz_loadu_pd(first(count) as __mmask8, from),
+        |to, value, count| _mm512_mask_storeu_pd(to, first(count) as __mmask8, value)
+    }
+
+    registers! {
+        Avx2F32(__m256) of f32, 8 lanes, 16 registers:
+        _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps
+        |from, count| _mm256_maskload_ps(from, first_of_8(count)),
+        |to, value, count| _mm256_maskstore_ps(to, first_of_8(count), value)
+    }
+
+    registers! {
+        Avx2F64(__m256d) of f64, 4 lanes, 16 registers:
+        _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd
+        |from, count| _mm256_maskload_pd(from, first_of_4(count)),
+        |to, value, count| _mm256_maskstore_pd(to, first_of_4(count), value)
+    }
+
+    #[inline(always)]
+    fn first(count: usize) -> u32 {
+        (1 << count) - 1
+    }
+
+    #[inline(always)]
+    fn first_of_8(count: usize) -> __m256i {
+        static ON_OFF: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+        // SAFETY: 8 from place 8 − count on
+        unsafe { _mm256_loadu_si256(ON_OFF.as_ptr().add(8 - count).cast()) }
+    }
+
+    #[inline(always)]
+    fn first_of_4(count: usize) -> __m256i {
+        static ON_OFF: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
+        // SAFETY: 4 from place 4 − count on
+        unsafe { _mm256_loadu_si256(ON_OFF.as_ptr().add(4 - count).cast()) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};

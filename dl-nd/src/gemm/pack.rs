@@ -1,0 +1,103 @@
+//! Copies of operands in the order in which a product reads them.
+
+use super::Multiply;
+use super::tile::Raw;
+
+/// Copies so many rows of `from`, of length `depth`, so that the elements of a column lie together, filled up with zeros to `width`.
+///
+/// # Safety
+/// All of `from` can be read, and `width · depth` numbers can be written; `rows` is not more than `width`.
+#[inline(always)]
+pub(super) unsafe fn pack<A: Multiply>(from: Raw<*const A>, rows: usize, width: usize, depth: usize, to: *mut A) {
+    if rows < width {
+        for column in 0..depth {
+            for row in rows..width {
+                // SAFETY: it is less than `width · depth`
+                unsafe { to.add(column * width + row).write(A::zero()) };
+            }
+        }
+    }
+    let mut column = 0;
+    if rows >= SQUARE && from.row == 1 {
+        while column < depth {
+            // SAFETY: so many rows and columns are left
+            overlapping(rows, |row| unsafe {
+                let square = from.at(row, column).start.cast::<[A; SQUARE]>().read_unaligned();
+                to.add(column * width + row).cast::<[A; SQUARE]>().write_unaligned(square);
+            });
+            column += 1;
+        }
+    } else if rows >= SQUARE && from.column == 1 {
+        while column + SQUARE <= depth {
+            // SAFETY: so many rows and columns are left
+            overlapping(rows, |row| unsafe {
+                transpose(from.at(row, column).start, from.row, to.add(column * width + row), width);
+            });
+            column += SQUARE;
+        }
+    }
+    // a few columns at a time, so that what is written to stays in the cache
+    const STRIP: usize = 16;
+    while column < depth {
+        let end = depth.min(column + STRIP);
+        for row in 0..rows {
+            let mut at = from.at(row, column).start;
+            for column in column..end {
+                // SAFETY: so many rows and columns are left
+                unsafe { to.add(column * width + row).write(*at) };
+                at = at.wrapping_offset(from.column);
+            }
+        }
+        column = end;
+    }
+}
+
+/// So many rows and columns are moved at a time.
+const SQUARE: usize = 4;
+
+/// Where squares begin that cover these rows, at least as many as a square has; the last one may overlap with the one before it.
+#[inline(always)]
+fn overlapping(rows: usize, mut each: impl FnMut(usize)) {
+    let mut row = 0;
+    while row + SQUARE < rows {
+        each(row);
+        row += SQUARE;
+    }
+    each(rows - SQUARE);
+}
+
+/// A square with its rows `row` apart becomes one with its columns `width` apart.
+///
+/// # Safety
+/// Four rows of four numbers can be read, and four columns of four written.
+#[inline(always)]
+unsafe fn transpose<A: Multiply>(from: *const A, row: isize, to: *mut A, width: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::any::TypeId;
+        use std::arch::x86_64::*;
+        if TypeId::of::<A>() == TypeId::of::<f32>() {
+            let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
+            // SAFETY: every such processor has these registers; the rest is as the caller says
+            unsafe {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|i| _mm_loadu_ps(from.offset(i * row)));
+                let (ab, cd) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
+                let (ab_high, cd_high) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
+                _mm_storeu_ps(to, _mm_movelh_ps(ab, cd));
+                _mm_storeu_ps(to.add(width), _mm_movehl_ps(cd, ab));
+                _mm_storeu_ps(to.add(2 * width), _mm_movelh_ps(ab_high, cd_high));
+                _mm_storeu_ps(to.add(3 * width), _mm_movehl_ps(cd_high, ab_high));
+            }
+            return;
+        }
+    }
+    // SAFETY: as the caller says
+    unsafe {
+        let rows: [[A; SQUARE]; SQUARE] =
+            std::array::from_fn(|i| from.offset(i as isize * row).cast::<[A; SQUARE]>().read_unaligned());
+        for column in 0..SQUARE {
+            let to = to.add(column * width).cast::<[A; SQUARE]>();
+            to.write_unaligned(std::array::from_fn(|row| rows[row][column]));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+use super::*;
+use crate::init;
+use ndarray::{Array2, ArrayView1, Axis, Slice, s};
+use rand::Rng;
+use rayon::ThreadPoolBuilder;
+
+/// A matrix of this shape that lies somehow: in rows, in columns, turned, or with gaps.
+fn somehow<A: Multiply>(rows: usize, columns: usize, how: usize, rng: &mut impl Rng) -> Array2<A> {
+    let mut draw = |shape: [usize; 2]| Array2::from_shape_simple_fn(shape, || A::of(rng.random_range(-1.0..1.0)));
+    match how % 4 {
+        0 => draw([rows, columns]),
+        1 => draw([columns, rows]).reversed_axes(),
+        2 => draw([2 * rows, 3 * columns]).slice_move(s![..;2, ..;3]),
+        _ => draw([rows, columns]).slice_move(s![..;-1, ..;-1]),
+    }
+}
+
+fn by_loops<A: Multiply>(alpha: A, a: &Array2<A>, b: &Array2<A>, beta: A, c: &Array2<A>) -> Array2<f64> {
+    let number = |x: A| x.to_f64().expect("a number");
+    Array2::from_shape_fn(c.dim(), |(i, j)| {
+        let sum: f64 = (0..a.ncols()).map(|k| number(a[[i, k]]) * number(b[[k, j]])).sum();
+        let old = if beta == A::zero() { 0.0 } else { number(beta) * number(c[[i, j]]) };
+        number(alpha) * sum + old
+    })
+}
+
+fn run<A: Multiply>(kernels: &Kernels<A>, alpha: A, a: &Array2<A>, b: &Array2<A>, beta: A, c: &mut Array2<A>) {
+    let (rows, depth, columns) = (a.nrows(), a.ncols(), b.ncols());
+    let (row, column) = (c.strides()[0], c.strides()[1]);
+    let [a, b] = [a, b].map(|x| Matrix::row(&x.view()).raw);
+    let c = Raw { start: c.as_mut_ptr(), row, column };
+    // SAFETY: the arrays are of these shapes
+    unsafe { multiply(kernels, &Product { rows, depth, columns, alpha, a, b, beta, c }) };
+}
+
+fn agrees_with_loops<A: Multiply>(epsilon: f64) {
+    let mut rng = init::rng(5);
+    let mut shapes = vec![[0, 3, 2], [3, 0, 2], [2, 3, 0], [1, 1, 1], [96, 130, 300], [25, 130, 70]];
+    let small = [1, 2, 3, 5, 6, 7, 8, 9, 13, 16, 17, 20, 31, 48, 63, 64, 65];
+    for _ in 0..60 {
+        shapes.push([0; 3].map(|_| small[rng.random_range(0..small.len())]));
+    }
+    for (round, [m, k, n]) in shapes.into_iter().enumerate() {
+        let how = [0; 3].map(|_| rng.random_range(0..4));
+        let (a, b) = (somehow::<A>(m, k, how[0], &mut rng), somehow::<A>(k, n, how[1], &mut rng));
+        let (alpha, beta) = [(1.0, 0.0), (1.0, 1.0), (-0.5, 1.0), (2.0, -3.0)][round % 4];
+        let (alpha, beta) = (A::of(alpha), A::of(beta));
+        let mut c = somehow::<A>(m, n, how[2], &mut rng);
+        if beta == A::zero() {
+            c.fill(A::nan());
+        }
+        let right = by_loops(alpha, &a, &b, beta, &c);
+        for kernels in A::all_kernels() {
+            let mut found = c.clone();
+            run(kernels, alpha, &a, &b, beta, &mut found);
+            for (found, right) in found.iter().zip(&right) {
+                let error = (found.to_f64().expect("a number") - right).abs();
+                assert!(error <= epsilon * (k as f64 + 4.0), "{m}x{k}x{n}, {how:?}: {found} instead of {right}");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_kernels_agree_with_loops() {
+    agrees_with_loops::<f32>(f64::from(f32::EPSILON));
+    agrees_with_loops::<f64>(f64::EPSILON);
+}
+
+/// Neither the order in memory, nor the division into tiles, nor the neighbours change an element.
+#[test]
+fn an_element_does_not_depend_on_the_way() {
+    let mut rng = init::rng(6);
+    let (a, b) = (somehow::<f32>(150, 200, 0, &mut rng), somehow::<f32>(200, 290, 0, &mut rng));
+    for kernels in f32::all_kernels() {
+        let mut whole = Array2::zeros([150, 290]);
+        run(kernels, 1.0, &a, &b, 0.0, &mut whole);
+        for (rows, columns) in [(0..7, 0..290), (100..150, 3..5), (20..37, 60..131), (0..150, 200..263), (3..5, 7..8)] {
+            if columns.len() == 1 {
+                continue; // a vector
+            }
+            let part_of_a = a.slice(s![rows.clone(), ..]).to_owned();
+            let part_of_b = b.slice(s![.., columns.clone()]).to_owned();
+            let right = whole.slice(s![rows, columns]);
+            for how in 0..4 {
+                let turn = |x: &Array2<f32>| if how & 1 == 0 { x.clone() } else { x.t().to_owned().reversed_axes() };
+                let mut part = Array2::zeros(right.dim());
+                if how & 2 != 0 {
+                    part = Array2::zeros((right.ncols(), right.nrows())).reversed_axes();
+                }
+                run(kernels, 1.0, &turn(&part_of_a), &turn(&part_of_b), 0.0, &mut part);
+                assert_eq!(part, right);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_does_not_matter() {
+    let mut rng = init::rng(7);
+    for [m, k, n] in [[40, 1000, 64], [20, 300, 500], [100, 150, 300], [1, 1000, 300]] {
+        let (a, b) = (somehow::<f32>(m, k, 0, &mut rng), somehow::<f32>(k, n, 0, &mut rng));
+        let on = |threads: usize| {
+            let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            pool.install(|| product(Matrix::row(&a.view()), Matrix::column(&b.view())))
+        };
+        let one = on(1);
+        assert!([2, 3, 8].map(on).iter().all(|many| *many == one), "{m}x{k}x{n}");
+    }
+}
+
+#[test]
+fn an_update_in_place() {
+    let (x, d) = (Array2::from_elem([3, 2], 1.0_f64), Array2::from_elem([3, 4], 2.0));
+    let mut w = Array2::from_elem([2, 8], 10.0);
+    product_into(-0.5, x.t(), d.view(), 1.0, &mut w.slice_axis_mut(Axis(1), Slice::new(0, None, 2)));
+    assert_eq!(w.row(1), ArrayView1::from(&[7.0, 10.0, 7.0, 10.0, 7.0, 10.0, 7.0, 10.0]));
+}
+
+#[test]
+#[should_panic(expected = "the shapes of a product fit")]
+fn shapes_that_do_not_fit() {
+    let a = Array2::<f32>::zeros([2, 3]);
+    let _ = product(Matrix::row(&a.view()), Matrix::row(&a.view()));
+}
