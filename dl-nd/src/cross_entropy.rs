@@ -13,7 +13,7 @@ use crate::reduction::{Mean, Reduction};
 use crate::refuse::{refused, share};
 use crate::softmax::{exp_sum, lanes, log_softmax, softmax, softmax_delta, softmax_of};
 use crate::{reduce, reduction};
-use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Nothing, Pointwise, Primitive, Result, Weight};
+use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Nothing, Number, Pointwise, Primitive, Result, Weight};
 use ndarray::{Array, ArrayBase, ArrayView, Axis, Data, Dimension, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
 use std::marker::PhantomData;
 
@@ -373,7 +373,7 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for Fused<A, D, E, R>
         check(&labels.0, logits.shape(), None)?;
         let losses = logits.0.lanes(Axis(1)).into_iter().zip(labels.0.iter()).map(|(lane, &label)| {
             let (max, sum) = exp_sum(lane, |_, _| ());
-            sum.ln() + (max - lane[label])
+            Number::ln(sum) + (max - lane[label])
         });
         let losses = Array::from_shape_vec(labels.dim(), losses.collect()).expect("a loss for each label");
         R::fold(losses.into(), logits.shape())

@@ -5,7 +5,7 @@ use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
 use crate::reduce::sum_along;
-use dl_core::{Along, At, Binary, Differentiable, Layer, Pointwise, Primitive, Result, Unary};
+use dl_core::{Along, At, Binary, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
 use ndarray::{Array, ArrayView1, ArrayViewMut1, Axis};
 use std::marker::PhantomData;
 
@@ -71,10 +71,14 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
 pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(usize, A)) -> (A, A) {
     let max = x.iter().fold(A::neg_infinity(), |max, &x| Binary::Max.value(max, x));
     let mut sum = Sum::new();
-    for (i, &x) in x.iter().enumerate() {
-        let term = (x - max).exp();
-        sum.add(term);
-        each(i, term);
+    // some at a time, so that the exponentials are computed side by side
+    let mut terms = [A::zero(); 16];
+    for (block, x) in x.axis_chunks_iter(Axis(0), terms.len()).enumerate() {
+        terms.iter_mut().zip(&x).for_each(|(term, &x)| *term = Number::exp(x - max));
+        for (i, &term) in terms[..x.len()].iter().enumerate() {
+            sum.add(term);
+            each(block * terms.len() + i, term);
+        }
     }
     (max, sum.total())
 }
@@ -82,7 +86,7 @@ pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(usi
 /// `ln Σ exp(x)`; of nothing, −∞.
 pub(crate) fn log_sum_exp<A: Element>(x: ArrayView1<'_, A>) -> A {
     let (max, sum) = exp_sum(x, |_, _| ());
-    if max.is_infinite() { max } else { sum.ln() + max }
+    if max.is_infinite() { max } else { Number::ln(sum) + max }
 }
 
 /// Each lane along `axis` on its own: `value` reads a lane and writes that of the result.
@@ -176,7 +180,8 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         lanes(x, self.axis, |x, mut y| {
             let (max, sum) = exp_sum(x, |_, _| ());
-            y.zip_mut_with(&x, |y, &x| *y = x - max - sum.ln());
+            let ln_sum = Number::ln(sum);
+            y.zip_mut_with(&x, |y, &x| *y = x - max - ln_sum);
         })
     }
 
