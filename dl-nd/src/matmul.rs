@@ -170,12 +170,35 @@ where
     D: MatMul<E>,
     E: Rank,
 {
-    Layer::apply(Product { name, types: PhantomData }, (a, b))
+    Layer::apply(Product { name, turned: [false; 2], types: PhantomData }, (a, b))
 }
 
+/// A product whose operands may be transposed: their last two axes are exchanged first.
 struct Product<A, D, E> {
     name: &'static str,
+    turned: [bool; 2],
     types: PhantomData<(A, D, E)>,
+}
+
+fn turn_shape<D: Rank>(mut shape: D, turned: bool) -> D {
+    if turned {
+        let axes = shape.ndim();
+        shape.slice_mut().swap(axes - 2, axes - 1);
+    }
+    shape
+}
+
+fn turn_view<A, D: Rank>(mut x: ArrayView<'_, A, D>, turned: bool) -> ArrayView<'_, A, D> {
+    if turned {
+        let axes = x.ndim();
+        x.swap_axes(axes - 2, axes - 1);
+    }
+    x
+}
+
+#[track_caller]
+fn turn<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, turned: bool) -> Layer<Nd<A, D>> {
+    if turned { transpose(x, -2, -1) } else { x.clone() }
 }
 
 /// The batch axes of the product of tensors of these shapes.
@@ -210,50 +233,31 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
     }
 
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> Result<Nd<A, D::Product>> {
+        let (a, b) = (turn_view(a.view(), self.turned[0]), turn_view(b.view(), self.turned[1]));
         let batch = batch_of(a.shape(), b.shape())?;
-        Ok(product::<A, D, E, D::Product>(a.view(), b.view(), batch.slice())?.into())
+        Ok(product::<A, D, E, D::Product>(a, b, batch.slice())?.into())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, E>>>) {
-        let (left, right) = (at.values.0.shape(), at.values.1.shape());
-        let ((a, b), d) = (at.operands, at.delta);
-        let (shape_a, shape_b) = (at.values.0.dim(), at.values.1.dim());
-        if let [k] | [k, _] = *right {
-            // a product of two matrices: all axes of the left one but the last count as rows
-            let (rows, n) = (left[..left.len() - 1].iter().product(), right.get(1).map_or(1, |&n| n));
-            let [left, right, whole] = [[rows, k], [k, n], [rows, n]].map(ndarray::Dim);
-            // of a batch and a vector, the product may be a matrix, too, but of another shape
-            let d =
-                if at.value.shape() == whole.slice() { reshape_to(d, whole) } else { reshape(d, Target::Shape(whole)) };
-            let (a, b) = (reshape_to(a, left), reshape_to(b, right));
-            let [da, db] = deltas::<A, Ix2>(a, b, d, [left, right], &[]);
-            return (Some(reshape_to(&da, shape_a)), Some(reshape_to(&db, shape_b)));
-        }
-        let batch = batch_of(left, right).expect("the shapes were looked at");
-        let right = IxDyn(right);
-        let (a, d, left) = if let [k] = *left {
-            let row = IxDyn(&[1, k]);
-            let n = right[right.ndim() - 1];
-            (reshape_to(a, row.clone()), reshape_to(d, IxDyn(&[batch.slice(), &[1, n]].concat())), row)
-        } else {
-            (lift(a), lift(d), IxDyn(left))
-        };
-        let [da, db] = deltas::<A, IxDyn>(a, lift(b), d, [left, right], batch.slice());
-        (Some(reshape_to(&da, shape_a)), Some(reshape_to(&db, shape_b)))
+        let [left, right] = self.turned;
+        let operands = (turn(&at.operands.0, left), turn(&at.operands.1, right));
+        let shapes = (turn_shape(at.values.0.dim(), left), turn_shape(at.values.1.dim(), right));
+        let (da, db) = pull_back(operands, shapes, at.value.shape(), at.delta);
+        (Some(turn(&da, left)), Some(turn(&db, right)))
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D::Product>>> {
         let ((a, b), (da, db)) = (along.operands, along.tangents);
-        let product = |a: &Layer<_>, b: &Layer<_>| {
-            Layer::apply(Product { name: self.name, types: PhantomData }, (a.clone(), b.clone()))
-        };
+        let product =
+            |a: &Layer<_>, b: &Layer<_>| Layer::apply(Product { types: PhantomData, ..*self }, (a.clone(), b.clone()));
         sum_of([da.as_ref().map(|da| product(da, b)), db.as_ref().map(|db| product(a, db))])
     }
 
     const ACCUMULATES: bool = true;
 
     fn can_accumulate(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), to: &Nd<A, D::Product>) -> bool {
-        match (a.shape(), b.shape(), to.shape()) {
+        let (a, b) = (turn_shape(a.dim(), self.turned[0]), turn_shape(b.dim(), self.turned[1]));
+        match (a.slice(), b.slice(), to.shape()) {
             ([m, k], [depth, n], [rows, columns]) => [m, k, n] == [rows, depth, columns],
             _ => false,
         }
@@ -266,20 +270,53 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         let to = to.0.array_mut().view_mut().into_dimensionality();
         gemm::product_into(
             A::of(factor),
-            matrix(a.view()),
-            matrix(b.view()),
+            matrix(turn_view(a.view(), self.turned[0])),
+            matrix(turn_view(b.view(), self.turned[1])),
             A::of(1.0),
             &mut to.expect("the shapes were looked at"),
         );
     }
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> f64 {
-        let rows = a.shape().iter().rev().nth(1).map_or(1, |&rows| rows);
-        let depth = a.shape().last().map_or(1, |&depth| depth);
-        let columns = b.shape().get(1..).and_then(<[usize]>::last).map_or(1, |&columns| columns);
+        let (left, right) = (turn_shape(a.dim(), self.turned[0]), turn_shape(b.dim(), self.turned[1]));
+        let rows = left.slice().iter().rev().nth(1).map_or(1, |&rows| rows);
+        let depth = left.slice().last().map_or(1, |&depth| depth);
+        let columns = right.slice().get(1..).and_then(<[usize]>::last).map_or(1, |&columns| columns);
         let pairs = (a.len() / (rows * depth).max(1)).max(b.len() / (depth * columns).max(1));
         150.0 + pairs as f64 * gemm::nanoseconds(rows, depth, columns)
     }
+}
+
+/// The deltas of operands of these shapes, from that of their product, which has this shape.
+#[track_caller]
+fn pull_back<A: Element, D: MatMul<E>, E: Rank>(
+    (a, b): (Layer<Nd<A, D>>, Layer<Nd<A, E>>),
+    (shape_a, shape_b): (D, E),
+    product: &[usize],
+    d: &Layer<Nd<A, D::Product>>,
+) -> (Layer<Nd<A, D>>, Layer<Nd<A, E>>) {
+    let (left, right) = (shape_a.slice(), shape_b.slice());
+    if let [k] | [k, _] = *right {
+        // a product of two matrices: all axes of the left one but the last count as rows
+        let (rows, n) = (left[..left.len() - 1].iter().product(), right.get(1).map_or(1, |&n| n));
+        let [left, right, whole] = [[rows, k], [k, n], [rows, n]].map(ndarray::Dim);
+        // of a batch and a vector, the product may be a matrix, too, but of another shape
+        let d = if product == whole.slice() { reshape_to(d, whole) } else { reshape(d, Target::Shape(whole)) };
+        let (a, b) = (reshape_to(&a, left), reshape_to(&b, right));
+        let [da, db] = deltas::<A, Ix2>(a, b, d, [left, right], &[]);
+        return (reshape_to(&da, shape_a), reshape_to(&db, shape_b));
+    }
+    let batch = batch_of(left, right).expect("the shapes were looked at");
+    let right = IxDyn(right);
+    let (a, d, left) = if let [k] = *left {
+        let row = IxDyn(&[1, k]);
+        let n = right[right.ndim() - 1];
+        (reshape_to(&a, row.clone()), reshape_to(d, IxDyn(&[batch.slice(), &[1, n]].concat())), row)
+    } else {
+        (lift(&a), lift(d), IxDyn(left))
+    };
+    let [da, db] = deltas::<A, IxDyn>(a, lift(&b), d, [left, right], batch.slice());
+    (reshape_to(&da, shape_a), reshape_to(&db, shape_b))
 }
 
 /// dA = d · Bᵀ, dB = Aᵀ · d, each summed over the batch axes along which its operand was repeated.
@@ -296,8 +333,9 @@ fn deltas<A: Element, D: MatMul<D, Product = D>>(
         if own == batch { delta } else { sum_to(delta, &[batch, matrix].concat(), to) }
     };
     let [left, right] = shapes;
-    let da = matmul("matmul", d.clone(), transpose(&b, -2, -1));
-    let db = matmul("matmul", transpose(&a, -2, -1), d);
+    let product = |a, b, turned| Layer::apply(Product { name: "matmul", turned, types: PhantomData }, (a, b));
+    let da = product(d.clone(), b, [false, true]);
+    let db = product(a, d, [true, false]);
     [sum(da, left), sum(db, right)]
 }
 
