@@ -13,7 +13,8 @@ pub(crate) fn print(rows: &[Row]) {
             lines.push(row);
         }
     }
-    let heads: String = threads.iter().map(|threads| format!("{threads:>6} thread{}", if threads == 1 { " " } else { "s" })).collect();
+    let heads: String =
+        threads.iter().map(|&threads| format!("{threads:>6} thread{}", if threads == 1 { " " } else { "s" })).collect();
     println!("\n{:<44}{heads}", "");
     for line in lines {
         let values: String = threads
