@@ -3,6 +3,7 @@
 //! ```sh
 //! cargo bench --bench figures                    # everything, on one thread and on two
 //! cargo bench --bench figures -- w1 w5           # some workloads
+//! cargo bench --bench figures -- w1 --variants ';skip'   # variants with this in their name
 //! cargo bench --bench figures -- --threads 1     # on so many threads only; `--threads 1,2,4` for several
 //! cargo bench --bench figures -- --rows          # the rows without the table
 //! cargo bench --bench figures -- --quick         # short measurements: to see that it runs, not how fast
@@ -42,8 +43,8 @@ mod network;
 use common::{Bench, Pace};
 
 fn main() {
-    let Arguments { workloads, threads, pace, rows } =
-        Arguments::parse(std::env::args().skip(1)).unwrap_or_else(|what| {
+    let Arguments { workloads, variants, threads, pace, rows } = Arguments::parse(std::env::args().skip(1))
+        .unwrap_or_else(|what| {
             eprintln!("{what}; see the head of benches/figures/main.rs");
             std::process::exit(2);
         });
@@ -52,6 +53,7 @@ fn main() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
         let mut bench = Bench::new("dl", threads, pace);
         bench.chosen.clone_from(&workloads);
+        bench.variants.clone_from(&variants);
         pool.install(|| {
             for (name, measure) in WORKLOADS {
                 bench.run(name, measure);
@@ -80,6 +82,7 @@ const WORKLOADS: [(&str, Workload); 9] = [
 
 struct Arguments {
     workloads: Vec<String>,
+    variants: String,
     threads: Vec<usize>,
     pace: Pace,
     rows: bool,
@@ -87,12 +90,19 @@ struct Arguments {
 
 impl Arguments {
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut arguments = Arguments { workloads: Vec::new(), threads: vec![1, 2], pace: Pace::THOROUGH, rows: false };
+        let mut arguments = Arguments {
+            workloads: Vec::new(),
+            variants: String::new(),
+            threads: vec![1, 2],
+            pace: Pace::THOROUGH,
+            rows: false,
+        };
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--bench" => {} // cargo's own
                 "--quick" => arguments.pace = Pace::QUICK,
                 "--rows" => arguments.rows = true,
+                "--variants" => arguments.variants = words.next().ok_or("--variants takes a part of their names")?,
                 "--threads" => {
                     let numbers = words.next().unwrap_or_default();
                     let numbers = numbers.split(',').map(|number| number.parse().ok().filter(|&number| number > 0));

@@ -12,30 +12,15 @@ pub(crate) fn measure(bench: &mut Bench) {
     let sgd = Sgd::new(TINY_RATE);
     let [x, w] = [1.0_f32, 1.00001].map(Weight::new);
     let chain = || (0..10_000).fold(x.layer(), |y, _| y * &w);
-    let gradients = Do::predict(chain().gradients(&(&x, &w))).wait().expect("it succeeds");
-    let value = chain().predict().wait().expect("it succeeds");
-    bench.check("w2b", "chain10000", &[value, gradients.0, gradients.1].map(f64::from));
-    per_operation(bench, "w2b", "chain10000", 10_000, || chain().train(&sgd).wait());
+    let (value, (by_x, by_w)) = Do::predict(chain().value_and_gradients(&(&x, &w))).wait().expect("it succeeds");
+    bench.check("w2b", "chain10000", &[value, by_x, by_w].map(f64::from));
+    bench.operations("w2b", "chain10000", 10_000, || chain().train(&sgd).wait().expect("it succeeds"));
 
     let x = Weight::new(-0.5_f32);
     let diamonds = || (0..1_000).fold(x.layer(), |y, _| &y * &y + &y);
-    let gradient = diamonds().gradient(&x).predict().wait().expect("it succeeds");
-    let value = diamonds().predict().wait().expect("it succeeds");
-    bench.check("w2c", "diamond1000", &[value, gradient].map(f64::from));
-    per_operation(bench, "w2c", "diamond1000", 2_000, || diamonds().train(&sgd).wait());
-}
-
-fn per_operation(
-    bench: &mut Bench,
-    workload: &'static str,
-    variant: &str,
-    operations: usize,
-    train: impl Fn() -> dl::Result<f32>,
-) {
-    let seconds = bench.pace.seconds_per_call(|| {
-        black_box(train().expect("it succeeds"));
-    });
-    bench.row(workload, variant, seconds * 1e9 / operations as f64, "ns/op");
+    let (value, by_x) = Do::predict(diamonds().value_and_gradients(&x)).wait().expect("it succeeds");
+    bench.check("w2c", "diamond1000", &[value, by_x].map(f64::from));
+    bench.operations("w2c", "diamond1000", 2_000, || diamonds().train(&sgd).wait().expect("it succeeds"));
 }
 
 fn guess_next_number(bench: &mut Bench) {

@@ -167,18 +167,22 @@ fn scalars(bench: &mut Bench, device: &Device) {
         weights.iter_mut().for_each(|weight| weight.step(&mut gradients));
         value(loss)
     });
-    bench.operations("w2b", "chain10000", 10_000, || {
+    let chain = || {
         let [x, w] = [1.0, 1.00001].map(|value| scalar(value).tensor());
         let y = (0..10_000).fold(x.clone(), |y, _| y * w.clone());
         let gradients = y.backward();
         [value(y), value(x.grad(&gradients).expect("used")), value(w.grad(&gradients).expect("used"))]
-    });
-    bench.operations("w2c", "diamond1000", 2_000, || {
+    };
+    bench.check("w2b", "chain10000", &chain());
+    bench.operations("w2b", "chain10000", 10_000, chain);
+    let diamonds = || {
         let x = scalar(-0.5).tensor();
         let y = (0..1_000).fold(x.clone(), |y, _| y.clone() * y.clone() + y);
         let gradients = y.backward();
         [value(y), value(x.grad(&gradients).expect("used"))]
-    });
+    };
+    bench.check("w2c", "diamond1000", &diamonds());
+    bench.operations("w2c", "diamond1000", 2_000, diamonds);
 }
 
 fn pointwise(bench: &mut Bench, device: &Device) {

@@ -155,6 +155,7 @@ fn scalars(bench: &mut Bench) -> Result<()> {
         let of = |v: &Var| value(gradients.get(v).expect("it is used"));
         Ok([value(&y)?, of(&x)?, of(&w)?])
     };
+    bench.check("w2b", "chain10000", &chain()?);
     bench.operations("w2b", "chain10000", 10_000, || chain().expect("it succeeds"));
     let diamonds = || -> Result<[f64; 2]> {
         let x = var(vec![-0.5], ())?;
@@ -165,6 +166,7 @@ fn scalars(bench: &mut Bench) -> Result<()> {
         let gradients = y.backward()?;
         Ok([value(&y)?, value(gradients.get(&x).expect("it is used"))?])
     };
+    bench.check("w2c", "diamond1000", &diamonds()?);
     bench.operations("w2c", "diamond1000", 2_000, || diamonds().expect("it succeeds"));
     Ok(())
 }

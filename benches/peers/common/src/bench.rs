@@ -29,23 +29,33 @@ pub struct Bench {
     pub pace: Pace,
     /// The workloads to run; none means all.
     pub chosen: Vec<String>,
+    /// What the names of variants have in them that are run; nothing for all.
+    pub variants: String,
     pub rows: Vec<Row>,
 }
 
 impl Bench {
     pub fn new(library: &str, threads: usize, pace: Pace) -> Self {
-        Bench { threads, library: library.to_owned(), pace, chosen: Vec::new(), rows: Vec::new() }
+        Bench {
+            threads,
+            library: library.to_owned(),
+            pace,
+            chosen: Vec::new(),
+            variants: String::new(),
+            rows: Vec::new(),
+        }
     }
 
-    /// `program THREADS LIBRARY [workload…] [--quick]`. The library is named on the command line because who builds it knows how.
+    /// `program THREADS LIBRARY [workload…] [--variants TEXT] [--quick]`. The library is named on the command line because who builds it knows how.
     pub fn from_arguments() -> Self {
         let mut arguments = std::env::args().skip(1);
-        let usage = "usage: program THREADS LIBRARY [workload…] [--quick]";
+        let usage = "usage: program THREADS LIBRARY [workload…] [--variants TEXT] [--quick]";
         let threads = arguments.next().and_then(|threads| threads.parse().ok()).expect(usage);
         let mut bench = Bench::new(&arguments.next().expect(usage), threads, Pace::THOROUGH);
-        for argument in arguments {
+        while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--quick" => bench.pace = Pace::QUICK,
+                "--variants" => bench.variants = arguments.next().expect(usage),
                 _ => bench.chosen.push(argument),
             }
         }
@@ -55,6 +65,10 @@ impl Bench {
     /// Whether this workload was asked for.
     pub fn wants(&self, workload: &str) -> bool {
         self.chosen.is_empty() || self.chosen.iter().any(|chosen| chosen == workload)
+    }
+
+    fn wants_variant(&self, variant: &str) -> bool {
+        variant.contains(&self.variants)
     }
 
     /// Runs a workload, if it was asked for. A panic is reported, and does not stop the others.
@@ -69,6 +83,9 @@ impl Bench {
 
     /// Training steps a second. `step` gives the loss; the first and the tenth are there to be compared.
     pub fn training(&mut self, workload: &'static str, variant: &str, mut step: impl FnMut() -> f64) {
+        if !self.wants_variant(variant) {
+            return;
+        }
         let losses: Vec<f64> = (0..10).map(|_| step()).collect();
         self.check(workload, variant, &[losses[0], losses[9]]);
         let seconds = self.pace.seconds_per_call(|| {
@@ -77,38 +94,45 @@ impl Bench {
         self.row(workload, variant, 1.0 / seconds, "it/s");
     }
 
-    /// Nanoseconds an operation of `f`, which executes so many. It gives results to compare.
-    pub fn operations<const N: usize>(
+    /// Nanoseconds an operation of `f`, which executes so many.
+    pub fn operations<R>(
         &mut self,
         workload: &'static str,
         variant: &str,
         operations: usize,
-        mut f: impl FnMut() -> [f64; N],
+        mut f: impl FnMut() -> R,
     ) {
-        self.check(workload, variant, &f());
-        let seconds = self.pace.seconds_per_call(|| {
-            black_box(f());
-        });
-        self.row(workload, variant, seconds * 1e9 / operations as f64, "ns/op");
+        if self.wants_variant(variant) {
+            let seconds = self.pace.seconds_per_call(|| {
+                black_box(f());
+            });
+            self.row(workload, variant, seconds * 1e9 / operations as f64, "ns/op");
+        }
     }
 
     /// Milliseconds of `f`.
     pub fn milliseconds(&mut self, workload: &'static str, variant: &str, f: impl FnMut()) {
-        let seconds = self.pace.seconds_per_call(f);
-        self.row(workload, variant, seconds * 1e3, "ms");
+        if self.wants_variant(variant) {
+            let seconds = self.pace.seconds_per_call(f);
+            self.row(workload, variant, seconds * 1e3, "ms");
+        }
     }
 
     /// Gigaflops a second of `f`, which computes `count` products.
     pub fn products(&mut self, variant: &str, [m, k, n]: [usize; 3], count: usize, f: impl FnMut()) {
-        let seconds = self.pace.seconds_per_call(f);
-        self.row("w4", variant, 2e-9 * (m * k * n * count) as f64 / seconds, "GFLOP/s");
+        if self.wants_variant(variant) {
+            let seconds = self.pace.seconds_per_call(f);
+            self.row("w4", variant, 2e-9 * (m * k * n * count) as f64 / seconds, "GFLOP/s");
+        }
     }
 
     /// Microseconds of single calls: the median, and the 99th percentile.
     pub fn latency(&mut self, workload: &'static str, variant: &str, f: impl FnMut()) {
-        let [median, p99] = self.pace.latencies(f);
-        self.row(workload, &format!("{variant};median"), median * 1e6, "us");
-        self.row(workload, &format!("{variant};p99"), p99 * 1e6, "us");
+        if self.wants_variant(variant) {
+            let [median, p99] = self.pace.latencies(f);
+            self.row(workload, &format!("{variant};median"), median * 1e6, "us");
+            self.row(workload, &format!("{variant};p99"), p99 * 1e6, "us");
+        }
     }
 
     pub fn row(&mut self, workload: &'static str, variant: &str, value: f64, unit: &'static str) {

@@ -135,14 +135,16 @@ fn scalars(bench: &mut Bench, device: &Cpu) {
         }
         value
     });
-    bench.operations("w2b", "chain10000", 10_000, || {
+    let chain = || {
         let [x, w] = [1.0, 1.00001].map(scalar);
         let y = (0..10_000).fold(x.leaky_trace(), |y, _| y * w.clone());
         let value = y.array();
         let gradients = y.backward();
         [value, gradients.get(&x).array(), gradients.get(&w).array()].map(f64::from)
-    });
-    bench.operations("w2c", "diamond1000", 2_000, || {
+    };
+    bench.check("w2b", "chain10000", &chain());
+    bench.operations("w2b", "chain10000", 10_000, chain);
+    let diamonds = || {
         let x = scalar(-0.5);
         let y = (0..1_000).fold(x.leaky_trace(), |y, _| {
             // `y * y` with one tensor on both sides is refused
@@ -152,7 +154,9 @@ fn scalars(bench: &mut Bench, device: &Cpu) {
         let value = y.array();
         let gradients = y.backward();
         [value, gradients.get(&x).array()].map(f64::from)
-    });
+    };
+    bench.check("w2c", "diamond1000", &diamonds());
+    bench.operations("w2c", "diamond1000", 2_000, diamonds);
 }
 
 fn pointwise(bench: &mut Bench, device: &Cpu) {

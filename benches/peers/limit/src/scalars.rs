@@ -86,7 +86,7 @@ pub(crate) fn w2(bench: &mut Bench) {
         }
         black_box(l.v) as f64
     });
-    bench.operations("w2b", "chain10000", 10_000, || {
+    let mut chain = || {
         t.nodes.clear();
         let (x, w) = (t.leaf(black_box(1.0)), t.leaf(black_box(1.00001)));
         let mut y = x;
@@ -95,8 +95,10 @@ pub(crate) fn w2(bench: &mut Bench) {
         }
         t.backward(y);
         black_box([y.v as f64, t.adj[x.i as usize] as f64, t.adj[w.i as usize] as f64])
-    });
-    bench.operations("w2c", "diamond1000", 2_000, || {
+    };
+    bench.check("w2b", "chain10000", &chain());
+    bench.operations("w2b", "chain10000", 10_000, chain);
+    let mut diamonds = || {
         t.nodes.clear();
         let x = t.leaf(black_box(-0.5));
         let mut y = x;
@@ -106,5 +108,7 @@ pub(crate) fn w2(bench: &mut Bench) {
         }
         t.backward(y);
         black_box([y.v as f64, t.adj[x.i as usize] as f64])
-    });
+    };
+    bench.check("w2c", "diamond1000", &diamonds());
+    bench.operations("w2c", "diamond1000", 2_000, diamonds);
 }
