@@ -1,4 +1,4 @@
-# The commands. `.ci/run` does all but the last four as CI does them.
+# The commands. `.ci/run` does all but the last six as CI does them.
 
 # All tests.
 test:
@@ -34,3 +34,11 @@ fuzz runs="100000":
 # A training run that is killed again and again goes on to the same bits.
 kill times="200":
     DL_KILLS={{ times }} cargo test -p monadic-dl-train --test resume -- --nocapture kill::killed
+
+# How fast whole workloads are: `just figures w1 w5 --threads 1`.
+figures *args:
+    cargo bench --bench figures -- {{ args }}
+
+# The same beside other libraries: `just peers setup` once, then `just peers measure`.
+peers *args:
+    benches/peers/run.sh {{ args }}

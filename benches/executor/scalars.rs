@@ -1,5 +1,5 @@
 //! Overhead of scalar operations, and whether a second thread does them any harm: three workloads that other libraries run as well
-//! (`benches/peers/scalars`), each built anew, run forward, differentiated, stepped and dropped every time.
+//! (`benches/peers`), each built anew, run forward, differentiated, stepped and dropped every time.
 
 use crate::report::{Figure, Goal, Report, check, number};
 use crate::timing::{Clock, Seen};

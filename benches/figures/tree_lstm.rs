@@ -1,0 +1,80 @@
+//! w7: a child-sum tree-LSTM, one tree of 16 leaves at a time: the graph has the shape of the tree.
+
+use crate::common::{Bench, Node, Numbers, tree};
+use crate::dense::{dense, uniform};
+use dl::nn::Linear;
+use dl::prelude::*;
+
+const HIDDEN: usize = 64;
+const LEAVES: usize = 16;
+
+struct TreeLstm {
+    leaf: Linear,
+    inner: NdWeight,
+    forget: Linear,
+    output: Linear,
+}
+
+/// What a node hands to its parent.
+struct State {
+    hidden: NdLayer,
+    cell: NdLayer,
+}
+
+impl TreeLstm {
+    fn new(numbers: &mut Numbers) -> Self {
+        TreeLstm {
+            leaf: dense(numbers, HIDDEN, 3 * HIDDEN),
+            inner: dense(numbers, HIDDEN, 3 * HIDDEN).weight,
+            forget: dense(numbers, HIDDEN, HIDDEN),
+            output: dense(numbers, HIDDEN, 5),
+        }
+    }
+
+    fn state(&self, tree: &[Node], at: usize, words: &[Nd]) -> State {
+        match tree[at] {
+            Node::Leaf(word) => self.cell(&self.leaf.of(&words[word]), None),
+            Node::Inner(left, right) => {
+                let [left, right] = [left, right].map(|child| self.state(tree, child, words));
+                let bias = self.leaf.bias.as_ref().expect("there is a bias");
+                let gates = (&left.hidden + &right.hidden).matmul(&self.inner) + bias;
+                let [of_left, of_right] =
+                    [left, right].map(|child| self.forget.of(&child.hidden).sigmoid() * child.cell);
+                self.cell(&gates, Some(of_left + of_right))
+            }
+        }
+    }
+
+    fn cell(&self, gates: &NdLayer, remembered: Option<NdLayer>) -> State {
+        let gates = gates.chunk(1, 3);
+        let new = gates[0].sigmoid() * gates[2].tanh();
+        let cell = match remembered {
+            Some(remembered) => new + remembered,
+            None => new,
+        };
+        State { hidden: gates[1].sigmoid() * cell.tanh(), cell }
+    }
+
+    fn loss(&self, tree: &[Node], words: &[Nd], label: usize) -> Layer<f32> {
+        self.output.of(&self.state(tree, tree.len() - 1, words).hidden).cross_entropy([label])
+    }
+}
+
+pub(crate) fn measure(bench: &mut Bench) {
+    let mut numbers = Numbers::new(7);
+    let words: Nd = uniform(&mut numbers, [LEAVES, HIDDEN], 1.0);
+    let words: Vec<Nd> = words
+        .view()
+        .rows()
+        .into_iter()
+        .map(|word| word.to_owned().insert_axis(dl::nd::ndarray::Axis(0)).into())
+        .collect();
+    let net = TreeLstm::new(&mut numbers);
+    let trees: Vec<Vec<Node>> = (1..=64).map(|seed| tree(seed, LEAVES)).collect();
+    let sgd = Sgd::new(0.01);
+    let mut turns = trees.iter().cycle().zip((0..5).cycle());
+    bench.training("w7", "treelstm", || {
+        let (tree, label) = turns.next().expect("a cycle does not end");
+        net.loss(tree, &words, label).train(&sgd).wait().expect("it succeeds").into()
+    });
+}

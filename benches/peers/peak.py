@@ -1,0 +1,9 @@
+"""The most memory that a command ever held: `peak.py WORKLOAD THREADS LIBRARY command…` prints a row."""
+import resource
+import subprocess
+import sys
+
+workload, threads, library, *command = sys.argv[1:]
+subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+kibibytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print(f"{workload},peak memory,{threads},{library},{kibibytes / 1024:.1f},MiB")

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# This library beside others, on the same workloads and the same numbers (benches/README.md).
+#
+#   benches/peers/run.sh setup                            # builds and installs all peers; takes long, and some 10 GB
+#   benches/peers/run.sh measure [workload…] [--quick]    # measures, compares the losses, prints the table
+#   benches/peers/run.sh table                            # the table of the last measurement, as Markdown
+#
+# Environment: PEERS_FOLDER, where all of it goes (target/peers); THREADS="1 2"; LIBRARIES="dl limit …", see below;
+# KEEP=1 keeps earlier rows: one that is measured again replaces the old one.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+folder=${PEERS_FOLDER:-$root/target/peers}
+python=$folder/python/bin/python
+all="dl limit torch-eager torch-compile jax burn-flex burn-ndarray candle dfdx"
+libraries=${LIBRARIES:-$all}
+mkdir -p "$folder"
+
+build() { # crate, generic or native
+    local flags=""
+    [ "$2" = native ] && flags="-C target-cpu=native"
+    # one at a time: together, one peer's features of a dependency would reach another
+    (cd "$here" && RUSTFLAGS=$flags cargo build --locked --release -p "$1-peer" --target-dir "$folder/$2")
+}
+
+setup() {
+    [ -x "$python" ] || python3 -m venv "$folder/python"
+    "$python" -m pip install --quiet -r "$here/python/requirements.txt"
+    for crate in burn candle dfdx; do
+        build $crate generic
+        build $crate native
+    done
+    # for AVX-512 only
+    build limit native || echo "no limit on this machine" >&2
+}
+
+# The command that runs a library: sets `command`, or nothing where there is none.
+command_of() { # library, generic or native, threads
+    command=()
+    local threads=$3
+    case $1 in
+    dl) command=("$figures" --bench --rows --threads "$threads") ;;
+    torch-*) command=("$python" "$here/python/torch_peer.py" "$threads" "$1") ;;
+    jax) command=("$python" "$here/python/jax_peer.py" "$threads" jax) ;;
+    limit) command=("$folder/native/release/limit-peer" "$threads" limit) ;;
+    *) command=("$folder/$2/release/${1%%-*}-peer" "$threads" "$1@$2") ;;
+    esac
+    [ -x "${command[0]}" ] || command=()
+}
+
+builds_of() {
+    case $1 in
+    dl | limit | torch-* | jax) echo one ;;
+    *) echo "generic native" ;;
+    esac
+}
+
+# Runs on so many cores; what the libraries take for the number of threads says the same.
+on_cores() { # threads, command…
+    local threads=$1 cores
+    shift
+    cores=0-$((threads - 1))
+    env OMP_NUM_THREADS="$threads" MKL_NUM_THREADS="$threads" RAYON_NUM_THREADS="$threads" MATMUL_NUM_THREADS="$threads" \
+        taskset -c "$cores" "$@"
+}
+
+# A library that fails does not stop the others; the table lacks its rows, and the log says why.
+row_of() {
+    "$@" 2>>"$folder/log.txt" | tee -a "$folder/rows.csv" || echo "FAIL: $*" | tee -a "$folder/log.txt" >&2
+}
+
+measure() {
+    local workloads=() flags=() argument
+    for argument in "$@"; do
+        case $argument in
+        --*) flags+=("$argument") ;;
+        *) workloads+=("$argument") ;;
+        esac
+    done
+    [ ${#workloads[@]} -gt 0 ] || workloads=(w1 w2 w3 w4 w5 w6 w7 w8 gated_net)
+    figures=$(cd "$root" && cargo bench --bench figures --no-run --message-format=json 2>/dev/null |
+        sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
+    [ "${KEEP:-0}" = 1 ] || rm -f "$folder/rows.csv" "$folder/log.txt"
+    # all libraries on one workload before the next, so that they see the same machine
+    for threads in ${THREADS:-1 2}; do
+        for workload in "${workloads[@]}"; do
+            for library in $libraries; do
+                for kind in $(builds_of "$library"); do
+                    [ "$workload" != gated_net ] || [ "$library" = dl ] || continue
+                    command_of "$library" "$kind" "$threads"
+                    [ ${#command[@]} -gt 0 ] || continue
+                    # other Rust libraries give large buffers back to the system and fetch them again in each step, unless malloc is told
+                    # not to; this one is measured as it comes
+                    local tuned=()
+                    [ "$kind" = one ] || tuned=(env MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296)
+                    row_of on_cores "$threads" "${tuned[@]}" "${command[@]}" "$workload" "${flags[@]}"
+                    case $workload,$kind in
+                    w[56],one | w[56],generic)
+                        row_of on_cores "$threads" python3 "$here/peak.py" "$workload" "$threads" "$library" "${command[@]}" "$workload" --quick
+                        ;;
+                    esac
+                done
+            done
+        done
+    done
+    echo
+    python3 "$here/table.py" "$folder"
+}
+
+case ${1:-} in
+setup) setup ;;
+measure) measure "${@:2}" ;;
+table) python3 "$here/table.py" "$folder" --markdown ;;
+*) sed -n '2,/^set/{/^#/!d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}" ;;
+esac

@@ -1,0 +1,158 @@
+"""Compares what was measured: `table.py FOLDER [--markdown]`. Fails if two libraries do not compute the same.
+
+A library's figure is that of its better build. The best peer is the best of all that build what they compute anew in each step: variants
+batched by hand, or compiled as a whole where the others build a graph, are shown in the rows only.
+"""
+import csv
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+# the larger, the better
+RATES = {"it/s", "GFLOP/s"}
+NO_PEERS = ("dl", "limit", "gemm")
+INFORMATION = ("-batched", "-precompiled")
+TOLERANCE = 1e-3
+# losses that are known to differ, and why
+EXCUSED = {("w6", "candle"): "the gradient of its max_pool2d is scaled by the share of maxima"}
+
+# of what: workload, variant (a pattern), the least ratio to the limit on one thread and on two
+LIMIT_GOALS = [
+    ("w1", ".*;skip", 0.6, 0.5),
+    ("w1", ".*;noskip", 0.5, 0.5),
+    ("w3", ".*", 0.5, 0.5),
+    ("w4", "1000 .*", 0.85, 0.85),
+    ("w4", ".*", 0.95, 0.95),
+    ("w5", "mlp", 0.85, 0.85),
+    ("w6", "conv", 0.5, 0.5),
+    ("w7", ".*", 0.2, 0.2),
+]
+PEER_GOALS = {"w8": 2.0}
+# absolute: at least so many a second, at most so many nanoseconds
+ABSOLUTE_GOALS = {"w2a": 1e6, "w2b": 60.0, "w2c": 60.0}
+
+
+def read(folder):
+    """Rows as {(workload, variant, threads): {library: value}}, with their units; the last of equal rows counts."""
+    rows, units = {}, {}
+    with open(folder / "rows.csv") as file:
+        for workload, variant, threads, library, value, unit in csv.reader(file):
+            key = workload, variant, int(threads)
+            rows.setdefault(key, {})[library] = float(value)
+            units[key] = unit
+    table = {}
+    for key, values in rows.items():
+        best = {}
+        for library, value in values.items():
+            name = library.split("@")[0]
+            best[name] = better(units[key], best.get(name), value)
+        table[key] = best
+    return table, units
+
+
+def better(unit, a, b):
+    if a is None:
+        return b
+    return max(a, b) if unit in RATES else min(a, b)
+
+
+def ratio(unit, ours, theirs):
+    """How many times as fast, or as lean, as the other."""
+    return ours / theirs if unit in RATES else theirs / ours
+
+
+def best_peer(unit, values):
+    peers = {name: value for name, value in values.items() if name not in NO_PEERS and not name.endswith(INFORMATION)}
+    return (max if unit in RATES else min)(peers.items(), key=lambda peer: peer[1]) if peers else None
+
+
+def verdicts(key, unit, ours, limit, peer):
+    """What should be, and whether it is."""
+    workload, variant, threads = key
+    if ours is None:
+        return
+    for goal_workload, pattern, *least in LIMIT_GOALS:
+        if workload == goal_workload and re.fullmatch(pattern, variant) and limit:
+            least = least[min(threads, 2) - 1]
+            yield f"{least:g} of the limit", ratio(unit, ours, limit) >= least
+            break
+    if workload in ABSOLUTE_GOALS:
+        goal = ABSOLUTE_GOALS[workload]
+        yield f"{number(goal)} {unit}", ratio(unit, ours, goal) >= 1
+    if peer and not variant.endswith("p99"):
+        times = PEER_GOALS.get(workload, 1.0)
+        yield f"{times:g} of the best peer", ratio(unit, ours, peer[1]) >= times
+
+
+def number(value):
+    if value is None:
+        return "–"
+    if value >= 1e6:
+        return f"{value / 1e6:.2f} M"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def lines(table, units):
+    for key in sorted(table):
+        workload, variant, threads = key
+        values, unit = table[key], units[key]
+        ours, limit, peer = values.get("dl"), values.get("limit", values.get("gemm")), best_peer(unit, values)
+        found = list(verdicts(key, unit, ours, limit, peer))
+        missed = [goal for goal, reached in found if not reached]
+        yield [
+            f"{workload} {variant}",
+            str(threads),
+            unit,
+            number(ours),
+            number(limit),
+            f"{number(peer[1])} ({peer[0]})" if peer else "–",
+            f"{ratio(unit, ours, limit):.2f}" if ours and limit else "–",
+            f"{ratio(unit, ours, peer[1]):.2f}" if ours and peer else "–",
+            ("missed: " + ", ".join(missed)) if missed else ("reached" if found else ""),
+        ]
+
+
+HEADS = ["workload", "threads", "unit", "dl", "limit", "best peer", "of the limit", "of the best peer", "goal"]
+
+
+def show(rows, markdown):
+    if markdown:
+        print("| " + " | ".join(HEADS) + " |\n|" + "---|" * len(HEADS))
+        for row in rows:
+            print("| " + " | ".join(row) + " |")
+        return
+    widths = [max(len(row[at]) for row in [HEADS, *rows]) for at in range(len(HEADS))]
+    for row in [HEADS, *rows]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+def disagreements(folder):
+    """Results that are not those of the others: of each workload, compared with this library's, or else with the first."""
+    results = defaultdict(dict)
+    for line in (folder / "log.txt").read_text().splitlines():
+        if line.startswith("CHECK "):
+            workload, variant, threads, library, values = line.removeprefix("CHECK ").split(",")
+            results[workload, variant][library, threads] = [float(value) for value in values.split()]
+    for (workload, variant), of in sorted(results.items()):
+        (name, _), expected = next((item for item in of.items() if item[0][0] == "dl"), next(iter(of.items())))
+        for (library, threads), found in of.items():
+            excuse = EXCUSED.get((workload, library.split("@")[0]))
+            pairs = list(zip(found, expected, strict=True))[: 1 if excuse else None]
+            # a NaN is no agreement
+            if not all(abs(a - b) <= TOLERANCE * max(1, abs(b)) for a, b in pairs):
+                yield f"{workload} {variant}: {library} on {threads} has {found}, {name} has {expected}"
+
+
+def main():
+    folder, markdown = Path(sys.argv[1]), "--markdown" in sys.argv
+    show(list(lines(*read(folder))), markdown)
+    failures = [line for line in (folder / "log.txt").read_text().splitlines() if line.startswith("FAIL")]
+    different = list(disagreements(folder))
+    for problem in failures + different:
+        print(problem, file=sys.stderr)
+    sys.exit(1 if different else 0)
+
+
+if __name__ == "__main__":
+    main()
