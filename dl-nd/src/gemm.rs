@@ -124,6 +124,29 @@ pub(crate) fn products<A: Multiply>(pairs: &[(Matrix<'_, A>, Matrix<'_, A>)]) ->
     elements
 }
 
+/// A buffer in parts of equal length, each of which begins with zeros and is written by `work`, in about so many nanoseconds.
+pub(crate) fn zeros_in_parts<A: Multiply>(
+    len: usize,
+    each: usize,
+    nanoseconds: f64,
+    work: impl Fn(usize, &mut [A]) + Sync,
+) -> Vec<A> {
+    let mut elements: Vec<A> = buffers::take(len);
+    if len > 0 {
+        assert!(len.is_multiple_of(each), "parts of equal length");
+        let mut parts: Vec<&mut [MaybeUninit<A>]> =
+            elements.spare_capacity_mut()[..len].chunks_exact_mut(each).collect();
+        parallel::for_each_mut(&mut parts, nanoseconds, |i, part| {
+            part.fill(MaybeUninit::new(A::zero()));
+            // SAFETY: all of it has just been written
+            work(i, unsafe { part.assume_init_mut() });
+        });
+    }
+    // SAFETY: all parts were written
+    unsafe { elements.set_len(len) };
+    elements
+}
+
 /// The product of two matrices, in row-major order, which fills all of `to`.
 fn product_to<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>, to: &mut [MaybeUninit<A>]) {
     let (rows, depth, columns) = (a.rows, a.columns, b.columns);

@@ -2,20 +2,29 @@
 //!
 //! For one sample and one group, `y = w · p`: `w` has a row for each output channel, and `p`, the *patches*, has a
 //! column for each position of the window and a row for each element under it. `p` is nothing but elements of `x` and
-//! zeros, so the two gradients are products with `p` as well: `w = y · pᵀ`, and `p = wᵀ · y` added up where its
-//! elements come from. `p` is made in blocks that fit into a cache; the order of all sums depends on the shapes alone.
+//! zeros, so the two gradients are products with `p` as well: `wᵀ = p · yᵀ`, and `p = wᵀ · y` added up where its
+//! elements come from. `p` is made in blocks that fit into a cache (`patches.rs`).
+//!
+//! Samples, or parts of them, are pieces for several threads. How many there are, and the order of all sums, depends on the shapes alone.
 
+use super::patches::{Columns, Samples};
 use crate::element::Element;
-use crate::gemm::product_into;
+use crate::gemm::{self, product_into};
 use crate::window::{SPATIAL, Window, zeros};
-use dl_core::buffers;
+use dl_core::{buffers, parallel};
 use ndarray::{ArrayBase, ArrayView2, ArrayViewMut2, Axis, Ix2, RawData, Slice};
 use std::ops::Range;
 
-/// A block of patches has at most this many rows. The product of matrices works in blocks of this depth anyway.
-const ROWS: usize = 256;
-/// A block of patches takes at most this much memory.
-const BLOCK_BYTES: usize = 256 << 10;
+/// A block of patches has at most this many rows.
+const ROWS: usize = 512;
+/// So many columns are multiplied at a time where they are columns of the result: as many as a product keeps in registers.
+const COLUMNS: usize = 64;
+/// And so many where sums run over them.
+const DEPTH: usize = 256;
+/// A kernel is divided into about so many pieces, or more.
+const PIECES: usize = 8;
+/// The sums of the pieces of a weight take no more than so many elements together.
+const SUMS: usize = 1 << 20;
 
 /// The lengths of all axes of a convolution.
 #[derive(Debug)]
@@ -33,58 +42,112 @@ pub(super) struct Geometry {
     pub(super) output: [usize; SPATIAL],
 }
 
-/// Where a block of patches belongs: the elements of its sample and group, and which part of the patches it is.
-struct Block {
-    x: Range<usize>,
-    w: Range<usize>,
-    y: Range<usize>,
-    rows: Range<usize>,
-    columns: Range<usize>,
-}
-
 impl Geometry {
     /// The output `y`, of shape `[batch, outputs of all groups, output…]`.
     pub(super) fn output<A: Element>(&self, x: &[A], w: &[A]) -> Vec<A> {
-        let mut y = zeros(self.outputs * self.groups * self.batch * self.positions());
-        self.blocks(|Block { x: in_x, w: in_w, y: in_y, rows, columns }, room| {
-            let patches = self.patches(&x[in_x], &rows, &columns, room);
-            let w = self.per_output(&w[in_w], rows);
-            add_product(w, patches, self.per_output_mut(&mut y[in_y], columns));
-        });
-        y
-    }
-
-    /// The gradient of the weight, of shape `[outputs of all groups, inputs, kernel…]`, for a delta `y` of the output.
-    pub(super) fn weight<A: Element>(&self, x: &[A], y: &[A]) -> Vec<A> {
-        let mut w = zeros(self.outputs * self.groups * self.taps());
-        self.blocks(|Block { x: in_x, w: in_w, y: in_y, rows, columns }, room| {
-            let patches = self.patches(&x[in_x], &rows, &columns, room);
-            let y = self.per_output(&y[in_y], columns);
-            add_product(y, patches.reversed_axes(), self.per_output_mut(&mut w[in_w], rows));
-        });
-        w
+        let (taps, positions) = (self.taps(), self.positions());
+        let split = self.split(self.outputs);
+        let outputs = self.outputs / split;
+        self.in_pieces(split, outputs * positions, |piece, y| {
+            let (part, within) = (piece / split, piece % split);
+            let samples = Samples::of(self, &x[nth(part, self.inputs * self.elements())]);
+            let w = matrix(&w[nth(part % self.groups * split + within, outputs * taps)], outputs, taps);
+            let mut y = matrix_mut(y, outputs, positions);
+            self.blocks(0..taps, ROWS, COLUMNS, |rows, columns, room| {
+                let patches = samples.patches(&rows, &columns, room);
+                let (w, mut y) = (cut(w, 1, rows), cut(y.view_mut(), 1, columns.range()));
+                product_into(A::of(1.0), w, patches, A::of(1.0), &mut y);
+            });
+            samples.give_back();
+        })
     }
 
     /// The gradient of the input, of shape `[batch, inputs of all groups, input…]`, for a delta `y` of the output.
     pub(super) fn input<A: Element>(&self, y: &[A], w: &[A]) -> Vec<A> {
-        let mut x = zeros(self.inputs * self.groups * self.batch * self.elements());
-        self.blocks(|Block { x: in_x, w: in_w, y: in_y, rows, columns }, room| {
-            let w = self.per_output(&w[in_w], rows.clone()).reversed_axes();
-            let y = self.per_output(&y[in_y], columns.clone());
-            room.fill(A::of(0.0));
-            add_product(w, y, matrix_mut(room, rows.len(), columns.len()));
-            self.add_patches(&mut x[in_x], &rows, &columns, room);
-        });
-        x
+        let (taps, positions) = (self.taps(), self.positions());
+        let split = self.split(self.inputs);
+        let inputs = self.inputs / split;
+        self.in_pieces(split, inputs * self.elements(), |piece, x| {
+            let (part, within) = (piece / split, piece % split);
+            let w = matrix(&w[nth(part % self.groups, self.outputs * taps)], self.outputs, taps);
+            let w = cut(w, 1, nth(within, taps / split));
+            let y = matrix(&y[nth(part, self.outputs * positions)], self.outputs, positions);
+            let mut samples = Samples::empty(self, inputs);
+            self.blocks(0..taps / split, ROWS, COLUMNS, |rows, columns, room| {
+                let mut patches = matrix_mut(room, rows.len(), columns.len());
+                let (w, y) = (cut(w, 1, rows.clone()).reversed_axes(), cut(y, 1, columns.range()));
+                product_into(A::of(1.0), w, y, A::of(0.0), &mut patches);
+                samples.add(x, &rows, &columns, room);
+            });
+            samples.add_to(x);
+        })
     }
 
-    /// How many multiplications each of the kernels takes.
-    pub(super) fn multiplications(&self) -> f64 {
-        [self.batch, self.groups, self.outputs, self.positions(), self.taps()].iter().map(|&n| n as f64).product()
+    /// The gradient of the weight, of shape `[outputs of all groups, inputs, kernel…]`, for a delta `y` of the output.
+    pub(super) fn weight<A: Element>(&self, x: &[A], y: &[A]) -> Vec<A> {
+        let (taps, outputs, positions) = (self.taps(), self.outputs, self.positions());
+        let mut w = zeros(outputs * self.groups * taps);
+        // each piece sums over some of the samples, for some of the rows of the patches: `[taps, outputs]`
+        let by_samples = PIECES.min(self.batch).min(SUMS / w.len()).max(1);
+        let by_rows = (PIECES / (by_samples * self.groups)).min(taps / 24).max(1);
+        let pieces = by_samples * self.groups;
+        let mut sums: Vec<A> = zeros(pieces * taps * outputs);
+        let mut parts: Vec<(usize, Range<usize>, &mut [A])> = Vec::with_capacity(pieces * by_rows);
+        for (piece, mut sums) in sums.chunks_exact_mut(taps * outputs).enumerate() {
+            for rows in chunks(taps, taps.div_ceil(by_rows)) {
+                let (these, others) = sums.split_at_mut(rows.len() * outputs);
+                parts.push((piece, rows, these));
+                sums = others;
+            }
+        }
+        let nanoseconds = self.nanoseconds() / parts.len() as f64;
+        parallel::for_each_mut(&mut parts, nanoseconds, |_, (piece, rows, sums)| {
+            let (some, group) = (*piece / self.groups, *piece % self.groups);
+            let first = rows.start;
+            let mut sums = matrix_mut(sums, rows.len(), outputs);
+            for sample in some * self.batch / by_samples..(some + 1) * self.batch / by_samples {
+                let part = sample * self.groups + group;
+                let samples = Samples::of(self, &x[nth(part, self.inputs * self.elements())]);
+                let y = matrix(&y[nth(part, outputs * positions)], outputs, positions);
+                self.blocks(rows.clone(), ROWS / 2, DEPTH, |rows, columns, room| {
+                    let patches = samples.patches(&rows, &columns, room);
+                    let y = cut(y, 1, columns.range()).reversed_axes();
+                    let mut sums = cut(sums.view_mut(), 0, rows.start - first..rows.end - first);
+                    product_into(A::of(1.0), patches, y, A::of(1.0), &mut sums);
+                });
+                samples.give_back();
+            }
+        });
+        for (piece, sums) in sums.chunks_exact(taps * outputs).enumerate() {
+            let w = &mut w[nth(piece % self.groups, outputs * taps)];
+            let mut w = matrix_mut(w, outputs, taps);
+            w.zip_mut_with(&matrix(sums, taps, outputs).reversed_axes(), |w, &sum| *w = *w + sum);
+        }
+        buffers::give_back(sums);
+        w
+    }
+
+    /// The samples and groups of a result, or equal parts of them, one after the other: each begins with zeros.
+    fn in_pieces<A: Element>(&self, split: usize, each: usize, work: impl Fn(usize, &mut [A]) + Sync) -> Vec<A> {
+        let pieces = self.batch * self.groups * split;
+        gemm::zeros_in_parts(pieces * each, each, self.nanoseconds() / pieces.max(1) as f64, work)
+    }
+
+    /// Into how many equal parts the channels of a sample and group are divided, so that there are enough pieces.
+    fn split(&self, channels: usize) -> usize {
+        let wanted = PIECES / (self.batch * self.groups).max(1);
+        (1..=wanted.min(channels)).rev().find(|&split| channels.is_multiple_of(split)).unwrap_or(1)
+    }
+
+    /// About how long each of the kernels takes on one thread.
+    pub(super) fn nanoseconds(&self) -> f64 {
+        let patches = [self.batch, self.groups, self.inputs].into_iter().chain(self.output);
+        let patches = patches.chain(self.windows.map(|window| window.kernel)).map(|length| length as f64);
+        patches.product::<f64>() * (0.3 + 0.016 * self.outputs as f64)
     }
 
     /// Elements of `x` in a channel.
-    fn elements(&self) -> usize {
+    pub(super) fn elements(&self) -> usize {
         self.input.iter().product()
     }
 
@@ -98,121 +161,27 @@ impl Geometry {
         self.inputs * self.windows.iter().map(|window| window.kernel).product::<usize>()
     }
 
-    /// These columns of a matrix with a row for each output channel of a group.
-    fn per_output<'a, A>(&self, elements: &'a [A], columns: Range<usize>) -> ArrayView2<'a, A> {
-        part(matrix(elements, self.outputs, elements.len() / self.outputs), 1, columns)
-    }
-
-    fn per_output_mut<'a, A>(&self, elements: &'a mut [A], columns: Range<usize>) -> ArrayViewMut2<'a, A> {
-        let len = elements.len();
-        part(matrix_mut(elements, self.outputs, len / self.outputs), 1, columns)
-    }
-
-    /// Goes through all blocks of patches, in a fixed order, with room for each.
-    fn blocks<A: Element>(&self, mut work: impl FnMut(Block, &mut [A])) {
-        let (taps, positions, outputs) = (self.taps(), self.positions(), self.outputs);
-        if [self.batch, self.groups, taps, positions, outputs].contains(&0) {
-            return;
-        }
-        let height = taps.min(ROWS);
-        let width = positions.min(BLOCK_BYTES / size_of::<A>() / height);
-        let mut room = zeros(height * width);
-        for part in 0..self.batch * self.groups {
-            for columns in chunks(positions, width) {
-                for rows in chunks(taps, height) {
-                    let room = &mut room[..rows.len() * columns.len()];
-                    let x = nth(part, self.inputs * self.elements());
-                    let w = nth(part % self.groups, outputs * taps);
-                    let y = nth(part, outputs * positions);
-                    work(Block { x, w, y, rows, columns: columns.clone() }, room);
-                }
+    /// Goes through blocks of the patches of one sample and group, in a fixed order, with room for each.
+    fn blocks<A: Element>(
+        &self,
+        rows: Range<usize>,
+        high: usize,
+        wide: usize,
+        mut work: impl FnMut(Range<usize>, Columns, &mut [A]),
+    ) {
+        let mut room = zeros(rows.len().min(high) * self.positions().min(wide));
+        for columns in chunks(self.positions(), wide) {
+            let columns = Columns::new(self, columns);
+            for part in chunks(rows.len(), high) {
+                let room = &mut room[..part.len() * columns.len()];
+                work(rows.start + part.start..rows.start + part.end, columns.clone(), room);
             }
         }
         buffers::give_back(room);
     }
-
-    /// A block of the patches of `x`, which is one sample and group.
-    fn patches<'a, A: Element>(
-        &self,
-        x: &'a [A],
-        rows: &Range<usize>,
-        columns: &Range<usize>,
-        room: &'a mut [A],
-    ) -> ArrayView2<'a, A> {
-        if self.is_pointwise() {
-            let patches = matrix(x, self.inputs, self.elements());
-            return part(part(patches, 0, rows.clone()), 1, columns.clone());
-        }
-        let step = self.windows[2].stride;
-        for (row, line) in rows.clone().zip(room.chunks_exact_mut(columns.len())) {
-            self.runs(row, columns, |run, from| match from {
-                None => line[run].fill(A::of(0.0)),
-                Some(from) if step == 1 => line[run.clone()].copy_from_slice(&x[from..from + run.len()]),
-                Some(from) => line[run].iter_mut().zip(x[from..].iter().step_by(step)).for_each(|(to, &x)| *to = x),
-            });
-        }
-        matrix(room, rows.len(), columns.len())
-    }
-
-    /// Adds a block of patches to the elements of `x`, one sample and group, where they come from.
-    fn add_patches<A: Element>(&self, x: &mut [A], rows: &Range<usize>, columns: &Range<usize>, patches: &[A]) {
-        let step = self.windows[2].stride;
-        for (row, line) in rows.clone().zip(patches.chunks_exact(columns.len())) {
-            self.runs(row, columns, |run, to| {
-                if let Some(to) = to {
-                    line[run].iter().zip(x[to..].iter_mut().step_by(step)).for_each(|(&patch, x)| *x = *x + patch);
-                }
-            });
-        }
-    }
-
-    /// Whether the patches are `x` itself.
-    fn is_pointwise(&self) -> bool {
-        // one tap alone, whatever its distance from others
-        let is_point = |&window: &Window| Window { dilation: 1, ..window } == Window::POINT;
-        self.input == self.output && self.windows.iter().all(is_point)
-    }
-
-    /// Goes through a row of the patches. Each run of columns is padding, or else comes from `x`, from this element on
-    /// in steps of the last stride.
-    fn runs(&self, row: usize, columns: &Range<usize>, mut each: impl FnMut(Range<usize>, Option<usize>)) {
-        let [deep, high, wide] = self.windows;
-        let [_, height, width] = self.output;
-        let (row, column_tap) = (row / wide.kernel, row % wide.kernel);
-        let (row, line_tap) = (row / high.kernel, row % high.kernel);
-        let (channel, plane_tap) = (row / deep.kernel, row % deep.kernel);
-        let inside = |axis: usize, tap| self.windows[axis].inside(tap, self.input[axis], self.output[axis]);
-        let (planes, lines, inner) = (inside(0, plane_tap), inside(1, line_tap), inside(2, column_tap));
-
-        let mut next = columns.start;
-        while next < columns.end {
-            let (line, from) = (next / width, next % width);
-            let (plane, line) = (line / height, line % height);
-            let to = width.min(from + columns.end - next);
-            let at = |column: usize| next - columns.start + column - from;
-            if planes.contains(&plane) && lines.contains(&line) {
-                let (first, end) = (inner.start.clamp(from, to), inner.end.clamp(from, to));
-                each(at(from)..at(first), None);
-                if first < end {
-                    let plane = channel * self.input[0] + deep.place(plane, plane_tap);
-                    let line = plane * self.input[1] + high.place(line, line_tap);
-                    each(at(first)..at(end), Some(line * self.input[2] + wide.place(first, column_tap)));
-                }
-                each(at(end)..at(to), None);
-            } else {
-                each(at(from)..at(to), None);
-            }
-            next += to - from;
-        }
-    }
 }
 
-/// `c += a · b`.
-fn add_product<A: Element>(a: ArrayView2<'_, A>, b: ArrayView2<'_, A>, mut c: ArrayViewMut2<'_, A>) {
-    product_into(A::of(1.0), a, b, A::of(1.0), &mut c);
-}
-
-fn matrix<A>(elements: &[A], rows: usize, columns: usize) -> ArrayView2<'_, A> {
+pub(super) fn matrix<A>(elements: &[A], rows: usize, columns: usize) -> ArrayView2<'_, A> {
     ArrayView2::from_shape((rows, columns), elements).expect("as many elements as a matrix has")
 }
 
@@ -221,14 +190,14 @@ fn matrix_mut<A>(elements: &mut [A], rows: usize, columns: usize) -> ArrayViewMu
 }
 
 /// A range of the rows (axis 0) or columns (axis 1) of a matrix.
-fn part<S: RawData>(mut matrix: ArrayBase<S, Ix2>, axis: usize, range: Range<usize>) -> ArrayBase<S, Ix2> {
+pub(super) fn cut<S: RawData>(mut matrix: ArrayBase<S, Ix2>, axis: usize, range: Range<usize>) -> ArrayBase<S, Ix2> {
     matrix.slice_axis_inplace(Axis(axis), Slice::from(range));
     matrix
 }
 
 /// The ranges of at most `by` that `0..len` consists of.
 fn chunks(len: usize, by: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..len).step_by(by).map(move |from| from..len.min(from + by))
+    (0..len).step_by(by.max(1)).map(move |from| from..len.min(from + by))
 }
 
 /// The range of part `index`, when each has this length.
