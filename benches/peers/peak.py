@@ -4,6 +4,8 @@ import subprocess
 import sys
 
 workload, threads, library, *command = sys.argv[1:]
-subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+rows = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
 kibibytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-print(f"{workload},peak memory,{threads},{library},{kibibytes / 1024:.1f},MiB")
+# a library may lack the workload
+if rows:
+    print(f"{workload},peak memory,{threads},{library},{kibibytes / 1024:.1f},MiB")
