@@ -87,7 +87,7 @@ impl From<usize> for Column {
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Frame<A = f32> {
+pub struct Frame<A: Element = f32> {
     /// The names of the features; empty if the file names no columns.
     pub names: Vec<String>,
     /// `[rows, features]`.
