@@ -7,7 +7,7 @@ use dl_core::parallel;
 use ndarray::{ArrayD, ArrayViewD, Axis};
 
 /// So many terms are summed in a run.
-const RUN: usize = 128;
+pub(crate) const RUN: usize = 128;
 
 /// The sum of all elements.
 pub(crate) fn sum_all<A: Element>(x: ArrayViewD<'_, A>) -> A {

@@ -71,13 +71,16 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
 pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(usize, A)) -> (A, A) {
     let max = x.iter().fold(A::neg_infinity(), |max, &x| Binary::Max.value(max, x));
     let mut sum = Sum::new();
-    // some at a time, so that the exponentials are computed side by side
-    let mut terms = [A::zero(); 16];
-    for (block, x) in x.axis_chunks_iter(Axis(0), terms.len()).enumerate() {
-        terms.iter_mut().zip(&x).for_each(|(term, &x)| *term = Number::exp(x - max));
-        for (i, &term) in terms[..x.len()].iter().enumerate() {
+    const ABREAST: usize = 8;
+    for start in (0..x.len()).step_by(ABREAST) {
+        // always as many, so that they are computed side by side
+        let mut terms = [A::zero(); ABREAST];
+        let these = start..x.len().min(start + ABREAST);
+        terms.iter_mut().zip(these.clone()).for_each(|(term, i)| *term = x[i] - max);
+        terms.iter_mut().for_each(|term| *term = Number::exp(*term));
+        for (i, &term) in these.zip(&terms) {
             sum.add(term);
-            each(block * terms.len() + i, term);
+            each(i, term);
         }
     }
     (max, sum.total())
