@@ -387,15 +387,18 @@ fn first_maxima_of_squares<A: Element>(
     for (line, places) in places.chunks_exact_mut(columns).enumerate() {
         let (plane, line) = (line / lines, line % lines);
         let start = (plane * height + 2 * line) * width;
-        let (above, below) = (&channel[start..start + width], &channel[start + width..start + 2 * width]);
-        for (column, ((above, below), to)) in above.chunks_exact(2).zip(below.chunks_exact(2)).zip(places).enumerate() {
-            let (mut first, mut max) = (0, above[0]);
-            for (place, element) in [(1, above[1]), (width, below[0]), (width + 1, below[1])] {
+        let (above, below) = (&channel[start..start + 2 * columns], &channel[start + width..][..2 * columns]);
+        for (column, to) in places.iter_mut().enumerate() {
+            // a flag for each step, so that several windows can be looked at together
+            let [left, right] = [2 * column, 2 * column + 1];
+            let (mut max, mut in_line, mut next_line) = (above[left], 0_u32, 0_u32);
+            for (element, column, line) in [(above[right], 1, 0), (below[left], 0, 1), (below[right], 1, 1)] {
                 let larger = (element > max) | element.is_nan();
-                first = if larger { place } else { first };
+                in_line = if larger { column } else { in_line };
+                next_line = if larger { line } else { next_line };
                 max = if larger { element } else { max };
             }
-            *to = start + 2 * column + first;
+            *to = start + left + in_line as usize + next_line as usize * width;
         }
     }
 }
