@@ -377,6 +377,7 @@ const HALVES: [Window; SPATIAL] = {
 };
 
 /// The same as [`first_maxima`] for such windows, all of them inside.
+#[allow(clippy::needless_range_loop, reason = "a window is an index into several arrays")]
 fn first_maxima_of_squares<A: Element>(
     channel: &[A],
     [_, height, width]: [usize; SPATIAL],
@@ -388,20 +389,34 @@ fn first_maxima_of_squares<A: Element>(
         let (plane, line) = (line / lines, line % lines);
         let start = (plane * height + 2 * line) * width;
         let (above, below) = (&channel[start..start + 2 * columns], &channel[start + width..][..2 * columns]);
-        for (column, to) in places.iter_mut().enumerate() {
-            // a flag for each step, so that several windows can be looked at together
-            let [left, right] = [2 * column, 2 * column + 1];
-            let (mut max, mut in_line, mut next_line) = (above[left], 0_u32, 0_u32);
-            for (element, column, line) in [(above[right], 1, 0), (below[left], 0, 1), (below[right], 1, 1)] {
-                let larger = (element > max) | element.is_nan();
-                in_line = if larger { column } else { in_line };
-                next_line = if larger { line } else { next_line };
-                max = if larger { element } else { max };
+        let offsets = [0, 1, width, width + 1];
+        // some windows together, without branches: which element is the largest is anybody's guess
+        let lines = above.chunks(2 * TOGETHER).zip(below.chunks(2 * TOGETHER));
+        for (part, ((above, below), places)) in lines.zip(places.chunks_mut(TOGETHER)).enumerate() {
+            let mut elements = [[A::zero(); TOGETHER]; 4];
+            for window in 0..places.len() {
+                let [left, right] = [2 * window, 2 * window + 1];
+                for (which, element) in [above[left], above[right], below[left], below[right]].into_iter().enumerate() {
+                    elements[which][window] = element;
+                }
             }
-            *to = start + left + in_line as usize + next_line as usize * width;
+            let (mut max, mut first) = (elements[0], [0_u32; TOGETHER]);
+            for (which, elements) in (1..).zip(&elements[1..]) {
+                for window in 0..TOGETHER {
+                    let larger = (elements[window] > max[window]) | elements[window].is_nan();
+                    first[window] = if larger { which } else { first[window] };
+                    max[window] = if larger { elements[window] } else { max[window] };
+                }
+            }
+            for (window, to) in places.iter_mut().enumerate() {
+                *to = start + 2 * (part * TOGETHER + window) + offsets[first[window] as usize];
+            }
         }
     }
 }
+
+/// So many windows are looked at together.
+const TOGETHER: usize = 8;
 
 /// The places of the first maxima in one channel, given what is under the windows along each axis. NaN counts as the
 /// largest.
