@@ -377,6 +377,7 @@ const HALVES: [Window; SPATIAL] = {
 };
 
 /// The same as [`first_maxima`] for such windows, all of them inside.
+#[allow(clippy::needless_range_loop, reason = "a window is an index into several arrays")]
 fn first_maxima_of_squares<A: Element>(
     channel: &[A],
     [_, height, width]: [usize; SPATIAL],
@@ -387,18 +388,35 @@ fn first_maxima_of_squares<A: Element>(
     for (line, places) in places.chunks_exact_mut(columns).enumerate() {
         let (plane, line) = (line / lines, line % lines);
         let start = (plane * height + 2 * line) * width;
-        let (above, below) = (&channel[start..start + width], &channel[start + width..start + 2 * width]);
-        for (column, ((above, below), to)) in above.chunks_exact(2).zip(below.chunks_exact(2)).zip(places).enumerate() {
-            let (mut first, mut max) = (0, above[0]);
-            for (place, element) in [(1, above[1]), (width, below[0]), (width + 1, below[1])] {
-                let larger = (element > max) | element.is_nan();
-                first = if larger { place } else { first };
-                max = if larger { element } else { max };
+        let (above, below) = (&channel[start..start + 2 * columns], &channel[start + width..][..2 * columns]);
+        let offsets = [0, 1, width, width + 1];
+        // some windows together, without branches: which element is the largest is anybody's guess
+        let lines = above.chunks(2 * TOGETHER).zip(below.chunks(2 * TOGETHER));
+        for (part, ((above, below), places)) in lines.zip(places.chunks_mut(TOGETHER)).enumerate() {
+            let mut elements = [[A::zero(); TOGETHER]; 4];
+            for window in 0..places.len() {
+                let [left, right] = [2 * window, 2 * window + 1];
+                for (which, element) in [above[left], above[right], below[left], below[right]].into_iter().enumerate() {
+                    elements[which][window] = element;
+                }
             }
-            *to = start + 2 * column + first;
+            let (mut max, mut first) = (elements[0], [0_u32; TOGETHER]);
+            for (which, elements) in (1..).zip(&elements[1..]) {
+                for window in 0..TOGETHER {
+                    let larger = (elements[window] > max[window]) | elements[window].is_nan();
+                    first[window] = if larger { which } else { first[window] };
+                    max[window] = if larger { elements[window] } else { max[window] };
+                }
+            }
+            for (window, to) in places.iter_mut().enumerate() {
+                *to = start + 2 * (part * TOGETHER + window) + offsets[first[window] as usize];
+            }
         }
     }
 }
+
+/// So many windows are looked at together.
+const TOGETHER: usize = 8;
 
 /// The places of the first maxima in one channel, given what is under the windows along each axis. NaN counts as the
 /// largest.

@@ -7,7 +7,7 @@
 //!
 //! Samples, or parts of them, are pieces for several threads. How many there are, and the order of all sums, depends on the shapes alone.
 
-use super::patches::{Columns, Samples};
+use super::patches::{Columns, Reach, Samples};
 use crate::element::Element;
 use crate::gemm::{self, product_into};
 use crate::window::{SPATIAL, Window, zeros};
@@ -46,14 +46,15 @@ impl Geometry {
     /// The output `y`, of shape `[batch, outputs of all groups, output…]`.
     pub(super) fn output<A: Element>(&self, x: &[A], w: &[A]) -> Vec<A> {
         let (taps, positions) = (self.taps(), self.positions());
+        let reach = Reach::of(self);
         let split = self.split(self.outputs);
         let outputs = self.outputs / split;
         self.in_pieces(split, outputs * positions, |piece, y| {
             let (part, within) = (piece / split, piece % split);
-            let samples = Samples::of(self, &x[nth(part, self.inputs * self.elements())]);
+            let samples = Samples::of(&reach, &x[nth(part, self.inputs * self.elements())]);
             let w = matrix(&w[nth(part % self.groups * split + within, outputs * taps)], outputs, taps);
             let mut y = matrix_mut(y, outputs, positions);
-            self.blocks(0..taps, ROWS, COLUMNS, |rows, columns, room| {
+            self.blocks(&reach, 0..taps, ROWS, COLUMNS, |rows, columns, room| {
                 let patches = samples.patches(&rows, &columns, room);
                 let (w, mut y) = (cut(w, 1, rows), cut(y.view_mut(), 1, columns.range()));
                 product_into(A::of(1.0), w, patches, A::of(1.0), &mut y);
@@ -65,6 +66,7 @@ impl Geometry {
     /// The gradient of the input, of shape `[batch, inputs of all groups, input…]`, for a delta `y` of the output.
     pub(super) fn input<A: Element>(&self, y: &[A], w: &[A]) -> Vec<A> {
         let (taps, positions) = (self.taps(), self.positions());
+        let reach = Reach::of(self);
         let split = self.split(self.inputs);
         let inputs = self.inputs / split;
         self.in_pieces(split, inputs * self.elements(), |piece, x| {
@@ -72,8 +74,8 @@ impl Geometry {
             let w = matrix(&w[nth(part % self.groups, self.outputs * taps)], self.outputs, taps);
             let w = cut(w, 1, nth(within, taps / split));
             let y = matrix(&y[nth(part, self.outputs * positions)], self.outputs, positions);
-            let mut samples = Samples::empty(self, inputs);
-            self.blocks(0..taps / split, ROWS, COLUMNS, |rows, columns, room| {
+            let mut samples = Samples::empty(&reach, inputs);
+            self.blocks(&reach, 0..taps / split, ROWS, COLUMNS, |rows, columns, room| {
                 let mut patches = matrix_mut(room, rows.len(), columns.len());
                 let (w, y) = (cut(w, 1, rows.clone()).reversed_axes(), cut(y, 1, columns.range()));
                 product_into(A::of(1.0), w, y, A::of(0.0), &mut patches);
@@ -86,6 +88,7 @@ impl Geometry {
     /// The gradient of the weight, of shape `[outputs of all groups, inputs, kernel…]`, for a delta `y` of the output.
     pub(super) fn weight<A: Element>(&self, x: &[A], y: &[A]) -> Vec<A> {
         let (taps, outputs, positions) = (self.taps(), self.outputs, self.positions());
+        let reach = Reach::of(self);
         let mut w = zeros(outputs * self.groups * taps);
         // each piece sums over some of the samples, for some of the rows of the patches: `[taps, outputs]`
         let by_samples = PIECES.min(self.batch).min(SUMS / w.len()).max(1);
@@ -107,9 +110,9 @@ impl Geometry {
             let mut sums = matrix_mut(sums, rows.len(), outputs);
             for sample in some * self.batch / by_samples..(some + 1) * self.batch / by_samples {
                 let part = sample * self.groups + group;
-                let samples = Samples::of(self, &x[nth(part, self.inputs * self.elements())]);
+                let samples = Samples::of(&reach, &x[nth(part, self.inputs * self.elements())]);
                 let y = matrix(&y[nth(part, outputs * positions)], outputs, positions);
-                self.blocks(rows.clone(), ROWS / 2, DEPTH, |rows, columns, room| {
+                self.blocks(&reach, rows.clone(), ROWS / 2, DEPTH, |rows, columns, room| {
                     let patches = samples.patches(&rows, &columns, room);
                     let y = cut(y, 1, columns.range()).reversed_axes();
                     let mut sums = cut(sums.view_mut(), 0, rows.start - first..rows.end - first);
@@ -164,6 +167,7 @@ impl Geometry {
     /// Goes through blocks of the patches of one sample and group, in a fixed order, with room for each.
     fn blocks<A: Element>(
         &self,
+        reach: &Reach<'_>,
         rows: Range<usize>,
         high: usize,
         wide: usize,
@@ -171,7 +175,7 @@ impl Geometry {
     ) {
         let mut room = zeros(rows.len().min(high) * self.positions().min(wide));
         for columns in chunks(self.positions(), wide) {
-            let columns = Columns::new(self, columns);
+            let columns = Columns::new(reach, columns);
             for part in chunks(rows.len(), high) {
                 let room = &mut room[..part.len() * columns.len()];
                 work(rows.start + part.start..rows.start + part.end, columns.clone(), room);

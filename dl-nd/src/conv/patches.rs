@@ -22,18 +22,24 @@ struct Run {
     len: usize,
     /// The position of its first column.
     position: [usize; SPATIAL],
+    /// Where the window of that position begins, in a channel with its padding.
+    at: usize,
 }
 
 impl Columns {
-    pub(super) fn new(geometry: &Geometry, range: Range<usize>) -> Self {
+    pub(super) fn new(reach: &Reach<'_>, range: Range<usize>) -> Self {
+        let Reach { geometry, lengths: [_, lines, length], .. } = *reach;
         let [_, height, width] = geometry.output;
+        let strides = geometry.windows.map(|window| window.stride);
         let mut runs = Vec::new();
         let mut next = range.start;
         while next < range.end {
             let (line, column) = (next / width, next % width);
             let len = (width - column).min(range.end - next);
             let position = [line / height, line % height, column];
-            runs.push(Run { start: next - range.start, len, position });
+            let [plane, line, from] = std::array::from_fn(|axis| position[axis] * strides[axis]);
+            let at = (plane * lines + line) * length + from;
+            runs.push(Run { start: next - range.start, len, position, at });
             next += len;
         }
         Columns { range, runs }
@@ -48,23 +54,48 @@ impl Columns {
     }
 }
 
-/// The channels of one sample and group, with their padding, so that every window lies inside.
-pub(super) struct Samples<'a, A: Element> {
+/// Where the windows reach: the same for all samples.
+pub(super) struct Reach<'a> {
     geometry: &'a Geometry,
-    elements: Cow<'a, [A]>,
     /// The lengths of the spatial axes, padding included; without, if it is too much.
     lengths: [usize; SPATIAL],
     /// How much padding comes first.
     padding: [usize; SPATIAL],
+    /// Where each row of the patches begins, for the first position of the window. Empty, if padding is missing.
+    taps: Vec<usize>,
+}
+
+impl<'a> Reach<'a> {
+    pub(super) fn of(geometry: &'a Geometry) -> Self {
+        let (lengths, padding) = padded(geometry);
+        let [depth, height, width] = lengths;
+        let is_whole = padding == geometry.windows.map(|window| window.padding);
+        let channels = if is_whole { geometry.inputs } else { 0 };
+        let along =
+            |axis: usize| (0..geometry.windows[axis].kernel).map(move |tap| tap * geometry.windows[axis].dilation);
+        let mut taps = Vec::new();
+        for plane in (0..channels).flat_map(|channel| along(0).map(move |plane| channel * depth + plane)) {
+            for line in along(1).map(|line| plane * height + line) {
+                taps.extend(along(2).map(|column| line * width + column));
+            }
+        }
+        Reach { geometry, lengths, padding, taps }
+    }
+}
+
+/// The channels of one sample and group, with their padding, so that every window lies inside.
+pub(super) struct Samples<'a, A: Element> {
+    reach: &'a Reach<'a>,
+    elements: Cow<'a, [A]>,
 }
 
 impl<'a, A: Element> Samples<'a, A> {
-    pub(super) fn of(geometry: &'a Geometry, x: &'a [A]) -> Self {
-        let (lengths, padding) = padded(geometry);
-        let mut samples = Samples { geometry, elements: Cow::Borrowed(x), lengths, padding };
+    pub(super) fn of(reach: &'a Reach<'a>, x: &'a [A]) -> Self {
+        let mut samples = Samples { reach, elements: Cow::Borrowed(x) };
         if samples.is_padded() {
-            let mut elements = zeros(geometry.inputs * lengths.iter().product::<usize>());
-            samples.lines(geometry.inputs, |from, to, len| {
+            let inputs = reach.geometry.inputs;
+            let mut elements = zeros(inputs * reach.lengths.iter().product::<usize>());
+            samples.lines(inputs, |from, to, len| {
                 elements[to..to + len].copy_from_slice(&x[from..from + len]);
             });
             samples.elements = Cow::Owned(elements);
@@ -73,15 +104,17 @@ impl<'a, A: Element> Samples<'a, A> {
     }
 
     /// Zeros, to add to, for so many channels.
-    pub(super) fn empty(geometry: &'a Geometry, channels: usize) -> Self {
-        let (lengths, padding) = padded(geometry);
-        let len = if padding == [0; SPATIAL] { 0 } else { channels * lengths.iter().product::<usize>() };
-        Samples { geometry, elements: Cow::Owned(zeros(len)), lengths, padding }
+    pub(super) fn empty(reach: &'a Reach<'a>, channels: usize) -> Self {
+        let mut samples = Samples { reach, elements: Cow::Owned(Vec::new()) };
+        if samples.is_padded() {
+            samples.elements = Cow::Owned(zeros(channels * reach.lengths.iter().product::<usize>()));
+        }
+        samples
     }
 
     /// The lines that these samples and those without padding have in common: where each begins there and here, and its length.
     fn lines(&self, channels: usize, mut each: impl FnMut(usize, usize, usize)) {
-        let (input, lengths, padding) = (self.geometry.input, self.lengths, self.padding);
+        let (input, lengths, padding) = (self.reach.geometry.input, self.reach.lengths, self.reach.padding);
         let common: [usize; SPATIAL] = std::array::from_fn(|axis| input[axis].min(lengths[axis] - padding[axis]));
         for channel in 0..channels {
             for plane in 0..common[0] {
@@ -102,14 +135,20 @@ impl<'a, A: Element> Samples<'a, A> {
         room: &'b mut [A],
     ) -> ArrayView2<'b, A> {
         if self.is_pointwise() {
-            let patches = matrix(&self.elements, self.geometry.inputs, self.geometry.elements());
+            let patches = matrix(&self.elements, self.reach.geometry.inputs, self.reach.geometry.elements());
             return cut(cut(patches, 0, rows.clone()), 1, columns.range());
         }
-        let step = self.geometry.windows[2].stride;
+        let step = self.reach.geometry.windows[2].stride;
         for (row, line) in rows.clone().zip(room.chunks_exact_mut(columns.len())) {
+            if let (Some(&tap), 1) = (self.reach.taps.get(row), step) {
+                let elements = &self.elements[tap..];
+                for run in &columns.runs {
+                    copy(&mut line[run.start..run.start + run.len], &elements[run.at..run.at + run.len]);
+                }
+                continue;
+            }
             self.runs(row, columns, |run, from| match from {
                 None => line[run].fill(A::of(0.0)),
-                Some(from) if step == 1 => copy(&mut line[run.clone()], &self.elements[from..from + run.len()]),
                 Some(from) => {
                     let from = self.elements[from..].iter().step_by(step);
                     line[run].iter_mut().zip(from).for_each(|(to, &x)| *to = x);
@@ -123,12 +162,17 @@ impl<'a, A: Element> Samples<'a, A> {
     pub(super) fn add(&mut self, x: &mut [A], rows: &Range<usize>, columns: &Columns, patches: &[A]) {
         let mut elements = std::mem::take(self.elements.to_mut());
         let to = if self.is_padded() { &mut elements[..] } else { x };
-        let step = self.geometry.windows[2].stride;
+        let step = self.reach.geometry.windows[2].stride;
         for (row, line) in rows.clone().zip(patches.chunks_exact(columns.len())) {
-            self.runs(row, columns, |run, from| match from {
-                None => {}
-                Some(from) if step == 1 => add(&mut to[from..from + run.len()], &line[run]),
-                Some(from) => {
+            if let (Some(&tap), 1) = (self.reach.taps.get(row), step) {
+                let to = &mut to[tap..];
+                for run in &columns.runs {
+                    add(&mut to[run.at..run.at + run.len], &line[run.start..run.start + run.len]);
+                }
+                continue;
+            }
+            self.runs(row, columns, |run, from| {
+                if let Some(from) = from {
                     let to = to[from..].iter_mut().step_by(step);
                     to.zip(&line[run]).for_each(|(x, &patch)| *x = *x + patch);
                 }
@@ -140,7 +184,7 @@ impl<'a, A: Element> Samples<'a, A> {
     /// Adds what is here, without the padding.
     pub(super) fn add_to(self, x: &mut [A]) {
         if self.is_padded() {
-            let channels = x.len() / self.geometry.elements();
+            let channels = x.len() / self.reach.geometry.elements();
             self.lines(channels, |to, from, len| add(&mut x[to..to + len], &self.elements[from..from + len]));
         }
         self.give_back();
@@ -153,37 +197,30 @@ impl<'a, A: Element> Samples<'a, A> {
     }
 
     fn is_padded(&self) -> bool {
-        self.padding != [0; SPATIAL]
+        self.reach.padding != [0; SPATIAL]
     }
 
     /// Whether the patches are the samples themselves.
     fn is_pointwise(&self) -> bool {
         // one tap alone, whatever its distance from others
         let is_point = |&window: &Window| Window { dilation: 1, ..window } == Window::POINT;
-        self.geometry.input == self.geometry.output && self.geometry.windows.iter().all(is_point)
+        self.reach.geometry.input == self.reach.geometry.output && self.reach.geometry.windows.iter().all(is_point)
     }
 
     /// Goes through a row of the patches. Each run of columns comes from the samples, from this element on in steps of the last stride; or it is padding that
     /// the samples do not have.
-    #[inline(always)]
     fn runs(&self, row: usize, columns: &Columns, mut each: impl FnMut(Range<usize>, Option<usize>)) {
-        let [deep, high, wide] = self.geometry.windows;
-        let (row, column_tap) = (row / wide.kernel, row % wide.kernel);
-        let (row, line_tap) = (row / high.kernel, row % high.kernel);
-        let (channel, plane_tap) = (row / deep.kernel, row % deep.kernel);
-        let [depth, height, width] = self.lengths;
-        if self.padding == self.geometry.windows.map(|window| window.padding) {
-            let tap = (plane_tap * deep.dilation * height + line_tap * high.dilation) * width;
-            let from = channel * depth * height * width + tap + column_tap * wide.dilation;
-            for run in &columns.runs {
-                let [plane, line, column] = run.position;
-                let at = (plane * deep.stride * height + line * high.stride) * width + column * wide.stride;
-                each(run.start..run.start + run.len, Some(from + at));
-            }
+        let Reach { geometry, lengths: [depth, height, width], ref taps, .. } = *self.reach;
+        if let Some(tap) = taps.get(row) {
+            columns.runs.iter().for_each(|run| each(run.start..run.start + run.len, Some(tap + run.at)));
             return;
         }
+        let [deep, high, wide] = geometry.windows;
+        let (line, column_tap) = (row / wide.kernel, row % wide.kernel);
+        let (plane, line_tap) = (line / high.kernel, line % high.kernel);
+        let (channel, plane_tap) = (plane / deep.kernel, plane % deep.kernel);
         let inside = |axis: usize, tap| {
-            let Geometry { windows, input, output, .. } = self.geometry;
+            let Geometry { windows, input, output, .. } = geometry;
             windows[axis].inside(tap, input[axis], output[axis])
         };
         let (planes, lines, inner) = (inside(0, plane_tap), inside(1, line_tap), inside(2, column_tap));

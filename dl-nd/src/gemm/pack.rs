@@ -95,9 +95,9 @@ unsafe fn transpose<A: Multiply>(from: *const A, row: isize, to: *mut A, width: 
     unsafe {
         let rows: [[A; SQUARE]; SQUARE] =
             std::array::from_fn(|i| from.offset(i as isize * row).cast::<[A; SQUARE]>().read_unaligned());
-        for column in 0..SQUARE {
-            let to = to.add(column * width).cast::<[A; SQUARE]>();
-            to.write_unaligned(std::array::from_fn(|row| rows[row][column]));
+        let columns: [[A; SQUARE]; SQUARE] = std::array::from_fn(|column| rows.map(|row| row[column]));
+        for (column, numbers) in columns.into_iter().enumerate() {
+            to.add(column * width).cast::<[A; SQUARE]>().write_unaligned(numbers);
         }
     }
 }

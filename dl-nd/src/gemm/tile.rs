@@ -60,6 +60,7 @@ impl<A: Multiply> Tile<A> {
     /// # Safety
     /// All that belongs to the tile can be read, or written, and nobody else has `c`.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "indices of registers are places in memory, too")]
     pub(super) unsafe fn run<L: Lanes<Number = A>, const ROWS: usize, const WIDE: usize, const PACKED: bool>(&self) {
         let Tile { depth, a, mut b, b_row, last, c, alpha, beta } = *self;
         let mut sums = [[L::splat(A::zero()); WIDE]; ROWS];
