@@ -12,7 +12,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 folder=${PEERS_FOLDER:-$root/target/peers}
 python=$folder/python/bin/python
-all="dl limit torch-eager torch-compile jax burn-flex burn-ndarray candle dfdx"
+all="dl limit gemm torch-eager torch-compile jax burn-flex burn-ndarray candle dfdx"
 libraries=${LIBRARIES:-$all}
 mkdir -p "$folder"
 
@@ -30,6 +30,7 @@ setup() {
         build $crate generic
         build $crate native
     done
+    build gemm generic
     # for AVX-512 only
     build limit native || echo "no limit on this machine" >&2
 }
@@ -42,6 +43,7 @@ command_of() { # library, generic or native, threads
     dl) command=("$figures" --bench --rows --threads "$threads") ;;
     torch-*) command=("$python" "$here/python/torch_peer.py" "$threads" "$1") ;;
     jax) command=("$python" "$here/python/jax_peer.py" "$threads" jax) ;;
+    gemm) command=("$folder/generic/release/gemm-peer" "$threads" gemm) ;;
     limit) command=("$folder/native/release/limit-peer" "$threads" limit) ;;
     *) command=("$folder/$2/release/${1%%-*}-peer" "$threads" "$1@$2") ;;
     esac
@@ -50,7 +52,7 @@ command_of() { # library, generic or native, threads
 
 builds_of() {
     case $1 in
-    dl | limit | torch-* | jax) echo one ;;
+    dl | limit | gemm | torch-* | jax) echo one ;;
     *) echo "generic native" ;;
     esac
 }
