@@ -160,7 +160,7 @@ fn product_to<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>, to: &mut [MaybeUn
 /// About how long a product takes on one thread.
 pub(crate) fn nanoseconds(rows: usize, depth: usize, columns: usize) -> f64 {
     let (rows, depth, columns) = (rows as f64, depth as f64, columns as f64);
-    20.0 + 0.015 * rows * depth * columns + 0.2 * (rows * depth + depth * columns + rows * columns)
+    20.0 + 0.015 * rows * depth * columns + 0.05 * (rows * depth + depth * columns + rows * columns)
 }
 
 /// # Safety
@@ -221,8 +221,9 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
     work(columns, rows, a.row != 1, c.row != 1) < work(rows, columns, b.column != 1, c.column != 1)
 }
 
-/// Work that is worth another thread's while, in nanoseconds.
+/// A piece of several panels takes about so many nanoseconds, and one of a single panel so many: each has to read all of that.
 const PIECE: f64 = 30_000.0;
+const PIECE_OF_PANEL: f64 = 90_000.0;
 
 /// # Safety
 /// That of [`multiply`].
@@ -234,7 +235,8 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         // SAFETY: as the caller says
         return unsafe { multiply_packed(kernels, product) };
     }
-    let pieces = (nanoseconds(rows, depth, columns) / PIECE) as usize;
+    let by_columns = columns > width;
+    let pieces = (nanoseconds(rows, depth, columns) / if by_columns { PIECE } else { PIECE_OF_PANEL }) as usize;
     let direct = |product: &Product<A>| {
         let room = if reused || product.b.column != 1 { room_of_panel(kernels.lanes) } else { 0 };
         let mut room: Vec<A> = buffers::take(room);
@@ -246,7 +248,6 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         return direct(product);
     }
     // panels of columns if there are several, else rows, in whole tiles
-    let by_columns = columns > width;
     let (len, unit) = if by_columns { (columns, width) } else { (rows, kernels.tile.0) };
     let each = len.div_ceil(unit).div_ceil(pieces) * unit;
     let pieces = len.div_ceil(each);

@@ -377,7 +377,6 @@ const HALVES: [Window; SPATIAL] = {
 };
 
 /// The same as [`first_maxima`] for such windows, all of them inside.
-#[allow(clippy::needless_range_loop, reason = "a window is an index into several arrays")]
 fn first_maxima_of_squares<A: Element>(
     channel: &[A],
     [_, height, width]: [usize; SPATIAL],
@@ -389,34 +388,25 @@ fn first_maxima_of_squares<A: Element>(
         let (plane, line) = (line / lines, line % lines);
         let start = (plane * height + 2 * line) * width;
         let (above, below) = (&channel[start..start + 2 * columns], &channel[start + width..][..2 * columns]);
-        let offsets = [0, 1, width, width + 1];
-        // some windows together, without branches: which element is the largest is anybody's guess
-        let lines = above.chunks(2 * TOGETHER).zip(below.chunks(2 * TOGETHER));
-        for (part, ((above, below), places)) in lines.zip(places.chunks_mut(TOGETHER)).enumerate() {
-            let mut elements = [[A::zero(); TOGETHER]; 4];
-            for window in 0..places.len() {
-                let [left, right] = [2 * window, 2 * window + 1];
-                for (which, element) in [above[left], above[right], below[left], below[right]].into_iter().enumerate() {
-                    elements[which][window] = element;
-                }
-            }
-            let (mut max, mut first) = (elements[0], [0_u32; TOGETHER]);
-            for (which, elements) in (1..).zip(&elements[1..]) {
-                for window in 0..TOGETHER {
-                    let larger = (elements[window] > max[window]) | elements[window].is_nan();
-                    first[window] = if larger { which } else { first[window] };
-                    max[window] = if larger { elements[window] } else { max[window] };
-                }
-            }
-            for (window, to) in places.iter_mut().enumerate() {
-                *to = start + 2 * (part * TOGETHER + window) + offsets[first[window] as usize];
-            }
+        let lines = above.chunks_exact(2).zip(below.chunks_exact(2));
+        for (to, (above, below)) in places.iter_mut().zip(lines) {
+            let ((above, max), (below, other)) = (first_maximum(above), first_maximum(below));
+            // arithmetic instead of a branch: which element is the largest is anybody's guess
+            let is_below = usize::from((other > max) | other.is_nan());
+            *to = above.wrapping_add(is_below.wrapping_mul((width + below).wrapping_sub(above)));
+        }
+        for (column, to) in places.iter_mut().enumerate() {
+            *to += start + 2 * column;
         }
     }
 }
 
-/// So many windows are looked at together.
-const TOGETHER: usize = 8;
+/// The place of the first maximum of two elements, and its value. NaN counts as the largest.
+#[inline(always)]
+fn first_maximum<A: Element>(elements: &[A]) -> (usize, A) {
+    let second = (elements[1] > elements[0]) | elements[1].is_nan();
+    (usize::from(second), if second { elements[1] } else { elements[0] })
+}
 
 /// The places of the first maxima in one channel, given what is under the windows along each axis. NaN counts as the
 /// largest.
