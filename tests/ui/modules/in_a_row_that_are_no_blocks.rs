@@ -1,6 +1,5 @@
 use dl::nd::init;
 use dl::nn::{Linear, Sequential};
-use dl::prelude::*;
 
 struct Twice;
 
