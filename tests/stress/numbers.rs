@@ -1,6 +1,7 @@
 //! Values as the reference sees them, and what the operations make of them: the same roundings as the library's, in the same order.
 
 use super::graph::{Binary, Fault, Kernel, Kind, LENGTH, Unary};
+use dl::Number;
 
 /// A forward value. A counted number is a plain one here.
 #[derive(Clone, Debug)]
@@ -88,20 +89,20 @@ macro_rules! arithmetic {
                     0.0 => x,
                     _ => x.signum(),
                 },
-                Unary::Exp => x.exp(),
+                Unary::Exp => Number::exp(x),
                 Unary::Square => x * x,
                 Unary::Recip => 1.0 / x,
                 Unary::Sin => x.sin(),
                 Unary::Cos => x.cos(),
-                Unary::Tanh => x.tanh(),
-                Unary::Sigmoid if x >= 0.0 => 1.0 / (1.0 + (-x).exp()),
+                Unary::Tanh => Number::tanh(x),
+                Unary::Sigmoid if x >= 0.0 => 1.0 / (1.0 + Number::exp(-x)),
                 Unary::Sigmoid => {
-                    let e = (-x.abs()).exp();
+                    let e = Number::exp(-x.abs());
                     e / (1.0 + e)
                 }
                 Unary::Relu if x <= 0.0 => 0.0,
                 Unary::Relu => x,
-                Unary::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+                Unary::Softplus => x.max(0.0) + Number::ln_1p(Number::exp(-x.abs())),
             }
         }
 
