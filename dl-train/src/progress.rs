@@ -6,6 +6,7 @@ use crate::trainer::{Place, Stopped};
 use dl_core::{Error, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt::Write;
+use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -44,8 +45,13 @@ impl Progress {
 
     fn epoch_of(&self, epoch: u64) -> String {
         let (space, width) = (if self.name.is_empty() { "" } else { "  " }, self.epochs.to_string().len());
-        format!("{}{space}epoch {:>width$}/{}", self.name, epoch + 1, self.epochs)
+        format!("{}{space}epoch {:>width$}/{}", self.name, epoch.saturating_add(1), self.epochs)
     }
+}
+
+/// Whether anybody reads it or not: a terminal that was closed is no reason to end a run.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 impl Callback for Progress {
@@ -67,7 +73,7 @@ impl Callback for Progress {
         self.bar.set_prefix(self.epoch_of(at.epoch));
         if let Some(batches) = at.batches {
             // the epochs to come are taken to be as long
-            self.bar.set_length(at.step - at.batch + batches * (at.epochs - at.epoch));
+            self.bar.set_length((at.step - at.batch).saturating_add(batches.saturating_mul(at.epochs - at.epoch)));
         }
         Ok(())
     }
@@ -84,7 +90,7 @@ impl Callback for Progress {
     fn epoch(&mut self, record: &Record) -> Result<ControlFlow<()>> {
         let line = format!("{}  {record}  {:.1} s", self.epoch_of(record.epoch), self.begun.elapsed().as_secs_f64());
         if self.bar.is_hidden() {
-            eprintln!("{line}");
+            say(&line);
         } else {
             self.bar.println(line);
         }
@@ -92,10 +98,12 @@ impl Callback for Progress {
     }
 
     fn end(&mut self, stopped: Stopped) -> Result<()> {
+        // a bar that is finished is at its end
+        let steps = self.bar.position();
         self.bar.finish_and_clear();
         if stopped != Stopped::Finished {
             let why = if stopped == Stopped::Early { "stopped early" } else { "interrupted" };
-            eprintln!("{why} after {} steps", self.bar.position());
+            say(&format!("{why} after {steps} steps"));
         }
         Ok(())
     }
