@@ -57,9 +57,11 @@ fn say(line: &str) {
 impl Callback for Progress {
     fn start(&mut self, at: &Place) -> Result<()> {
         self.epochs = at.epochs;
-        self.bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        // nothing is drawn before it has its style
+        self.bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         self.bar.set_position(at.step);
         self.bar.reset_eta();
+        self.bar.set_draw_target(ProgressDrawTarget::stderr());
         Ok(())
     }
 
@@ -70,11 +72,11 @@ impl Callback for Progress {
         let style = ProgressStyle::with_template(if at.batches.is_some() { known } else { unknown });
         let speed = |state: &ProgressState, to: &mut dyn Write| _ = write!(to, "{:.1} it/s", state.per_sec());
         self.bar.set_style(style.map_err(Error::other)?.with_key("speed", speed));
-        self.bar.set_prefix(self.epoch_of(at.epoch));
         if let Some(batches) = at.batches {
             // the epochs to come are taken to be as long
             self.bar.set_length((at.step - at.batch).saturating_add(batches.saturating_mul(at.epochs - at.epoch)));
         }
+        self.bar.set_prefix(self.epoch_of(at.epoch));
         Ok(())
     }
 
