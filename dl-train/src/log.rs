@@ -34,7 +34,17 @@ pub struct Log {
     each_step: bool,
     /// The first line of a CSV file, once it is written.
     head: Option<String>,
-    file: Option<File>,
+    file: Option<Locked>,
+}
+
+/// A file that is unlocked with its handle here, although a program that is being started may have another one for a moment.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,14 +122,14 @@ impl Log {
     }
 
     /// The file, to be written to by nobody else.
-    fn locked(&self) -> Result<File> {
+    fn locked(&self) -> Result<Locked> {
         let file = OpenOptions::new().append(true).open(&self.path).map_err(|error| self.fault(error))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 Err(self.fault(Error::invalid("another log is being written to this file: each has to have its own")))
             }
             // not every file system has locks
-            _ => Ok(file),
+            _ => Ok(Locked(file)),
         }
     }
 
@@ -146,7 +156,7 @@ impl Log {
         let Some(file) = &mut self.file else {
             return Err(self.fault(Error::invalid("a log is written by a run that has begun")));
         };
-        file.write_all(row.as_bytes()).map_err(|error| self.fault(error))
+        file.0.write_all(row.as_bytes()).map_err(|error| self.fault(error))
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Res
     let folder = folder_of(path);
     let (file, temporary) = create_beside(folder, name).map_err(failed)?;
     let written = fill(&file, content).and_then(|()| fs::rename(&temporary, path));
+    // a program that is being started may have the file for a moment, and its lock with it
+    let _ = file.unlock();
     if let Err(error) = written {
         let _ = fs::remove_file(&temporary);
         return Err(failed(error));

@@ -120,6 +120,26 @@ fn one_log_in_a_file() -> Result<()> {
     Ok(())
 }
 
+/// A log that is over is over, although programs that were started meanwhile have had its file for a moment.
+#[test]
+#[cfg(unix)]
+fn the_next_log_in_a_file() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let folder = tempfile::tempdir().unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                assert!(std::process::Command::new("true").status().unwrap().success());
+            }
+        });
+        let path = folder.path().join("log.csv");
+        let failed = (0..200).find_map(|_| run(|trainer| trainer.callback(Log::csv(&path))).err());
+        over.store(true, Ordering::Relaxed);
+        assert!(failed.is_none(), "{failed:?}");
+    });
+}
+
 /// The columns that are there anyway.
 #[test]
 fn names_that_are_taken() {
