@@ -264,9 +264,7 @@ impl Checkpoint {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let here = |error: Error| error.context(path.display());
-        if let Some(error) = &self.failed {
-            return Err(here(error.clone()));
-        }
+        self.check().map_err(here)?;
         if !self.allow_non_finite {
             self.tensors
                 .iter()
@@ -274,6 +272,11 @@ impl Checkpoint {
                 .map_err(here)?;
         }
         write(path, self.head.clone(), &self.tensors)
+    }
+
+    /// Whether all could be put into it.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
     }
 
     fn and(mut self, add: impl FnOnce(&mut Checkpoint) -> Result<()>) -> Checkpoint {

@@ -76,9 +76,7 @@ impl Checkpoints {
     /// # Errors
     /// As [`Checkpoint::save`]; or when the folder has a good checkpoint of a later step, which is that of another run or one that this run should have gone on from.
     pub fn save(&self, step: u64, checkpoint: &Checkpoint) -> Result<PathBuf> {
-        if self.keep == 0 {
-            return Err(self.fault(Error::invalid("at least one checkpoint has to be kept")));
-        }
+        self.check()?;
         atomic::create_folder(&self.folder).map_err(|error| self.fault(Error::other(error)))?;
         let later = self.steps()?.into_iter().rev().take_while(|&later| later > step);
         if let Some(later) = later.into_iter().find(|&later| Checkpoint::load(self.path(later)).is_ok()) {
@@ -90,6 +88,10 @@ impl Checkpoints {
         checkpoint.save(&path)?;
         self.clean(step).map_err(|error| self.fault(Error::other(error).context("the checkpoint was saved, but")))?;
         Ok(path)
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.keep > 0 { Ok(()) } else { Err(self.fault(Error::invalid("at least one checkpoint has to be kept"))) }
     }
 
     /// The steps of all checkpoints that are there, in their order.

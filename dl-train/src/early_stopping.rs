@@ -124,7 +124,11 @@ impl EarlyStopping {
 }
 
 impl Callback for EarlyStopping {
-    fn start(&mut self, _: &Place) -> Result<()> {
+    fn start(&mut self, at: &Place) -> Result<()> {
+        if at.step == 0 {
+            // lent to a run before
+            (self.best, self.waited) = (None, 0);
+        }
         if self.min_delta.is_finite() && self.min_delta >= 0.0 {
             return Ok(());
         }
@@ -162,8 +166,8 @@ impl Callback for EarlyStopping {
     }
 
     fn load(&mut self, saved: &Saved) -> Result<()> {
-        self.waited = saved.count(&self.name("waited"))?;
-        self.best = match saved.has_number(&self.name("best")) {
+        let waited = saved.count(&self.name("waited"))?;
+        let best = match saved.has_number(&self.name("best")) {
             false => None,
             true => Some(Best {
                 value: saved.number(&self.name("best"))?,
@@ -175,6 +179,7 @@ impl Callback for EarlyStopping {
                     .collect::<Result<_>>()?,
             }),
         };
+        (self.best, self.waited) = (best, waited);
         Ok(())
     }
 }

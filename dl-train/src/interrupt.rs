@@ -53,7 +53,7 @@ impl Interrupt {
 mod ctrl_c {
     use super::Interrupt;
     use dl_core::{Error, Result};
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::{Arc, Mutex, PoisonError};
 
     /// The request that Ctrl-C makes; there is one once the handler is installed.
     static LATEST: Mutex<Option<Interrupt>> = Mutex::new(None);
@@ -62,8 +62,13 @@ mod ctrl_c {
     const ENDED_BY_CTRL_C: i32 = 130;
 
     impl Interrupt {
-        /// One that Ctrl-C makes, or another signal that asks the program to end. A second one ends the program at once. Each call starts with no request, and takes the place of those
-        /// from before.
+        /// Whether somebody is going to heed the request, and has not been asked yet.
+        fn is_wanted(&self) -> bool {
+            Arc::strong_count(&self.0) > 1 && !self.is_requested()
+        }
+
+        /// One that Ctrl-C makes, or another signal that asks the program to end. A second one ends the program at once, and so does the first when nobody has this request, or a clone
+        /// of it, any more. Each call starts with no request, and takes the place of those from before.
         ///
         /// ```no_run
         /// use dl_core::Sgd;
@@ -80,7 +85,7 @@ mod ctrl_c {
                 ctrlc::try_set_handler(|| {
                     let latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
                     match &*latest {
-                        Some(interrupt) if !interrupt.is_requested() => interrupt.request(),
+                        Some(interrupt) if interrupt.is_wanted() => interrupt.request(),
                         _ => std::process::exit(ENDED_BY_CTRL_C),
                     }
                 })

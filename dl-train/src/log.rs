@@ -5,14 +5,15 @@ use crate::file::{atomic, shortened};
 use crate::record::Record;
 use crate::trainer::Place;
 use dl_core::{Error, Result};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// A file with a row for each epoch, or for each step: the step, the epoch, and all numbers of the record.
 ///
-/// A row is written whole, as soon as it is known. A run that goes on from a checkpoint takes away the rows of steps after it, which come again; a run from the beginning takes away all.
+/// A row is written whole, as soon as it is known. A run that goes on from a checkpoint takes away the rows of steps after it, which come again; a run from the beginning takes away all. A file that
+/// is no log, or that another log is writing to, stays as it is, and the run ends with an error.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Weight};
@@ -33,7 +34,17 @@ pub struct Log {
     each_step: bool,
     /// The first line of a CSV file, once it is written.
     head: Option<String>,
-    file: Option<File>,
+    file: Option<Locked>,
+}
+
+/// A file that is unlocked with its handle here, although a program that is being started may have another one for a moment.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,25 +79,35 @@ impl Log {
         Error::other(error).context(self.path.display())
     }
 
-    /// The lines that stay when a run goes on after this step.
-    fn kept(&mut self, step: u64) -> Result<String> {
-        let text = match fs::read_to_string(&self.path) {
+    /// The lines that stay when a run goes on here.
+    fn kept(&mut self, at: &Place) -> Result<String> {
+        atomic::check_replaceable(&self.path).map_err(|error| self.fault(error))?;
+        let mut text = match fs::read(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
             text => text.map_err(|error| self.fault(error))?,
         };
         // what a program that was killed has written of a line does not count
-        let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let unfinished = text.split_off(text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1));
+        let start = self.format.start().as_bytes();
+        if text.is_empty() && !unfinished.starts_with(start) && !start.starts_with(&unfinished) {
+            return Err(self.no_log(&String::from_utf8_lossy(&unfinished)));
+        }
+        let text = String::from_utf8(text).map_err(|error| self.no_log(&String::from_utf8_lossy(error.as_bytes())))?;
+        let mut lines = text.split_inclusive('\n');
         let (mut kept, mut head) = (String::new(), None);
         if self.format == Format::Csv
             && let Some(line) = lines.next()
         {
-            if !line.starts_with("step,epoch") {
+            if !line.starts_with(self.format.start()) {
                 return Err(self.no_log(line));
             }
             head = Some(line.to_owned());
         }
         for line in lines {
-            if self.format.step(line).ok_or_else(|| self.no_log(line))? <= step {
+            let (step, epoch) = self.format.place(line).ok_or_else(|| self.no_log(line))?;
+            // the row of an epoch comes after that of its last step, and has the same step
+            let stays = if self.each_step { step <= at.step } else { epoch < at.epoch };
+            if stays {
                 kept += line;
             }
         }
@@ -98,6 +119,18 @@ impl Log {
     fn no_log(&self, line: &str) -> Error {
         let line = shortened(line.trim_end());
         self.fault(Error::invalid(format!("this is not a log of a run, and stays as it is: it has the line {line:?}")))
+    }
+
+    /// The file, to be written to by nobody else.
+    fn locked(&self) -> Result<Locked> {
+        let file = OpenOptions::new().append(true).open(&self.path).map_err(|error| self.fault(error))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                Err(self.fault(Error::invalid("another log is being written to this file: each has to have its own")))
+            }
+            // not every file system has locks
+            _ => Ok(Locked(file)),
+        }
     }
 
     fn write(&mut self, record: &Record) -> Result<()> {
@@ -123,7 +156,7 @@ impl Log {
         let Some(file) = &mut self.file else {
             return Err(self.fault(Error::invalid("a log is written by a run that has begun")));
         };
-        file.write_all(row.as_bytes()).map_err(|error| self.fault(error))
+        file.0.write_all(row.as_bytes()).map_err(|error| self.fault(error))
     }
 }
 
@@ -144,11 +177,25 @@ impl Format {
         }
     }
 
-    /// The step of a line, if it is a row.
-    fn step(self, line: &str) -> Option<u64> {
+    /// How a log begins.
+    fn start(self) -> &'static str {
         match self {
-            Format::Csv => line.split(',').next()?.parse().ok(),
-            Format::Jsonl => serde_json::from_str::<serde_json::Value>(line).ok()?.get("step")?.as_u64(),
+            Format::Csv => "step,epoch",
+            Format::Jsonl => "{\"step\":",
+        }
+    }
+
+    /// The step and the epoch of a line, if it is a row.
+    fn place(self, line: &str) -> Option<(u64, u64)> {
+        match self {
+            Format::Csv => {
+                let mut cells = line.trim_end().split(',').map(|cell| cell.parse().ok());
+                Some((cells.next()??, cells.next()??))
+            }
+            Format::Jsonl => {
+                let row: serde_json::Value = serde_json::from_str(line).ok()?;
+                Some((row.get("step")?.as_u64()?, row.get("epoch")?.as_u64()?))
+            }
         }
     }
 }
@@ -160,11 +207,14 @@ fn in_csv(name: &str) -> String {
 
 impl Callback for Log {
     fn start(&mut self, at: &Place) -> Result<()> {
-        let kept = self.kept(at.step)?;
+        (self.head, self.file) = (None, None);
+        let kept = self.kept(at)?;
+        if self.path.exists() {
+            self.locked()?;
+        }
         atomic::create_folder(self.path.parent().unwrap_or(Path::new(""))).map_err(|error| self.fault(error))?;
         atomic::write(&self.path, |file| file.write_all(kept.as_bytes()))?;
-        let file = OpenOptions::new().append(true).open(&self.path).map_err(|error| self.fault(error))?;
-        self.file = Some(file);
+        self.file = Some(self.locked()?);
         Ok(())
     }
 

@@ -19,11 +19,12 @@ use dl_core::{Error, Result};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Once;
 
-/// Curves of the numbers in records over the epochs, in a panel for each, or as you say.
+/// Curves of the numbers in records over the epochs, in a panel for each, or as you say. Numbers that are not finite are left out.
 #[derive(Clone, Debug)]
 pub struct Curves<'a> {
     records: &'a [Record],
@@ -35,6 +36,8 @@ pub struct Curves<'a> {
 const WIDTH: u32 = 640;
 const HEIGHT: u32 = 280;
 const TITLE: u32 = 40;
+/// As a PNG, so many take half a gigabyte while they are drawn.
+const MOST_PANELS: usize = 64;
 /// So many pixels of a PNG for one of an SVG.
 const DENSITY: usize = 2;
 /// A PNG is drawn so much larger first: lines have no steps then.
@@ -61,7 +64,7 @@ impl<'a> Curves<'a> {
     /// With this line above them.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.title = title.into();
+        self.title = in_one_line(title);
         self
     }
 
@@ -73,14 +76,14 @@ impl<'a> Curves<'a> {
     /// ```
     #[must_use]
     pub fn panel<N: Into<String>>(mut self, title: impl Into<String>, names: impl IntoIterator<Item = N>) -> Self {
-        self.panels.push((title.into(), names.into_iter().map(Into::into).collect()));
+        self.panels.push((in_one_line(title), names.into_iter().map(Into::into).collect()));
         self
     }
 
     /// Writes a file, by its extension an SVG or a PNG. It is there whole or not at all.
     ///
     /// # Errors
-    /// When there is nothing to draw, a name is not in the records, the extension is another one, or the file cannot be written.
+    /// When there is nothing to draw, or more than 64 panels, a name is not in the records, the extension is another one, or the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let here = |error: Error| error.context(path.display());
@@ -130,7 +133,7 @@ impl<'a> Curves<'a> {
             return Err(Error::invalid("no records: there is nothing to draw"));
         }
         let of_name = |name: &'_ str| -> Result<Vec<(f64, f64)>> {
-            let points = self.records.iter().filter_map(|record| Some(((record.epoch + 1) as f64, record.get(name)?)));
+            let points = self.records.iter().filter_map(|record| Some((record.epoch as f64 + 1.0, record.get(name)?)));
             let finite: Vec<(f64, f64)> = points.filter(|point| point.1.is_finite()).collect();
             if finite.is_empty() {
                 return Err(Error::invalid(format!("no record has a finite number {name:?}")));
@@ -146,15 +149,26 @@ impl<'a> Curves<'a> {
             panels.push(Panel { title, curves });
         }
         if self.panels.is_empty() {
-            for (name, _) in self.records[0].values() {
+            let mut known = HashSet::new();
+            let names = self.records.iter().flat_map(Record::values).map(|(name, _)| name);
+            for name in names.filter(|&name| known.insert(name)) {
                 panels.push(Panel { title: name, curves: vec![(name, of_name(name)?)] });
             }
         }
         if panels.is_empty() {
             return Err(Error::invalid("records without numbers: there is nothing to draw"));
         }
+        if panels.len() > MOST_PANELS {
+            let count = panels.len();
+            return Err(Error::invalid(format!("a figure of {count} panels: at most {MOST_PANELS}; `panel` chooses")));
+        }
         Ok(panels)
     }
+}
+
+/// What has no place in an SVG, either.
+fn in_one_line(title: impl Into<String>) -> String {
+    title.into().replace(char::is_control, " ")
 }
 
 struct Panel<'a> {
@@ -191,9 +205,11 @@ impl Axis {
 
     /// What is written beside a mark.
     fn label(&self, place: f64) -> String {
-        let number = self.number(place);
+        let width = self.range.end - self.range.start;
+        // a mark at zero is computed, and may miss it by a rounding
+        let number = if place.abs() < 1e-9 * width { 0.0 } else { self.number(place) };
         // so many digits after the point tell the marks apart
-        let digits = (1.0 - ((self.range.end - self.range.start) / 6.0).log10()).floor().max(0.0) as i32;
+        let digits = (1.0 - (width / 6.0).log10()).floor().max(0.0) as i32;
         match (digits - self.power).max(0) {
             digits if digits <= 6 && self.power < 6 => format!("{number:.0$}", digits as usize),
             _ => format!("{number:.0$e}", digits as usize),
@@ -229,9 +245,10 @@ fn draw_panel<B: DrawingBackend>(
     px: &dyn Fn(u32) -> u32,
     panel: &Panel<'_>,
 ) -> std::result::Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-    let last = panel.curves.iter().filter_map(|(_, points)| Some(points.last()?.0)).fold(1.0, f64::max);
     let points = || panel.curves.iter().flat_map(|(_, points)| points);
     let (xs, ys) = (Axis::of(points().map(|point| point.0), 0.02), Axis::of(points().map(|point| point.1), 0.06));
+    // a mark is an epoch
+    let epochs = xs.number(xs.range.end) - xs.number(xs.range.start) + 1.0;
     let mut chart = ChartBuilder::on(area)
         .margin(px(12))
         .caption(panel.title, ("sans-serif", px(15)).into_font().color(&INK))
@@ -248,7 +265,7 @@ fn draw_panel<B: DrawingBackend>(
         .axis_desc_style(text.clone())
         .set_all_tick_mark_size(px(4))
         .x_desc("epoch")
-        .x_labels((last as usize).min(11))
+        .x_labels((epochs as usize).min(11))
         .y_labels(6)
         .x_label_formatter(&|&x| format!("{:.0}", xs.number(x)))
         .y_label_formatter(&|&y| ys.label(y))

@@ -6,6 +6,7 @@ use crate::trainer::{Place, Stopped};
 use dl_core::{Error, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt::Write;
+use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -44,16 +45,23 @@ impl Progress {
 
     fn epoch_of(&self, epoch: u64) -> String {
         let (space, width) = (if self.name.is_empty() { "" } else { "  " }, self.epochs.to_string().len());
-        format!("{}{space}epoch {:>width$}/{}", self.name, epoch + 1, self.epochs)
+        format!("{}{space}epoch {:>width$}/{}", self.name, epoch.saturating_add(1), self.epochs)
     }
+}
+
+/// Whether anybody reads it or not: a terminal that was closed is no reason to end a run.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 impl Callback for Progress {
     fn start(&mut self, at: &Place) -> Result<()> {
         self.epochs = at.epochs;
-        self.bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        // nothing is drawn before it has its style
+        self.bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         self.bar.set_position(at.step);
         self.bar.reset_eta();
+        self.bar.set_draw_target(ProgressDrawTarget::stderr());
         Ok(())
     }
 
@@ -64,11 +72,11 @@ impl Callback for Progress {
         let style = ProgressStyle::with_template(if at.batches.is_some() { known } else { unknown });
         let speed = |state: &ProgressState, to: &mut dyn Write| _ = write!(to, "{:.1} it/s", state.per_sec());
         self.bar.set_style(style.map_err(Error::other)?.with_key("speed", speed));
-        self.bar.set_prefix(self.epoch_of(at.epoch));
         if let Some(batches) = at.batches {
             // the epochs to come are taken to be as long
-            self.bar.set_length(at.step - at.batch + batches * (at.epochs - at.epoch));
+            self.bar.set_length((at.step - at.batch).saturating_add(batches.saturating_mul(at.epochs - at.epoch)));
         }
+        self.bar.set_prefix(self.epoch_of(at.epoch));
         Ok(())
     }
 
@@ -84,7 +92,7 @@ impl Callback for Progress {
     fn epoch(&mut self, record: &Record) -> Result<ControlFlow<()>> {
         let line = format!("{}  {record}  {:.1} s", self.epoch_of(record.epoch), self.begun.elapsed().as_secs_f64());
         if self.bar.is_hidden() {
-            eprintln!("{line}");
+            say(&line);
         } else {
             self.bar.println(line);
         }
@@ -92,10 +100,12 @@ impl Callback for Progress {
     }
 
     fn end(&mut self, stopped: Stopped) -> Result<()> {
+        // a bar that is finished is at its end
+        let steps = self.bar.position();
         self.bar.finish_and_clear();
         if stopped != Stopped::Finished {
             let why = if stopped == Stopped::Early { "stopped early" } else { "interrupted" };
-            eprintln!("{why} after {} steps", self.bar.position());
+            say(&format!("{why} after {steps} steps"));
         }
         Ok(())
     }

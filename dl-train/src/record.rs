@@ -31,13 +31,13 @@ impl Record {
     /// The same with one more number.
     ///
     /// # Errors
-    /// When there is one of this name already, or the name is empty or has control characters in it.
+    /// When there is one of this name already, `epoch` and `step` included, or the name is empty or has control characters in it.
     pub fn with(mut self, name: impl Into<String>, value: f64) -> Result<Record> {
         let name = name.into();
         if name.is_empty() || name.chars().any(char::is_control) {
             return Err(Error::invalid(format!("{name:?} is no name of a number: it has to be a line of text")));
         }
-        if self.get(&name).is_some() {
+        if self.get(&name).is_some() || ["epoch", "step"].contains(&name.as_str()) {
             return Err(Error::invalid(format!("the number {name:?} is there twice")));
         }
         self.values.push((name, value));

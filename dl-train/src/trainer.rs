@@ -270,9 +270,12 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
                 format!("a checkpoint every {every} steps: say at least 1, and where they go, with `checkpoints`");
             return Err(Error::invalid(why));
         }
+        if let Some(Saving { checkpoints, .. }) = &self.saving {
+            checkpoints.check()?;
+        }
         let latest = self.saving.as_ref().map_or(Ok(None), |saving| saving.checkpoints.latest())?;
         let mut at = match &latest {
-            Some(latest) => history::place(&latest.saved, self.seed)?,
+            Some(latest) => history::place(&latest.saved, self.seed, latest.step)?,
             None => Place::default(),
         };
         if self.epochs == 0 || at.epoch > self.epochs {
@@ -287,6 +290,10 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         }
         at.epochs = self.epochs;
         self.callbacks.iter_mut().try_for_each(|callback| callback.start(&at))?;
+        // what cannot be saved is better known before an epoch than after it
+        if let Some(Saving { module, .. }) = &self.saving {
+            self.checkpoint(&at, *module).check().map_err(|error| error.context("checkpoints of this run"))?;
+        }
         Ok(at)
     }
 
@@ -305,7 +312,7 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
             batches.next().ok_or_else(why)??;
         }
         let left = batches.size_hint();
-        at.batches = left.1.filter(|&most| most == left.0).map(|left| at.batch + left as u64);
+        at.batches = left.1.filter(|&most| most == left.0).and_then(|left| at.batch.checked_add(left as u64));
         self.callbacks.iter_mut().try_for_each(|callback| callback.begin(at))?;
         for batch in batches {
             let here = |error: Error| error.context(format_args!("epoch {}, step {}", at.epoch, at.step));
@@ -362,9 +369,13 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
 
     fn save(&self, at: &Place) -> Result<()> {
         let Some(Saving { checkpoints, module }) = &self.saving else { return Ok(()) };
-        let checkpoint = Checkpoint::new().module("net", *module).optimizer("optimizer", &self.optimizer, *module);
+        checkpoints.save(at.step, &self.checkpoint(at, *module)).map(drop)
+    }
+
+    /// All that the run needs to go on from here.
+    fn checkpoint(&self, at: &Place, module: &dyn Module) -> Checkpoint {
+        let checkpoint = Checkpoint::new().module("net", module).optimizer("optimizer", &self.optimizer, module);
         let checkpoint = history::with_place(checkpoint, at, self.seed);
-        let checkpoint = self.callbacks.iter().fold(checkpoint, |checkpoint, callback| callback.save(checkpoint));
-        checkpoints.save(at.step, &checkpoint).map(drop)
+        self.callbacks.iter().fold(checkpoint, |checkpoint, callback| callback.save(checkpoint))
     }
 }

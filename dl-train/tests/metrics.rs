@@ -98,7 +98,10 @@ fn bad_input_is_refused_and_changes_nothing() -> Result<()> {
 
     let mut mean = Mean::new();
     assert!(mean.value().is_err() && Perplexity::new().value().is_err() && Accuracy::new().value().is_err());
-    assert!(mean.add(f64::NAN, 3).unwrap_err().is_not_finite());
+    for (number, samples) in [(f64::NAN, 3), (f64::NAN, 0), (f64::NEG_INFINITY, 0), (1e308, 100)] {
+        assert!(mean.add(number, samples).unwrap_err().is_not_finite());
+        assert!(mean.value().is_err());
+    }
     mean.add(2.0_f32, 3)?;
     assert_eq!(mean.value()?, 2.0);
     assert!(Accuracy::new().add(&[1, 2], &[1]).unwrap_err().is_shape());

@@ -66,6 +66,48 @@ fn whatever_is_given_is_drawn() -> Result<()> {
     Ok(())
 }
 
+/// What an SVG says, piece by piece.
+fn texts(svg: &str) -> Vec<&str> {
+    let lines: Vec<&str> = svg.lines().collect();
+    lines.windows(2).filter(|pair| pair[0].starts_with("<text")).map(|pair| pair[1]).collect()
+}
+
+#[test]
+fn marks() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.svg");
+    let said = |records: &[Record]| -> Result<Vec<String>> {
+        Curves::of(records).save(&path)?;
+        Ok(texts(&fs::read_to_string(&path).unwrap()).into_iter().map(str::to_owned).collect())
+    };
+    for epochs in [&[4][..], &[0], &[0, 1], &[99, 100, 101], &[0, 1, 2, 3], &[u64::MAX]] {
+        let record = |&epoch: &u64| Record::new(epoch, 1).with("x", -2.5);
+        let mut said = said(&epochs.iter().map(record).collect::<Result<Vec<_>>>()?)?;
+        let all = said.len();
+        assert!(all >= 2 + epochs.len(), "{said:?}");
+        said.sort();
+        said.dedup();
+        assert_eq!(said.len(), all, "each mark is another one: {said:?}");
+    }
+    let zeros = said(&[Record::new(0, 1).with("x", 0.0)?, Record::new(1, 2).with("x", 0.0)?])?;
+    assert!(zeros.iter().any(|mark| mark == "0.0") && !zeros.iter().any(|mark| mark == "-0.0"), "{zeros:?}");
+    Ok(())
+}
+
+/// Every number has its panel, one that comes after the first epoch, too.
+#[test]
+fn a_number_that_comes_later() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.svg");
+    let records = [Record::new(0, 1).with("loss", 1.0)?, Record::new(1, 2).with("accuracy", 0.5)?.with("loss", 0.5)?];
+    Curves::of(&records).title("one\u{0}\nline\u{7}").save(&path)?;
+    let text = fs::read_to_string(&path).unwrap();
+    let said = texts(&text);
+    assert!(["one  line ", "loss", "accuracy"].iter().all(|name| said.contains(name)), "{said:?}");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
+    Ok(())
+}
+
 #[test]
 fn what_cannot_be_drawn() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
@@ -76,6 +118,8 @@ fn what_cannot_be_drawn() -> Result<()> {
     assert!(message(Curves::of(&epochs).panel("x", ["f1"]), "a.svg").contains("no record has a finite number \"f1\""));
     assert!(message(Curves::of(&epochs).panel("x", [""; 0]), "a.svg").contains("has no curves"));
     assert!(message(Curves::of(&[Record::new(0, 1)]), "a.svg").contains("records without numbers"));
+    let wide = (0..1000).try_fold(Record::new(0, 1), |record, number| record.with(format!("{number}"), 1.0))?;
+    assert!(message(Curves::of(&[wide]), "a.png").contains("a figure of 1000 panels: at most 64"));
     assert!(!path.exists());
     Ok(())
 }

@@ -206,11 +206,11 @@ impl Rule for AdamW {
     }
 }
 
-/// Means of which a step keeps so much.
 pub(super) fn check_decay(weight_decay: f64) -> Result<()> {
     check("the weight decay", weight_decay, weight_decay.is_finite() && weight_decay >= 0.0)
 }
 
+/// Means of which a step keeps so much.
 pub(super) fn check_betas(betas: [f64; 2]) -> Result<()> {
     betas.into_iter().try_for_each(|beta| check("a beta", beta, (0.0..1.0).contains(&beta)))
 }

@@ -14,14 +14,27 @@ pub(crate) fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Res
     let Some(name) = path.file_name() else {
         return Err(failed(io::Error::new(ErrorKind::InvalidInput, "the path ends in no name of a file")));
     };
+    check_replaceable(path).map_err(failed)?;
     let folder = folder_of(path);
     let (file, temporary) = create_beside(folder, name).map_err(failed)?;
     let written = fill(&file, content).and_then(|()| fs::rename(&temporary, path));
+    // a program that is being started may have the file for a moment, and its lock with it
+    let _ = file.unlock();
     if let Err(error) = written {
         let _ = fs::remove_file(&temporary);
         return Err(failed(error));
     }
     sync_folder(folder).map_err(failed)
+}
+
+/// A device or a pipe is not to become a file.
+pub(crate) fn check_replaceable(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            Err(io::Error::new(ErrorKind::InvalidInput, "what is there is no ordinary file, and stays as it is"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn folder_of(path: &Path) -> &Path {

@@ -27,13 +27,14 @@ impl Mean {
     /// Adds the mean over so many samples.
     ///
     /// # Errors
-    /// When it is not finite; then nothing was added.
+    /// When it is not finite, or the sum over all samples is not; then nothing was added.
     pub fn add(&mut self, mean: impl Into<f64>, samples: usize) -> Result<()> {
         let mean = mean.into();
-        if !mean.is_finite() {
-            return Err(Error::not_finite(format!("a mean over {samples} samples is {mean}")));
+        let sum = self.sum + mean * samples as f64;
+        if !sum.is_finite() {
+            return Err(Error::not_finite(format!("with a mean of {mean} over {samples} samples the sum is {sum}")));
         }
-        self.sum += mean * samples as f64;
+        self.sum = sum;
         self.samples += samples;
         Ok(())
     }
@@ -67,7 +68,7 @@ impl Perplexity {
     /// Adds the mean cross entropy over so many tokens, in units of e.
     ///
     /// # Errors
-    /// When it is not finite; then nothing was added.
+    /// When it is not finite, or the sum over all tokens is not; then nothing was added.
     pub fn add(&mut self, cross_entropy: impl Into<f64>, tokens: usize) -> Result<()> {
         self.0.add(cross_entropy, tokens)
     }

@@ -34,8 +34,8 @@ pub(super) fn with_place(checkpoint: Checkpoint, at: &Place, seed: u64) -> Check
         .text("history", &history)
 }
 
-/// The place in a checkpoint of a run with this seed.
-pub(super) fn place(saved: &Saved, seed: u64) -> Result<Place> {
+/// The place in a checkpoint of a run with this seed, after this step.
+pub(super) fn place(saved: &Saved, seed: u64, step: u64) -> Result<Place> {
     let found = saved.count("seed")?;
     if found != seed {
         let [found, seed] = [found, seed].map(|seed| seed >> 32);
@@ -49,7 +49,7 @@ pub(super) fn place(saved: &Saved, seed: u64) -> Result<Place> {
         let mut values = values.into_iter();
         values.try_fold(Record::new(epoch, step), |record, (name, bits)| record.with(name, f64::from_bits(bits)))
     };
-    Ok(Place {
+    let at = Place {
         epoch: saved.count("epoch")?,
         batch: saved.count("batch")?,
         step: saved.count("step")?,
@@ -57,5 +57,13 @@ pub(super) fn place(saved: &Saved, seed: u64) -> Result<Place> {
         sum: saved.number("sum of losses")?,
         history: history.into_iter().map(record).collect::<Result<_>>()?,
         ..Place::default()
-    })
+    };
+    let (epochs, before) = (at.history.len() as u64, at.history.last().map_or(0, |record| record.step));
+    if (at.epoch, at.step) == (epochs, step) && before.checked_add(at.batch) == Some(step) {
+        return Ok(at);
+    }
+    Err(Error::invalid(format!(
+        "the checkpoint of step {step} says that it is that of step {}, batch {} of epoch {}, after {epochs} epochs and {before} steps",
+        at.step, at.batch, at.epoch
+    )))
 }

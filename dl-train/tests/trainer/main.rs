@@ -2,8 +2,10 @@
 
 #[cfg(all(unix, feature = "terminal"))]
 mod ctrl_c;
+mod logs;
 mod non_finite;
 mod program;
+mod settings;
 
 use dl_core::{Differentiable, Error, Result, Sgd, Weight};
 use dl_train::{Callback, Checkpoints, EarlyStopping, Interrupt, Log, Outcome, Record, Stopped, TensorBoard, Trainer};
