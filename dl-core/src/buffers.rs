@@ -7,20 +7,58 @@
 //! use dl_core::buffers;
 //! let mut buffer: Vec<f32> = buffers::take(100_000);
 //! buffer.resize(100_000, 0.0);
+//! let place = buffer.as_ptr();
 //! buffers::give_back(buffer);
+//! assert_eq!(buffers::take::<f32>(100_000).as_ptr(), place);
 //! buffers::release();
 //! ```
 
 use crate::pass;
 use crate::rules::Number;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The free buffers, of each type those that came last at the end.
+/// The free buffers.
 #[derive(Default)]
 pub struct Free {
-    pub(crate) f32: Vec<Vec<f32>>,
-    pub(crate) f64: Vec<Vec<f64>>,
+    pub(crate) f32: Buffers<f32>,
+    pub(crate) f64: Buffers<f64>,
     bytes: usize,
+}
+
+/// The free buffers of one type.
+#[derive(Default)]
+pub struct Buffers<A> {
+    /// Those that came last at the end.
+    free: Vec<Vec<A>>,
+    /// How many of each capacity were taken and have not come back. Others, which somebody got from the allocator, would pile up here.
+    taken: BTreeMap<usize, usize>,
+}
+
+impl<A> Buffers<A> {
+    const fn new() -> Self {
+        Buffers { free: Vec::new(), taken: BTreeMap::new() }
+    }
+
+    fn take(&mut self, len: usize) -> Option<Vec<A>> {
+        let place = self.free.iter().rposition(|buffer| (len..=len + len / 4).contains(&buffer.len()));
+        let buffer = place.map(|place| self.free.remove(place));
+        if self.taken.len() >= SIZES_KNOWN {
+            self.taken.clear();
+        }
+        *self.taken.entry(buffer.as_ref().map_or(len, Vec::capacity)).or_default() += 1;
+        buffer
+    }
+
+    /// Whether one of this capacity is expected back.
+    fn expects(&mut self, capacity: usize) -> bool {
+        let Some(taken) = self.taken.get_mut(&capacity) else { return false };
+        *taken -= 1;
+        if *taken == 0 {
+            self.taken.remove(&capacity);
+        }
+        true
+    }
 }
 
 /// Less than this, the allocator has at hand.
@@ -28,7 +66,10 @@ const WORTH_KEEPING_BYTES: usize = 1 << 14;
 /// More than this is not kept.
 const KEPT_BYTES: usize = 1 << 28;
 
-static FREE: Mutex<Free> = Mutex::new(Free { f32: Vec::new(), f64: Vec::new(), bytes: 0 });
+/// Of so many sizes it is known how many were taken.
+const SIZES_KNOWN: usize = 1 << 10;
+
+static FREE: Mutex<Free> = Mutex::new(Free { f32: Buffers::new(), f64: Buffers::new(), bytes: 0 });
 
 fn free() -> MutexGuard<'static, Free> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -69,9 +110,12 @@ pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
     }
 }
 
-/// Leaves a buffer for later use, if it is worth keeping.
+/// Leaves a buffer that was taken from here for later use, if it is worth keeping.
 pub fn give_back<A: Number>(mut buffer: Vec<A>) {
     if !worth_keeping::<A>(buffer.capacity()) {
+        return;
+    }
+    if !A::free_buffers(&mut free()).expects(buffer.capacity()) {
         return;
     }
     // so that all of it has been written once
@@ -79,14 +123,13 @@ pub fn give_back<A: Number>(mut buffer: Vec<A>) {
     let mut gone: Vec<Vec<A>> = Vec::new();
     let mut free = free();
     free.bytes += bytes(&buffer);
-    let list = A::free_buffers(&mut free);
-    list.push(buffer);
+    A::free_buffers(&mut free).free.push(buffer);
     while free.bytes > KEPT_BYTES {
-        let list = A::free_buffers(&mut free);
-        if list.is_empty() {
+        let buffers = A::free_buffers(&mut free);
+        if buffers.free.is_empty() {
             break;
         }
-        let oldest = list.remove(0);
+        let oldest = buffers.free.remove(0);
         free.bytes -= bytes(&oldest);
         gone.push(oldest);
     }
@@ -103,9 +146,7 @@ fn find<A: Number>(len: usize) -> Option<Vec<A>> {
         return None;
     }
     let mut free = free();
-    let list = A::free_buffers(&mut free);
-    let place = list.iter().rposition(|buffer| (len..=len + len / 4).contains(&buffer.len()))?;
-    let buffer = list.remove(place);
+    let buffer = A::free_buffers(&mut free).take(len)?;
     free.bytes -= bytes(&buffer);
     drop(free);
     pass::note_reuse();

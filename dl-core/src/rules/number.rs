@@ -2,7 +2,7 @@
 
 use super::elementary::{self, Format};
 use super::term::{Algebra, Term};
-use crate::buffers::Free;
+use crate::buffers::{Buffers, Free};
 use crate::optimizer::Chunk;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -123,7 +123,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     fn chunk<'a>(values: &'a mut [Self], deltas: &'a [Self], slots: &'a mut [&'a mut [Self]]) -> Chunk<'a>;
 
     #[doc(hidden)]
-    fn free_buffers(free: &mut Free) -> &mut Vec<Vec<Self>>;
+    fn free_buffers(free: &mut Free) -> &mut Buffers<Self>;
 }
 
 macro_rules! number {
@@ -138,7 +138,7 @@ macro_rules! number {
                 Chunk::$Chunk { values, deltas, slots }
             }
 
-            fn free_buffers(free: &mut Free) -> &mut Vec<Vec<$T>> {
+            fn free_buffers(free: &mut Free) -> &mut Buffers<$T> {
                 &mut free.$T
             }
         }
