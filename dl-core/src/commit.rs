@@ -5,7 +5,6 @@ use crate::node::{AnyLayer, Node, Variable};
 use crate::optimizer::{Look, Memory, Optimizer, Sgd, Shelf, Shelves, Step};
 use crate::parallel;
 use crate::pass::Pass;
-use crate::primitive::AnyPrimitive;
 use crate::reverse::AnyDelta;
 use crate::snapshot::Earlier;
 use crate::sync::{MutexGuard, thread_local};
@@ -95,7 +94,7 @@ fn commit_with<L: Deref<Target = Node>>(
     let mut changes = Vec::with_capacity(deltas.len() + updates.len());
     // a walk from the root mostly meets last what was made first
     changes.extend(deltas.iter().rev().filter_map(|(layer, delta)| match (layer.as_variable(), delta) {
-        (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(_)) if !variable.frozen() => {
+        (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(..)) if !variable.frozen() => {
             Some(Change::new(variable, Source::Delta(delta), None))
         }
         _ => None,
@@ -250,23 +249,14 @@ fn descend(changes: &[Change<'_>]) {
 }
 
 impl AnyDelta {
-    /// The operations, with their operands, whose values a step is to add, if this delta is not made.
-    fn terms(&self) -> impl Iterator<Item = (&AnyLayer, &dyn AnyPrimitive, Vec<&Value>)> {
-        let terms = match self {
-            AnyDelta::Unmade(terms) => &terms[..],
-            _ => &[],
-        };
-        terms.iter().map(|(layer, operands)| {
-            let op = layer.accumulates().expect("only such operations are left to a step");
-            (layer, op, operands.iter().collect())
-        })
-    }
-
     /// Whether a step of plain gradient descent by this delta can be taken in place.
     fn can_descend(&self, variable: &Variable) -> bool {
         match self {
             AnyDelta::Ready(delta) => variable.weight.can_descend(variable, delta),
-            _ => self.terms().all(|(_, op, operands)| op.can_accumulate(&operands, &variable.read())),
+            AnyDelta::Unmade(layer, operands) => layer
+                .accumulates()
+                .is_some_and(|op| op.can_accumulate(&operands.iter().collect::<Vec<_>>(), &variable.read())),
+            _ => false,
         }
     }
 
@@ -274,30 +264,36 @@ impl AnyDelta {
     fn descend(&self, variable: &Variable, rate: f64) {
         match self {
             AnyDelta::Ready(delta) => variable.weight.descend(variable, rate, delta),
-            _ => self.terms().for_each(|(_, op, operands)| {
+            AnyDelta::Unmade(layer, operands) => {
+                let op = layer.accumulates().expect("it can accumulate");
+                let operands: Vec<&Value> = operands.iter().collect();
                 variable.change(|value| op.accumulate(&operands, -rate, value));
-            }),
+            }
+            _ => unreachable!("steps are taken by deltas that were evaluated"),
         }
     }
 
     /// The value of this delta, which has been evaluated.
     fn made(&self) -> Result<Cow<'_, Value>> {
-        if let AnyDelta::Ready(value) = self {
-            return Ok(Cow::Borrowed(value));
-        }
-        let mut sum: Option<Value> = None;
-        for (layer, op, operands) in self.terms() {
-            match &mut sum {
-                Some(sum) => op.accumulate(&operands, 1.0, sum),
-                None => sum = Some(op.value(&operands).map_err(|error| error.at(op.name(), layer.place))?),
+        match self {
+            AnyDelta::Ready(value) => Ok(Cow::Borrowed(value)),
+            AnyDelta::Unmade(layer, operands) => {
+                let op = layer.accumulates().expect("it is an operation");
+                let value = op.value(&operands.iter().collect::<Vec<_>>());
+                value.map(Cow::Owned).map_err(|error| error.at(op.name(), layer.place))
             }
+            _ => unreachable!("steps are taken by deltas that were evaluated"),
         }
-        Ok(Cow::Owned(sum.expect("steps are taken by deltas that were evaluated")))
     }
 
     /// A rough estimate of the time for a step by it, in nanoseconds.
     fn cost(&self) -> f64 {
-        1_000.0 + self.terms().map(|(_, op, operands)| op.cost(&operands)).sum::<f64>()
+        match self {
+            AnyDelta::Unmade(layer, operands) => {
+                layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<Vec<_>>()))
+            }
+            _ => 1_000.0,
+        }
     }
 }
 

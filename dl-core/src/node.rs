@@ -150,18 +150,6 @@ impl<T: Data> Typed<T> {
 }
 
 impl AnyLayer {
-    /// The operations of whose values this is the sum, if a training step can end with all of them.
-    pub(crate) fn terms(&self) -> Option<&[AnyLayer]> {
-        match &self.expression {
-            Expression::Primitive(op) if op.accumulates() => Some(std::slice::from_ref(self)),
-            Expression::Primitive(op) if op.sums() => {
-                let terms = op.operands();
-                terms.iter().all(|term| term.accumulates().is_some()).then_some(terms)
-            }
-            _ => None,
-        }
-    }
-
     pub(crate) fn new<T: Data>(expression: Expression, place: &'static Location<'static>) -> Self {
         AnyLayer::making::<T>(|| expression, place)
     }

@@ -113,9 +113,6 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         let _ = (operands, factor, to);
     }
 
-    /// Whether the value is the sum of the operands. If all of these [accumulate](Primitive::ACCUMULATES), so does the sum.
-    const SUMS: bool = false;
-
     /// A rough estimate of the time that [`value`](Primitive::value) takes, in nanoseconds. Work that is dear enough is
     /// offered to other threads.
     fn cost(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> f64 {
@@ -344,11 +341,6 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         false
     }
 
-    /// Whether it is the sum of its operands.
-    fn sums(&self) -> bool {
-        false
-    }
-
     fn can_accumulate(&self, operands: &[&Value], to: &Value) -> bool {
         let _ = (operands, to);
         false
@@ -425,10 +417,6 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
 
     fn accumulates(&self) -> bool {
         P::ACCUMULATES
-    }
-
-    fn sums(&self) -> bool {
-        P::SUMS
     }
 
     fn can_accumulate(&self, operands: &[&Value], to: &Value) -> bool {

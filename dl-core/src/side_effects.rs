@@ -311,7 +311,7 @@ async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
 
 /// The deltas, evaluated in the pass that this runs in; with `late`, as far as a step of plain gradient descent needs it.
 async fn values(deltas: Deltas, late: bool) -> Result<Deltas> {
-    let layers: Vec<AnyLayer> = deltas.iter().flat_map(|(_, delta)| delta.needs(late)).collect();
+    let layers: Vec<AnyLayer> = deltas.iter().flat_map(|(_, delta)| delta.needs(late)).cloned().collect();
     if layers.is_empty() {
         return Ok(deltas);
     }

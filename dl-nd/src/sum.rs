@@ -83,8 +83,6 @@ impl<A: Element, D: Rank> Primitive for Sum<A, D> {
         sum_of(along.tangents.iter().cloned())
     }
 
-    const SUMS: bool = true;
-
     fn cost(&self, terms: Vec<&Nd<A, D>>) -> f64 {
         200.0 + 0.5 * terms.iter().map(|term| term.len()).sum::<usize>() as f64
     }

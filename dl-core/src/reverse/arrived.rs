@@ -9,8 +9,8 @@ use crate::value::{Repr, Value};
 pub(crate) enum AnyDelta {
     Ready(Value),
     Lazy(AnyLayer),
-    /// Not made, and not going to be: the operations whose results go into the weight, and their operands.
-    Unmade(Vec<(AnyLayer, Vec<Value>)>),
+    /// Not made, and not going to be: an operation whose result goes into the weight, and its operands.
+    Unmade(AnyLayer, Vec<Value>),
     /// Known when a segment has been evaluated again: only on the way to the sum of what arrives somewhere.
     Perhaps(Box<Perhaps>),
 }
@@ -20,8 +20,7 @@ impl AnyDelta {
     pub(crate) fn into_layer(self, node: &Node) -> AnyLayer {
         match self {
             AnyDelta::Ready(value) => (node.kind_of_data.constant_delta)(value),
-            AnyDelta::Lazy(layer) => layer,
-            AnyDelta::Unmade(_) => unreachable!("it is left to a step"),
+            AnyDelta::Lazy(layer) | AnyDelta::Unmade(layer, _) => layer,
             AnyDelta::Perhaps(_) => unreachable!("what may arrive from a segment is summed when it is known"),
         }
     }
@@ -34,34 +33,24 @@ impl AnyDelta {
         }
     }
 
-    /// The operations that can be left to a step which takes `late` deltas.
-    fn left_to_a_step(&self, late: bool) -> Option<&[AnyLayer]> {
+    /// The layers whose values it takes. For a step that takes `late` deltas these are the operands, if the last operation can be left to it.
+    pub(crate) fn needs(&self, late: bool) -> &[AnyLayer] {
         match self {
-            AnyDelta::Lazy(layer) if late => layer.terms(),
-            _ => None,
-        }
-    }
-
-    /// The layers whose values it takes. For a step that takes `late` deltas these are the operands, if the last operations can be left to it.
-    pub(crate) fn needs(&self, late: bool) -> Vec<AnyLayer> {
-        match (self, self.left_to_a_step(late)) {
-            (_, Some(terms)) => terms.iter().flat_map(|term| term.operands()).cloned().collect(),
-            (AnyDelta::Lazy(layer), None) => vec![layer.clone()],
-            _ => Vec::new(),
+            AnyDelta::Lazy(layer) => match layer.accumulates().filter(|_| late) {
+                Some(op) => op.operands(),
+                None => std::slice::from_ref(layer),
+            },
+            _ => &[],
         }
     }
 
     /// The same delta, when these values are there.
     pub(crate) fn given(self, late: bool, values: &mut impl Iterator<Item = Value>) -> AnyDelta {
-        let mut take = |layers: &[AnyLayer]| -> Vec<Value> { values.by_ref().take(layers.len()).collect() };
-        match (self.left_to_a_step(late), &self) {
-            (Some(terms), _) => {
-                AnyDelta::Unmade(terms.iter().map(|term| (term.clone(), take(term.operands()))).collect())
-            }
-            (None, AnyDelta::Lazy(layer)) => {
-                AnyDelta::Ready(take(std::slice::from_ref(layer)).pop().expect("a value for each delta"))
-            }
-            _ => self,
+        let needed: Vec<Value> = self.needs(late).iter().map_while(|_| values.next()).collect();
+        match self {
+            AnyDelta::Lazy(layer) if late && layer.accumulates().is_some() => AnyDelta::Unmade(layer, needed),
+            AnyDelta::Lazy(_) => AnyDelta::Ready(needed.into_iter().next().expect("a value for each delta")),
+            other => other,
         }
     }
 
