@@ -71,6 +71,11 @@ impl<'a, A: Multiply> Matrix<'a, A> {
     }
 }
 
+/// Whether each element of such a product is a single chain of multiply-adds, to which [`product_into`] adds what was there with one more rounding.
+pub(crate) fn is_one_chain(rows: usize, depth: usize, columns: usize) -> bool {
+    rows > 1 && columns > 1 && depth <= DEPTH
+}
+
 /// `c = alpha · a · b + beta · c`. With a `beta` of 0, what was in `c` does not count, not even if it is NaN.
 ///
 /// # Panics

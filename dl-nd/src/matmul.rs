@@ -258,7 +258,10 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
     fn can_accumulate(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), to: &Nd<A, D::Product>) -> bool {
         let (a, b) = (turn_shape(a.dim(), self.turned[0]), turn_shape(b.dim(), self.turned[1]));
         match (a.slice(), b.slice(), to.shape()) {
-            ([m, k], [depth, n], [rows, columns]) => [m, k, n] == [rows, depth, columns],
+            // then it is, to the bit, what it would be if the product was made first
+            ([m, k], [depth, n], [rows, columns]) => {
+                [m, k, n] == [rows, depth, columns] && gemm::is_one_chain(*m, *k, *n)
+            }
             _ => false,
         }
     }
