@@ -174,3 +174,23 @@ fn a_large_step_is_the_same_in_place_and_on_a_copy() -> Result<()> {
     assert_eq!(train(false)?.into_vec(), train(true)?.into_vec());
     Ok(())
 }
+
+/// Whether a product is made first, because somebody wants to see the delta, or goes into the weight, is the same to the bit.
+#[test]
+fn a_step_with_the_delta_and_without() -> Result<()> {
+    let (w, b) = (Nd::from_vec([6, 6], numbers(36, 1))?, Nd::from_vec([1, 6], numbers(6, 2))?);
+    let (w, b) = (w.cast::<f64>().predict().wait()?, b.cast::<f64>().predict().wait()?);
+    let x = Nd::from_vec([3, 6], numbers(18, 3))?.cast::<f64>().predict().wait()?;
+    let loss = |w: &Weight<Nd<f64, Ix2>>, b: &Weight<Nd<f64, Ix2>>| (x.matmul(w) + b).tanh().sum();
+    let (stepped, bias) = (Weight::new(w.clone()), Weight::new(b.clone()));
+    let gradient = loss(&stepped, &bias).gradient(&stepped).predict().wait()?;
+    loss(&stepped, &bias).train(&dl_core::Sgd::new(0.25)).wait()?;
+    let expected = (w.layer() - gradient * 0.25).predict().wait()?;
+    for (&found, &expected) in stepped.value().view().iter().zip(expected.view()) {
+        assert!((found - expected).abs() < 1e-13, "{found} instead of {expected}");
+    }
+    let (clipped, bias) = (Weight::new(w), Weight::new(b));
+    loss(&clipped, &bias).train(&dl_core::Optimizer::clip_norm(dl_core::Sgd::new(0.25), 1e9)).wait()?;
+    assert_eq!(clipped.value(), stepped.value());
+    Ok(())
+}
