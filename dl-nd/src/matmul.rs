@@ -290,14 +290,17 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
     }
 }
 
+/// A left and a right operand.
+type Pair<A, D, E> = (Layer<Nd<A, D>>, Layer<Nd<A, E>>);
+
 /// The deltas of operands of these shapes, from that of their product, which has this shape.
 #[track_caller]
 fn pull_back<A: Element, D: MatMul<E>, E: Rank>(
-    (a, b): (Layer<Nd<A, D>>, Layer<Nd<A, E>>),
+    (a, b): Pair<A, D, E>,
     (shape_a, shape_b): (D, E),
     product: &[usize],
     d: &Layer<Nd<A, D::Product>>,
-) -> (Layer<Nd<A, D>>, Layer<Nd<A, E>>) {
+) -> Pair<A, D, E> {
     let (left, right) = (shape_a.slice(), shape_b.slice());
     if let [k] | [k, _] = *right {
         // a product of two matrices: all axes of the left one but the last count as rows
