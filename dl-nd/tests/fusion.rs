@@ -9,6 +9,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::ThreadPoolBuilder;
 
+type Vector = Nd<f32, Ix1>;
+
 const PIECE: usize = 500;
 
 fn numbers(len: usize, seed: u64) -> Vec<f32> {
@@ -46,16 +48,16 @@ fn bits(numbers: &[f32]) -> Vec<u32> {
     numbers.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect()
 }
 
-fn bits_of(tensor: &Nd<f32, Ix1>) -> Vec<u32> {
+fn bits_of(tensor: &Vector) -> Vec<u32> {
     bits(&tensor.clone().into_vec())
 }
 
-fn weights(operands: &[Vec<f32>]) -> Vec<Weight<Nd<f32, Ix1>>> {
+fn weights(operands: &[Vec<f32>]) -> Vec<Weight<Vector>> {
     operands.iter().map(|operand| Weight::new(Nd::from(operand.clone()))).collect()
 }
 
 /// The value, and the derivatives of the sum of the values with respect to all operands.
-fn value_and_gradients(recipe: &Recipe, operands: &[Vec<f32>]) -> Result<(Nd<f32, Ix1>, Vec<Nd<f32, Ix1>>)> {
+fn value_and_gradients(recipe: &Recipe, operands: &[Vec<f32>]) -> Result<(Vector, Vec<Vector>)> {
     let weights = weights(operands);
     let layers: Vec<_> = weights.iter().map(Differentiable::layer).collect();
     let result = recipe.apply(&layers);
@@ -111,7 +113,7 @@ fn a_sum_of_what_is_not_kept_is_the_sum_of_what_is() -> Result<()> {
 fn what_is_repeated() -> Result<()> {
     let (rows, columns) = (130, 70);
     let whole = Nd::from_vec([rows, columns], numbers(rows * columns, 3))?;
-    let row = Nd::<f32, Ix1>::from(numbers(columns, 4));
+    let row = Vector::from(numbers(columns, 4));
     let column = Nd::from_vec([rows, 1], numbers(rows, 5))?;
     let reversed = Nd::from_vec([columns, rows], numbers(rows * columns, 6))?;
     let result = ((whole.layer() + row.layer().unsqueeze(0)) * &column - reversed.t()).predict().wait()?;
