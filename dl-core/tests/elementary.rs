@@ -130,7 +130,7 @@ fn special_values_are_those_of_the_standard_library() {
                 if x.abs() != 1.0 {
                     assert!(same(Number::exp(x), x.exp()), "{x:e}");
                 }
-                if x < 1.0 || x == 1.0 || !x.is_finite() {
+                if x <= 1.0 || !x.is_finite() {
                     let nearly = (Number::ln(x) - x.ln()).abs() <= $T::EPSILON * x.ln().abs();
                     assert!(same(Number::ln(x), x.ln()) || nearly, "{x:e}");
                 }
