@@ -20,7 +20,6 @@ pub(crate) fn alive() -> Alive {
 
 /// The most bytes that were alive at a time while `f` ran, beyond those that were before.
 pub(crate) fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
-    dl::buffers::release();
     let before = alive().bytes;
     PEAK.store(before, Relaxed);
     let result = f();

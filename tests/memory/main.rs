@@ -10,6 +10,12 @@ mod remat;
 #[global_allocator]
 static ALLOCATOR: allocator::Counting = allocator::Counting;
 
+/// The most memory that is held meanwhile, beyond what is held before. Buffers that wait for another use do not count.
+fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
+    dl::buffers::release();
+    allocator::peak_of(f)
+}
+
 #[test]
 fn passes_leave_nothing_behind_and_predict_holds_its_width() {
     cases::run_all();

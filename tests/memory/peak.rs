@@ -1,6 +1,6 @@
 //! `predict` needs memory for the width of a net, `train` for its depth; a step of an embedding, for the rows that it reads.
 
-use super::allocator::peak_of;
+use super::peak_of;
 use dl::prelude::*;
 
 /// Many, so that buffers count, and not what a pass notes down for each node.
