@@ -1,6 +1,7 @@
 //! A deep net with marks needs memory for some of its values.
 
-use super::allocator::{alive, peak_of};
+use super::allocator::alive;
+use super::peak_of;
 use dl::prelude::*;
 
 const LAYERS: usize = 1_000;
