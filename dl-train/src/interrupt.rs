@@ -77,12 +77,14 @@ mod ctrl_c {
         /// # dl_core::Result::Ok(())
         /// ```
         ///
+        /// A program that was started in the background, where Ctrl-C is ignored, heeds a signal that is sent to it, too.
+        ///
         /// # Errors
-        /// When the program has a handler of its own already, or the system refuses one.
+        /// When the program has a handler by the crate `ctrlc` already, or the system refuses one.
         pub fn on_ctrl_c() -> Result<Interrupt> {
             let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
             if latest.is_none() {
-                ctrlc::try_set_handler(|| {
+                ctrlc::set_handler(|| {
                     let latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
                     match &*latest {
                         Some(interrupt) if interrupt.is_wanted() => interrupt.request(),
