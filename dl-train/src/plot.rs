@@ -217,12 +217,22 @@ impl Axis {
     }
 }
 
-fn draw<B: DrawingBackend>(area: DrawingArea<B, Shift>, scale: f64, title: &str, panels: &[Panel<'_>]) -> Result<()> {
+/// Makes the built-in font the one of all figures that this program draws with `plotters`: as this feature has it, `plotters` looks for no fonts of the system. [`Curves`] do so by
+/// themselves.
+///
+/// ```
+/// dl_train::plot::use_built_in_font();
+/// ```
+pub fn use_built_in_font() {
     static FONT: Once = Once::new();
     FONT.call_once(|| {
         // it is a font: a test draws with it
         let _ = register_font("sans-serif", FontStyle::Normal, include_bytes!("plot/DejaVuSans.ttf"));
     });
+}
+
+fn draw<B: DrawingBackend>(area: DrawingArea<B, Shift>, scale: f64, title: &str, panels: &[Panel<'_>]) -> Result<()> {
+    use_built_in_font();
     let px = |pixels: u32| (f64::from(pixels) * scale) as u32;
     let failed = |error: DrawingAreaErrorKind<B::ErrorType>| Error::other(error.to_string());
     area.fill(&WHITE).map_err(failed)?;

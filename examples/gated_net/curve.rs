@@ -18,6 +18,9 @@ pub(crate) fn draw(out: &Path, epochs: &[Epoch]) -> Result<(), Box<dyn Error + S
     if let Some(folder) = out.parent() {
         fs::create_dir_all(folder)?;
     }
+    // with this feature plotters looks for no fonts of the system
+    #[cfg(feature = "plot")]
+    dl::train::plot::use_built_in_font();
     let mut text = String::new();
     render(SVGBackend::with_string(&mut text, SIZE).into_drawing_area(), epochs).map_err(|error| error.to_string())?;
     Ok(fs::write(out, text)?)
