@@ -2,7 +2,7 @@
 //! *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2). The order is fixed by the shape and the strides.
 
 use crate::element::Element;
-use crate::program::PIECE;
+use crate::program::{PIECE, arch};
 use dl_core::parallel;
 use ndarray::{ArrayD, ArrayViewD, Axis};
 
@@ -91,7 +91,7 @@ impl<A: Element> Sum<A> {
     pub(crate) fn add_all(&mut self, terms: &[A]) {
         debug_assert!(self.terms.is_multiple_of(RUN), "the terms before were the last ones");
         self.terms += terms.len();
-        pulp::Arch::new().dispatch(
+        arch().dispatch(
             #[inline(always)]
             || {
                 let runs = terms.chunks_exact(RUN);

@@ -12,6 +12,7 @@ use crate::nd::Nd;
 use dl_core::{Binary, BinaryLoop, Unary, UnaryLoop, buffers, parallel};
 use ndarray::{ArcArray, Array, IxDyn};
 use pulp::Arch;
+use std::sync::LazyLock;
 
 /// A register: some ten of them fit into the nearest cache.
 const BLOCK_BYTES: usize = 2048;
@@ -19,6 +20,12 @@ const BLOCK_BYTES: usize = 2048;
 pub(crate) const PIECE: usize = 1 << 15;
 /// So many results a program may have.
 pub(crate) const RESULTS: usize = 16;
+
+/// What the processor can do, asked once.
+pub(crate) fn arch() -> Arch {
+    static ARCH: LazyLock<Arch> = LazyLock::new(Arch::new);
+    *ARCH
+}
 
 /// A program for tensors of one shape.
 struct Program<A> {
@@ -159,7 +166,7 @@ impl<A: Element> Program<A> {
 
     /// Runs for the elements from `start` on, as many as there is room for in each of the results.
     fn run_block(&self, registers: &mut [Vec<A>], start: usize, results: &mut [&mut [A]]) {
-        let arch = Arch::new();
+        let arch = self::arch();
         let len = results[0].len();
         for Instruction { what, to } in &self.instructions {
             // taken out, so that the others can be read meanwhile
@@ -250,7 +257,7 @@ impl<A: Element> BinaryLoop<A> for Both<'_, A> {
 /// One operation on elements that lie side by side, without a program.
 pub(crate) fn unary<A: Element>(op: Unary, x: &[A]) -> Vec<A> {
     let mut result = buffers::take_filled(x.len());
-    op.each(Each { arch: Arch::new(), x, to: &mut result });
+    op.each(Each { arch: arch(), x, to: &mut result });
     result
 }
 
@@ -261,7 +268,7 @@ pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool
     for (to, x) in result.chunks_mut(numbers.len()).zip(x.chunks(numbers.len())) {
         let numbers = &numbers[..x.len()];
         let (a, b) = if left { (numbers, x) } else { (x, numbers) };
-        op.each(Both { arch: Arch::new(), a, b, to });
+        op.each(Both { arch: arch(), a, b, to });
     }
     result
 }
@@ -269,13 +276,13 @@ pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool
 /// The same of two operands.
 pub(crate) fn binary<A: Element>(op: Binary, a: &[A], b: &[A]) -> Vec<A> {
     let mut result = buffers::take_filled(a.len());
-    op.each(Both { arch: Arch::new(), a, b, to: &mut result });
+    op.each(Both { arch: arch(), a, b, to: &mut result });
     result
 }
 
 /// Takes `rate · delta` away from each value.
 pub(crate) fn descend<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
-    Arch::new().dispatch(
+    arch().dispatch(
         #[inline(always)]
         || values.iter_mut().zip(deltas).for_each(|(value, &delta)| *value = *value - rate * delta),
     );
