@@ -29,6 +29,7 @@
 pub mod bang;
 mod buffer;
 pub mod buffers;
+mod calls;
 mod checkpoint;
 mod commit;
 mod data;
@@ -52,6 +53,7 @@ mod optimizer;
 pub mod parallel;
 mod pass;
 mod primitive;
+pub mod record;
 mod reverse;
 mod rules;
 mod scalar;
@@ -69,6 +71,7 @@ mod weight;
 mod with_rule;
 
 pub use buffer::Buffer;
+pub use calls::{Branch, Call, Calls};
 pub use data::{Data, Trainable};
 pub use deferred::{Do, Run};
 pub use delta::{Delta, Nothing};

@@ -1,0 +1,117 @@
+//! What passes did: the layers that they met, when their kernels ran, and which branches were taken.
+
+use crate::calls::{Branch, Calls};
+use std::panic::Location;
+use std::time::Duration;
+
+/// What the passes did that were given to a recorder. Times count from when the recorder was made.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// In the order in which they began.
+    pub passes: Vec<PassRecord>,
+}
+
+/// What one pass did.
+#[derive(Clone, Debug, Default)]
+pub struct PassRecord {
+    /// When it began.
+    pub began: Duration,
+    /// When it was over.
+    pub ended: Duration,
+    /// The layers that it met, operands before their consumers. An index of this table is what a node is called by elsewhere in the record.
+    pub nodes: Vec<NodeRecord>,
+    /// Which ways were taken, in the order of time.
+    pub decisions: Vec<Decision>,
+    /// When which thread worked for it.
+    pub spans: Vec<Span>,
+}
+
+/// A layer, as a pass met it.
+#[derive(Clone, Debug)]
+pub struct NodeRecord {
+    /// What kind of layer it is.
+    pub kind: NodeKind,
+    /// The operation; for what decides, the function.
+    pub name: &'static str,
+    /// Where it was written; for a delta, the operation whose derivative it is.
+    pub place: &'static Location<'static>,
+    /// In which functions it was written; for a delta, as above.
+    pub calls: Calls,
+    /// Whether it is part of the way back.
+    pub direction: Direction,
+    /// What it was computed from.
+    pub operands: Vec<u32>,
+    /// Of what decides: what it looked at on the way (its bangs).
+    pub looked_at: Vec<u32>,
+    /// Of what decides: the layer that it turned out to be.
+    pub became: Option<u32>,
+    /// Type and shape of its value, as in `f32[16, 64]`; empty if it has none, or has not said.
+    pub value: String,
+    /// The size of its value.
+    pub bytes: usize,
+    /// Why it has no value, if it failed.
+    pub failure: Option<String>,
+}
+
+/// What kind of layer a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// A plain value.
+    Constant,
+    /// A weight, or a buffer.
+    Weight,
+    /// An operation.
+    Operation,
+    /// Something that turned out to be another layer: an annotated function with bangs, a computation.
+    Decision,
+    /// A random number.
+    Seed,
+}
+
+/// The way there, or the way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Values.
+    Forward,
+    /// Deltas.
+    Backward,
+}
+
+/// A way that was taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision {
+    /// The node in whose body it was taken; none outside of bodies.
+    pub node: Option<u32>,
+    /// What was decided.
+    pub branch: &'static Branch,
+    /// Which of its arms.
+    pub taken: usize,
+}
+
+/// A time in which a thread worked for a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// At what.
+    pub work: SpanWork,
+    /// The node, if it was for one.
+    pub node: Option<u32>,
+    /// A number of the thread, from 0, in the order in which they came to the recorder.
+    pub thread: u32,
+    /// From when.
+    pub began: Duration,
+    /// Until when.
+    pub ended: Duration,
+}
+
+/// What a thread did in a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SpanWork {
+    /// It computed a value.
+    Kernel,
+    /// It ran user code that decides: the body of an annotated function, until it had to wait.
+    Body,
+    /// It wrote down the deltas, or computed those of plain numbers.
+    Backward,
+    /// It took a step.
+    Commit,
+}
