@@ -1,0 +1,19 @@
+//! Pictures of the path that a pass took.
+
+#![forbid(unsafe_code)]
+
+mod atoms;
+mod build;
+mod describe;
+mod dot;
+mod facts;
+mod file;
+mod fold;
+mod functions;
+mod graph;
+mod layout;
+mod scene;
+mod svg;
+mod text;
+
+pub use graph::Graph;
