@@ -15,6 +15,7 @@ use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
 use crate::pass::{Arithmetic, Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::AnyAt;
+use crate::record::{SpanWork, Told};
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
 use crate::side_effects::{Deltas, SideEffects};
 use crate::sync::MutexGuard;
@@ -35,7 +36,7 @@ pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
 /// A panic in a rule of the user's; a pass that does not keep its values.
 pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
-    let deltas = walk_to_weights(pass, root, delta, &mut effects)?;
+    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, &mut effects))?;
     effects.push(pass, deltas);
     Ok(effects)
 }
@@ -53,9 +54,14 @@ pub(crate) fn deltas_of(
 ) -> Result<Vec<Option<AnyLayer>>> {
     let mut effects = SideEffects::none();
     let targets = unmarked(&mut *kept(pass)?, targets);
-    let (deltas, hand_written) = walk_towards(pass, roots, &targets, known, &mut effects)?;
+    let first = roots.first().map(|(root, _)| root);
+    let walk = || walk_towards(pass, roots, &targets, known, &mut effects);
+    let (deltas, hand_written) = walking(pass, first, walk)?;
     effects.push(pass, deltas);
     let found = effects.deltas_of(&targets)?;
+    for (target, delta) in targets.iter().zip(&found) {
+        delta.iter().for_each(|delta| pass.tell_written(target, delta));
+    }
     if let Some(hand_written) = hand_written
         && targets.iter().zip(&found).any(|(target, delta)| delta.is_none() && target.variable().is_none())
     {
@@ -64,6 +70,12 @@ pub(crate) fn deltas_of(
         return Err(Error::invalid(why).at(hand_written.name(), hand_written.place));
     }
     Ok(found)
+}
+
+/// Walks, mostly back from this root, and has it recorded.
+pub(crate) fn walking<R>(pass: &Pass, root: Option<&AnyLayer>, walk: impl FnOnce() -> R) -> R {
+    let at = root.map_or(Told::NOBODY, |root| pass.told(root));
+    pass.during(SpanWork::Backward, root.map(|root| &**root), at, walk)
 }
 
 /// These layers, as far as they are no marks: a mark is the layer that it marks.
@@ -79,7 +91,7 @@ fn unmarked(books: &mut Books, layers: &[AnyLayer]) -> Vec<AnyLayer> {
 /// handle to the root.
 pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<Vec<(Held, AnyDelta)>> {
     let mut theirs = SideEffects::none();
-    let deltas = walk_to_weights(pass, root, delta, &mut theirs)?;
+    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, &mut theirs))?;
     debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
     Ok(deltas)
 }
@@ -286,6 +298,9 @@ fn walk_back<'a, K: Knows, G: Goal>(
             }
             continue; // nothing is below
         }
+        if let AnyDelta::Lazy(sum) = &delta {
+            books.tell_written(index, [sum]);
+        }
         if !is_told && goal.is_at(index, false) {
             deltas.push((K::node(node), delta.clone()));
         }
@@ -346,7 +361,7 @@ pub(crate) fn pull_back(
     goal: &impl Goal,
 ) -> Result<Vec<Option<AnyLayer>>> {
     let node = books.node(index);
-    Ok(match &node.expression {
+    let deltas: Vec<Option<AnyLayer>> = match &node.expression {
         Expression::Primitive(op) => {
             let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
             for &place in &places {
@@ -368,7 +383,9 @@ pub(crate) fn pull_back(
         }
         _ if node.kind_of_data.is_single => in_layers::<f32>(books, index, delta, goal).into(),
         _ => in_layers::<f64>(books, index, delta, goal).into(),
-    })
+    };
+    books.tell_written(index, deltas.iter().flatten());
+    Ok(deltas)
 }
 
 /// The entries below some roots that somebody follows, operands before consumers.
