@@ -113,6 +113,8 @@ pub struct Decision {
     pub branch: &'static Branch,
     /// Which of its arms.
     pub taken: usize,
+    /// At how many layers the body had looked by then: those of its `looked_at` that come first.
+    pub looked_at: u32,
 }
 
 /// A time in which a thread worked for a pass.

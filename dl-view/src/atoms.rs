@@ -306,13 +306,8 @@ fn lonely<'a>(keys: &[Option<Key<'a>>], same: impl Fn(usize) -> Key<'a>) -> Hash
 impl Facts<'_> {
     /// Which decision of a body a bang led to: the first one that was taken after it.
     pub(crate) fn decision_of_look(&self, node: usize, position: usize) -> Option<usize> {
-        let (ways, looks) = (&self.ways[node], self.record.nodes[node].looked_at.len());
-        if ways.is_empty() {
-            return None;
-        }
-        // as many before each of them
-        let each = looks.div_ceil(ways.len()).max(1);
-        ways.get(position / each).copied()
+        let after = |decision: &&usize| position < self.record.decisions[**decision].looked_at as usize;
+        self.ways[node].iter().find(after).copied()
     }
 
     /// Of an edge: `f32[16, 64]`, and nothing for plain numbers.

@@ -26,7 +26,9 @@ impl Functions {
             return known;
         }
         let mut function = None;
-        for call in chain(calls) {
+        let mut outwards: Vec<Call> = calls.frames().collect();
+        outwards.reverse();
+        for call in outwards {
             let depth = function.map_or(0, |caller: usize| self.each[caller].depth) + 1;
             let next = self.each.len();
             let id = *self.known.entry((function, call)).or_insert(next);
@@ -59,17 +61,10 @@ impl Functions {
     }
 }
 
-/// The outermost function first.
-fn chain(calls: Calls) -> Vec<Call> {
-    let _ = calls;
-    Vec::new()
-}
-
 /// Where a layer was written, and on lines of their own the functions around it.
 pub(crate) fn whereabouts(node: &NodeRecord) -> String {
-    let mut text = node.place.to_string();
-    for call in chain(node.calls).iter().rev() {
-        text.push_str(&format!("\n{call}"));
+    match node.calls.is_empty() {
+        true => node.place.to_string(),
+        false => format!("{}\n{}", node.place, node.calls),
     }
-    text
 }

@@ -12,8 +12,12 @@ mod fold;
 mod functions;
 mod graph;
 mod layout;
+#[cfg(test)]
+mod samples;
 mod scene;
 mod svg;
 mod text;
+#[cfg(test)]
+mod tests;
 
 pub use graph::Graph;

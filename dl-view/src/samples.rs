@@ -63,8 +63,10 @@ impl Sample {
         let index = self.node(NodeKind::Decision, name, &[], "");
         let node = &mut self.record.nodes[index as usize];
         (node.looked_at, node.became) = (looked_at.to_vec(), became);
-        let decision = |&(branch, taken)| Decision { node: Some(index), branch, taken };
-        self.record.decisions.extend(ways.iter().map(decision));
+        // the first decisions looked at a layer each, if there are enough
+        let looks = |way: usize| (looked_at.len() + way + 1).saturating_sub(ways.len()) as u32;
+        let decision = |(way, &(branch, taken))| Decision { node: Some(index), branch, taken, looked_at: looks(way) };
+        self.record.decisions.extend(ways.iter().enumerate().map(decision));
         index
     }
 }
@@ -133,7 +135,6 @@ pub(crate) fn rounds(count: usize) -> PassRecord {
         looked_at.push(sample.op("dot", &[state, stop], "f32"));
         ways.push((again, 0));
     }
-    looked_at.insert(0, looked_at[0]);
     ways.push((again, 1));
     sample.body("ponder", &looked_at, &ways, Some(state));
     sample.record

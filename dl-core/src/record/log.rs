@@ -5,7 +5,7 @@
 
 use super::recorder::{Threads, lock};
 use super::{Decision, Direction, NodeKind, NodeRecord, PassRecord, Span, SpanWork};
-use crate::calls::{Branch, Calls};
+use crate::calls::Branch;
 use crate::node::{AnyLayer, Expression, Node};
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -83,7 +83,8 @@ impl Log {
     pub(crate) fn took(&self, at: Told, branch: &'static Branch, taken: usize) {
         let mut state = self.state();
         let node = state.known(at);
-        state.record.decisions.push(Decision { node, branch, taken });
+        let looked_at = node.map_or(0, |node| state.record.nodes[node as usize].looked_at.len() as u32);
+        state.record.decisions.push(Decision { node, branch, taken, looked_at });
     }
 
     /// Nobody drives the pass any more.
@@ -204,7 +205,7 @@ impl State {
             Expression::Seed(_) => NodeKind::Seed,
             _ => NodeKind::Operation,
         };
-        let (mut place, mut calls, mut direction) = (node.place, Calls::default(), Direction::Forward);
+        let (mut place, mut calls, mut direction) = (node.place, node.calls(), node.direction());
         let address = std::ptr::from_ref(node).addr();
         if let Some(written) = self.derivatives.remove(&address).filter(|written| written.place == node.place) {
             let of = &self.record.nodes[written.of as usize];
