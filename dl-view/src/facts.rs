@@ -32,9 +32,9 @@ impl<'a> Facts<'a> {
     pub(crate) fn of(record: &'a PassRecord, backward: bool) -> Facts<'a> {
         let count = record.nodes.len();
         let mut time = vec![Duration::ZERO; count];
-        for span in &record.spans {
+        for (span, own) in record.spans.iter().zip(crate::time::own(&record.spans)) {
             if let Some(time) = span.node.and_then(|node| time.get_mut(node as usize)) {
-                *time += span.ended.saturating_sub(span.began);
+                *time += own;
             }
         }
         let mut ways = vec![Vec::new(); count];
