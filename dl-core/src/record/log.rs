@@ -123,6 +123,8 @@ impl Log {
         let is_empty = record.nodes.is_empty() && record.spans.is_empty() && record.decisions.is_empty();
         // threads that were at work when the last driver left
         record.ended = record.spans.iter().map(|span| span.ended).fold(record.ended, Duration::max);
+        // a walk back on a tape, before somebody drives the pass again
+        record.began = record.spans.iter().map(|span| span.began).fold(record.began, Duration::min);
         in_order(&mut record);
         (!is_empty).then_some(record)
     }
