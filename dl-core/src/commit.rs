@@ -289,7 +289,7 @@ impl AnyDelta {
             AnyDelta::Unmade(layer, operands) => {
                 let op = layer.accumulates().expect("it is an operation");
                 let value = op.value(&operands.iter().collect::<Vec<_>>());
-                value.map(Cow::Owned).map_err(|error| error.at(op.name(), layer.place))
+                value.map(Cow::Owned).map_err(|error| error.at(op.name(), layer.site()))
             }
             _ => unreachable!("steps are taken by deltas that were evaluated"),
         }

@@ -2,7 +2,6 @@
 
 use super::Pass;
 use super::settings::Mode;
-use crate::calls::Branch;
 use crate::record::Told;
 use crate::sync::thread_local;
 use std::cell::Cell;
@@ -76,17 +75,6 @@ pub(super) fn at<R>(told: Told, f: impl FnOnce() -> R) -> R {
 /// The node of a record for which this thread works.
 pub(super) fn told() -> Told {
     CONTEXT.get().told
-}
-
-/// The body that this thread is polling took one of the ways of a branch.
-#[allow(dead_code, reason = "for annotated functions")]
-#[inline]
-pub(crate) fn took(branch: &'static Branch, arm: usize) {
-    with_current(|pass| {
-        if let Some(pass) = pass {
-            pass.took(branch, arm);
-        }
-    });
 }
 
 /// The pass whose future this thread is polling.

@@ -55,15 +55,6 @@ impl Books {
         }
     }
 
-    /// These layers, as far as they are new, were written as derivatives of the node of this entry.
-    pub(crate) fn tell_written<'a>(&self, index: u32, layers: impl IntoIterator<Item = &'a AnyLayer>) {
-        if let Some(log) = &self.log {
-            let mut state = log.state();
-            let of = state.id(index, &self.node(index));
-            layers.into_iter().for_each(|layer| state.wrote(layer, of, |node| self.find(node).is_some()));
-        }
-    }
-
     fn tell(&self, state: &mut State, index: u32) {
         let node = self.node(index);
         let id = state.id(index, &node);
@@ -119,16 +110,6 @@ impl Pass {
         }
         let books = self.books();
         books.find(layer).map_or(Told::NOBODY, |index| books.told(index))
-    }
-
-    /// This layer was written as the derivative of another one.
-    pub(crate) fn tell_written(&self, of: &AnyLayer, layer: &AnyLayer) {
-        if self.log().is_some() {
-            let mut books = self.books();
-            if let Some(index) = books.find_any_leaf(of) {
-                books.tell_written(index, [layer]);
-            }
-        }
     }
 
     /// The body that this thread is polling looks at the layer of this entry.

@@ -23,7 +23,7 @@ impl Books {
         let measured = result.and_then(|value| match own && Scalar::of(&value).is_none() {
             true => match catch_unwind(AssertUnwindSafe(|| (node.kind_of_data.bytes)(&value))) {
                 Ok(bytes) => Ok((value, bytes)),
-                Err(payload) => Err(Error::panic(payload).at("size of a value", node.place)),
+                Err(payload) => Err(Error::panic(payload).at("size of a value", node.site())),
             },
             false => Ok((value, 0)),
         });

@@ -149,6 +149,7 @@ impl Pass {
         self.release(books);
 
         let outside = position.enter();
+        let body = node.enter();
         let mut future = started;
         let mut poll = || {
             catch_unwind(AssertUnwindSafe(|| {
@@ -174,9 +175,10 @@ impl Pass {
                     }
                     _ => unreachable!("the others have not failed"),
                 };
-                Poll::Ready(Err(error.at(recipe.name(), node.place)))
+                Poll::Ready(Err(error.at(recipe.name(), node.site())))
             }
         };
+        drop(body);
         let position = outside.enter();
 
         let mut books = self.books();
@@ -427,13 +429,14 @@ impl Pass {
     #[inline]
     fn run(self: &Arc<Self>, node: &Node, operands: &mut [Value], told: Told) -> Result<Value> {
         let Expression::Primitive(op) = &node.expression else { unreachable!("kernels belong to operations") };
+        let _built = node.enter();
         let value = || match &operands[..] {
             [a] => op.value(&[a]),
             [a, b] => op.value(&[a, b]),
             many => op.value(&many.iter().collect::<Vec<_>>()),
         };
         let value = || self.during(SpanWork::Kernel, Some(node), told, value);
-        let result = catch_unwind(AssertUnwindSafe(|| value().map_err(|error| error.at(op.name(), node.place))));
+        let result = catch_unwind(AssertUnwindSafe(|| value().map_err(|error| error.at(op.name(), node.site()))));
         for (which, operand) in operands.iter_mut().enumerate() {
             // in the usual case somebody else has it still
             if let Value(Repr::Any(_)) = operand {
@@ -441,7 +444,7 @@ impl Pass {
                 self.discard(value, op.operands()[which].place);
             }
         }
-        result.unwrap_or_else(|payload| Err(Error::panic(payload).at(op.name_or_panic(), node.place)))
+        result.unwrap_or_else(|payload| Err(Error::panic(payload).at(op.name_or_panic(), node.site())))
     }
 }
 
