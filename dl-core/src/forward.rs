@@ -123,7 +123,8 @@ async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Re
     let pass = pass::current().expect("an extract ends in its pass");
     let _hold = hold(&pass, roots).await?;
     let mut layers: Vec<AnyLayer> = roots.first().cloned().into_iter().collect();
-    for (root, tangent) in roots.iter().zip(tangents_of(&pass, roots, variables, directions)?) {
+    let tangents = reverse::walking(&pass, roots.first(), || tangents_of(&pass, roots, variables, directions));
+    for (root, tangent) in roots.iter().zip(tangents?) {
         layers.push(match tangent {
             Some(tangent) => tangent,
             None => zero(root).await?,

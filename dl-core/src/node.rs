@@ -122,6 +122,7 @@ pub(crate) struct DataKind {
     pub(crate) non_finite: fn(&Value) -> Option<f64>,
     pub(crate) non_finite_delta: fn(&Value) -> Option<f64>,
     pub(crate) bytes: fn(&Value) -> usize,
+    pub(crate) describe: fn(&Value) -> String,
     pub(crate) settle: fn(&[&Value]),
     pub(crate) id: fn() -> TypeId,
 }
@@ -147,6 +148,7 @@ impl<T: Data> Typed<T> {
         non_finite: |value| value.get::<T>().non_finite(),
         non_finite_delta: |delta| delta.get::<T::Delta>().non_finite(),
         bytes: |value| value.get::<T>().bytes(),
+        describe: |value| value.get::<T>().describe(),
         settle: |values| T::settle(&values.iter().map(|value| value.get::<T>()).collect::<Vec<_>>()),
         id: TypeId::of::<T>,
     };

@@ -16,7 +16,7 @@ use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
 use crate::pass::{Arithmetic, Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::AnyAt;
-use crate::record::Direction;
+use crate::record::{Direction, SpanWork, Told};
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
 use crate::side_effects::{Deltas, SideEffects};
 use crate::sync::MutexGuard;
@@ -37,7 +37,7 @@ pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
 /// A panic in a rule of the user's; a pass that does not keep its values.
 pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
-    let deltas = walk_to_weights(pass, root, delta, &mut effects)?;
+    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, &mut effects))?;
     effects.push(pass, deltas);
     Ok(effects)
 }
@@ -55,7 +55,9 @@ pub(crate) fn deltas_of(
 ) -> Result<Vec<Option<AnyLayer>>> {
     let mut effects = SideEffects::none();
     let targets = unmarked(&mut *kept(pass)?, targets);
-    let (deltas, hand_written) = walk_towards(pass, roots, &targets, known, &mut effects)?;
+    let first = roots.first().map(|(root, _)| root);
+    let walk = || walk_towards(pass, roots, &targets, known, &mut effects);
+    let (deltas, hand_written) = walking(pass, first, walk)?;
     effects.push(pass, deltas);
     let found = effects.deltas_of(&targets)?;
     if let Some(hand_written) = hand_written
@@ -66,6 +68,12 @@ pub(crate) fn deltas_of(
         return Err(Error::invalid(why).at(hand_written.name(), hand_written.site()));
     }
     Ok(found)
+}
+
+/// Walks, mostly back from this root, and has it recorded.
+pub(crate) fn walking<R>(pass: &Pass, root: Option<&AnyLayer>, walk: impl FnOnce() -> R) -> R {
+    let at = root.map_or(Told::NOBODY, |root| pass.told(root));
+    pass.during(SpanWork::Backward, root.map(|root| &**root), at, walk)
 }
 
 /// These layers, as far as they are no marks: a mark is the layer that it marks.
@@ -81,7 +89,7 @@ fn unmarked(books: &mut Books, layers: &[AnyLayer]) -> Vec<AnyLayer> {
 /// handle to the root.
 pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<Vec<(Held, AnyDelta)>> {
     let mut theirs = SideEffects::none();
-    let deltas = walk_to_weights(pass, root, delta, &mut theirs)?;
+    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, &mut theirs))?;
     debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
     Ok(deltas)
 }

@@ -89,6 +89,7 @@ impl Books {
 
     /// The value of an entry that is no number and that nobody else needs.
     pub(super) fn take_value(&mut self, index: u32) -> Value {
+        self.tell_value(index);
         self.entries[index as usize].state = State::Freed;
         match self.linked(index).outcome.take() {
             Some(Ok(value)) => value,
