@@ -111,7 +111,6 @@ pub(crate) struct DataKind {
     pub(crate) one: fn(&Value) -> Value,
     pub(crate) sum_deltas: fn(Vec<AnyLayer>) -> AnyLayer,
     pub(crate) scale_delta: fn(&AnyLayer, f64) -> AnyLayer,
-    pub(crate) constant_delta: fn(Value) -> AnyLayer,
     /// A delta for this value that somebody has given by hand, looked at.
     pub(crate) checked_delta: fn(&AnyLayer, &AnyLayer) -> AnyLayer,
     pub(crate) squared_norm: fn(&Value) -> f64,
@@ -140,7 +139,6 @@ impl<T: Data> Typed<T> {
         one: |value| value.get::<T>().one().into_value(),
         sum_deltas: |deltas| T::Delta::sum(deltas.into_iter().map(Layer::from_any).collect()).into_any(),
         scale_delta: |delta, factor| T::Delta::scale(&Layer::from_any(delta.clone()), factor).into_any(),
-        constant_delta: |delta| Layer::<T::Delta>::from_expression(Expression::Constant(delta)).into_any(),
         checked_delta: checked::<T>,
         squared_norm: |delta| delta.get::<T::Delta>().squared_norm(),
         delta_layer: AnyLayer::new::<T::Delta>,

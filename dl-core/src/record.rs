@@ -82,9 +82,9 @@ pub struct NodeRecord {
     pub kind: NodeKind,
     /// The operation; for what decides, the function.
     pub name: &'static str,
-    /// Where it was written; for a delta, the operation whose derivative it is.
+    /// Where it was written; for a delta, the operation whose derivative it is, or the rule, if that is your own.
     pub place: &'static Location<'static>,
-    /// In which functions it was written; for a delta, as above.
+    /// In which functions it was written; for a delta, the operation whose derivative it is.
     pub calls: Calls,
     /// Whether it is part of the way back.
     pub direction: Direction,

@@ -72,7 +72,7 @@ pub(crate) fn deltas_of(
 
 /// Walks, mostly back from this root, and has it recorded.
 pub(crate) fn walking<R>(pass: &Pass, root: Option<&AnyLayer>, walk: impl FnOnce() -> R) -> R {
-    let at = root.map_or(Told::NOBODY, |root| pass.told(root));
+    let at = || root.map_or(Told::NOBODY, |root| pass.told_layer(root));
     pass.during(SpanWork::Backward, root.map(|root| &**root), at, walk)
 }
 

@@ -4,6 +4,9 @@ use dl_core::record::{Direction, NodeRecord, PassRecord, Recorder, Recording};
 use dl_core::{At, Deltas, Do, Layer, Primitive, Result};
 use std::time::{Duration, Instant};
 
+/// Where the rule of that operation stands.
+pub(crate) const RULE: &str = file!();
+
 /// Twice a number, as an operation of one's own: its deltas are layers.
 pub(crate) struct Twice {
     /// For so long.
