@@ -223,8 +223,7 @@ impl Node {
 
     /// From now on this thread builds what the derivative of this consists of.
     pub(crate) fn enter_rule(&self, direction: Direction) -> Entered {
-        let is_own = !matches!(&self.expression, Expression::Primitive(op) if !op.is_own());
-        calls::enter(self.origin.of_rule(direction, is_own), self.place)
+        calls::enter(self.origin.of_rule(direction), self.place)
     }
 
     #[inline]

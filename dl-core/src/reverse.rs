@@ -371,6 +371,7 @@ pub(crate) fn pull_back(
             let value = books.value(index);
             let at =
                 AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
+            let _places = (!op.is_own()).then(in_places_of_the_user);
             let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
                 .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
             if deltas.len() != places.len() {
