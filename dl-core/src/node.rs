@@ -200,6 +200,14 @@ impl Node {
         }
     }
 
+    /// The name; a panic of the user's code that says it must not change what is computed.
+    pub(crate) fn name_or_panic(&self) -> &'static str {
+        match &self.expression {
+            Expression::Primitive(op) => op.name_or_panic(),
+            _ => self.name(),
+        }
+    }
+
     /// In which functions it was written; for a delta, those of the operation whose derivative it is.
     pub(crate) fn calls(&self) -> Calls {
         self.origin.calls()

@@ -71,7 +71,7 @@ pub struct PassRecord {
     pub nodes: Vec<NodeRecord>,
     /// Which ways were taken, in the order of time.
     pub decisions: Vec<Decision>,
-    /// When which thread worked for it.
+    /// When which thread worked for it, in the order in which it was through. A kernel on which several threads work has a span for each.
     pub spans: Vec<Span>,
 }
 

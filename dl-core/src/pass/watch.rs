@@ -179,7 +179,7 @@ mod traced {
                     None => $span!(target: "dl", parent: pass, $name),
                     Some(node) => {
                         let (file, line) = (node.place.file(), node.place.line());
-                        $span!(target: "dl", parent: pass, $name, op = node.name(), file, line)
+                        $span!(target: "dl", parent: pass, $name, op = node.name_or_panic(), file, line)
                     }
                 }
             };

@@ -8,7 +8,6 @@ use super::{Decision, NodeKind, NodeRecord, PassRecord, Span, SpanWork};
 use crate::calls::Branch;
 use crate::node::{Expression, Node};
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -183,8 +182,7 @@ impl NodeRecord {
         };
         NodeRecord {
             kind,
-            // it may be the user's code that says it
-            name: catch_unwind(AssertUnwindSafe(|| node.name())).unwrap_or("operation"),
+            name: node.name_or_panic(),
             place: node.place,
             calls: node.calls(),
             direction: node.direction(),
