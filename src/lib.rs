@@ -38,7 +38,7 @@
 //!
 //! Settings of the pass that a computation starts are methods of [`Do`]: [`seed`](Do::seed) for random numbers ([`Seed`]), [`mode`](Do::mode) to train or to
 //! evaluate ([`Mode`]), [`on`](Do::on) for the weights of another moment ([`Snapshot`]); [`counted`](Do::counted) tells what the pass did
-//! ([`Counters`]). [`Buffer`] is state that is not trained but written by the steps that train. All of it is in the example `pass_state`.
+//! ([`Counters`]), [`recorded`](Do::recorded) how it did it ([`record`]). [`Buffer`] is state that is not trained but written by the steps that train. All of it is in the example `pass_state`.
 
 #![forbid(unsafe_code)]
 
