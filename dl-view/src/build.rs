@@ -234,9 +234,9 @@ fn put_into_boxes(scene: &mut Scene, facts: &Facts<'_>, functions: &[Option<usiz
         let caller = facts.functions.get(id).caller;
         let within = facts.functions.upwards(caller).find_map(|id| box_of[id]);
         if inside[id] >= 2 && !shares(&id) {
-            let mut names = vec![facts.functions.get(id).call.function];
+            let mut names = vec![facts.functions.get(id).name()];
             let sharing = facts.functions.upwards(caller).take_while(|outer| inside[*outer] == inside[id]);
-            names.extend(sharing.map(|outer| facts.functions.get(outer).call.function));
+            names.extend(sharing.map(|outer| facts.functions.get(outer).name()));
             names.reverse();
             let calls: Vec<String> =
                 facts.functions.upwards(Some(id)).map(|id| facts.functions.get(id).call.to_string()).collect();

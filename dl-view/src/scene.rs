@@ -32,6 +32,7 @@ pub(crate) enum Look {
     Backward,
     /// A function, folded.
     Function,
+    BackwardFunction,
     Weight,
     Constant,
     Random,

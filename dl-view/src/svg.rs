@@ -132,7 +132,7 @@ fn shape(out: &mut String, look: Look, place: &Rectangle) {
             );
         }
         Look::Operation | Look::Backward => rectangle(out, place, 4.0, "shape"),
-        Look::Function => rectangle(out, place, 8.0, "shape"),
+        Look::Function | Look::BackwardFunction => rectangle(out, place, 8.0, "shape"),
         Look::Weight | Look::Constant | Look::Random => rectangle(out, place, place.height / 2.0, "shape"),
         Look::Taken | Look::NotTaken => rectangle(out, place, 10.0, "shape"),
     }
@@ -211,7 +211,8 @@ fn looks(scene: &Scene) -> Vec<(&'static str, Look)> {
         ("taken", Look::Taken),
         ("not taken", Look::NotTaken),
     ];
-    all.into_iter().filter(|(_, look)| scene.items.iter().any(|item| item.look == *look)).collect()
+    let class_is_there = |look: Look| scene.items.iter().any(|item| class(item.look) == class(look));
+    all.into_iter().filter(|(_, look)| class_is_there(*look)).collect()
 }
 
 fn entry_width(name: &str) -> f64 {
@@ -232,7 +233,7 @@ fn legend(out: &mut String, looks: &[(&'static str, Look)], bottom: f64) {
 fn class(look: Look) -> &'static str {
     match look {
         Look::Operation => "operation",
-        Look::Backward => "backward",
+        Look::Backward | Look::BackwardFunction => "backward",
         Look::Function => "function",
         Look::Weight => "weight",
         Look::Constant => "constant",

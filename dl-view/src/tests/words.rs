@@ -166,6 +166,6 @@ fn a_small_picture() {
     let sum = sample.op("sum", &[product], "f32");
     sample.body("chosen", &[sum], &[(branch("!sum > 0.0", &["sum.sin()", "-sum"]), 1)], None);
     sample.record.nodes.iter_mut().for_each(|node| node.direction = Direction::Forward);
-    expect_file!["tests/small.svg"].assert_eq(&Graph::of(&sample.record).svg());
-    expect_file!["tests/small.dot"].assert_eq(&Graph::of(&sample.record).dot());
+    expect_file!["small.svg"].assert_eq(&Graph::of(&sample.record).svg());
+    expect_file!["small.dot"].assert_eq(&Graph::of(&sample.record).dot());
 }
