@@ -68,11 +68,7 @@ impl Net {
 fn gated_net(input: &NdLayer, net: &Net) -> NdLayer {
     let scores = net.gate(input);
     let (left, right) = !scores;
-    if left > right {
-        scores.0 * net.left.of(input)
-    } else {
-        scores.1 * net.right.of(input)
-    }
+    if left > right { scores.0 * net.left.of(input) } else { scores.1 * net.right.of(input) }
 }
 
 impl Net {
@@ -109,7 +105,7 @@ fn main() -> dl::Result<()> {
     let path = gated_net(&images[0], &net).graph().wait()?.title("The path of one digit");
     path.save(out.join("path.svg"))?;
     path.save(out.join("path.dot"))?;
-    let step = Graph::of(&recording.passes[0]).title("A step of training, on eight digits").backward(true);
+    let step = Graph::of(&recording.passes[0]).title("A step of training, on eight digits").backward(true).at_most(24);
     step.save(out.join("step.svg"))?;
     let costs = Costs::of(&recording);
     std::fs::write(out.join("costs.json"), costs.to_json()).map_err(Error::other)?;

@@ -28,8 +28,8 @@ pub(crate) fn items(facts: &Facts<'_>, atoms: &Atoms, members: &[Vec<usize>], ki
             (Kind::Function(function), _) => {
                 let function = facts.functions.get(function);
                 let name = match function.direction {
-                    Direction::Forward => format!("ƒ {}", function.name()),
-                    Direction::Backward => function.name(),
+                    Direction::Forward => format!("ƒ {}", function.call.function),
+                    Direction::Backward => function.marked(function.call.function),
                 };
                 group.many(vec![name], function.call.to_string())
             }
@@ -247,7 +247,9 @@ pub(crate) fn head(
     if folded {
         let parts = text::count(atoms.each.len());
         let back = if backward && back > 0 { ", ∂ its way back" } else { "" };
-        head.push(format!("Folded: {parts} parts are drawn as {shown}. ×n is n times the same, ƒ a whole function{back}."));
+        head.push(format!(
+            "Folded: {parts} parts are drawn as {shown}. ×n is n times the same, ƒ a whole function{back}."
+        ));
     }
     if back > 0 && !backward {
         let deltas = record.nodes.iter().zip(&facts.time).filter(|(node, _)| node.direction == Direction::Backward);

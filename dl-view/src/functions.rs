@@ -22,11 +22,11 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// With a mark, if it is the way back.
-    pub(crate) fn name(&self) -> String {
+    /// A name, with a mark if this is the way back.
+    pub(crate) fn marked(&self, name: &str) -> String {
         match self.direction {
-            Direction::Forward => self.call.function.to_string(),
-            Direction::Backward => format!("∂ {}", self.call.function),
+            Direction::Forward => name.to_string(),
+            Direction::Backward => format!("∂ {name}"),
         }
     }
 }

@@ -38,8 +38,12 @@ fn is_class(node: &Node<'_, '_>, class: &str) -> bool {
 pub(super) fn check(name: &str, svg: &str) {
     let document = Document::parse(svg).unwrap_or_else(|error| panic!("{name}: {error}"));
     let root = document.root_element();
-    let view: Vec<f64> =
-        root.attribute("viewBox").expect("a view box").split(' ').map(|number| number.parse().expect("a number")).collect();
+    let view: Vec<f64> = root
+        .attribute("viewBox")
+        .expect("a view box")
+        .split(' ')
+        .map(|number| number.parse().expect("a number"))
+        .collect();
     let items: Vec<Node<'_, '_>> = document.descendants().filter(|node| is_class(node, "item")).collect();
     let shape = |item: &Node<'_, '_>| bounds(item.children().find(|node| is_class(node, "shape")).expect("a shape"));
     let places: Vec<Bounds> = items.iter().map(shape).collect();
@@ -47,8 +51,7 @@ pub(super) fn check(name: &str, svg: &str) {
         let inside = place[0] >= -0.1 && place[1] >= -0.1 && place[2] <= view[2] && place[3] <= view[3];
         assert!(inside, "{name}: {place:?} is outside of {view:?}");
         for other in &places[..index] {
-            let apart =
-                place[0] >= other[2] || other[0] >= place[2] || place[1] >= other[3] || other[1] >= place[3];
+            let apart = place[0] >= other[2] || other[0] >= place[2] || place[1] >= other[3] || other[1] >= place[3];
             assert!(apart, "{name}: {place:?} and {other:?} overlap");
         }
     }

@@ -34,7 +34,11 @@ fn record(recipe: &Recipe) -> PassRecord {
                 let ways: Vec<_> = (0..kind % 3).map(|round| (way, usize::from(round + calls) % 2)).collect();
                 sample.body("body", &reads, &ways, (became % 3 > 0).then(|| any(became)))
             }
-            _ => sample.op(["mul", "add", "sin"][usize::from(*kind) % 3], &reads, ["f32[4]", "f64"][usize::from(*calls) % 2]),
+            _ => sample.op(
+                ["mul", "add", "sin"][usize::from(*kind) % 3],
+                &reads,
+                ["f32[4]", "f64"][usize::from(*calls) % 2],
+            ),
         };
     }
     sample.record

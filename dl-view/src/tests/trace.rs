@@ -64,21 +64,23 @@ fn times_are_those_of_lines() {
 fn a_table() {
     let mut costs = Costs::of(&two_passes());
     for (line, cost) in costs.lines.iter_mut().enumerate() {
-        (cost.line, cost.file, cost.source) = (10 * line as u32 + 7, "src/main.rs".into(), Some("x * &self.weight".into()));
+        (cost.line, cost.file, cost.source) =
+            (10 * line as u32 + 7, "src/main.rs".into(), Some("x * &self.weight".into()));
     }
     costs.branches.iter_mut().for_each(|branch| (branch.file, branch.line) = ("src/main.rs".into(), 17));
     expect![[r#"
         2 passes in 620 µs, 620 µs of work on all threads
-          line  evaluations  forward  backward  bytes   share
+          line  evaluations  forward  deltas  backward  bytes   share
         src/main.rs
-             7            2   120 µs    400 µs  128 B  83.9 %  x * &self.weight
-            17            2  80.0 µs         -   64 B  12.9 %  x * &self.weight
+             7            2   120 µs       2    400 µs  128 B  83.9 %  x * &self.weight
+            17            2  80.0 µs                     64 B  12.9 %  x * &self.weight
         beside the lines
-                          2                             3.2 %  steps taken, 20.0 µs
+                          2  20.0 µs                            3.2 %  steps taken
         src/main.rs:17  !x > 0.0
                      0    0.0 %  x
                      2  100.0 %  -x
-    "#]].assert_eq(&costs.to_string());
+    "#]]
+    .assert_eq(&costs.to_string());
 }
 
 #[test]

@@ -4,8 +4,7 @@ use super::all;
 use crate::Graph;
 use crate::samples::{self, Sample, branch};
 use crate::scene::{Flow, Look, Scene};
-use dl_core::record::{Direction, NodeKind};
-use expect_test::expect_file;
+use dl_core::record::NodeKind;
 use layout::gv::DotParser;
 use roxmltree::Document;
 
@@ -33,7 +32,8 @@ fn a_decision_looks_and_leads() {
     // what the expert computes stands below the arm
     let below = edges(&scene, Flow::Below);
     assert!(below.contains(&pair(left, "weight")), "{below:?}");
-    let shapes: Vec<&str> = scene.edges.iter().map(|edge| edge.label.as_str()).filter(|label| !label.is_empty()).collect();
+    let shapes: Vec<&str> =
+        scene.edges.iter().map(|edge| edge.label.as_str()).filter(|label| !label.is_empty()).collect();
     assert_eq!(shapes.iter().filter(|shape| **shape == "f32[32]").count(), 2);
 }
 
@@ -54,8 +54,10 @@ fn an_arm_that_gives_back_what_was_there_leads_to_its_readers() {
 #[test]
 fn plain_numbers_are_left_out_but_as_results() {
     let mut sample = Sample::default();
-    let (one, two) =
-        (sample.node(NodeKind::Constant, "constant", &[], "f64"), sample.node(NodeKind::Constant, "constant", &[], "f64"));
+    let (one, two) = (
+        sample.node(NodeKind::Constant, "constant", &[], "f64"),
+        sample.node(NodeKind::Constant, "constant", &[], "f64"),
+    );
     let weight = sample.weight("f64");
     let sum = sample.op("add", &[weight, one], "f64");
     sample.body("chosen", &[sum], &[(branch("!sum > 1.0", &["1.0", "2.0"]), 1)], Some(two));
@@ -148,7 +150,8 @@ fn graphviz_draws_them() {
     use std::io::Write;
     use std::process::{Command, Stdio};
     for (name, record, backward) in all() {
-        let command = Command::new("dot").arg("-Tsvg").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let command =
+            Command::new("dot").arg("-Tsvg").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let Ok(mut dot) = command else { return };
         let mut input = dot.stdin.take().expect("an input");
         input.write_all(Graph::of(&record).backward(backward).dot().as_bytes()).expect("it reads");
@@ -156,16 +159,4 @@ fn graphviz_draws_them() {
         let output = dot.wait_with_output().expect("it ends");
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     }
-}
-
-#[test]
-fn a_small_picture() {
-    let mut sample = Sample::default();
-    let (left, right) = (sample.weight("f32[2, 3]"), sample.weight("f32[3, 4]"));
-    let product = sample.op("matmul", &[left, right], "f32[2, 4]");
-    let sum = sample.op("sum", &[product], "f32");
-    sample.body("chosen", &[sum], &[(branch("!sum > 0.0", &["sum.sin()", "-sum"]), 1)], None);
-    sample.record.nodes.iter_mut().for_each(|node| node.direction = Direction::Forward);
-    expect_file!["small.svg"].assert_eq(&Graph::of(&sample.record).svg());
-    expect_file!["small.dot"].assert_eq(&Graph::of(&sample.record).dot());
 }
