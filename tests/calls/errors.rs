@@ -119,7 +119,10 @@ fn numbers_that_are_not_finite() {
     let error = loss.first_non_finite().wait().unwrap().expect("an infinite slope");
     assert!(error.to_string().contains("its derivative has inf in it"), "{error}");
     assert_eq!(chain(error.calls()), [("root", line + 1)]);
-    assert!(format!("{error:#}").ends_with(&format!("\n  in `root`, called at {}:{}:16", file!(), line + 1)), "{error:#}");
+    assert!(
+        format!("{error:#}").ends_with(&format!("\n  in `root`, called at {}:{}:16", file!(), line + 1)),
+        "{error:#}"
+    );
 }
 
 #[cfg(feature = "train")]
