@@ -23,7 +23,7 @@ text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Aria
 .not-taken .shape{fill:#fff;stroke:#afb8c1;stroke-dasharray:4 3}.failed .shape{fill:#fdeaea;stroke:#c62828;stroke-width:2}\
 .bar{fill:#d1604a}.box{fill:#0969da;fill-opacity:.035;stroke:#b6c3d1}\
 .edge{fill:none;stroke:#6e7781;stroke-width:1.2}.looked{stroke:#b27708;stroke-dasharray:2 3}\
-.way{stroke:#b27708;stroke-width:2}.stub{stroke:#afb8c1;stroke-dasharray:4 3}.halo{stroke:#fff;stroke-width:4;paint-order:stroke}";
+.way{stroke:#b27708;stroke-width:2}.stub{stroke:#afb8c1;stroke-dasharray:4 3}.halo{stroke:#fff;stroke-width:6;stroke-linejoin:round;paint-order:stroke}";
 
 pub(crate) fn svg(scene: &Scene) -> String {
     let layout = layout(scene);
