@@ -21,6 +21,26 @@
 //! # dl::Result::Ok(())
 //! ```
 //!
+//! # The way to each part
+//!
+//! Who is new begins with the [guide](guide): [a first weight](guide::first_weight) takes ten minutes.
+//!
+//! | to | there is | in the guide |
+//! |---|---|---|
+//! | compute and differentiate | [`Layer`], [`Weight`], [`Differentiable`]: [`predict`](Differentiable::predict), [`train`](Differentiable::train) | [layers](guide::layers) |
+//! | decide by values | `!x` in [`#[differentiable]`](differentiable) functions and [`direct!`] blocks | [bangs](guide::bangs), [dynamic networks](guide::dynamic) |
+//! | work with tensors | [`Nd`](nd::Nd), the table of [operations](nd::operations), [initial weights](nd::init) | [tensors](guide::tensors) |
+//! | build networks | [`#[derive(Module)]`](macro@Module), the layers of [`nn`] | [modules](guide::modules) |
+//! | train | [`Sgd`], [`Adam`], [`AdamW`] and [others](Optimizer), their [parts](plugins), [`schedule`]s | [training](guide::training) |
+//! | read data | `data`: sets, loaders, CSV, NumPy, images (feature `data`) | [training](guide::training) |
+//! | save, log and draw | `train`: checkpoints, a trainer, metrics, curves (feature `train`) | [training](guide::training) |
+//! | differentiate derivatives | [`gradient`](Layer::gradient), [`hvp`](Layer::hvp), [`jvp`](Layer::jvp), [`hessian`](nd::DerivativeOps::hessian), [`derivative`], [`Dual`] | [derivatives](guide::derivatives) |
+//! | add an operation or a type | [`Primitive`], [`with_rule`], [`Data`], [`Trainable`] | [your own](guide::your_own) |
+//! | say what a pass carries | [`seed`](Do::seed), [`mode`](Do::mode), [`on`](Do::on) a [`Snapshot`], [`Buffer`] | [what a pass carries](guide::pass_state) |
+//! | see what a pass did | [`counted`](Do::counted), [`first_non_finite`](Layer::first_non_finite), [`Error::place`] | [seeing](guide::seeing), [performance](guide::performance) |
+//! | understand a message | [`Error`] | [errors](guide::errors), [of the compiler](guide::compile_errors) |
+//! | compare with what you know | | [coming from elsewhere](guide::coming_from) |
+//!
 //! # Words
 //!
 //! | word | meaning |
@@ -34,13 +54,25 @@
 //! | pass | one `predict`, `train` or `forward` and everything it evaluates |
 //! | [`Primitive`] | an operation with a kernel and a derivative rule of its own |
 //!
-//! # What a pass carries
+//! # Features
 //!
-//! Settings of the pass that a computation starts are methods of [`Do`]: [`seed`](Do::seed) for random numbers ([`Seed`]), [`mode`](Do::mode) to train or to
-//! evaluate ([`Mode`]), [`on`](Do::on) for the weights of another moment ([`Snapshot`]); [`counted`](Do::counted) tells what the pass did
-//! ([`Counters`]). [`Buffer`] is state that is not trained but written by the steps that train. All of it is in the example `pass_state`.
+//! The default build has none of them.
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `data` | data sets, loaders and readers, as `dl::data` |
+//! | `images` | folders of PNG and JPEG files as data sets; implies `data` |
+//! | `npy` | tensors as `.npy` files: `Nd::read_npy`, `write_npy` |
+//! | `train` | checkpoints, the trainer, metrics and logs, as `dl::train` |
+//! | `terminal` | a progress bar and Ctrl-C for the trainer; implies `train` |
+//! | `plot` | curves of a run as SVG and PNG; implies `train` |
+//!
+//! The minimum supported Rust version is 1.95. Computation is on the CPU, in `f32` and `f64`.
 
 #![forbid(unsafe_code)]
+
+pub mod guide;
+
 
 pub use dl_core::*;
 #[cfg(feature = "data")]
