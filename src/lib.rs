@@ -23,7 +23,7 @@
 //!
 //! # The way to each part
 //!
-//! Who is new begins with the [guide](guide): [a first weight](guide::first_weight) takes ten minutes.
+//! Who is new begins with the [`guide`]: [a first weight](guide::first_weight) takes ten minutes.
 //!
 //! | to | there is | in the guide |
 //! |---|---|---|
@@ -72,7 +72,6 @@
 #![forbid(unsafe_code)]
 
 pub mod guide;
-
 
 pub use dl_core::*;
 #[cfg(feature = "data")]

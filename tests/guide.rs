@@ -3,7 +3,7 @@
 //! Their listings are doc tests of `dl::guide`.
 
 use std::collections::BTreeSet;
-use std::fs::{read_dir, read_to_string};
+use std::fs::{read_dir, read_to_string, write};
 use std::path::{Path, PathBuf};
 
 fn root() -> &'static Path {
@@ -29,14 +29,24 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The blocks of code of a chapter: what stands on the line before, the words after the backticks, the lines.
-fn blocks(chapter: &str) -> Vec<(&str, &str, Vec<&str>)> {
-    let (mut blocks, mut before, mut open) = (Vec::new(), "", None);
-    for line in chapter.lines() {
+/// A block of code of a chapter.
+struct Block<'a> {
+    /// The line before it.
+    before: &'a str,
+    /// What follows the backticks.
+    words: &'a str,
+    /// The number of its first line, from 0.
+    first: usize,
+    lines: Vec<&'a str>,
+}
+
+fn blocks(chapter: &str) -> Vec<Block<'_>> {
+    let (mut blocks, mut before, mut open) = (Vec::new(), "", None::<Block<'_>>);
+    for (number, line) in chapter.lines().enumerate() {
         match (&mut open, line.strip_prefix("```")) {
-            (None, Some(words)) => open = Some((before, words, Vec::new())),
+            (None, Some(words)) => open = Some(Block { before, words, first: number + 1, lines: Vec::new() }),
             (Some(_), Some(_)) => blocks.extend(open.take()),
-            (Some((_, _, lines)), None) => lines.push(line),
+            (Some(block), None) => block.lines.push(line),
             (None, None) => {}
         }
         before = line;
@@ -62,28 +72,42 @@ fn every_chapter_is_in_the_summary_and_in_the_documentation() {
     assert_eq!(there, listed.iter().map(|&name| name.to_owned()).collect());
 }
 
-/// A block after the line `<!-- expansion: name -->` is part of `dl-macros/snapshots/name.rs`; only such a block is not compiled.
+/// The part of a text that begins and ends with the same lines as this one, moved to the left.
+fn like(shown: &[&str], text: &str) -> Option<Vec<String>> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let (first, last) = (shown.first()?.trim(), shown.last()?.trim());
+    let from = text.lines().position(|line| line.trim() == first)?;
+    let lines: Vec<_> = text.lines().skip(from).collect();
+    let left = indent(lines[0]);
+    let until = lines.iter().position(|line| line.trim() == last && indent(line) == left)?;
+    Some(lines[..=until].iter().map(|line| line.get(left..).unwrap_or("").to_owned()).collect())
+}
+
+/// A block after the line `<!-- expansion: name -->` is part of `dl-macros/snapshots/name.rs`; only such a block is not compiled. `UPDATE_EXPECT=1` writes
+/// them anew.
 #[test]
 fn expansions_are_the_real_ones() {
     let mut checked = 0;
     for path in files(&root().join("docs/src"), "md").into_iter().chain([root().join("README.md")]) {
         let chapter = text(&path);
-        for (before, words, lines) in blocks(&chapter) {
+        let mut updated: Vec<_> = chapter.lines().map(str::to_owned).collect();
+        for Block { before, words, first, lines } in blocks(&chapter).into_iter().rev() {
             let Some(name) = before.strip_prefix("<!-- expansion: ").and_then(|name| name.strip_suffix(" -->")) else {
                 let skipped = words.contains("ignore") || words.contains("no_run");
-                assert!(!skipped || path.ends_with("README.md"), "{}: a listing that does not run", path.display());
+                assert!(!skipped, "{}: a listing that does not run", path.display());
                 continue;
             };
-            let snapshot = text(format!("dl-macros/snapshots/{name}.rs"));
-            let snapshot: Vec<_> = snapshot.lines().map(str::trim).collect();
-            let shown: Vec<_> = lines.iter().filter(|line| !line.starts_with("# ")).map(|line| line.trim()).collect();
-            assert!(
-                snapshot.windows(shown.len()).any(|part| part == shown),
-                "{}: this is not what `{name}` expands to:\n{}",
-                path.display(),
-                lines.join("\n")
-            );
+            let hidden = lines.iter().take_while(|line| line.starts_with("# ")).count();
+            let real = like(&lines[hidden..], &text(format!("dl-macros/snapshots/{name}.rs")));
+            let Some(real) = real else { panic!("{}: no such part of `{name}`", path.display()) };
+            updated.splice(first + hidden..first + lines.len(), real);
             checked += 1;
+        }
+        let updated = updated.join("\n") + "\n";
+        if updated != chapter && std::env::var_os("UPDATE_EXPECT").is_some() {
+            write(&path, updated).expect("a chapter");
+        } else {
+            assert!(updated == chapter, "{}: the macro expands to something else by now", path.display());
         }
     }
     assert!(checked >= 6, "only {checked} expansions were found");
@@ -112,7 +136,7 @@ fn every_message_of_the_compiler_is_in_the_catalogue() {
     }
     let chapter = text("docs/src/compile_errors.md");
     let catalogue: BTreeSet<_> =
-        blocks(&chapter).iter().flat_map(|(_, _, lines)| lines.iter().map(|line| template(line))).collect();
+        blocks(&chapter).iter().flat_map(|block| block.lines.iter().map(|line| template(line))).collect();
     let missing: Vec<_> = messages.difference(&catalogue).collect();
     let stale: Vec<_> = catalogue.difference(&messages).collect();
     assert!(missing.is_empty() && stale.is_empty(), "missing: {missing:#?}\nno longer said: {stale:#?}");

@@ -1,8 +1,8 @@
-// fn square(x: &Layer<f32>, y: f64) -> Layer<f32> {
+// fn square(x: &Layer<f32>, y: f32) -> Layer<f32> {
 //     let difference = x - y;
 //     difference * difference
 // }
-fn square(x: &Layer<f32>, y: f64) -> Layer<f32> {
+fn square(x: &Layer<f32>, y: f32) -> Layer<f32> {
     let difference = x - y;
     ::dl::bang::operand(&difference).duplicate() * difference
 }
