@@ -76,7 +76,91 @@ pub mod guide;
 pub use dl_core::*;
 #[cfg(feature = "data")]
 pub use dl_data as data;
-pub use dl_macros::{Layers, Module, Variables, differentiable, direct};
+/// A lazy function returns a struct of layers.
+///
+/// ```
+/// use dl::prelude::*;
+///
+/// #[derive(Clone, Layers)]
+/// struct Both {
+///     sum: Layer<f64>,
+///     difference: Layer<f64>,
+/// }
+///
+/// #[differentiable(lazy)]
+/// fn ordered(a: &Layer<f64>, b: &Layer<f64>) -> Both {
+///     let (x, y) = !(a, b);
+///     Both { sum: a + b, difference: if x > y { a - b } else { b - a } }
+/// }
+///
+/// let Both { sum, difference } = ordered(&Layer::constant(2.0), &Layer::constant(5.0));
+/// assert_eq!(Do::predict((sum, difference)).wait()?, (7.0, 3.0));
+/// # dl::Result::Ok(())
+/// ```
+pub use dl_macros::Layers;
+/// The weights and buffers of a struct, by the names of its fields.
+///
+/// ```
+/// use dl::prelude::*;
+///
+/// #[derive(Module)]
+/// struct Line {
+///     slope: Weight<f64>,
+///     #[module(rename = "bias")]
+///     offset: Weight<f64>,
+///     name: String,
+/// }
+///
+/// let line = Line { slope: Weight::new(1.0), offset: Weight::new(0.0), name: "a line".into() };
+/// assert_eq!(line.names(), ["slope", "bias"]);
+/// assert_eq!(line.parameters(), 2);
+/// ```
+pub use dl_macros::Module;
+/// A derivative with respect to all fields of a struct.
+///
+/// ```
+/// use dl::prelude::*;
+///
+/// #[derive(Variables)]
+/// struct Line {
+///     slope: Weight<f64>,
+///     offset: Weight<f64>,
+/// }
+///
+/// let line = Line { slope: Weight::new(2.0), offset: Weight::new(1.0) };
+/// let LineGradients { slope, offset } = (3.0 * &line.slope + &line.offset).gradients(&line);
+/// assert_eq!(Do::predict((slope, offset)).wait()?, (3.0, 1.0));
+/// # dl::Result::Ok(())
+/// ```
+pub use dl_macros::Variables;
+/// Functions that decide by forward values: bang notation.
+///
+/// ```
+/// use dl::prelude::*;
+///
+/// #[differentiable]
+/// fn leaky(x: &Layer<f64>, slope: &Weight<f64>) -> Layer<f64> {
+///     if !x > 0.0 { x.clone() } else { x * slope }
+/// }
+///
+/// let slope = Weight::new(0.1);
+/// let y = leaky(&Layer::constant(-2.0), &slope);
+/// assert_eq!(y.predict().wait()?, -0.2);
+/// assert_eq!(y.gradient(&slope).predict().wait()?, -2.0);
+/// # dl::Result::Ok(())
+/// ```
+pub use dl_macros::differentiable;
+/// Bang notation in a block, inside an ordinary function.
+///
+/// ```
+/// use dl::prelude::*;
+///
+/// let (x, limit) = (Weight::new(3.0), 2.0);
+/// let clipped: Layer<f64> = direct! { if !x > limit { Layer::constant(limit) } else { x.layer() } };
+/// assert_eq!(clipped.predict().wait()?, 2.0);
+/// # dl::Result::Ok(())
+/// ```
+pub use dl_macros::direct;
 pub use dl_nd as nd;
 pub use dl_nn as nn;
 #[cfg(feature = "train")]

@@ -1,4 +1,4 @@
-//! Every public item has an example: in its own documentation, or, for what belongs to a trait, in that of the trait.
+//! Every public item has an example that runs: its own, or one of what it belongs to, a trait, a type or a module, in which it is used by name.
 //!
 //! The items are those that rustdoc finds, so what macros write and what is re-exported counts as well. Its JSON output is not stable: rustdoc alone is told
 //! that it may, so that nothing else is built anew.
@@ -36,8 +36,41 @@ fn documentation() -> PathBuf {
     target.join("doc")
 }
 
+/// The examples in a documentation, one after the other.
+fn examples(item: &Value) -> String {
+    let (mut examples, mut open) = (String::new(), None);
+    for line in item["docs"].as_str().unwrap_or_default().lines() {
+        match (open, line.trim_start().strip_prefix("```")) {
+            (None, Some(words)) => {
+                open = Some(
+                    !words.split(',').any(|word| ["text", "ignore", "sh", "toml", "no_run"].contains(&word.trim())),
+                );
+            }
+            (Some(_), Some(_)) => open = None,
+            (Some(true), None) => examples.extend([line, "\n"]),
+            _ => {}
+        }
+    }
+    examples
+}
+
+fn mentions(examples: &str, name: &str) -> bool {
+    examples.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+}
+
+/// Whether an item of a trait need not be written in an implementation.
+fn is_provided(item: &Value) -> bool {
+    item["inner"]["function"]["has_body"] == true || item["inner"]["assoc_const"]["value"].is_string()
+}
+
+/// What an item belongs to: its path, and the examples on the way there.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    path: &'a str,
+    examples: &'a str,
+}
+
 struct Crate {
-    name: &'static str,
     json: Value,
     seen: BTreeSet<u64>,
     /// How many items were looked at.
@@ -45,90 +78,72 @@ struct Crate {
     missing: BTreeSet<String>,
 }
 
-fn has_example(item: &Value) -> bool {
-    let docs = item["docs"].as_str().unwrap_or_default();
-    let mut fences = docs.lines().filter_map(|line| line.trim_start().strip_prefix("```"));
-    // of each pair of fences, the first says what is in between
-    std::iter::from_fn(|| {
-        let opening = fences.next()?;
-        fences.next()?;
-        Some(opening)
-    })
-    .any(|words| {
-        let words: Vec<_> = words.split(',').map(str::trim).collect();
-        !words.iter().any(|word| ["text", "ignore", "sh", "toml", "no_run"].contains(word))
-    })
-}
-
 impl Crate {
     fn item(&self, id: &Value) -> Option<Value> {
         self.json["index"].get(id.to_string()).cloned()
     }
 
-    /// An item that is needed at this path.
-    fn need(&mut self, path: &str, item: &Value, example: bool) {
+    fn need(&mut self, around: Around<'_>, name: &str, item: &Value) {
         self.items += 1;
-        if !example {
+        if examples(item).is_empty() && !mentions(around.examples, name) {
             let place = &item["span"];
-            let place = format!("{}:{}", place["filename"].as_str().unwrap_or("?"), place["begin"][0]);
-            self.missing.insert(format!("{path} ({place})"));
+            let file = place["filename"].as_str().unwrap_or("?");
+            self.missing.insert(format!("{}::{name} ({file}:{})", around.path, place["begin"][0]));
         }
     }
 
-    fn all(&mut self, path: &str, ids: &Value) {
+    fn all(&mut self, around: Around<'_>, ids: &Value) {
         for id in ids.as_array().into_iter().flatten() {
-            self.visit(path, id);
+            self.visit(around, id);
         }
     }
 
-    fn visit(&mut self, path: &str, id: &Value) {
+    fn visit(&mut self, around: Around<'_>, id: &Value) {
         let Some(item) = self.item(id) else { return };
         if !self.seen.insert(id.as_u64().expect("a number")) {
             return;
         }
         let (kind, inner) = item["inner"].as_object().and_then(|kinds| kinds.iter().next()).expect("a kind");
-        let path = match item["name"].as_str() {
-            Some(name) if kind != "use" => format!("{path}::{name}"),
-            _ => path.to_owned(),
-        };
+        let name = item["name"].as_str().unwrap_or_default();
+        let (own, path) = (examples(&item), format!("{}::{name}", around.path));
+        let all = format!("{}{own}", around.examples);
+        let within = Around { path: &path, examples: &all };
         match kind.as_str() {
-            "module" => self.all(&path, &inner["items"]),
+            "module" => self.all(within, &inner["items"]),
             "use" => {
-                let source = inner["source"].as_str().unwrap_or_default();
-                if source.starts_with("dl_macros::") {
-                    self.need(&format!("{path}::{}", inner["name"]), &item, has_example(&item));
+                if inner["source"].as_str().is_some_and(|source| source.starts_with("dl_macros::")) {
+                    self.need(around, inner["name"].as_str().expect("a name"), &item);
                 }
                 if let Some(target) = self.item(&inner["id"]) {
                     match &target["inner"]["module"] {
-                        Value::Null => self.visit(&path, &inner["id"]),
-                        module => self.all(&path, &module["items"]),
+                        Value::Null => self.visit(around, &inner["id"]),
+                        module => self.all(around, &module["items"]),
                     }
                 }
             }
             "trait" => {
-                let example = has_example(&item);
-                self.need(&path, &item, example);
+                self.need(around, name, &item);
                 for id in inner["items"].as_array().into_iter().flatten() {
-                    if let Some(part) = self.item(id) {
-                        let path = format!("{path}::{}", part["name"].as_str().unwrap_or("?"));
-                        self.need(&path, &part, example || has_example(&part));
+                    // what has to be there is in every implementation; what is provided is not
+                    if let Some(part) = self.item(id).filter(is_provided) {
+                        self.need(within, part["name"].as_str().expect("a name"), &part);
                     }
                 }
             }
             "struct" | "enum" | "union" => {
-                self.need(&path, &item, has_example(&item));
+                self.need(around, name, &item);
                 for id in inner["impls"].as_array().into_iter().flatten() {
                     let Some(block) = self.item(id) else { continue };
                     let block = &block["inner"]["impl"];
                     if block["trait"].is_null() {
-                        self.all(&path, &block["items"]);
+                        self.all(within, &block["items"]);
                     }
                 }
             }
-            "proc_macro" if ELSEWHERE.contains(&item["name"].as_str().unwrap_or_default()) => {}
+            "proc_macro" if ELSEWHERE.contains(&name) => {}
             "function" | "macro" | "proc_macro" | "constant" | "static" | "type_alias" | "assoc_const" => {
                 if item["visibility"] == "public" {
-                    self.need(&path, &item, has_example(&item));
+                    self.need(around, name, &item);
                 }
             }
             _ => {}
@@ -144,10 +159,10 @@ fn every_public_item_has_an_example() {
         let json = read_to_string(folder.join(format!("{name}.json"))).expect("what rustdoc has written");
         let json: Value = serde_json::from_str(&json).expect("JSON");
         let root = json["root"].clone();
-        let mut of_crate = Crate { name, json, seen: BTreeSet::new(), items: 0, missing: BTreeSet::new() };
-        of_crate.visit("", &root);
+        let mut of_crate = Crate { json, seen: BTreeSet::new(), items: 0, missing: BTreeSet::new() };
+        of_crate.visit(Around { path: "", examples: "" }, &root);
         items += of_crate.items;
-        println!("{}: {} items, {} without an example", of_crate.name, of_crate.items, of_crate.missing.len());
+        println!("{name}: {} items, {} without an example", of_crate.items, of_crate.missing.len());
         missing.extend(of_crate.missing);
     }
     assert!(items > 800, "only {items} items were found: has the format of rustdoc changed?");
