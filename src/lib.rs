@@ -165,6 +165,8 @@ pub use dl_nd as nd;
 pub use dl_nn as nn;
 #[cfg(feature = "train")]
 pub use dl_train as train;
+#[cfg(feature = "view")]
+pub use dl_view as view;
 
 /// What most programs need: `use dl::prelude::*`.
 pub mod prelude {
@@ -177,4 +179,6 @@ pub mod prelude {
         Attention, BatchMean, Bce, Conv, CrossEntropy, Each, Mean, Nd, NdExpression, NdLayer, NdWeight, Pool,
         RunningStats, Sum, Table, ops::*,
     };
+    #[cfg(feature = "view")]
+    pub use dl_view::Draw;
 }

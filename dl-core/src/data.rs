@@ -66,6 +66,26 @@ pub trait Data: Clone + Send + Sync + 'static {
         size_of::<Self>()
     }
 
+    /// Type and shape of a value, for whoever looks at a [record](crate::record) of a pass: `f32[16, 64]`. If nothing else is said, the name of the type.
+    ///
+    /// ```
+    /// use dl_core::{Data, Nothing};
+    /// #[derive(Clone)]
+    /// struct Series(Vec<f64>);
+    /// impl Data for Series {
+    ///     type Delta = Nothing;
+    ///     fn one(&self) -> Nothing {
+    ///         Nothing
+    ///     }
+    /// }
+    /// assert_eq!((Series(vec![]).describe(), 1.0_f32.describe()), ("Series".to_owned(), "f32".to_owned()));
+    /// ```
+    fn describe(&self) -> String {
+        let name = std::any::type_name::<Self>();
+        let path = name.split('<').next().unwrap_or(name);
+        path.rsplit("::").next().unwrap_or(path).to_owned()
+    }
+
     /// Makes values, which may be recipes, what they are. The runtime calls it, outside of its locks, with the values that it is about to hand out, or to step weights by:
     /// those of one type together, so that what they share is computed once.
     ///

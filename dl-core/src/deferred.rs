@@ -13,6 +13,7 @@ use crate::bang::Extractable;
 use crate::error::{Error, Result};
 use crate::node::Outcome;
 use crate::pass::{self, Counters, Mode, Pass, Purpose, Settings};
+use crate::record::Recorder;
 use crate::seed::Position;
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicBool, Ordering, Thread, current, park, thread_local};
@@ -360,6 +361,33 @@ impl<T: Send + 'static> Do<T> {
     /// ```
     pub fn on(mut self, snapshot: &Snapshot) -> Self {
         self.settings.snapshot = Some(snapshot.clone());
+        self
+    }
+
+    /// The same computation, whose passes tell this recorder what they do: see [`record`](crate::record). As [`seed`](Do::seed), it is a setting of the pass
+    /// that a run starts, and of passes inside that one: a whole training run can be recorded, too.
+    ///
+    /// It changes no value.
+    ///
+    /// ```
+    /// use dl_core::record::Recorder;
+    /// use dl_core::{Differentiable, Do, Sgd, Weight};
+    /// let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
+    /// let steps = Do::from_fn(move || {
+    ///     let w = w.clone();
+    ///     async move {
+    ///         for _ in 0..10 {
+    ///             (&w * &w).train(&Sgd::new(0.1)).await?;
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// });
+    /// steps.recorded(&recorder).wait()?;
+    /// assert_eq!(recorder.take().passes.len(), 10);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn recorded(mut self, recorder: &Recorder) -> Self {
+        self.settings.recorder = Some(recorder.clone());
         self
     }
 

@@ -69,7 +69,7 @@ pub(crate) fn hand_out<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
         value.into()
     };
     catch_unwind(AssertUnwindSafe(hand_out))
-        .map_err(|payload| Error::panic(payload).at("handing out a value", layer.place))
+        .map_err(|payload| Error::panic(payload).at("handing out a value", layer.site()))
 }
 
 /// The same, with the type forgotten.
@@ -172,7 +172,7 @@ fn settle(layers: &[AnyLayer], values: &[Value]) -> Result<()> {
         let of_kind = layers.iter().zip(values).filter(|(layer, _)| (layer.kind_of_data.id)() == id);
         let of_kind: Vec<&Value> = of_kind.map(|(_, value)| value).collect();
         catch_unwind(AssertUnwindSafe(|| (kind.settle)(&of_kind)))
-            .map_err(|payload| Error::panic(payload).at(layer.name(), layer.place))?;
+            .map_err(|payload| Error::panic(payload).at(layer.name(), layer.site()))?;
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ pub(crate) use kept::Kept;
 pub(crate) use variable::use_leaf;
 pub(crate) use variable::{Variable, VariableRef};
 
+use crate::calls::{self, Calls, Entered, Origin, Site};
 use crate::data::Data;
 use crate::deferred::BoxFuture;
 use crate::delta::{Delta, checked};
@@ -26,6 +27,7 @@ use crate::error::Result;
 use crate::layer::Layer;
 use crate::pass::Claim;
 use crate::primitive::AnyPrimitive;
+use crate::record::Direction;
 use crate::rules::{Binary, Unary};
 use crate::seed::Position;
 use crate::sync::{AtomicU32, AtomicU64, Guarded};
@@ -48,6 +50,7 @@ pub struct Node {
     /// What the data type of this node knows about its deltas.
     pub(crate) kind_of_data: &'static DataKind,
     pub(crate) expression: Expression,
+    origin: Origin,
     guarded: Guarded,
 }
 
@@ -119,6 +122,7 @@ pub(crate) struct DataKind {
     pub(crate) non_finite: fn(&Value) -> Option<f64>,
     pub(crate) non_finite_delta: fn(&Value) -> Option<f64>,
     pub(crate) bytes: fn(&Value) -> usize,
+    pub(crate) describe: fn(&Value) -> String,
     pub(crate) settle: fn(&[&Value]),
     pub(crate) id: fn() -> TypeId,
 }
@@ -144,6 +148,7 @@ impl<T: Data> Typed<T> {
         non_finite: |value| value.get::<T>().non_finite(),
         non_finite_delta: |delta| delta.get::<T::Delta>().non_finite(),
         bytes: |value| value.get::<T>().bytes(),
+        describe: |value| value.get::<T>().describe(),
         settle: |values| T::settle(&values.iter().map(|value| value.get::<T>()).collect::<Vec<_>>()),
         id: TypeId::of::<T>,
     };
@@ -157,7 +162,8 @@ impl AnyLayer {
     /// A node whose expression is made where it stays.
     #[inline(always)]
     pub(crate) fn making<T: Data>(make: impl FnOnce() -> Expression, place: &'static Location<'static>) -> Self {
-        AnyLayer::first(|| Node::new(Count::one(), place, DataKind::of::<T>(), make()))
+        let (origin, place) = calls::here(place);
+        AnyLayer::first(|| Node::new(Count::one(), origin, place, DataKind::of::<T>(), make()))
     }
 }
 
@@ -165,12 +171,13 @@ impl Node {
     #[inline(always)]
     fn new(
         count: Count,
+        origin: Origin,
         place: &'static Location<'static>,
         kind_of_data: &'static DataKind,
         expression: Expression,
     ) -> Self {
         let (claimed_entry, claimed_by) = (AtomicU32::new(0), AtomicU64::new(0));
-        Node { count, claimed_entry, claimed_by, place, kind_of_data, expression, guarded: Guarded::new() }
+        Node { count, claimed_entry, claimed_by, place, kind_of_data, expression, origin, guarded: Guarded::new() }
     }
 
     #[inline]
@@ -193,6 +200,33 @@ impl Node {
             Expression::Dynamic(recipe) => recipe.name(),
             Expression::Seed(_) => "seed",
         }
+    }
+
+    /// In which functions it was written; for a delta, those of the operation whose derivative it is.
+    pub(crate) fn calls(&self) -> Calls {
+        self.origin.calls()
+    }
+
+    /// Whether it is part of the way back.
+    pub(crate) fn direction(&self) -> Direction {
+        self.origin.direction()
+    }
+
+    /// Where an error in it is to point.
+    pub(crate) fn site(&self) -> Site {
+        Site { place: self.place, calls: self.calls() }
+    }
+
+    /// From now on this thread builds where this was written: what a body builds, and a kernel.
+    #[inline]
+    pub(crate) fn enter(&self) -> Entered {
+        calls::enter(self.origin, self.place)
+    }
+
+    /// From now on this thread builds what the derivative of this consists of.
+    pub(crate) fn enter_rule(&self, direction: Direction) -> Entered {
+        let is_own = !matches!(&self.expression, Expression::Primitive(op) if !op.is_own());
+        calls::enter(self.origin.of_rule(direction, is_own), self.place)
     }
 
     #[inline]

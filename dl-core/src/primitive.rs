@@ -34,7 +34,7 @@ use crate::forward;
 use crate::layer::Layer;
 use crate::node::AnyLayer;
 use crate::value::Value;
-use std::any::Any;
+use std::any::{Any, type_name};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An operation with a kernel and a rule: how to compute its value, and how to pull back a delta.
@@ -477,6 +477,11 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     fn is_mark(&self) -> bool {
         false
     }
+
+    /// Whether its rules are those of the library: what they build belongs to the line where the operation was written, not to theirs.
+    fn is_own(&self) -> bool {
+        true
+    }
 }
 
 /// The update of a buffer.
@@ -568,5 +573,10 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
             any: &along,
         });
         tangent.map(Layer::into_any)
+    }
+
+    fn is_own(&self) -> bool {
+        // the names of types are no promise of the language: this only says where errors point
+        ["dl_core::", "dl_nd::", "dl_nn::"].iter().any(|own| type_name::<P>().starts_with(own))
     }
 }

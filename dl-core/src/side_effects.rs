@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::extract::ExtractAll;
 use crate::node::AnyLayer;
 use crate::optimizer::Optimizer;
-use crate::pass::{Pass, Purpose, Settings};
+use crate::pass::{self, Pass, Purpose, Settings};
+use crate::record::Direction;
 use crate::reverse::AnyDelta;
 use crate::weight::Weight;
 use std::collections::HashMap;
@@ -294,6 +295,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
         groups[group].1.push(delta);
     }
     let sum = |(weight, deltas): (AnyLayer, Vec<AnyDelta>)| {
+        let _rule = weight.enter_rule(Direction::Backward);
         let perhaps = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.may_be_absent());
         let sum = if deltas.len() > 1 && deltas.iter().any(perhaps) {
             AnyDelta::Lazy(checkpoint::sum(&weight, deltas, 1.0))
@@ -320,6 +322,12 @@ async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
 /// The deltas, evaluated in the pass that this runs in; with `late`, as far as a step of plain gradient descent needs it.
 async fn values(deltas: Deltas, late: bool) -> Result<Deltas> {
     let layers: Vec<AnyLayer> = deltas.iter().flat_map(|(_, delta)| delta.needs(late)).cloned().collect();
+    pass::with_current(|pass| {
+        if let Some(pass) = pass.filter(|pass| pass.is_watched()) {
+            let needs = deltas.iter().flat_map(|(weight, delta)| delta.needs(late).iter().map(move |layer| (weight, layer)));
+            needs.for_each(|(weight, layer)| pass.tell_written(weight, layer));
+        }
+    });
     if layers.is_empty() {
         return Ok(deltas);
     }
@@ -357,6 +365,7 @@ impl Mul<SideEffects> for f64 {
     /// (x₀f)(x₁) = f(x₀x₁)
     fn mul(self, mut effects: SideEffects) -> SideEffects {
         for (weight, delta) in effects.parts.iter_mut().flat_map(|part| &mut part.deltas) {
+            let _rule = weight.enter_rule(Direction::Backward);
             let lazy = delta.clone().into_layer(weight);
             *delta = AnyDelta::Lazy(match lazy.may_be_absent() {
                 true => checkpoint::sum(weight, vec![AnyDelta::Lazy(lazy)], self),

@@ -11,7 +11,8 @@
 //! 2. **Plan.** `plan` finds the bangs and says which of them are joined and where each group starts; `flow` and
 //!    `liveness` say which operands of operators must be duplicated because they are used later. A plan is data: it refers to
 //!    expressions by their place in the tree (`node`) and changes nothing.
-//! 3. **Expand.** `operands`, `bangs` and `body` rewrite the function as the plan says. Each rule shows its input and output.
+//!    `branches` finds what decides after a bang, as text in the words of the user (`source`).
+//! 3. **Expand.** `operands`, `bangs`, `branches` and `body` rewrite the function as the plan says. Each rule shows its input and output.
 //!
 //! `whole` does this for each function of an `impl` block, a trait or a module; `direct` for a block inside an ordinary function;
 //! `layers` derives what a struct needs to be returned, `module` how its weights are found. `negations` explains a `!` that extracts nothing.
@@ -21,12 +22,14 @@
 mod arguments;
 mod bangs;
 mod body;
+mod branches;
 mod diagnostics;
 mod direct;
 mod flow;
 mod function;
 #[cfg(test)]
 mod half_typed;
+mod inside;
 mod known;
 mod layers;
 mod liveness;
@@ -39,6 +42,7 @@ mod plan;
 mod receiver;
 #[cfg(test)]
 mod snapshots;
+mod source;
 mod variables;
 mod whole;
 

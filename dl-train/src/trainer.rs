@@ -7,7 +7,8 @@ use crate::checkpoint::Checkpoint;
 use crate::checkpoints::Checkpoints;
 use crate::interrupt::Interrupt;
 use crate::record::Record;
-use dl_core::{Data, Differentiable, Error, Layer, Module, Optimizer, Result};
+use dl_core::record::Recorder;
+use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Result};
 
 /// A training loop, which does what one does by hand.
 ///
@@ -53,6 +54,7 @@ pub struct Trainer<'a, O> {
     saving: Option<Saving<'a>>,
     every: Option<u64>,
     interrupt: Interrupt,
+    recorder: Option<Recorder>,
 }
 
 type Validate<'a> = dyn FnMut(Record) -> Result<Record> + 'a;
@@ -165,6 +167,7 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
             saving: None,
             every: None,
             interrupt: Interrupt::new(),
+            recorder: None,
         }
     }
 
@@ -274,6 +277,22 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// ```
     pub fn interrupt(mut self, interrupt: &Interrupt) -> Self {
         self.interrupt = interrupt.clone();
+        self
+    }
+
+    /// Has all steps [recorded](dl_core::Do::recorded). What is recorded is kept until it is taken: a callback may do that.
+    ///
+    /// ```
+    /// use dl_core::record::Recorder;
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_train::Trainer;
+    /// let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
+    /// Trainer::new(&Sgd::new(0.25), 3).recorder(&recorder).run(|_| Ok([Ok(()), Ok(())]), |()| &w * &w)?;
+    /// assert_eq!(recorder.take().passes.len(), 6);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn recorder(mut self, recorder: &Recorder) -> Self {
+        self.recorder = Some(recorder.clone());
         self
     }
 
@@ -399,11 +418,15 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// One step; the seed of it depends on its number.
     fn step<A: Data>(&self, loss: Layer<A>, step: u64) -> Result<A> {
         let seed = self.seed.wrapping_add(step);
+        let settings = |run: Do<A>| match &self.recorder {
+            Some(recorder) => run.seed(seed).recorded(recorder),
+            None => run.seed(seed),
+        };
         if !self.refuses {
-            return loss.train(&self.optimizer).seed(seed).wait();
+            return settings(loss.train(&self.optimizer)).wait();
         }
         let refusing = self.optimizer.clone().refuse_non_finite();
-        loss.refuse_non_finite().train(&refusing).seed(seed).wait().map_err(|error| {
+        settings(loss.refuse_non_finite().train(&refusing)).wait().map_err(|error| {
             if !error.is_not_finite() {
                 return error;
             }

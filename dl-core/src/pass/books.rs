@@ -13,6 +13,7 @@ use super::work::Task;
 use super::{Keep, at_once, discover};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Held, Node};
+use crate::record::Log;
 use crate::reverse::Arrived;
 use crate::seed::Position;
 use crate::tape::AnyBackward;
@@ -27,6 +28,8 @@ pub(crate) struct Books {
     pub(super) settings: Settings,
     pub(super) count: Count,
     pub(super) seat: Seat,
+    /// Who is told of entries and values that go.
+    pub(super) log: Option<Arc<Log>>,
     pub(super) entries: Vec<Entry>,
     /// Entries whose nodes are gone, for reuse.
     pub(super) vacant: Vec<u32>,
@@ -103,6 +106,7 @@ impl Books {
             settings: Settings::default(),
             count: Count::default(),
             seat: Seat::none(),
+            log: None,
             entries: Vec::new(),
             vacant: Vec::new(),
             links: Vec::new(),
@@ -145,14 +149,15 @@ impl Books {
     }
 
     /// Opens the books for a pass.
-    pub(super) fn open(&mut self, keep: Keep, settings: Settings) {
-        (self.keep, self.settings, self.seat) = (keep, settings, Seat::take());
+    pub(super) fn open(&mut self, keep: Keep, settings: Settings, log: Option<Arc<Log>>) {
+        (self.keep, self.settings, self.seat, self.log) = (keep, settings, Seat::take(), log);
     }
 
     /// Empties the books when their pass is over. The tables keep their room for the next one: to grow them anew would cost more than a
     /// small pass does. Values and nodes go here; their destructors may be the user's, and may use passes of their own.
     pub(super) fn close(&mut self) {
         self.seat = Seat::none();
+        self.log = None;
         self.settings = Settings::default();
         self.count = Count::default();
         self.entries.clear();

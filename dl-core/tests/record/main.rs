@@ -1,0 +1,9 @@
+//! What a recorder is told of passes.
+
+mod ends;
+mod nodes;
+mod passes;
+mod spans;
+mod support;
+#[cfg(feature = "tracing")]
+mod traced;
