@@ -68,11 +68,7 @@ impl Net {
 fn gated_net(input: &NdLayer, net: &Net) -> NdLayer {
     let scores = net.gate(input);
     let (left, right) = !scores;
-    if left > right {
-        scores.0 * net.left.of(input)
-    } else {
-        scores.1 * net.right.of(input)
-    }
+    if left > right { scores.0 * net.left.of(input) } else { scores.1 * net.right.of(input) }
 }
 
 impl Net {

@@ -66,6 +66,8 @@
 //! | `train` | checkpoints, the trainer, metrics and logs, as `dl::train` |
 //! | `terminal` | a progress bar and Ctrl-C for the trainer; implies `train` |
 //! | `plot` | curves of a run as SVG and PNG; implies `train` |
+//! | `tracing` | passes, kernels and steps as spans of the crate `tracing` |
+//! | `view` | pictures of passes, costs by line of source, traces of threads, as `dl::view` |
 //!
 //! The minimum supported Rust version is 1.95. Computation is on the CPU, in `f32` and `f64`.
 

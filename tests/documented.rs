@@ -15,7 +15,7 @@ use std::process::Command;
 /// Documented elsewhere: the macros have their examples where they are re-exported, since they need the library.
 const ELSEWHERE: [&str; 5] = ["Layers", "Module", "Variables", "differentiable", "direct"];
 
-const CRATES: [&str; 7] = ["dl", "dl_core", "dl_data", "dl_macros", "dl_nd", "dl_nn", "dl_train"];
+const CRATES: [&str; 8] = ["dl", "dl_core", "dl_data", "dl_macros", "dl_nd", "dl_nn", "dl_train", "dl_view"];
 
 /// Where rustdoc has written what it knows of all crates.
 fn documentation() -> PathBuf {

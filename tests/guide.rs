@@ -152,7 +152,7 @@ fn features(manifest: &str) -> Vec<String> {
 #[test]
 fn every_feature_is_in_the_documentation_of_its_crate() {
     let mut seen = 0;
-    for folder in ["", "dl-core", "dl-data", "dl-macros", "dl-nd", "dl-nn", "dl-train"] {
+    for folder in ["", "dl-core", "dl-data", "dl-macros", "dl-nd", "dl-nn", "dl-train", "dl-view"] {
         let documentation = text(Path::new(folder).join("src/lib.rs"));
         for feature in features(&text(Path::new(folder).join("Cargo.toml"))) {
             let row = format!("//! | `{feature}` |");

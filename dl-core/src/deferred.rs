@@ -457,7 +457,7 @@ pub(crate) enum Belongs {
 /// use dl_core::{Do, Run};
 /// let two = Do::now(1).map(|x| x + 1);
 /// let run: Run<i32> = two.run();
-/// assert_eq!(futures::executor::block_on(run)?, 2);
+/// assert_eq!(Do::from_future(run).wait()?, 2);
 /// # dl_core::Result::Ok(())
 /// ```
 #[must_use = "futures do nothing unless polled: write `.await?`"]

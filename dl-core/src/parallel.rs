@@ -49,7 +49,9 @@ pub fn for_each(pieces: usize, nanoseconds_each: f64, work: impl Fn(usize) + Syn
     let threads = current_num_threads();
     match threads.min(pieces).min(worth_while as usize) {
         0 | 1 => (0..pieces).for_each(work),
-        workers => with_computing(|pass| share(pieces, workers - 1, Job { work: &work, pass, threads, help: Help::here() })),
+        workers => {
+            with_computing(|pass| share(pieces, workers - 1, Job { work: &work, pass, threads, help: Help::here() }))
+        }
     }
 }
 

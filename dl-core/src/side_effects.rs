@@ -324,7 +324,8 @@ async fn values(deltas: Deltas, late: bool) -> Result<Deltas> {
     let layers: Vec<AnyLayer> = deltas.iter().flat_map(|(_, delta)| delta.needs(late)).cloned().collect();
     pass::with_current(|pass| {
         if let Some(pass) = pass.filter(|pass| pass.is_watched()) {
-            let needs = deltas.iter().flat_map(|(weight, delta)| delta.needs(late).iter().map(move |layer| (weight, layer)));
+            let needs =
+                deltas.iter().flat_map(|(weight, delta)| delta.needs(late).iter().map(move |layer| (weight, layer)));
             needs.for_each(|(weight, layer)| pass.tell_written(weight, layer));
         }
     });

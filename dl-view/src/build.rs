@@ -253,9 +253,9 @@ fn put_below(scene: &mut Scene) {
         let (after, before) = (reachable(&predecessors, way.to), reachable(&predecessors, way.from));
         let mut region: Vec<bool> = (0..scene.items.len()).map(|item| after[item] && !before[item]).collect();
         // of these, those that are read by nothing else
-        while let Some(item) = (0..region.len()).find(|&item| {
-            region[item] && item != way.to && successors[item].iter().any(|&reader| !region[reader])
-        }) {
+        while let Some(item) = (0..region.len())
+            .find(|&item| region[item] && item != way.to && successors[item].iter().any(|&reader| !region[reader]))
+        {
             region[item] = false;
         }
         let first = |item: &usize| region[*item] && !predecessors[*item].iter().any(|&from| region[from]);

@@ -291,10 +291,11 @@ impl Tally {
     }
 
     fn costs(self) -> Costs {
-        let branch = |((file, line, column, condition), (branch, taken)): ((&str, _, _, &str), (&Branch, Vec<usize>))| {
-            let arms = branch.arms.iter().map(ToString::to_string).zip(taken).collect();
-            BranchCost { file: file.to_string(), line, column, condition: condition.to_string(), arms }
-        };
+        let branch =
+            |((file, line, column, condition), (branch, taken)): ((&str, _, _, &str), (&Branch, Vec<usize>))| {
+                let arms = branch.arms.iter().map(ToString::to_string).zip(taken).collect();
+                BranchCost { file: file.to_string(), line, column, condition: condition.to_string(), arms }
+            };
         let runtime = |(what, (times, time))| RuntimeCost { what, times, time };
         let mut costs = Costs {
             lines: self.lines.into_values().collect(),

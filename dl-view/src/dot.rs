@@ -7,7 +7,9 @@ pub(crate) fn dot(scene: &Scene) -> String {
     let mut out = String::from("digraph pass {\n  rankdir=TB; fontname=\"Helvetica\"; labelloc=t; labeljust=l;\n");
     let _ = writeln!(out, "  label={};", quoted(&scene.head.join("\n")));
     out.push_str("  node [fontname=\"Menlo,Consolas,monospace\", fontsize=11, style=\"filled\", fillcolor=\"#f6f8fa\", color=\"#8c959f\", shape=box];\n");
-    out.push_str("  edge [fontname=\"Helvetica\", fontsize=9, color=\"#6e7781\", fontcolor=\"#57606a\", arrowsize=0.7];\n");
+    out.push_str(
+        "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#6e7781\", fontcolor=\"#57606a\", arrowsize=0.7];\n",
+    );
     inside(&mut out, scene, None, 1);
     for edge in &scene.edges {
         let mut style = match edge.flow {

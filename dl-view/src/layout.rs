@@ -156,7 +156,8 @@ impl Layout {
         self.boxes.iter_mut().for_each(|place| {
             (place.top, place.height) = (place.top - BOX_TITLE / 2.0, place.height + BOX_TITLE / 2.0);
         });
-        let corners = |place: &Rectangle| [(place.left, place.top), (place.left + place.width, place.top + place.height)];
+        let corners =
+            |place: &Rectangle| [(place.left, place.top), (place.left + place.width, place.top + place.height)];
         let points = self.items.iter().chain(&self.boxes).flat_map(corners);
         let points: Vec<Point> = points.chain(self.edges.iter().flat_map(|route| route.points.clone())).collect();
         let least = points.iter().fold((f64::MAX, f64::MAX), |least, at| (at.0.min(least.0), at.1.min(least.1)));

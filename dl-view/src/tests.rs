@@ -1,7 +1,7 @@
 //! Pictures of records made by hand.
 
-use crate::samples;
 use crate::Graph;
+use crate::samples;
 
 #[test]
 fn write_them() {

@@ -11,9 +11,8 @@ pub(crate) fn own<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Vec<Duration
     order.sort_by_key(|&span| (spans[span].thread, spans[span].began, std::cmp::Reverse(spans[span].ended)));
     let mut open: Vec<usize> = Vec::new();
     for span in order {
-        let around = |&outer: &usize| {
-            spans[outer].thread == spans[span].thread && spans[span].ended <= spans[outer].ended
-        };
+        let around =
+            |&outer: &usize| spans[outer].thread == spans[span].thread && spans[span].ended <= spans[outer].ended;
         while open.last().is_some_and(|outer| !around(outer)) {
             open.pop();
         }
@@ -41,7 +40,8 @@ mod tests {
             ended: Duration::from_nanos(ended),
         };
         // out of order; the second thread is at work meanwhile; one begins and ends with the one around it
-        let spans = [span(0, 20, 30), span(0, 0, 100), span(1, 10, 60), span(0, 20, 40), span(0, 100, 110), span(0, 40, 41)];
+        let spans =
+            [span(0, 20, 30), span(0, 0, 100), span(1, 10, 60), span(0, 20, 40), span(0, 100, 110), span(0, 40, 41)];
         let times: Vec<u128> = own(&spans).iter().map(Duration::as_nanos).collect();
         assert_eq!(times, [10, 79, 50, 10, 10, 1]);
     }
