@@ -37,7 +37,7 @@
 //! | differentiate derivatives | [`gradient`](Layer::gradient), [`hvp`](Layer::hvp), [`jvp`](Layer::jvp), [`hessian`](nd::DerivativeOps::hessian), [`derivative`], [`Dual`] | [derivatives](guide::derivatives) |
 //! | add an operation or a type | [`Primitive`], [`with_rule`], [`Data`], [`Trainable`] | [your own](guide::your_own) |
 //! | say what a pass carries | [`seed`](Do::seed), [`mode`](Do::mode), [`on`](Do::on) a [`Snapshot`], [`Buffer`] | [what a pass carries](guide::pass_state) |
-//! | see what a pass did | [`counted`](Do::counted), [`first_non_finite`](Layer::first_non_finite), [`Error::place`] | [seeing](guide::seeing), [performance](guide::performance) |
+//! | see what a pass did | [`counted`](Do::counted), [`recorded`](Do::recorded), pictures and costs (feature `view`), [`first_non_finite`](Layer::first_non_finite), [`Error::place`], [`Error::calls`] | [seeing](guide::seeing), [performance](guide::performance) |
 //! | understand a message | [`Error`] | [errors](guide::errors), [of the compiler](guide::compile_errors) |
 //! | compare with what you know | | [coming from elsewhere](guide::coming_from) |
 //!

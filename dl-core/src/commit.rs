@@ -114,7 +114,7 @@ fn commit_with<L: Deref<Target = Node>>(
 /// Takes a step, and has it recorded by the pass that takes it, or else by one of those that it is made of.
 fn recorded<R>(passes: &[Arc<Pass>], step: impl FnOnce() -> R) -> R {
     pass::with_current(|current| match current.into_iter().chain(passes).find(|pass| pass.is_watched()) {
-        Some(pass) => pass.during(SpanWork::Commit, None, Told::NOBODY, step),
+        Some(pass) => pass.during(SpanWork::Commit, None, || Told::NOBODY, step),
         None => step(),
     })
 }

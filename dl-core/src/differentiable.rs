@@ -181,7 +181,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
             let one = reverse::one(root, &value)?;
             let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
             // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
-            pass.during(SpanWork::Commit, None, Told::NOBODY, || commit(&self.1, &deltas, &[]))?;
+            pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, &deltas, &[]))?;
             extract::hand_out(value, root)
         };
         let (value, is_arithmetic) = pass.value_at_once(root)?;

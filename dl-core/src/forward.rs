@@ -15,6 +15,7 @@
 //! read with the tangent in the place of the delta; the tangent of any other operation is the transpose of its pullback, or what
 //! [`Primitive::pushforward`](crate::Primitive::pushforward) says.
 
+use crate::calls::in_places_of_the_user;
 use crate::data::Data;
 use crate::delta::Delta;
 use crate::error::{Error, Result};
@@ -277,6 +278,7 @@ fn of_primitive(
     let values: &[&Value] = &values.iter().map(Seen::as_value).collect::<Vec<_>>();
     let value = books.value(index);
     let along = AnyAlong { operands, values, output, value: value.as_value(), tangents };
+    let _places = (!op.is_own()).then(in_places_of_the_user);
     catch_unwind(AssertUnwindSafe(|| op.pushforward(along)))
         .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))
 }

@@ -111,7 +111,6 @@ pub(crate) struct DataKind {
     pub(crate) one: fn(&Value) -> Value,
     pub(crate) sum_deltas: fn(Vec<AnyLayer>) -> AnyLayer,
     pub(crate) scale_delta: fn(&AnyLayer, f64) -> AnyLayer,
-    pub(crate) constant_delta: fn(Value) -> AnyLayer,
     /// A delta for this value that somebody has given by hand, looked at.
     pub(crate) checked_delta: fn(&AnyLayer, &AnyLayer) -> AnyLayer,
     pub(crate) squared_norm: fn(&Value) -> f64,
@@ -140,7 +139,6 @@ impl<T: Data> Typed<T> {
         one: |value| value.get::<T>().one().into_value(),
         sum_deltas: |deltas| T::Delta::sum(deltas.into_iter().map(Layer::from_any).collect()).into_any(),
         scale_delta: |delta, factor| T::Delta::scale(&Layer::from_any(delta.clone()), factor).into_any(),
-        constant_delta: |delta| Layer::<T::Delta>::from_expression(Expression::Constant(delta)).into_any(),
         checked_delta: checked::<T>,
         squared_norm: |delta| delta.get::<T::Delta>().squared_norm(),
         delta_layer: AnyLayer::new::<T::Delta>,
@@ -202,6 +200,14 @@ impl Node {
         }
     }
 
+    /// The name; a panic of the user's code that says it must not change what is computed.
+    pub(crate) fn name_or_panic(&self) -> &'static str {
+        match &self.expression {
+            Expression::Primitive(op) => op.name_or_panic(),
+            _ => self.name(),
+        }
+    }
+
     /// In which functions it was written; for a delta, those of the operation whose derivative it is.
     pub(crate) fn calls(&self) -> Calls {
         self.origin.calls()
@@ -225,8 +231,7 @@ impl Node {
 
     /// From now on this thread builds what the derivative of this consists of.
     pub(crate) fn enter_rule(&self, direction: Direction) -> Entered {
-        let is_own = !matches!(&self.expression, Expression::Primitive(op) if !op.is_own());
-        calls::enter(self.origin.of_rule(direction, is_own), self.place)
+        calls::enter(self.origin.of_rule(direction), self.place)
     }
 
     #[inline]

@@ -444,7 +444,7 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     /// The operation itself.
     fn op(&self) -> &dyn Any;
 
-    /// The name, for an error; a panic there must not hide the error.
+    /// The name, for an error or a record; a panic there must not hide the error.
     fn name_or_panic(&self) -> &'static str {
         catch_unwind(AssertUnwindSafe(|| self.name())).unwrap_or("operation")
     }

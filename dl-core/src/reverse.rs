@@ -60,9 +60,6 @@ pub(crate) fn deltas_of(
     let (deltas, hand_written) = walking(pass, first, walk)?;
     effects.push(pass, deltas);
     let found = effects.deltas_of(&targets)?;
-    for (target, delta) in targets.iter().zip(&found) {
-        delta.iter().for_each(|delta| pass.tell_written(target, delta));
-    }
     if let Some(hand_written) = hand_written
         && targets.iter().zip(&found).any(|(target, delta)| delta.is_none() && target.variable().is_none())
     {
@@ -75,7 +72,7 @@ pub(crate) fn deltas_of(
 
 /// Walks, mostly back from this root, and has it recorded.
 pub(crate) fn walking<R>(pass: &Pass, root: Option<&AnyLayer>, walk: impl FnOnce() -> R) -> R {
-    let at = root.map_or(Told::NOBODY, |root| pass.told(root));
+    let at = || root.map_or(Told::NOBODY, |root| pass.told_layer(root));
     pass.during(SpanWork::Backward, root.map(|root| &**root), at, walk)
 }
 
@@ -300,9 +297,6 @@ fn walk_back<'a, K: Knows, G: Goal>(
             }
             continue; // nothing is below
         }
-        if let AnyDelta::Lazy(sum) = &delta {
-            books.tell_written(index, [sum]);
-        }
         if !is_told && goal.is_at(index, false) {
             deltas.push((K::node(node), delta.clone()));
         }
@@ -365,7 +359,7 @@ pub(crate) fn pull_back(
     goal: &impl Goal,
 ) -> Result<Vec<Option<AnyLayer>>> {
     let node = books.node(index);
-    let deltas: Vec<Option<AnyLayer>> = match &node.expression {
+    Ok(match &node.expression {
         Expression::Primitive(op) => {
             let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
             for &place in &places {
@@ -377,6 +371,7 @@ pub(crate) fn pull_back(
             let value = books.value(index);
             let at =
                 AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
+            let _places = (!op.is_own()).then(in_places_of_the_user);
             let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
                 .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
             if deltas.len() != places.len() {
@@ -387,9 +382,7 @@ pub(crate) fn pull_back(
         }
         _ if node.kind_of_data.is_single => in_layers::<f32>(books, index, delta, goal).into(),
         _ => in_layers::<f64>(books, index, delta, goal).into(),
-    };
-    books.tell_written(index, deltas.iter().flatten());
-    Ok(deltas)
+    })
 }
 
 /// The entries below some roots that somebody follows, operands before consumers.

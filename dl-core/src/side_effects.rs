@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::extract::ExtractAll;
 use crate::node::AnyLayer;
 use crate::optimizer::Optimizer;
-use crate::pass::{self, Pass, Purpose, Settings};
+use crate::pass::{Pass, Purpose, Settings};
 use crate::record::Direction;
 use crate::reverse::AnyDelta;
 use crate::weight::Weight;
@@ -322,13 +322,6 @@ async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
 /// The deltas, evaluated in the pass that this runs in; with `late`, as far as a step of plain gradient descent needs it.
 async fn values(deltas: Deltas, late: bool) -> Result<Deltas> {
     let layers: Vec<AnyLayer> = deltas.iter().flat_map(|(_, delta)| delta.needs(late)).cloned().collect();
-    pass::with_current(|pass| {
-        if let Some(pass) = pass.filter(|pass| pass.is_watched()) {
-            let needs =
-                deltas.iter().flat_map(|(weight, delta)| delta.needs(late).iter().map(move |layer| (weight, layer)));
-            needs.for_each(|(weight, layer)| pass.tell_written(weight, layer));
-        }
-    });
     if layers.is_empty() {
         return Ok(deltas);
     }

@@ -99,7 +99,7 @@ impl<'a> Visit<'a> for Finder<'_> {
                     e.arms.iter().filter_map(|arm| arm.guard.as_ref()).for_each(|(_, guard)| bangs.visit_expr(guard))
                 });
                 self.note(expr, e.match_token.span, written(&e.expr), || e.arms.iter().map(arm).collect());
-                visit::visit_expr_match(self, e);
+                e.arms.iter().for_each(|arm| self.visit_arm(arm));
             }
             Expr::While(e) => {
                 self.enter_loop(|bangs| bangs.visit_expr_while(e));
@@ -169,18 +169,19 @@ impl Branches {
     /// What the body begins with.
     pub(crate) fn declared(&self, krate: &Path) -> Option<TokenStream> {
         let site = Span::mixed_site();
-        let (bang, branches, count) = (module(krate, site), name(), self.all.len());
+        let (bang, branches, count) = (module(krate, site), name(), syn::Index::from(self.all.len()));
         let each = self.all.iter().map(|Branch { span, condition, arms }| {
             let bang = module(krate, *span);
             quote_spanned!(*span=> #bang::Branch::new(#condition, &[#(#arms),*]))
         });
         let declared = quote_spanned!(site=>
+            #[allow(unused_variables)]
             let #branches = {
                 static BRANCHES: [#bang::Branch; #count] = [#(#each),*];
                 &BRANCHES
             };
         );
-        (count > 0).then_some(declared)
+        (!self.all.is_empty()).then_some(declared)
     }
 
     /// Has an `if`, a `match` or a `while` tell which way it goes on.

@@ -117,6 +117,11 @@ use proc_macro::TokenStream;
 /// - `crate = path`: where the crate `dl` is found, if not at `::dl`.
 /// - `lazy`: the return type is a layer under another name, or a struct with `#[derive(Layers)]`.
 ///
+/// # What it tells
+///
+/// A layer keeps the chain of annotated functions in which it was written, each with the place of its call (`#[track_caller]` is written for that, on every annotated function that takes or returns layers). Errors show it.
+/// In a lazy body each `if`, `match`, `while` and `let … else` that stands after a bang, or has one in its condition, says which way it goes on, if the pass is recorded. A `while let` says that it ended also when a `break` ended it.
+///
 /// # What it does not do
 ///
 /// Closures, `async` blocks and items nested in the function keep Rust's `!` and `?`. Inside a macro that is not of the standard

@@ -105,7 +105,7 @@ impl Writer {
                 let last = if operator == "?" { Last::Value } else { Last::Open };
                 self.put(operator, begins, last);
             }
-            "<" if self.text.ends_with("::") => {
+            "<" if self.generics > 0 || self.text.ends_with("::") => {
                 self.generics += 1;
                 self.put(operator, false, Last::Open);
             }

@@ -1,12 +1,12 @@
 //! From a record to a scene: what is connected with what.
 
-use crate::atoms::{Atom, Atoms, Folding, Kind};
+use crate::atoms::{Atom, Atoms, Folding, Kind, is_leaf};
 use crate::describe;
 use crate::facts::{Facts, Part};
 use crate::fold::folded;
 use crate::scene::{Edge, Flow, FunctionBox, Scene};
 use dl_core::record::{NodeKind, PassRecord};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What a picture of this record shows, with at most so many items.
 pub(crate) fn scene(record: &PassRecord, backward: bool, most: usize, title: Option<&str>) -> Scene {
@@ -18,7 +18,7 @@ pub(crate) fn scene(record: &PassRecord, backward: bool, most: usize, title: Opt
     item_of.iter().enumerate().for_each(|(atom, &item)| members[item].push(atom));
 
     let links = Links { facts: &facts, atoms: &atoms, item_of: &item_of };
-    let edges = links.edges(fitting.folded);
+    let edges = links.edges();
     let functions = functions_of(&facts, &atoms, &members, &kinds, &edges);
     let items = describe::items(&facts, &atoms, &members, &kinds);
     let head = describe::head(&facts, &atoms, items.len(), fitting.folded, backward, title);
@@ -38,7 +38,7 @@ struct Links<'a> {
 type Collected = BTreeMap<(usize, usize, Flow), Vec<String>>;
 
 impl Links<'_> {
-    fn edges(&self, folded: bool) -> Vec<Edge> {
+    fn edges(&self) -> Vec<Edge> {
         let mut edges = Collected::new();
         let mut consumers: HashMap<usize, Vec<usize>> = HashMap::new();
         for (index, node) in self.facts.record.nodes.iter().enumerate() {
@@ -62,9 +62,7 @@ impl Links<'_> {
             self.arms(&mut edges, decision);
         }
         let mut edges: Vec<Edge> = edges.into_iter().map(edge).collect();
-        if !folded {
-            self.turn_around(&mut edges, &consumers);
-        }
+        self.turn_around(&mut edges, &consumers);
         edges
     }
 
@@ -76,7 +74,11 @@ impl Links<'_> {
     fn read(&self, edges: &mut Collected, read: usize, item: usize, flow: Flow) {
         let value = self.facts.value_of(read);
         match self.atoms.of_node[value] {
-            Some(atom) => add(edges, self.item(Some(atom)), Some(item), flow, self.facts.shape(value)),
+            Some(atom) => {
+                // a leaf says itself what it is
+                let shape = if is_leaf(self.facts, value) { "" } else { self.facts.shape(value) };
+                add(edges, self.item(Some(atom)), Some(item), flow, shape);
+            }
             // it has not come to a value
             None => {
                 let last = self.facts.ways[value].last().and_then(|&decision| self.atoms.of_taken[decision]);
@@ -134,6 +136,8 @@ impl Links<'_> {
     fn turn_around(&self, edges: &mut Vec<Edge>, consumers: &HashMap<usize, Vec<usize>>) {
         let mut successors = vec![Vec::new(); self.item_of.iter().max().map_or(0, |most| most + 1)];
         edges.iter().for_each(|edge| successors[edge.from].push(edge.to));
+        // a function that calls itself may be folded: then its decision does lead to itself
+        let decides: HashSet<usize> = self.atoms.of_decision.iter().filter_map(|&atom| self.item(atom)).collect();
         for (index, ways) in self.facts.ways.iter().enumerate() {
             let Some(&last) = ways.last() else { continue };
             let (Some(decision), Some(taken)) =
@@ -141,7 +145,10 @@ impl Links<'_> {
             else {
                 continue;
             };
-            let upwards = |edge: &Edge| edge.from == taken && reachable(&successors, edge.to)[decision];
+            let upwards = |edge: &Edge| {
+                let to_value = edge.from == taken && !decides.contains(&edge.to);
+                to_value && reachable(&successors, edge.to)[decision]
+            };
             let before = edges.len();
             edges.retain(|edge| !upwards(edge));
             if edges.len() < before {
@@ -193,8 +200,8 @@ fn functions_of(
     kinds: &[Kind],
     edges: &[Edge],
 ) -> Vec<Option<usize>> {
-    let is_leaf = |item: usize| {
-        let leaf = |&atom: &usize| matches!(atoms.each[atom], Atom::Node(node) if crate::atoms::is_leaf(facts, node));
+    let all_leaves = |item: usize| {
+        let leaf = |&atom: &usize| matches!(atoms.each[atom], Atom::Node(node) if is_leaf(facts, node));
         members[item].iter().all(leaf)
     };
     let written_in = |item: usize| match kinds[item] {
@@ -203,7 +210,7 @@ fn functions_of(
         Kind::Called(_) | Kind::Line(..) | Kind::Rest => None,
     };
     let mut functions: Vec<Option<usize>> = (0..members.len()).map(written_in).collect();
-    for item in (0..members.len()).filter(|&item| is_leaf(item)) {
+    for item in (0..members.len()).filter(|&item| all_leaves(item)) {
         let readers = edges.iter().filter(|edge| edge.from == item).map(|edge| written_in(edge.to));
         functions[item] = readers.reduce(|left, right| facts.functions.common(left, right)).flatten();
     }

@@ -100,6 +100,7 @@ impl Group<'_> {
         };
         let name = match node.kind {
             NodeKind::Decision => format!("ƒ {}", node.name),
+            NodeKind::Constant => "value".to_string(),
             _ => node.name.to_string(),
         };
         let mut details = Vec::new();
@@ -225,30 +226,26 @@ pub(crate) fn head(
     let mut head = vec![title.map_or_else(|| format!("A pass of {took}"), str::to_string)];
 
     let threads: BTreeSet<u32> = record.spans.iter().map(|span| span.thread).collect();
-    let mut facts = vec![
-        text::counted(kind(NodeKind::Operation), "operation"),
-        text::counted(kind(NodeKind::Weight), "weight"),
-        text::counted(record.decisions.len(), "decision"),
+    let mut counts = vec![
+        (kind(NodeKind::Operation), "operation"),
+        (kind(NodeKind::Weight), "weight"),
+        (record.decisions.len(), "decision"),
+        (back, "delta"),
+        (threads.len(), "thread"),
     ];
-    if back > 0 {
-        facts.push(format!("{} on the way back", text::counted(back, "layer")));
-    }
-    if title.is_some() {
-        facts.push(took);
-    }
-    if threads.len() > 1 {
-        facts.push(text::counted(threads.len(), "thread"));
-    }
-    head.push(facts.join(" · "));
+    counts.retain(|&(count, _)| count > 0);
+    let counts = counts.into_iter().map(|(count, of)| text::counted(count, of));
+    head.push(counts.chain(title.is_some().then_some(took)).collect::<Vec<_>>().join(" · "));
     if folded {
         let parts = text::count(atoms.each.len());
         head.push(format!("Folded: {parts} parts are drawn as {shown}. ×n is n times the same, ƒ a whole function."));
     }
     if back > 0 && !backward {
-        let time = |work: SpanWork| record.spans.iter().filter(move |span| span.work == work);
-        let numeric: Duration = time(SpanWork::Backward).map(|span| span.ended.saturating_sub(span.began)).sum();
-        let note = if numeric.is_zero() { String::new() } else { format!(" ({} to set up)", text::time(numeric)) };
-        head.push(format!("The way back{note} is not drawn."));
+        let deltas = record.nodes.iter().zip(&facts.time).filter(|(node, _)| node.direction == Direction::Backward);
+        let written = record.spans.iter().filter(|span| span.work == SpanWork::Backward && span.node.is_none());
+        let written: Duration = written.map(|span| span.ended.saturating_sub(span.began)).sum();
+        let time = deltas.map(|(_, &time)| time).sum::<Duration>() + written;
+        head.push(format!("The way back is not drawn: {}, {}.", text::counted(back, "delta"), text::time(time)));
     }
     head
 }

@@ -150,21 +150,22 @@ fn edge(out: &mut String, scene: &Scene, route: &Route) {
     let _ = write!(out, "<path class=\"{class}\" d=\"{}\" marker-end=\"url(#{marker})\"/>", curve(&route.points));
 }
 
-/// A B-spline: it stays between the points, and begins and ends at the outer ones.
+/// Straight between the points, and round at them.
 fn curve(points: &[Point]) -> String {
+    const RADIUS: f64 = 22.0;
     let at = |(x, y): Point| format!("{x:.1} {y:.1}");
-    let mix = |a: Point, b: Point, share: f64| (a.0 + (b.0 - a.0) * share, a.1 + (b.1 - a.1) * share);
+    let towards = |from: Point, to: Point| {
+        let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+        let length = dx.hypot(dy);
+        let share = if length > 0.0 { (RADIUS / length).min(0.5) } else { 0.0 };
+        (from.0 + dx * share, from.1 + dy * share)
+    };
     let mut path = format!("M{}", at(points[0]));
-    let last = points[points.len() - 1];
-    if points.len() > 2 {
-        let _ = write!(path, "L{}", at(mix(points[0], points[1], 1.0 / 6.0)));
-        for each in points.windows(3) {
-            let (one, two) = (mix(each[0], each[1], 1.0 / 3.0), mix(each[0], each[1], 2.0 / 3.0));
-            let end = mix(two, mix(each[1], each[2], 1.0 / 3.0), 0.5);
-            let _ = write!(path, "C{} {} {}", at(one), at(two), at(end));
-        }
+    for each in points.windows(3) {
+        let (before, after) = (towards(each[1], each[0]), towards(each[1], each[2]));
+        let _ = write!(path, "L{}Q{} {}", at(before), at(each[1]), at(after));
     }
-    let _ = write!(path, "L{}", at(last));
+    let _ = write!(path, "L{}", at(points[points.len() - 1]));
     path
 }
 

@@ -1,27 +1,24 @@
-//! Pictures of records made by hand.
+//! Pictures of records made by hand, read by parsers of others.
 
-use crate::Graph;
+mod folding;
+mod geometry;
+mod random;
+mod trace;
+mod words;
+
 use crate::samples;
+use dl_core::record::PassRecord;
 
-#[test]
-fn write_them() {
-    let folder = std::path::Path::new("/tmp/w/view-lab/out");
-    let all = [
-        ("gated", samples::gated()),
-        ("tree", samples::tree()),
-        ("step", samples::step()),
-        ("rounds", samples::rounds(5)),
-        ("rounds200", samples::rounds(200)),
-        ("deep", samples::deep(12)),
-        ("deeper", samples::deep(2000)),
-        ("failed", samples::failed()),
-        ("empty", Default::default()),
-    ];
-    for (name, record) in all {
-        let now = std::time::Instant::now();
-        let graph = Graph::of(&record).backward(name == "step");
-        graph.save(folder.join(format!("{name}.svg"))).unwrap();
-        graph.save(folder.join(format!("{name}.dot"))).unwrap();
-        eprintln!("{name}: {:?} {:?} items", now.elapsed(), graph.scene().items.len());
-    }
+/// All samples, by name, and whether the way back is to be drawn.
+fn all() -> Vec<(&'static str, PassRecord, bool)> {
+    vec![
+        ("gated", samples::gated(), false),
+        ("tree", samples::tree(), false),
+        ("step", samples::step(), true),
+        ("rounds", samples::rounds(5), false),
+        ("many rounds", samples::rounds(200), false),
+        ("deep", samples::deep(12), false),
+        ("failed", samples::failed(), false),
+        ("nothing", PassRecord::default(), false),
+    ]
 }

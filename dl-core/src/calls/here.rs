@@ -34,10 +34,10 @@ impl Origin {
         if self.0 & BACKWARD == 0 { Direction::Forward } else { Direction::Backward }
     }
 
-    /// That of what a rule builds for an operation of this origin. If the rule is the library's own, all of that has the place of the operation.
-    pub(crate) fn of_rule(self, direction: Direction, is_own: bool) -> Origin {
+    /// That of what a derivative of an operation of this origin consists of. All of it has the place of the operation.
+    pub(crate) fn of_rule(self, direction: Direction) -> Origin {
         let backward = if direction == Direction::Backward { BACKWARD } else { self.0 & BACKWARD };
-        Origin(self.calls().0 | backward | if is_own { PLACED } else { 0 })
+        Origin(self.calls().0 | backward | PLACED)
     }
 }
 

@@ -149,15 +149,14 @@ impl Books {
     }
 
     /// Opens the books for a pass.
-    pub(super) fn open(&mut self, keep: Keep, settings: Settings, log: Option<Arc<Log>>) {
-        (self.keep, self.settings, self.seat, self.log) = (keep, settings, Seat::take(), log);
+    pub(super) fn open(&mut self, keep: Keep, settings: Settings) {
+        (self.keep, self.settings, self.seat) = (keep, settings, Seat::take());
     }
 
     /// Empties the books when their pass is over. The tables keep their room for the next one: to grow them anew would cost more than a
     /// small pass does. Values and nodes go here; their destructors may be the user's, and may use passes of their own.
     pub(super) fn close(&mut self) {
         self.seat = Seat::none();
-        self.log = None;
         self.settings = Settings::default();
         self.count = Count::default();
         self.entries.clear();

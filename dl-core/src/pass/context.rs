@@ -2,7 +2,6 @@
 
 use super::Pass;
 use super::settings::Mode;
-use crate::record::Told;
 use crate::sync::thread_local;
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -18,17 +17,11 @@ struct Context {
     may_work: bool,
     /// The pass for which this thread computes, or drops, values.
     computing_for: Option<NonNull<Arc<Pass>>>,
-    /// For which node it does so, if that is recorded.
-    told: Told,
-}
-
-impl Context {
-    const NOTHING: Context =
-        Context { pass: None, in_task: false, may_work: false, computing_for: None, told: Told::NOBODY };
 }
 
 thread_local! {
-    static CONTEXT: Cell<Context> = const { Cell::new(Context::NOTHING) };
+    static CONTEXT: Cell<Context> =
+        const { Cell::new(Context { pass: None, in_task: false, may_work: false, computing_for: None }) };
 }
 
 struct Restore(Context);
@@ -47,13 +40,12 @@ fn with<R>(context: Context, f: impl FnOnce() -> R) -> R {
 /// Polls a future of this pass: a task, or a driver's.
 pub(super) fn polling<R>(pass: &Arc<Pass>, in_task: bool, f: impl FnOnce() -> R) -> R {
     let may_work = in_task || CONTEXT.get().may_work;
-    with(Context { pass: Some(NonNull::from(pass)), in_task, may_work, ..Context::NOTHING }, f)
+    with(Context { pass: Some(NonNull::from(pass)), in_task, may_work, computing_for: None }, f)
 }
 
 /// Computes, or drops, values of this pass.
 pub(crate) fn computing<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
-    let may_work = CONTEXT.get().may_work;
-    with(Context { computing_for: Some(NonNull::from(pass)), may_work, ..Context::NOTHING }, f)
+    with(Context { computing_for: Some(NonNull::from(pass)), pass: None, in_task: false, ..CONTEXT.get() }, f)
 }
 
 /// Polls the driver's future in its pass.
@@ -63,18 +55,7 @@ pub(crate) fn enter<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
 
 /// Runs `f` on a thread that blocks for it: outside any pass, and free to work.
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
-    let computing_for = CONTEXT.get().computing_for;
-    with(Context { may_work: true, computing_for, ..Context::NOTHING }, f)
-}
-
-/// Works for this node of a record.
-pub(super) fn at<R>(told: Told, f: impl FnOnce() -> R) -> R {
-    with(Context { told, ..CONTEXT.get() }, f)
-}
-
-/// The node of a record for which this thread works.
-pub(super) fn told() -> Told {
-    CONTEXT.get().told
+    with(Context { pass: None, in_task: false, may_work: true, ..CONTEXT.get() }, f)
 }
 
 /// The pass whose future this thread is polling.

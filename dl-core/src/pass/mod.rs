@@ -141,13 +141,12 @@ impl Pass {
         let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
         fresh.mode = mode;
         fresh.settings = settings.clone();
-        fresh.watch = Watch::begin(purpose, &settings);
-        let log = fresh.watch.log.clone();
         let books = fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner);
-        books.open(keep, settings, log);
+        books.open(keep, settings);
         if let Some(origin) = origin {
             books.note_position(origin);
         }
+        fresh.begin_watch(purpose);
         pass
     }
 
@@ -159,8 +158,7 @@ impl Pass {
             let fault = pass.books().fault.take().map_or(Ok(()), Err);
             return catch_unwind(AssertUnwindSafe(|| drop(pass))).map_err(Error::panic).and(fault);
         };
-        over.tell_end();
-        over.watch = Watch::default();
+        over.end_watch();
         let closed = catch_unwind(AssertUnwindSafe(|| {
             let books = over.books.get_mut().unwrap_or_else(PoisonError::into_inner);
             books.close();
@@ -335,6 +333,6 @@ impl Pass {
 /// A pass that goes without having been parted from: somebody else was at work in it when the last run ended, or nobody ever ran.
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.tell_end();
+        self.end_watch();
     }
 }

@@ -5,7 +5,6 @@
 
 use super::Pass;
 use super::books::Books;
-use super::context;
 use super::entry::{NONE, Seen, Status};
 use crate::calls::Branch;
 use crate::node::{AnyLayer, Node};
@@ -15,13 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 impl Books {
-    /// What the record calls this entry.
-    #[inline]
-    pub(crate) fn told(&self, index: u32) -> Told {
-        match &self.log {
-            None => Told::NOBODY,
-            Some(log) => log.state().told(index, &self.node(index)),
-        }
+    fn told(&self, index: u32) -> Told {
+        self.log.as_ref().map_or(Told::NOBODY, |log| log.state().told(index, &self.node(index)))
     }
 
     /// Tells all that there is to tell.
@@ -52,15 +46,6 @@ impl Books {
             let mut state = log.state();
             let id = state.id(index, &self.node(index));
             self.describe(index, state.node(id));
-        }
-    }
-
-    /// These layers, as far as they are new, were written as derivatives of the node of this entry.
-    pub(crate) fn tell_written<'a>(&self, index: u32, layers: impl IntoIterator<Item = &'a AnyLayer>) {
-        if let Some(log) = &self.log {
-            let mut state = log.state();
-            let of = state.id(index, &self.node(index));
-            layers.into_iter().for_each(|layer| state.wrote(layer, of, |node| self.find(node).is_some()));
         }
     }
 
@@ -112,41 +97,31 @@ fn described(node: &Node, value: Seen<'_>) -> (String, usize) {
 }
 
 impl Pass {
-    /// What the record calls this layer, if the pass has met it.
-    pub(crate) fn told(&self, layer: &AnyLayer) -> Told {
-        if self.log().is_none() {
-            return Told::NOBODY;
-        }
-        let books = self.books();
-        books.find(layer).map_or(Told::NOBODY, |index| books.told(index))
+    /// What the record calls this entry.
+    pub(super) fn told(&self, index: u32) -> Told {
+        self.books().told(index)
     }
 
-    /// This layer was written as the derivative of another one.
-    pub(crate) fn tell_written(&self, of: &AnyLayer, layer: &AnyLayer) {
-        if self.log().is_some() {
-            let mut books = self.books();
-            if let Some(index) = books.find_any_leaf(of) {
-                books.tell_written(index, [layer]);
-            }
-        }
+    /// The same for a layer, if the pass has met it.
+    pub(crate) fn told_layer(&self, layer: &AnyLayer) -> Told {
+        let books = self.books();
+        books.find(layer).map_or(Told::NOBODY, |index| books.told(index))
     }
 
     /// The body that this thread is polling looks at the layer of this entry.
     #[inline]
     pub(super) fn looks(&self, books: &Books, index: u32) {
-        if let Some(log) = self.log()
-            && context::is_current(self)
-        {
+        if let Some(log) = self.log() {
             let mut state = log.state();
             let at = state.id(index, &books.node(index));
-            state.looked(context::told(), at);
+            state.looked(self.works_at(), at);
         }
     }
 
     /// The body that this thread is polling took one of the ways of a branch.
     pub(crate) fn took(&self, branch: &'static Branch, arm: usize) {
         if let Some(log) = self.log() {
-            log.took(context::told(), branch, arm);
+            log.took(self.works_at(), branch, arm);
         }
     }
 
@@ -155,13 +130,6 @@ impl Pass {
         if let Some(log) = self.log() {
             books.tell_all();
             log.rests();
-        }
-    }
-
-    /// The same, of a pass that nobody else has.
-    pub(super) fn tell_end(&mut self) {
-        if self.watch.log.is_some() {
-            self.tell_rest(&self.books());
         }
     }
 

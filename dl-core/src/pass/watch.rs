@@ -1,8 +1,10 @@
 //! Who watches a pass: its record, and with the feature `tracing` the subscribers of that crate.
 
-use super::{Pass, Purpose, Settings, context};
+use super::{Pass, Purpose};
 use crate::node::Node;
 use crate::record::{Log, SpanWork, Told};
+use crate::sync::thread_local;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,17 +16,12 @@ pub(super) struct Watch {
     span: Option<Box<tracing::Span>>,
 }
 
-impl Watch {
-    #[inline]
-    pub(super) fn begin(purpose: Purpose, settings: &Settings) -> Watch {
-        let _ = purpose;
-        Watch {
-            log: settings.recorder.as_ref().map(|recorder| recorder.begin()),
-            #[cfg(feature = "tracing")]
-            span: traced::pass(purpose),
-        }
-    }
+thread_local! {
+    /// The pass, by its address, and the node for which this thread works, if that is watched.
+    static WORKS: Cell<(usize, Told)> = const { Cell::new((0, Told::NOBODY)) };
+}
 
+impl Watch {
     #[inline]
     fn nobody(&self) -> bool {
         #[cfg(feature = "tracing")]
@@ -37,15 +34,20 @@ impl Watch {
 
 /// Tells a span when it goes, also when a panic passes by.
 struct Working<'a> {
-    log: &'a Log,
+    log: Option<&'a Log>,
     work: SpanWork,
     at: Told,
     began: Instant,
+    /// What this thread did before.
+    around: (usize, Told),
 }
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
-        self.log.worked(self.work, self.at, self.began);
+        WORKS.set(self.around);
+        if let Some(log) = self.log {
+            log.worked(self.work, self.at, self.began);
+        }
     }
 }
 
@@ -55,10 +57,54 @@ impl Pass {
         !self.watch.nobody()
     }
 
+    /// The pass begins: is there somebody to watch it?
+    #[inline]
+    pub(super) fn begin_watch(&mut self, purpose: Purpose) {
+        let _ = purpose;
+        #[cfg(feature = "tracing")]
+        {
+            self.watch.span = traced::pass(purpose);
+        }
+        if let Some(recorder) = &self.settings.recorder {
+            let log = recorder.begin();
+            self.books().log = Some(log.clone());
+            self.watch.log = Some(log);
+        }
+    }
+
+    /// The pass, which nobody else has, is over.
+    #[inline]
+    pub(super) fn end_watch(&mut self) {
+        if !self.watch.nobody() {
+            self.watch_ends();
+        }
+    }
+
+    #[cold]
+    fn watch_ends(&mut self) {
+        let mut books = self.books();
+        self.tell_rest(&books);
+        books.log = None;
+        drop(books);
+        self.watch = Watch::default();
+    }
+
+    /// The node of the record for which this thread works.
+    pub(super) fn works_at(&self) -> Told {
+        let (pass, at) = WORKS.get();
+        if pass == std::ptr::from_ref(self).addr() { at } else { Told::NOBODY }
+    }
+
     /// Works for the pass, and for this node, if it is for one.
     #[inline]
-    pub(crate) fn during<R>(&self, work: SpanWork, node: Option<&Node>, at: Told, f: impl FnOnce() -> R) -> R {
-        if self.watch.nobody() { f() } else { self.watched(work, node, at, f) }
+    pub(crate) fn during<R>(
+        &self,
+        work: SpanWork,
+        node: Option<&Node>,
+        at: impl FnOnce() -> Told,
+        f: impl FnOnce() -> R,
+    ) -> R {
+        if self.watch.nobody() { f() } else { self.watched(work, node, at(), f) }
     }
 
     #[cold]
@@ -67,8 +113,10 @@ impl Pass {
         #[cfg(feature = "tracing")]
         let _entered = self.watch.span.as_ref().map(|pass| traced::work(pass, work, node).entered());
         let began = Instant::now();
-        let _working = self.watch.log.as_ref().map(|log| Working { log, work, at, began });
-        context::at(at, f)
+        let log = self.watch.log.as_deref();
+        let around = WORKS.replace((std::ptr::from_ref(self).addr(), at));
+        let _working = Working { log, work, at, began, around };
+        f()
     }
 
     /// Helps with a kernel that another thread runs.
@@ -82,7 +130,8 @@ impl Pass {
         #[cfg(feature = "tracing")]
         let _entered = traced::help(&with.span).entered();
         let began = Instant::now();
-        let _working = self.watch.log.as_ref().map(|log| Working { log, work: SpanWork::Kernel, at: with.at, began });
+        let (log, work, at, around) = (self.watch.log.as_deref(), SpanWork::Kernel, with.at, WORKS.get());
+        let _working = Working { log, work, at, began, around };
         f()
     }
 }
@@ -98,7 +147,7 @@ impl Help {
     /// Whoever comes to help this thread.
     pub(crate) fn here() -> Help {
         Help {
-            at: context::told(),
+            at: WORKS.get().1,
             #[cfg(feature = "tracing")]
             span: tracing::Span::current(),
         }
@@ -130,7 +179,7 @@ mod traced {
                     None => $span!(target: "dl", parent: pass, $name),
                     Some(node) => {
                         let (file, line) = (node.place.file(), node.place.line());
-                        $span!(target: "dl", parent: pass, $name, op = node.name(), file, line)
+                        $span!(target: "dl", parent: pass, $name, op = node.name_or_panic(), file, line)
                     }
                 }
             };

@@ -8,7 +8,7 @@ use super::{Keep, Pass, context};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
 use crate::node::{Expression, Held, Node, Outcome, help_is_over};
-use crate::record::{SpanWork, Told};
+use crate::record::SpanWork;
 use crate::seed::Position;
 use crate::sync::{AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
 use crate::value::{Repr, Value};
@@ -145,7 +145,6 @@ impl Pass {
         };
         let first = started.is_none();
         task.shared.polled();
-        let told = books.told(index);
         self.release(books);
 
         let outside = position.enter();
@@ -162,7 +161,7 @@ impl Pass {
                 step
             }))
         };
-        let step = polling(self, true, || self.during(SpanWork::Body, Some(&node), told, &mut poll));
+        let step = polling(self, true, || self.during(SpanWork::Body, Some(&node), || self.told(index), &mut poll));
         let step = match step {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(Ok(outcome))) => Poll::Ready(Ok(outcome)),
@@ -340,15 +339,14 @@ struct Kernel {
     index: u32,
     /// Alive: what is pending is not swept.
     node: Held,
-    told: Told,
 }
 
 impl Books {
     fn take_batch(&mut self, index: u32, nanoseconds: f64, share: usize, batch: &mut Batch) {
-        let mut indices = vec![index];
-        self.queue.pop_batch(nanoseconds, share, |index| indices.push(index));
-        let kernel = |index| Kernel { index, node: self.node(index), told: self.told(index) };
-        batch.kernels.extend(indices.into_iter().map(kernel));
+        batch.kernels.push(Kernel { index, node: self.node(index) });
+        let mut more = Vec::new();
+        self.queue.pop_batch(nanoseconds, share, |index| more.push(index));
+        batch.kernels.extend(more.into_iter().map(|index| Kernel { index, node: self.node(index) }));
         for kernel in &batch.kernels {
             self.note_effects(kernel.index, &kernel.node);
             let operands = kernel.node.operands().len();
@@ -387,22 +385,21 @@ impl Pass {
         // alive: what is pending is not swept
         let node = books.node(index);
         books.note_effects(index, &node);
-        let told = books.told(index);
         match node.operands().len() {
             1 => {
                 let mut operands = [books.take_operand(index, 0)];
                 self.release(books);
-                computing(self, || self.run(&node, &mut operands, told))
+                computing(self, || self.run(index, &node, &mut operands))
             }
             2 => {
                 let mut operands = [books.take_operand(index, 0), books.take_operand(index, 1)];
                 self.release(books);
-                computing(self, || self.run(&node, &mut operands, told))
+                computing(self, || self.run(index, &node, &mut operands))
             }
             n => {
                 let mut operands: Vec<Value> = (0..n).map(|which| books.take_operand(index, which)).collect();
                 self.release(books);
-                computing(self, || self.run(&node, &mut operands, told))
+                computing(self, || self.run(index, &node, &mut operands))
             }
         }
     }
@@ -411,9 +408,9 @@ impl Pass {
         self.release(books);
         computing(self, || {
             let mut operands = &mut batch.operands[..];
-            for Kernel { index, node, told } in batch.kernels.drain(..) {
+            for Kernel { index, node } in batch.kernels.drain(..) {
                 let (these, others) = operands.split_at_mut(node.operands().len());
-                batch.results.push((index, self.run(&node, these, told)));
+                batch.results.push((index, self.run(index, &node, these)));
                 operands = others;
             }
         });
@@ -427,7 +424,7 @@ impl Pass {
 
     /// Runs a kernel and lets go of its operands. Whatever goes wrong is an error, which points to the operation.
     #[inline]
-    fn run(self: &Arc<Self>, node: &Node, operands: &mut [Value], told: Told) -> Result<Value> {
+    fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Result<Value> {
         let Expression::Primitive(op) = &node.expression else { unreachable!("kernels belong to operations") };
         let _built = node.enter();
         let value = || match &operands[..] {
@@ -435,7 +432,7 @@ impl Pass {
             [a, b] => op.value(&[a, b]),
             many => op.value(&many.iter().collect::<Vec<_>>()),
         };
-        let value = || self.during(SpanWork::Kernel, Some(node), told, value);
+        let value = || self.during(SpanWork::Kernel, Some(node), || self.told(index), value);
         let result = catch_unwind(AssertUnwindSafe(|| value().map_err(|error| error.at(op.name(), node.site()))));
         for (which, operand) in operands.iter_mut().enumerate() {
             // in the usual case somebody else has it still

@@ -4,11 +4,10 @@
 //! Its lock is taken while that of the books may be held, never the other way round.
 
 use super::recorder::{Threads, lock};
-use super::{Decision, Direction, NodeKind, NodeRecord, PassRecord, Span, SpanWork};
+use super::{Decision, NodeKind, NodeRecord, PassRecord, Span, SpanWork};
 use crate::calls::Branch;
-use crate::node::{AnyLayer, Expression, Node};
-use std::collections::{HashMap, HashSet};
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use crate::node::{Expression, Node};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -44,16 +43,6 @@ pub(crate) struct State {
     /// For each node whether all is told.
     complete: Vec<bool>,
     looks: HashSet<(u32, u32)>,
-    /// Layers that were written for the way back, and are not entered yet, by address.
-    derivatives: HashMap<usize, Derivative>,
-}
-
-/// A layer that was written for the way back.
-struct Derivative {
-    /// An address may be used again by another layer, which was written elsewhere.
-    place: &'static Location<'static>,
-    /// The node whose derivative it is.
-    of: u32,
 }
 
 impl Log {
@@ -124,6 +113,8 @@ impl Log {
         let is_empty = record.nodes.is_empty() && record.spans.is_empty() && record.decisions.is_empty();
         // threads that were at work when the last driver left
         record.ended = record.spans.iter().map(|span| span.ended).fold(record.ended, Duration::max);
+        // a walk back on a tape, before somebody drives the pass again
+        record.began = record.spans.iter().map(|span| span.began).fold(record.began, Duration::min);
         in_order(&mut record);
         (!is_empty).then_some(record)
     }
@@ -138,8 +129,7 @@ impl State {
         }
         if self.ids[entry] == NOBODY {
             self.ids[entry] = self.record.nodes.len() as u32;
-            let record = self.new_node(node);
-            self.record.nodes.push(record);
+            self.record.nodes.push(NodeRecord::new(node));
             self.complete.push(false);
         }
         self.ids[entry]
@@ -177,27 +167,13 @@ impl State {
         }
     }
 
-    /// This layer, and what it takes that is not known to the pass yet, was written as a derivative of a node.
-    pub(crate) fn wrote(&mut self, layer: &AnyLayer, of: u32, is_known: impl Fn(&Node) -> bool) {
-        let mut new = vec![layer];
-        while let Some(layer) = new.pop() {
-            let is_noted = |known: &Derivative| known.place == layer.place;
-            if layer.as_variable().is_some()
-                || is_known(layer)
-                || self.derivatives.get(&layer.address()).is_some_and(is_noted)
-            {
-                continue;
-            }
-            self.derivatives.insert(layer.address(), Derivative { place: layer.place, of });
-            new.extend(layer.operands());
-        }
-    }
-
     fn known(&self, told: Told) -> Option<u32> {
         (told.id != NOBODY && told.round == self.round).then_some(told.id)
     }
+}
 
-    fn new_node(&mut self, node: &Node) -> NodeRecord {
+impl NodeRecord {
+    fn new(node: &Node) -> NodeRecord {
         let kind = match &node.expression {
             Expression::Constant(_) => NodeKind::Constant,
             Expression::Weight(_) => NodeKind::Weight,
@@ -205,19 +181,12 @@ impl State {
             Expression::Seed(_) => NodeKind::Seed,
             _ => NodeKind::Operation,
         };
-        let (mut place, mut calls, mut direction) = (node.place, node.calls(), node.direction());
-        let address = std::ptr::from_ref(node).addr();
-        if let Some(written) = self.derivatives.remove(&address).filter(|written| written.place == node.place) {
-            let of = &self.record.nodes[written.of as usize];
-            (place, calls, direction) = (of.place, of.calls, Direction::Backward);
-        }
         NodeRecord {
             kind,
-            // it may be the user's code that says it
-            name: catch_unwind(AssertUnwindSafe(|| node.name())).unwrap_or("operation"),
-            place,
-            calls,
-            direction,
+            name: node.name_or_panic(),
+            place: node.place,
+            calls: node.calls(),
+            direction: node.direction(),
             operands: Vec::new(),
             looked_at: Vec::new(),
             became: None,

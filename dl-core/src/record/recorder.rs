@@ -72,7 +72,10 @@ impl Recorder {
     /// ```
     pub fn take(&self) -> Recording {
         let over: Vec<Arc<Log>> = lock(&self.0.logs).extract_if(.., |log| log.hands_out()).collect();
-        Recording { passes: over.iter().filter_map(|log| log.take()).collect() }
+        let mut passes: Vec<_> = over.iter().filter_map(|log| log.take()).collect();
+        // one that went on may have done something before it was listed again
+        passes.sort_by_key(|pass| pass.began);
+        Recording { passes }
     }
 
     /// A pass begins.

@@ -1,5 +1,6 @@
 //! What a recorder is told of passes.
 
+mod decisions;
 mod ends;
 mod nodes;
 mod passes;

@@ -56,12 +56,17 @@ impl Primitive for Meets {
     }
 }
 
+/// Two operations that wait for one another.
+pub(crate) fn meeting(v: &Weight<f64>, w: &Weight<f64>) -> Layer<f64> {
+    let barrier: &'static Barrier = Box::leak(Box::new(Barrier::new(2)));
+    let meets = |x: &Weight<f64>| Layer::apply(Meets(barrier), (x.layer(),));
+    meets(v) + meets(w)
+}
+
 #[test]
 fn two_threads_overlap() {
-    static BARRIER: Barrier = Barrier::new(2);
     let (v, w) = (Weight::new(1.0_f64), Weight::new(2.0_f64));
-    let meets = |x: &Weight<f64>| Layer::apply(Meets(&BARRIER), (x.layer(),));
-    let (_, pass) = on_threads(2, || record((meets(&v) + meets(&w)).predict()));
+    let (_, pass) = on_threads(2, || record(meeting(&v, &w).predict()));
     let kernels = at(&pass, SpanWork::Kernel);
     let [one, other] = kernels[..] else { panic!("{kernels:?}") };
     assert_ne!(one.thread, other.thread);

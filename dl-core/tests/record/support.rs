@@ -4,10 +4,13 @@ use dl_core::record::{Direction, NodeRecord, PassRecord, Recorder, Recording};
 use dl_core::{At, Deltas, Do, Layer, Primitive, Result};
 use std::time::{Duration, Instant};
 
+/// Where the rule of that operation stands.
+pub(crate) const RULE: &str = file!();
+
 /// Twice a number, as an operation of one's own: its deltas are layers.
-pub struct Twice {
+pub(crate) struct Twice {
     /// For so long.
-    pub takes: Duration,
+    takes: Duration,
 }
 
 impl Primitive for Twice {
@@ -36,18 +39,18 @@ impl Primitive for Twice {
 }
 
 #[track_caller]
-pub fn twice(x: Layer<f64>) -> Layer<f64> {
+pub(crate) fn twice(x: Layer<f64>) -> Layer<f64> {
     Layer::apply(Twice { takes: Duration::ZERO }, (x,))
 }
 
 #[track_caller]
-pub fn slowly_twice(x: Layer<f64>) -> Layer<f64> {
+pub(crate) fn slowly_twice(x: Layer<f64>) -> Layer<f64> {
     Layer::apply(Twice { takes: Duration::from_millis(1) }, (x,))
 }
 
 /// The magnitude of a layer, by a look at it.
 #[track_caller]
-pub fn magnitude(x: Layer<f64>) -> Layer<f64> {
+pub(crate) fn magnitude(x: Layer<f64>) -> Layer<f64> {
     Layer::dynamic(move || {
         let x = x.clone();
         async move { Ok(if x.extract().await? > 0.0 { x } else { -x }) }
@@ -55,7 +58,7 @@ pub fn magnitude(x: Layer<f64>) -> Layer<f64> {
 }
 
 /// The value, and the only pass that there was.
-pub fn record<T: Send + 'static>(run: Do<T>) -> (Result<T>, PassRecord) {
+pub(crate) fn record<T: Send + 'static>(run: Do<T>) -> (Result<T>, PassRecord) {
     let recorder = Recorder::new();
     let value = run.recorded(&recorder).wait();
     let mut recording = checked(recorder.take());
@@ -64,7 +67,7 @@ pub fn record<T: Send + 'static>(run: Do<T>) -> (Result<T>, PassRecord) {
 }
 
 /// What holds for every record.
-pub fn checked(recording: Recording) -> Recording {
+pub(crate) fn checked(recording: Recording) -> Recording {
     assert!(recording.passes.is_sorted_by_key(|pass| pass.began));
     for pass in &recording.passes {
         assert!(pass.began <= pass.ended);
@@ -82,18 +85,18 @@ pub fn checked(recording: Recording) -> Recording {
     recording
 }
 
-pub fn names(pass: &PassRecord) -> Vec<&'static str> {
+pub(crate) fn names(pass: &PassRecord) -> Vec<&'static str> {
     pass.nodes.iter().map(|node| node.name).collect()
 }
 
 /// The only node of this name.
-pub fn node<'a>(pass: &'a PassRecord, name: &str, direction: Direction) -> (u32, &'a NodeRecord) {
+pub(crate) fn node<'a>(pass: &'a PassRecord, name: &str, direction: Direction) -> (u32, &'a NodeRecord) {
     let mut found = (0..).zip(&pass.nodes).filter(|(_, node)| node.name == name && node.direction == direction);
     let first = found.next().unwrap_or_else(|| panic!("no {name} in {:?}", names(pass)));
     assert!(found.next().is_none(), "more than one {name}");
     first
 }
 
-pub fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
+pub(crate) fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool").install(f)
 }
