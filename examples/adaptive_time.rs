@@ -159,7 +159,7 @@ fn questions(count: usize, places: usize, rng: &mut ChaCha8Rng) -> Vec<Question>
 
 fn main() -> dl::Result<()> {
     let Args { seed, epochs, ponder, quick } = Args::parse();
-    let (places, batches, epochs) = if quick { (2, 20, 4) } else { (PLACES, 50, epochs) };
+    let (places, batches, epochs) = if quick { (2, 15, 4) } else { (PLACES, 50, epochs) };
     let net = Net::new(&mut init::rng_for(seed, "weights"))?;
     let test = questions(if quick { 100 } else { 1000 }, places, &mut init::rng_for(seed, "test"));
     let examine = || Do::join(test.iter().map(|question| net.examine(question))).wait();

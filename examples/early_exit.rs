@@ -30,8 +30,6 @@ use std::{
 };
 
 const SIDE: usize = 8;
-/// So many channels behind each stage; each halves the side.
-const CHANNELS: [usize; 3] = [8, 32, 128];
 const BATCH: usize = 32;
 /// No exit is that sure: an image goes through the whole network.
 const NEVER: f32 = 2.0;
@@ -50,7 +48,7 @@ struct Args {
     #[arg(long, default_value_t = 0.9)]
     threshold: f32,
 
-    /// A few epochs, to see that it runs.
+    /// A small network and a few epochs, to see that it runs.
     #[arg(long)]
     quick: bool,
 
@@ -83,9 +81,10 @@ struct Net {
 }
 
 impl Net {
-    fn new(rng: &mut ChaCha8Rng) -> dl::Result<Self> {
+    /// A stage for each of these numbers of channels; it halves the side.
+    fn new(channels: [usize; 3], rng: &mut ChaCha8Rng) -> dl::Result<Self> {
         let (mut inputs, mut side, mut stages) = (1, SIDE, Vec::new());
-        for channels in CHANNELS {
+        for channels in channels {
             side /= 2;
             stages.push(Stage {
                 convolution: Conv2d::new(inputs, channels, 3, Conv::new().padding(1), rng)?,
@@ -183,7 +182,7 @@ fn draw(curve: &[(f64, f64)], chosen: (f64, f64), out: &Path) -> Result<(), Box<
 
 fn main() -> Result<(), Box<dyn Error>> {
     let Args { seed, epochs, threshold, quick, out } = Args::parse();
-    let epochs = if quick { 3 } else { epochs };
+    let (channels, epochs, rate) = if quick { ([4, 8, 16], 4, 0.02) } else { ([8, 32, 128], epochs, 0.005) };
     let (images, labels) = digits::tensors()?;
     let [train, test] = InMemory(images).zip(InMemory(labels.into_vec()))?.split([0.8, 0.2], seed)?;
     let loader = Loader::new(train, BATCH).shuffle(true).seed(seed);
@@ -192,8 +191,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let test_images = (0..if quick { 100 } else { test_labels.len() }).map(row).collect::<dl::Result<Vec<_>>>()?;
     let test_labels = &test_labels.into_vec()[..test_images.len()];
 
-    let net = Net::new(&mut init::rng(seed))?;
-    let adam = Adam::new(OneCycle::new(0.005, epochs * loader.epoch(0)?.len() as u64));
+    let net = Net::new(channels, &mut init::rng(seed))?;
+    let adam = Adam::new(OneCycle::new(rate, epochs * loader.epoch(0)?.len() as u64));
     let outcome =
         Trainer::new(&adam, epochs).run(|epoch| loader.epoch(epoch), |(images, labels)| net.loss(&images, &labels))?;
     for record in outcome.epochs {
@@ -223,8 +222,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("accuracy={:.4}", chosen.1);
     println!("kept_accuracy={kept:.4}");
     println!("paid_cost={paid:.4}");
-    let (least, most) = if quick { (0.95, 0.9) } else { (0.99, 0.2) };
-    assert!(whole.1 >= if quick { 0.8 } else { 0.97 }, "the network has learned less than it should: {:.4}", whole.1);
+    let (least, most) = if quick { (0.9, 0.75) } else { (0.99, 0.2) };
+    assert!(whole.1 >= if quick { 0.7 } else { 0.97 }, "the network has learned less than it should: {:.4}", whole.1);
     assert!(kept >= least && paid <= most, "{kept:.4} of the accuracy for {paid:.4} of the cost");
     Ok(())
 }
