@@ -104,7 +104,7 @@ fn item(out: &mut String, item: &Item, place: &Rectangle) {
     let _ = write!(out, "<g class=\"item {}{failed}\">", class(item.look));
     title(out, &item.hover);
     shape(out, item.look, place);
-    if item.share > 0.005 && item.look != Look::Decision {
+    if item.share > 0.02 && item.look != Look::Decision {
         let width = (place.width - 12.0) * item.share.min(1.0);
         let bar = Rectangle { left: place.left + 6.0, top: place.top + place.height - BAR - 1.5, width, height: BAR };
         rectangle(out, &bar, 1.5, "bar");
