@@ -35,8 +35,8 @@ pub struct Report {
 /// # let path = folder.path().join("one.safetensors");
 /// use dl_core::Weight;
 /// use dl_train::{Load, Misfit, save_weights};
-/// save_weights(&[Weight::new(1.0_f64)], &path)?;
-/// let report = Load::partial().weights(&[Weight::new(0.0_f32)], &path)?;
+/// save_weights(&(Weight::new(1.0_f64), Weight::new(2.0_f64)), &path)?;
+/// let report = Load::partial().weights(&(Weight::new(0.0_f32), Weight::new(0.0_f64)), &path)?;
 /// let Misfit { path, expected, found } = &report.misshapen[0];
 /// assert_eq!((&path[..], &expected[..], &found[..]), ("0", "f32 []", "F64 []"));
 /// # dl_core::Result::Ok(())
