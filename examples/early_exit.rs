@@ -164,7 +164,7 @@ fn draw(curve: &[(f64, f64)], chosen: (f64, f64), out: &Path) -> Result<(), Box<
     let area = SVGBackend::new(out, (720, 420)).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)
-        .caption("Early exit: accuracy over cost", ("sans-serif", 20))
+        .caption("Early exit: accuracy over cost, the chosen threshold circled", ("sans-serif", 20))
         .margin(16)
         .x_label_area_size(42)
         .y_label_area_size(60)
