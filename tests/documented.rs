@@ -144,10 +144,10 @@ impl Crate {
                 }
             }
             "proc_macro" if ELSEWHERE.contains(&name) => {}
-            "function" | "macro" | "proc_macro" | "constant" | "static" | "type_alias" | "assoc_const" => {
-                if item["visibility"] == "public" {
-                    self.need(around, name, &item);
-                }
+            "function" | "macro" | "proc_macro" | "constant" | "static" | "type_alias" | "assoc_const"
+                if item["visibility"] == "public" =>
+            {
+                self.need(around, name, &item);
             }
             _ => {}
         }
