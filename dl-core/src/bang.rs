@@ -10,24 +10,28 @@
 //! - `decide`, `part`: a body that makes a struct of layers, and each of them (`#[derive(Layers)]`);
 //! - `Module`, `Visitor`: what `#[derive(Module)]` writes;
 //! - `capture`: what a `direct!` block keeps of the variables around it (`captured`);
+//! - `function`, `method`: a function that is being run (`inside`); `Branch`, `took`, `yes`, `no`: what decides in it;
 //! - `not_in_a_closure` and its like: a `!` that extracts nothing, and says so (`not`);
 //! - `ComparedWith`: what a comparison of layers says (`compared`).
 
 mod captured;
 mod compared;
 mod extractable;
+mod inside;
 mod join;
 mod kept;
 mod kind;
 mod lazy;
 mod not;
 
+pub use crate::calls::Branch;
 pub use crate::error::Error;
 pub use crate::layer::Layer;
 pub use crate::module::{Module, Visitor};
 pub use captured::{Capture, CaptureValue, Lent, capture};
 pub use compared::{ComparedWith, NoValueYet};
 pub use extractable::{Extractable, Literal, Member};
+pub use inside::{Inside, function, method, no, took, yes};
 pub use join::{Join, JoinAll, Together, join};
 pub use kept::{CanBeKept, CanBeLent, Given, keep, keep_reference, keep_value, lend};
 pub use kind::{Bang, UsedAgain, operand, place, value};

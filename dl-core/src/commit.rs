@@ -4,7 +4,8 @@ use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Node, Variable};
 use crate::optimizer::{Look, Memory, Optimizer, Sgd, Shelf, Shelves, Step};
 use crate::parallel;
-use crate::pass::Pass;
+use crate::pass::{self, Pass};
+use crate::record::{SpanWork, Told};
 use crate::reverse::AnyDelta;
 use crate::snapshot::Earlier;
 use crate::sync::{MutexGuard, thread_local};
@@ -103,11 +104,19 @@ fn commit_with<L: Deref<Target = Node>>(
         let variable = update.buffer.as_variable()?;
         Some(Change::new(variable, Source::Update(update.place), Some(update.value.clone())))
     }));
-    commit_changes(optimizer, changes)?;
+    recorded(passes, || commit_changes(optimizer, changes))?;
     if !updates.is_empty() {
         passes.iter().for_each(|pass| pass.after_commit());
     }
     Ok(())
+}
+
+/// Takes a step, and has it recorded by the pass that takes it, or else by one of those that it is made of.
+fn recorded<R>(passes: &[Arc<Pass>], step: impl FnOnce() -> R) -> R {
+    pass::with_current(|current| match current.into_iter().chain(passes).find(|pass| pass.is_watched()) {
+        Some(pass) => pass.during(SpanWork::Commit, None, || Told::NOBODY, step),
+        None => step(),
+    })
 }
 
 /// Writes values into variables, which must be different, all at once.
@@ -280,7 +289,7 @@ impl AnyDelta {
             AnyDelta::Unmade(layer, operands) => {
                 let op = layer.accumulates().expect("it is an operation");
                 let value = op.value(&operands.iter().collect::<Vec<_>>());
-                value.map(Cow::Owned).map_err(|error| error.at(op.name(), layer.place))
+                value.map(Cow::Owned).map_err(|error| error.at(op.name(), layer.site()))
             }
             _ => unreachable!("steps are taken by deltas that were evaluated"),
         }

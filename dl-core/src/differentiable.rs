@@ -9,6 +9,7 @@ use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
 use crate::optimizer::Optimizer;
 use crate::pass::{self, Pass, Purpose, Settings};
+use crate::record::{SpanWork, Told};
 use crate::reverse::{self, AnyDelta};
 use crate::side_effects::SideEffects;
 use crate::tape::Tape;
@@ -62,6 +63,15 @@ pub trait Differentiable {
     }
 
     /// This, as a layer, without a clone where none is needed.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// fn doubled(x: impl Differentiable<Data = f64, Delta = f64>) -> Layer<f64> {
+    ///     x.into_layer() * 2.0
+    /// }
+    /// assert_eq!(doubled(1.0).predict().wait()? + doubled(Weight::new(2.0)).predict().wait()?, 6.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
     #[track_caller]
     fn into_layer(self) -> Layer<Self::Data>
     where
@@ -171,7 +181,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
             let one = reverse::one(root, &value)?;
             let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
             // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
-            commit(&self.1, &deltas, &[])?;
+            pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, &deltas, &[]))?;
             extract::hand_out(value, root)
         };
         let (value, is_arithmetic) = pass.value_at_once(root)?;

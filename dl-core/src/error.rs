@@ -8,6 +8,7 @@
 //! assert!(error.to_string().contains("label 12"));
 //! ```
 
+use crate::calls::{Calls, Site};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
@@ -22,6 +23,14 @@ type Boxed = Box<dyn std::error::Error + Send + Sync>;
 /// An error is made where the fault is seen (inside `predict`, `train`, …), but it points at the place where the user wrote
 /// the operation: its [`op`](Error::op) and [`place`](Error::place). It is cheap to clone, because one failure may reach
 /// several waiters. Ask it with the `is_*` predicates rather than by its text.
+///
+/// ```
+/// use dl_core::{Differentiable, Do, Error, Layer};
+/// let error = Layer::from(Do::<f64>::fail(Error::shape("[2] and [3]"))).predict().wait().unwrap_err();
+/// assert!(error.is_shape() && !error.is_invalid() && !error.is_not_finite());
+/// assert!(!error.is_panic() && !error.is_cancelled() && !error.is_ran_twice());
+/// assert_eq!(Do::now(()).map(|()| -> f64 { panic!("oh") }).wait().unwrap_err().is_panic(), true);
+/// ```
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -31,7 +40,7 @@ struct Inner {
     /// Where in the work of the user it happened, outermost first.
     context: Option<Arc<str>>,
     op: Option<&'static str>,
-    place: Option<&'static Location<'static>>,
+    site: Option<Site>,
     /// What failed beside it, in the order of the program, each once.
     others: Vec<Error>,
 }
@@ -61,7 +70,7 @@ enum Kind {
 
 impl Error {
     fn new(kind: Kind) -> Self {
-        Error(Arc::new(Inner { kind: Arc::new(kind), context: None, op: None, place: None, others: Vec::new() }))
+        Error(Arc::new(Inner { kind: Arc::new(kind), context: None, op: None, site: None, others: Vec::new() }))
     }
 
     /// Shapes that do not fit; `message` names them, the runtime adds the operation and its place.
@@ -135,11 +144,11 @@ impl Error {
     }
 
     /// Adds the operation and the place, unless a deeper one is known already.
-    pub(crate) fn at(self, op: &'static str, place: &'static Location<'static>) -> Self {
-        if self.0.place.is_some() {
+    pub(crate) fn at(self, op: &'static str, site: impl Into<Site>) -> Self {
+        if self.0.site.is_some() {
             return self;
         }
-        Error(Arc::new(Inner { op: Some(op), place: Some(place), ..Inner::clone(&self.0) }))
+        Error(Arc::new(Inner { op: Some(op), site: Some(site.into()), ..Inner::clone(&self.0) }))
     }
 
     /// This error, and beside it one of an operand further to the right.
@@ -221,7 +230,20 @@ impl Error {
     /// assert!(dl_core::Error::shape("…").place().is_none());
     /// ```
     pub fn place(&self) -> Option<&'static Location<'static>> {
-        self.0.place
+        self.0.site.map(|site| site.place)
+    }
+
+    /// The annotated functions in which the operation that failed was written, the innermost first: with [`place`](Error::place), a backtrace in the code of the
+    /// user only. For a derivative, those of the operation whose derivative it is. There are none outside of `#[differentiable]` functions.
+    ///
+    /// `{error:#}` and `{error:?}` show them, a line each; `{error}` is one line.
+    ///
+    /// ```
+    /// use dl_core::{Calls, Error};
+    /// assert_eq!(Error::shape("…").calls(), Calls::default());
+    /// ```
+    pub fn calls(&self) -> Calls {
+        self.0.site.map_or_else(Calls::default, |site| site.calls)
     }
 
     /// Shapes did not fit.
@@ -255,8 +277,9 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Error {
+    /// What was wrong, in which operation, and where.
+    fn message(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(context) = &self.0.context {
             write!(f, "{context}: ")?;
         }
@@ -264,19 +287,46 @@ impl fmt::Display for Error {
             write!(f, "{op}: ")?;
         }
         write!(f, "{}", self.0.kind)?;
-        if let Some(place) = self.0.place {
-            write!(f, " (at {place})")?;
-        }
-        match self.0.others.len() {
-            0 => Ok(()),
-            n => write!(f, "; and {n} more failed in parallel"),
-        }
+        self.place().map_or(Ok(()), |place| write!(f, " (at {place})"))
+    }
+
+    fn chain(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        self.calls().frames().try_for_each(|call| write!(f, "\n{indent}{call}"))
     }
 }
 
+/// One line; `{error:#}` adds a line for each of its [`calls`](Error::calls).
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.message(f)?;
+        match self.0.others.len() {
+            0 => {}
+            n => write!(f, "; and {n} more failed in parallel")?,
+        }
+        if f.alternate() { self.chain(f, "  ") } else { Ok(()) }
+    }
+}
+
+/// What `fn main() -> dl::Result<()>` prints: the message, its [`calls`](Error::calls), and the same of each of the [`others`](Error::others).
+///
+/// ```
+/// use dl_core::{Differentiable, Do, Error, Layer};
+/// let fails = |what: &'static str| Layer::from(Do::<f64>::fail(Error::invalid(what)));
+/// let error = (fails("the left one") + fails("the right one")).predict().wait().unwrap_err();
+/// let text = format!("{error:?}");
+/// assert!(text.starts_with("computation: the left one (at "));
+/// assert!(text.contains("\nand in parallel:\n  computation: the right one (at "));
+/// ```
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error({self})")
+        self.message(f)?;
+        self.chain(f, "  ")?;
+        let mut others = self.0.others.iter();
+        others.try_for_each(|other| {
+            f.write_str("\nand in parallel:\n  ")?;
+            other.message(f)?;
+            other.chain(f, "    ")
+        })
     }
 }
 

@@ -16,6 +16,20 @@ use std::task::{Context, Poll, ready};
 /// The forward value of a layer, as a future. Made by [`Layer::extract`](crate::Layer::extract).
 ///
 /// It belongs to the pass in which it is first polled, and may be polled anywhere afterwards.
+///
+/// ```
+/// use dl_core::{Differentiable, Layer};
+/// let x = Layer::constant(3.0_f64);
+/// let squared = Layer::dynamic({
+///     let x = x.clone();
+///     move || {
+///         let value = x.extract(); // a future
+///         async move { Ok(Layer::constant(value.await?.powi(2))) }
+///     }
+/// });
+/// assert_eq!(squared.predict().wait()?, 9.0);
+/// # dl_core::Result::Ok(())
+/// ```
 #[must_use = "futures do nothing unless polled: write `.await?`"]
 pub struct Extract<T>(State<T>);
 
@@ -55,7 +69,7 @@ pub(crate) fn hand_out<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
         value.into()
     };
     catch_unwind(AssertUnwindSafe(hand_out))
-        .map_err(|payload| Error::panic(payload).at("handing out a value", layer.place))
+        .map_err(|payload| Error::panic(payload).at("handing out a value", layer.site()))
 }
 
 /// The same, with the type forgotten.
@@ -158,7 +172,7 @@ fn settle(layers: &[AnyLayer], values: &[Value]) -> Result<()> {
         let of_kind = layers.iter().zip(values).filter(|(layer, _)| (layer.kind_of_data.id)() == id);
         let of_kind: Vec<&Value> = of_kind.map(|(_, value)| value).collect();
         catch_unwind(AssertUnwindSafe(|| (kind.settle)(&of_kind)))
-            .map_err(|payload| Error::panic(payload).at(layer.name(), layer.place))?;
+            .map_err(|payload| Error::panic(payload).at(layer.name(), layer.site()))?;
     }
     Ok(())
 }

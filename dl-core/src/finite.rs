@@ -139,7 +139,7 @@ fn first_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
     let &first = order.iter().find(|&&index| leading.contains_key(&index) && is_first(index))?;
     let (node, number) = (books.node(first), leading[&first]);
     let but = if books.edges(first) == 0 { "" } else { ", and all that it was computed from is finite" };
-    Some(Error::not_finite(format!("its value has {number} in it{but}")).at(node.name(), node.place))
+    Some(Error::not_finite(format!("its value has {number} in it{but}")).at(node.name(), node.site()))
 }
 
 /// All that a training step differentiates, with its deltas.
@@ -183,7 +183,7 @@ impl<'a> Differentiated<'a> {
             if let Some(number) = self.contribution(consumer, target).await? {
                 let node = books()?.node(consumer);
                 let why = format!("its derivative has {number} in it, and what it was computed from is finite");
-                return Ok(Some(Error::not_finite(why).at(node.name(), node.place)));
+                return Ok(Some(Error::not_finite(why).at(node.name(), node.site())));
             }
         }
         let node = books()?.node(target);
@@ -191,7 +191,7 @@ impl<'a> Differentiated<'a> {
             0 => format!("a hand-written backward makes a delta with {number} in it for it"),
             _ => format!("the sum of the deltas that arrive at it has {number} in it, and each of them is finite"),
         };
-        Ok(Some(Error::not_finite(why).at(node.name(), node.place)))
+        Ok(Some(Error::not_finite(why).at(node.name(), node.site())))
     }
 
     /// What is not finite in the delta that goes from a consumer to one of its operands.

@@ -15,6 +15,7 @@
 //! read with the tangent in the place of the delta; the tangent of any other operation is the transpose of its pullback, or what
 //! [`Primitive::pushforward`](crate::Primitive::pushforward) says.
 
+use crate::calls::in_places_of_the_user;
 use crate::data::Data;
 use crate::delta::Delta;
 use crate::error::{Error, Result};
@@ -24,6 +25,7 @@ use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Node};
 use crate::pass::{self, Books, Hold, NONE, Pass, Seen};
 use crate::primitive::{AnyAlong, AnyPrimitive};
+use crate::record::Direction;
 use crate::reverse::{self, AnyDelta, one_side};
 use crate::rules::{Number, Pointwise, Term};
 use crate::tape::AnyBackward;
@@ -122,7 +124,8 @@ async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Re
     let pass = pass::current().expect("an extract ends in its pass");
     let _hold = hold(&pass, roots).await?;
     let mut layers: Vec<AnyLayer> = roots.first().cloned().into_iter().collect();
-    for (root, tangent) in roots.iter().zip(tangents_of(&pass, roots, variables, directions)?) {
+    let tangents = reverse::walking(&pass, roots.first(), || tangents_of(&pass, roots, variables, directions));
+    for (root, tangent) in roots.iter().zip(tangents?) {
         layers.push(match tangent {
             Some(tangent) => tangent,
             None => zero(root).await?,
@@ -177,6 +180,7 @@ fn tangents_of(
     let (mut tangents, mut hand_written) = (HashMap::new(), Vec::new());
     for index in order {
         let node = books.node(index);
+        let _rule = node.enter_rule(Direction::Forward);
         let of_operands = || -> Option<Vec<Option<AnyLayer>>> {
             let each = (0..node.operands().len()).map(|which| tangents.get(&books.operand(index, which)).cloned());
             let each: Vec<Option<AnyLayer>> = each.collect();
@@ -223,7 +227,7 @@ fn sum(node: &Node, mut terms: Vec<AnyLayer>) -> Result<Option<AnyLayer>> {
         return Ok(terms.pop());
     }
     catch_unwind(AssertUnwindSafe(|| Some((node.kind_of_data.sum_deltas)(terms))))
-        .map_err(|payload| Error::panic(payload).at(node.name(), node.place))
+        .map_err(|payload| Error::panic(payload).at(node.name(), node.site()))
 }
 
 /// The rules of scalar arithmetic, read with tangents in the place of deltas.
@@ -274,8 +278,9 @@ fn of_primitive(
     let values: &[&Value] = &values.iter().map(Seen::as_value).collect::<Vec<_>>();
     let value = books.value(index);
     let along = AnyAlong { operands, values, output, value: value.as_value(), tangents };
+    let _places = (!op.is_own()).then(in_places_of_the_user);
     catch_unwind(AssertUnwindSafe(|| op.pushforward(along)))
-        .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))
+        .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))
 }
 
 /// The pushforward of any operation: `u ↦ pullback(u)` is linear, so `J · v` is the gradient of `⟨pullback(u), v⟩` with respect to `u`.
@@ -306,7 +311,7 @@ fn refuse(hand_written: Vec<HandWritten>, variables: &[AnyLayer]) -> Result<()> 
         return Ok(());
     }
     for HandWritten { layer, value, backward } in hand_written {
-        let at = |error: Error| error.at(layer.name(), layer.place);
+        let at = |error: Error| error.at(layer.name(), layer.site());
         let delta = AnyDelta::Ready(reverse::one(&layer, &value)?).into_layer(&layer);
         let effects =
             catch_unwind(AssertUnwindSafe(|| backward.backward(delta))).map_err(|payload| at(Error::panic(payload)))?;

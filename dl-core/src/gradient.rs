@@ -21,6 +21,7 @@ use crate::forward;
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression};
 use crate::pass::{self, Keep, Purpose};
+use crate::record::Direction;
 use crate::reverse::{self, AnyDelta};
 use crate::variables::{EachVariable, Variables};
 use std::future::Future;
@@ -255,6 +256,7 @@ impl Derivation {
         let mut deltas = self.deltas.clone();
         if deltas.is_empty() {
             for (root, value) in self.roots.iter().zip(&values) {
+                let _rule = root.enter_rule(Direction::Backward);
                 deltas.push(AnyDelta::Ready(reverse::one(root, value)?).into_layer(root));
             }
         }

@@ -19,6 +19,7 @@ pub(crate) use kept::Kept;
 pub(crate) use variable::use_leaf;
 pub(crate) use variable::{Variable, VariableRef};
 
+use crate::calls::{self, Calls, Entered, Origin, Site};
 use crate::data::Data;
 use crate::deferred::BoxFuture;
 use crate::delta::{Delta, checked};
@@ -26,6 +27,7 @@ use crate::error::Result;
 use crate::layer::Layer;
 use crate::pass::Claim;
 use crate::primitive::AnyPrimitive;
+use crate::record::Direction;
 use crate::rules::{Binary, Unary};
 use crate::seed::Position;
 use crate::sync::{AtomicU32, AtomicU64, Guarded};
@@ -48,6 +50,7 @@ pub struct Node {
     /// What the data type of this node knows about its deltas.
     pub(crate) kind_of_data: &'static DataKind,
     pub(crate) expression: Expression,
+    origin: Origin,
     guarded: Guarded,
 }
 
@@ -108,7 +111,6 @@ pub(crate) struct DataKind {
     pub(crate) one: fn(&Value) -> Value,
     pub(crate) sum_deltas: fn(Vec<AnyLayer>) -> AnyLayer,
     pub(crate) scale_delta: fn(&AnyLayer, f64) -> AnyLayer,
-    pub(crate) constant_delta: fn(Value) -> AnyLayer,
     /// A delta for this value that somebody has given by hand, looked at.
     pub(crate) checked_delta: fn(&AnyLayer, &AnyLayer) -> AnyLayer,
     pub(crate) squared_norm: fn(&Value) -> f64,
@@ -119,6 +121,7 @@ pub(crate) struct DataKind {
     pub(crate) non_finite: fn(&Value) -> Option<f64>,
     pub(crate) non_finite_delta: fn(&Value) -> Option<f64>,
     pub(crate) bytes: fn(&Value) -> usize,
+    pub(crate) describe: fn(&Value) -> String,
     pub(crate) settle: fn(&[&Value]),
     pub(crate) id: fn() -> TypeId,
 }
@@ -136,7 +139,6 @@ impl<T: Data> Typed<T> {
         one: |value| value.get::<T>().one().into_value(),
         sum_deltas: |deltas| T::Delta::sum(deltas.into_iter().map(Layer::from_any).collect()).into_any(),
         scale_delta: |delta, factor| T::Delta::scale(&Layer::from_any(delta.clone()), factor).into_any(),
-        constant_delta: |delta| Layer::<T::Delta>::from_expression(Expression::Constant(delta)).into_any(),
         checked_delta: checked::<T>,
         squared_norm: |delta| delta.get::<T::Delta>().squared_norm(),
         delta_layer: AnyLayer::new::<T::Delta>,
@@ -144,6 +146,7 @@ impl<T: Data> Typed<T> {
         non_finite: |value| value.get::<T>().non_finite(),
         non_finite_delta: |delta| delta.get::<T::Delta>().non_finite(),
         bytes: |value| value.get::<T>().bytes(),
+        describe: |value| value.get::<T>().describe(),
         settle: |values| T::settle(&values.iter().map(|value| value.get::<T>()).collect::<Vec<_>>()),
         id: TypeId::of::<T>,
     };
@@ -157,7 +160,8 @@ impl AnyLayer {
     /// A node whose expression is made where it stays.
     #[inline(always)]
     pub(crate) fn making<T: Data>(make: impl FnOnce() -> Expression, place: &'static Location<'static>) -> Self {
-        AnyLayer::first(|| Node::new(Count::one(), place, DataKind::of::<T>(), make()))
+        let (origin, place) = calls::here(place);
+        AnyLayer::first(|| Node::new(Count::one(), origin, place, DataKind::of::<T>(), make()))
     }
 }
 
@@ -165,12 +169,13 @@ impl Node {
     #[inline(always)]
     fn new(
         count: Count,
+        origin: Origin,
         place: &'static Location<'static>,
         kind_of_data: &'static DataKind,
         expression: Expression,
     ) -> Self {
         let (claimed_entry, claimed_by) = (AtomicU32::new(0), AtomicU64::new(0));
-        Node { count, claimed_entry, claimed_by, place, kind_of_data, expression, guarded: Guarded::new() }
+        Node { count, claimed_entry, claimed_by, place, kind_of_data, expression, origin, guarded: Guarded::new() }
     }
 
     #[inline]
@@ -193,6 +198,40 @@ impl Node {
             Expression::Dynamic(recipe) => recipe.name(),
             Expression::Seed(_) => "seed",
         }
+    }
+
+    /// The name; a panic of the user's code that says it must not change what is computed.
+    pub(crate) fn name_or_panic(&self) -> &'static str {
+        match &self.expression {
+            Expression::Primitive(op) => op.name_or_panic(),
+            _ => self.name(),
+        }
+    }
+
+    /// In which functions it was written; for a delta, those of the operation whose derivative it is.
+    pub(crate) fn calls(&self) -> Calls {
+        self.origin.calls()
+    }
+
+    /// Whether it is part of the way back.
+    pub(crate) fn direction(&self) -> Direction {
+        self.origin.direction()
+    }
+
+    /// Where an error in it is to point.
+    pub(crate) fn site(&self) -> Site {
+        Site { place: self.place, calls: self.calls() }
+    }
+
+    /// From now on this thread builds where this was written: what a body builds, and a kernel.
+    #[inline]
+    pub(crate) fn enter(&self) -> Entered {
+        calls::enter(self.origin, self.place)
+    }
+
+    /// From now on this thread builds what the derivative of this consists of.
+    pub(crate) fn enter_rule(&self, direction: Direction) -> Entered {
+        calls::enter(self.origin.of_rule(direction), self.place)
     }
 
     #[inline]

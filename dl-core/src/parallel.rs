@@ -18,7 +18,7 @@
 //! meanwhile, and then waits for those pieces alone that helpers are running at that moment. Helpers are only *offered* the work, by tickets for the rayon pool.
 //! Whoever comes too late finds the door closed, and goes.
 
-use crate::pass::{Pass, computing, with_computing};
+use crate::pass::{Help, Pass, computing, with_computing};
 use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, current, current_num_threads, park, spawn, spin_loop, spins};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -49,7 +49,9 @@ pub fn for_each(pieces: usize, nanoseconds_each: f64, work: impl Fn(usize) + Syn
     let threads = current_num_threads();
     match threads.min(pieces).min(worth_while as usize) {
         0 | 1 => (0..pieces).for_each(work),
-        workers => with_computing(|pass| share(pieces, workers - 1, Job { work: &work, pass, threads })),
+        workers => {
+            with_computing(|pass| share(pieces, workers - 1, Job { work: &work, pass, threads, help: Help::here() }))
+        }
     }
 }
 
@@ -87,6 +89,7 @@ struct Job<'a> {
     work: &'a (dyn Fn(usize) + Sync),
     pass: Option<&'a Arc<Pass>>,
     threads: usize,
+    help: Help,
 }
 
 /// The pieces, and who works on them.
@@ -121,7 +124,7 @@ const SPINS: usize = spins(1000);
 /// For models, with so many helpers.
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) fn shared(pieces: usize, helpers: usize, work: &(dyn Fn(usize) + Sync)) {
-    share(pieces, helpers, Job { work, pass: None, threads: helpers + 1 });
+    share(pieces, helpers, Job { work, pass: None, threads: helpers + 1, help: Help::here() });
 }
 
 fn share(pieces: usize, helpers: usize, job: Job<'_>) {
@@ -172,12 +175,12 @@ impl Crew {
             return;
         }
         // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this thread is
-        let &Job { work, pass, threads } = unsafe { &*self.job.0 };
+        let Job { work, pass, threads, help } = unsafe { &*self.job.0 };
         match pass {
             None => self.work(work, || true),
             // for the pass it is a thread more, and gives way when there are too many
-            Some(pass) => pass.width().join(threads, |width| {
-                computing(pass, || self.work(work, || width.working() <= threads));
+            Some(pass) => pass.width().join(*threads, |width| {
+                computing(pass, || pass.helping(help, || self.work(work, || width.working() <= *threads)));
             }),
         }
         self.go();

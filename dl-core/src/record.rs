@@ -1,4 +1,53 @@
 //! What passes did: the layers that they met, when their kernels ran, and which branches were taken.
+//!
+//! A [`Recorder`] is a setting of a pass, as a seed is; what it hands out are [`Recording`]s, plain data.
+//!
+//! ```
+//! use dl_core::record::{NodeKind, Recorder};
+//! use dl_core::{Differentiable, Weight};
+//! let recorder = Recorder::new();
+//! let w = Weight::new(3.0_f64);
+//! let y = (&w * &w).sin();
+//! y.predict().recorded(&recorder).wait()?;
+//!
+//! let pass = &recorder.take().passes[0];
+//! let names: Vec<&str> = pass.nodes.iter().map(|node| node.name).collect();
+//! assert_eq!(names, ["weight", "mul", "sin"]);
+//! assert_eq!((pass.nodes[0].kind, &pass.nodes[1].operands[..]), (NodeKind::Weight, &[0, 0][..]));
+//! assert_eq!((&pass.nodes[2].value[..], pass.nodes[2].place.file()), ("f64", file!()));
+//! # dl_core::Result::Ok(())
+//! ```
+//!
+//! A pass keeps its books as it always does, and copies them into the record when they change and when it rests. So a pass that nobody records pays nothing;
+//! one that is recorded computes the same bits. Scalar arithmetic, which runs while it is entered, has nodes and no spans.
+//!
+//! # With `tracing`
+//!
+//! With the feature `tracing` passes are spans of the crate of that name, too, whether they are recorded or not. The target is `dl`. At the level `DEBUG` there are `pass`, with the
+//! fields `purpose` and `threads`, and inside of it `backward` and `commit`; at `TRACE` also `kernel` and `body`, with `op`, `file` and `line`, and `help` inside of
+//! a kernel for a thread that comes to help. On every thread their parent is the pass.
+//!
+#![cfg_attr(feature = "tracing", doc = "```")]
+#![cfg_attr(not(feature = "tracing"), doc = "```ignore")]
+//! use dl_core::{Differentiable, Sgd, Weight};
+//! use tracing_subscriber::fmt::format::FmtSpan;
+//! // to be seen on all threads: `.init()` instead of `.finish()` and `with_default`
+//! let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_span_events(FmtSpan::CLOSE);
+//! tracing::subscriber::with_default(subscriber.finish(), || {
+//!     let w = Weight::new(1.0_f64);
+//!     (&w * &w).train(&Sgd::new(0.1)).wait()
+//! })?;
+//! // DEBUG pass{purpose="train" threads=2}:backward{op="mul" file="src/main.rs" line=6}: dl: close time.busy=4.5µs time.idle=1.2µs
+//! // DEBUG pass{purpose="train" threads=2}:commit: dl: close time.busy=2.9µs time.idle=0.4µs
+//! // DEBUG pass{purpose="train" threads=2}: dl: close time.busy=0ns time.idle=35µs
+//! # dl_core::Result::Ok(())
+//! ```
+
+mod log;
+mod recorder;
+
+pub(crate) use log::{Log, State, Told};
+pub use recorder::Recorder;
 
 use crate::calls::{Branch, Calls};
 use std::panic::Location;
@@ -16,13 +65,13 @@ pub struct Recording {
 pub struct PassRecord {
     /// When it began.
     pub began: Duration,
-    /// When it was over.
+    /// When it was over: when nobody waited for anything of it any more, and nobody worked for it.
     pub ended: Duration,
-    /// The layers that it met, operands before their consumers. An index of this table is what a node is called by elsewhere in the record.
+    /// The layers that it met; before each those that it was computed from, looked at and turned out to be. An index of this table is what a node is called by elsewhere in the record.
     pub nodes: Vec<NodeRecord>,
     /// Which ways were taken, in the order of time.
     pub decisions: Vec<Decision>,
-    /// When which thread worked for it.
+    /// When which thread worked for it, in the order in which it was through. A kernel on which several threads work has a span for each.
     pub spans: Vec<Span>,
 }
 
@@ -33,13 +82,13 @@ pub struct NodeRecord {
     pub kind: NodeKind,
     /// The operation; for what decides, the function.
     pub name: &'static str,
-    /// Where it was written; for a delta, the operation whose derivative it is.
+    /// Where it was written; for a delta, the operation whose derivative it is, or the rule, if that is your own.
     pub place: &'static Location<'static>,
-    /// In which functions it was written; for a delta, as above.
+    /// In which functions it was written; for a delta, the operation whose derivative it is.
     pub calls: Calls,
     /// Whether it is part of the way back.
     pub direction: Direction,
-    /// What it was computed from.
+    /// What it was computed from. A weight with leaves on several threads is one node, and a mark on a plain number is that number.
     pub operands: Vec<u32>,
     /// Of what decides: what it looked at on the way (its bangs).
     pub looked_at: Vec<u32>,
@@ -47,7 +96,7 @@ pub struct NodeRecord {
     pub became: Option<u32>,
     /// Type and shape of its value, as in `f32[16, 64]`; empty if it has none, or has not said.
     pub value: String,
-    /// The size of its value.
+    /// The size of its value, in bytes; 0 for what turned out to be another layer, which has it.
     pub bytes: usize,
     /// Why it has no value, if it failed.
     pub failure: Option<String>,
@@ -86,6 +135,8 @@ pub struct Decision {
     pub branch: &'static Branch,
     /// Which of its arms.
     pub taken: usize,
+    /// At how many layers the body had looked by then: those of its `looked_at` that come first.
+    pub looked_at: u32,
 }
 
 /// A time in which a thread worked for a pass.

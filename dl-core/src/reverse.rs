@@ -9,12 +9,14 @@ mod arrived;
 
 pub(crate) use arrived::{AnyDelta, Arrived};
 
+use crate::calls::in_places_of_the_user;
 use crate::checkpoint::Groups;
 use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
 use crate::pass::{Arithmetic, Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::AnyAt;
+use crate::record::{Direction, SpanWork, Told};
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
 use crate::side_effects::{Deltas, SideEffects};
 use crate::sync::MutexGuard;
@@ -26,7 +28,7 @@ use std::sync::Arc;
 /// The delta that a backward pass starts with.
 pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
     catch_unwind(AssertUnwindSafe(|| (root.kind_of_data.one)(value)))
-        .map_err(|payload| Error::panic(payload).at(root.name(), root.place))
+        .map_err(|payload| Error::panic(payload).at(root.name(), root.site()))
 }
 
 /// The lazy deltas of all weights that `root`, which has been evaluated in `pass`, depends on.
@@ -35,7 +37,7 @@ pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
 /// A panic in a rule of the user's; a pass that does not keep its values.
 pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
-    let deltas = walk_to_weights(pass, root, delta, &mut effects)?;
+    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, &mut effects))?;
     effects.push(pass, deltas);
     Ok(effects)
 }
@@ -53,7 +55,9 @@ pub(crate) fn deltas_of(
 ) -> Result<Vec<Option<AnyLayer>>> {
     let mut effects = SideEffects::none();
     let targets = unmarked(&mut *kept(pass)?, targets);
-    let (deltas, hand_written) = walk_towards(pass, roots, &targets, known, &mut effects)?;
+    let first = roots.first().map(|(root, _)| root);
+    let walk = || walk_towards(pass, roots, &targets, known, &mut effects);
+    let (deltas, hand_written) = walking(pass, first, walk)?;
     effects.push(pass, deltas);
     let found = effects.deltas_of(&targets)?;
     if let Some(hand_written) = hand_written
@@ -61,9 +65,15 @@ pub(crate) fn deltas_of(
     {
         let why = "a hand-written backward hands derivatives to weights only, and one with respect to another layer was asked for: \
                    write the operation as a `Primitive` or `with_rule`";
-        return Err(Error::invalid(why).at(hand_written.name(), hand_written.place));
+        return Err(Error::invalid(why).at(hand_written.name(), hand_written.site()));
     }
     Ok(found)
+}
+
+/// Walks, mostly back from this root, and has it recorded.
+pub(crate) fn walking<R>(pass: &Pass, root: Option<&AnyLayer>, walk: impl FnOnce() -> R) -> R {
+    let at = || root.map_or(Told::NOBODY, |root| pass.told_layer(root));
+    pass.during(SpanWork::Backward, root.map(|root| &**root), at, walk)
 }
 
 /// These layers, as far as they are no marks: a mark is the layer that it marks.
@@ -79,7 +89,7 @@ fn unmarked(books: &mut Books, layers: &[AnyLayer]) -> Vec<AnyLayer> {
 /// handle to the root.
 pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<Vec<(Held, AnyDelta)>> {
     let mut theirs = SideEffects::none();
-    let deltas = walk_to_weights(pass, root, delta, &mut theirs)?;
+    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, &mut theirs))?;
     debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
     Ok(deltas)
 }
@@ -264,6 +274,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
             continue;
         }
         let node = books.node(index);
+        let _rule = node.enter_rule(Direction::Backward);
         let mut is_told = false;
         if books.has_forgotten() {
             let groups = Groups::of(pass);
@@ -293,11 +304,13 @@ fn walk_back<'a, K: Knows, G: Goal>(
             Expression::Dynamic(recipe) => match (books.source(index), books.backward(index)) {
                 (NONE, Some(backward)) => {
                     // code of the user's, which may want to use this pass
-                    let (delta, name, place) = (delta.into_layer(&node), recipe.name(), node.place);
+                    let (delta, name, site) = (delta.into_layer(&node), recipe.name(), node.site());
                     drop(books);
+                    let own_places = in_places_of_the_user();
                     let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
+                    drop(own_places);
                     effects.push(pass, deltas.drain(..).map(|(weight, delta)| (K::layer(weight), delta)).collect());
-                    *effects += theirs.map_err(|payload| Error::panic(payload).at(name, place))?;
+                    *effects += theirs.map_err(|payload| Error::panic(payload).at(name, site))?;
                     books = pass.books();
                 }
                 (NONE, None) => {}
@@ -335,7 +348,7 @@ fn take_sum(arrived: &mut Arrived, node: Held) -> Result<AnyDelta> {
 /// The sum of some deltas of this node.
 pub(crate) fn sum(node: Held, deltas: Vec<AnyDelta>) -> Result<AnyDelta> {
     catch_unwind(AssertUnwindSafe(|| AnyDelta::sum(&node, deltas)))
-        .map_err(|payload| Error::panic(payload).at(node.name(), node.place))
+        .map_err(|payload| Error::panic(payload).at(node.name(), node.site()))
 }
 
 /// What the delta of an entry adds to its operands, by the rule of the operation; that of an operand that nobody wants may be left out.
@@ -358,11 +371,12 @@ pub(crate) fn pull_back(
             let value = books.value(index);
             let at =
                 AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
+            let _places = (!op.is_own()).then(in_places_of_the_user);
             let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
-                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.place))?;
+                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
             if deltas.len() != places.len() {
                 let why = format!("the rule gives {} deltas, the operands are {}", deltas.len(), places.len());
-                return Err(Error::invalid(why).at(op.name_or_panic(), node.place));
+                return Err(Error::invalid(why).at(op.name_or_panic(), node.site()));
             }
             deltas
         }

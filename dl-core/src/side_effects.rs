@@ -9,6 +9,7 @@ use crate::extract::ExtractAll;
 use crate::node::AnyLayer;
 use crate::optimizer::Optimizer;
 use crate::pass::{Pass, Purpose, Settings};
+use crate::record::Direction;
 use crate::reverse::AnyDelta;
 use crate::weight::Weight;
 use std::collections::HashMap;
@@ -59,6 +60,14 @@ impl SideEffects {
     }
 
     /// Whether no weight is touched.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// assert!(Layer::constant(2.0).backward().wait()?.is_none());
+    /// assert!(!(&w * 2.0).backward().wait()?.is_none());
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn is_none(&self) -> bool {
         self.parts.iter().all(|part| part.deltas.is_empty()) && self.fault.is_none()
     }
@@ -286,6 +295,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
         groups[group].1.push(delta);
     }
     let sum = |(weight, deltas): (AnyLayer, Vec<AnyDelta>)| {
+        let _rule = weight.enter_rule(Direction::Backward);
         let perhaps = |delta: &AnyDelta| matches!(delta, AnyDelta::Lazy(layer) if layer.may_be_absent());
         let sum = if deltas.len() > 1 && deltas.iter().any(perhaps) {
             AnyDelta::Lazy(checkpoint::sum(&weight, deltas, 1.0))
@@ -349,6 +359,7 @@ impl Mul<SideEffects> for f64 {
     /// (x₀f)(x₁) = f(x₀x₁)
     fn mul(self, mut effects: SideEffects) -> SideEffects {
         for (weight, delta) in effects.parts.iter_mut().flat_map(|part| &mut part.deltas) {
+            let _rule = weight.enter_rule(Direction::Backward);
             let lazy = delta.clone().into_layer(weight);
             *delta = AnyDelta::Lazy(match lazy.may_be_absent() {
                 true => checkpoint::sum(weight, vec![AnyDelta::Lazy(lazy)], self),

@@ -100,6 +100,10 @@ where
         deltas
     }
 
+    fn is_own(&self) -> bool {
+        false
+    }
+
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
         let AnyAlong { values, output, value, .. } = along;
         let at = |delta: &Layer<T::Delta>| AnyAt { values, output, value, delta: delta.any().clone() };

@@ -2,27 +2,36 @@
 //     let v = !x;
 //     x * v
 // }
+#[track_caller]
 fn f(x: &Layer<f32>) -> Layer<f32> {
-    let kept = ::dl::bang::keep((::dl::bang::keep_reference::<Layer<f32>, _>(x),));
-    ::dl::bang::lazy::<
-        Layer<f32>,
-        _,
-        _,
-    >(move || {
-        let kept = ::core::clone::Clone::clone(&kept);
-        async move {
-            let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.0);
-            let tail: Layer<f32> = {
-                let v = {
-                    let start = ::dl::bang::place(&x).start();
-                    let value = start.await?;
-                    value
-                };
-                x * v
-            };
-            #[allow(unreachable_code)]
-            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
-        }
-    })
+    ::dl::bang::function(::core::module_path!(), "f")
+        .run(move || {
+            let kept = ::dl::bang::keep((
+                ::dl::bang::keep_reference::<Layer<f32>, _>(x),
+            ));
+            ::dl::bang::lazy::<
+                Layer<f32>,
+                _,
+                _,
+            >(move || {
+                let kept = ::core::clone::Clone::clone(&kept);
+                async move {
+                    let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.0);
+                    let tail: Layer<f32> = {
+                        let v = {
+                            let start = ::dl::bang::place(&x).start();
+                            let value = start.await?;
+                            value
+                        };
+                        x * v
+                    };
+                    #[allow(unreachable_code)]
+                    return ::core::result::Result::Ok::<
+                        Layer<f32>,
+                        ::dl::bang::Error,
+                    >(tail);
+                }
+            })
+        })
 }
 

@@ -17,12 +17,22 @@ fn around() {
             let limit = kept.1.take();
             let k = kept.2.take();
             let y = kept.3.take();
+            let branches = {
+                static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                    ::dl::bang::Branch::new(
+                        "!x > limit",
+                        &["x * scale(k)", "return y.layer()"],
+                    ),
+                ];
+                &BRANCHES
+            };
             let tail = {
-                if {
+                if ({
                     let start = ::dl::bang::place(&x).start();
                     let value = start.await?;
                     value
-                } > limit
+                } > limit) && ::dl::bang::yes(&branches[0])
+                    || ::dl::bang::no(&branches[0])
                 {
                     x * scale(k)
                 } else {

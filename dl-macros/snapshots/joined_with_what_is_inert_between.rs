@@ -5,39 +5,47 @@
 //     let b = !y;
 //     x * (a + b + k + *r.0)
 // }
+#[track_caller]
 fn f(x: Layer<f32>, y: Layer<f32>, p: Point) -> Layer<f32> {
-    let kept = ::dl::bang::keep((
-        ::dl::bang::keep_value(x),
-        ::dl::bang::keep_value(y),
-        ::dl::bang::keep_value(p),
-    ));
-    ::dl::bang::lazy::<
-        Layer<f32>,
-        _,
-        _,
-    >(move || {
-        let kept = ::core::clone::Clone::clone(&kept);
-        async move {
-            let x: Layer<f32> = kept.0.take();
-            let y: Layer<f32> = kept.1.take();
-            let p: Point = kept.2.take();
-            let tail: Layer<f32> = {
-                let extracted_0_1;
-                let a = {
-                    let start_0 = ::dl::bang::place(&x).start();
-                    let start_1 = ::dl::bang::place(&y).start();
-                    let (first, result_1) = ::dl::bang::join((start_0, start_1)).await?;
-                    extracted_0_1 = result_1;
-                    first
-                };
-                let k = 2.0;
-                let r = (&p.x, [k, p.y as f32]);
-                let b = extracted_0_1;
-                x * (a + b + k + ::dl::bang::operand(&*r.0).duplicate())
-            };
-            #[allow(unreachable_code)]
-            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
-        }
-    })
+    ::dl::bang::function(::core::module_path!(), "f")
+        .run(move || {
+            let kept = ::dl::bang::keep((
+                ::dl::bang::keep_value(x),
+                ::dl::bang::keep_value(y),
+                ::dl::bang::keep_value(p),
+            ));
+            ::dl::bang::lazy::<
+                Layer<f32>,
+                _,
+                _,
+            >(move || {
+                let kept = ::core::clone::Clone::clone(&kept);
+                async move {
+                    let x: Layer<f32> = kept.0.take();
+                    let y: Layer<f32> = kept.1.take();
+                    let p: Point = kept.2.take();
+                    let tail: Layer<f32> = {
+                        let extracted_0_1;
+                        let a = {
+                            let start_0 = ::dl::bang::place(&x).start();
+                            let start_1 = ::dl::bang::place(&y).start();
+                            let (first, result_1) = ::dl::bang::join((start_0, start_1))
+                                .await?;
+                            extracted_0_1 = result_1;
+                            first
+                        };
+                        let k = 2.0;
+                        let r = (&p.x, [k, p.y as f32]);
+                        let b = extracted_0_1;
+                        x * (a + b + k + ::dl::bang::operand(&*r.0).duplicate())
+                    };
+                    #[allow(unreachable_code)]
+                    return ::core::result::Result::Ok::<
+                        Layer<f32>,
+                        ::dl::bang::Error,
+                    >(tail);
+                }
+            })
+        })
 }
 

@@ -5,37 +5,55 @@
 //     }
 //     z
 // }
+#[track_caller]
 fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> {
-    let kept = ::dl::bang::keep((::dl::bang::keep_value(x), ::dl::bang::keep_value(y)));
-    ::dl::bang::lazy::<
-        Layer<f32>,
-        _,
-        _,
-    >(move || {
-        let kept = ::core::clone::Clone::clone(&kept);
-        async move {
-            let x: Layer<f32> = kept.0.take();
-            let y: Layer<f32> = kept.1.take();
-            let tail: Layer<f32> = {
-                let mut z = x;
-                while {
-                    let extracted_0_1;
-                    ({
-                        let start_0 = ::dl::bang::place(&z).start();
-                        let start_1 = ::dl::bang::place(&y).start();
-                        let (first, result_1) = ::dl::bang::join((start_0, start_1))
-                            .await?;
-                        extracted_0_1 = result_1;
-                        first
-                    }) < extracted_0_1
-                } {
-                    z = z * 2.0;
+    ::dl::bang::function(::core::module_path!(), "f")
+        .run(move || {
+            let kept = ::dl::bang::keep((
+                ::dl::bang::keep_value(x),
+                ::dl::bang::keep_value(y),
+            ));
+            ::dl::bang::lazy::<
+                Layer<f32>,
+                _,
+                _,
+            >(move || {
+                let kept = ::core::clone::Clone::clone(&kept);
+                async move {
+                    let x: Layer<f32> = kept.0.take();
+                    let y: Layer<f32> = kept.1.take();
+                    let branches = {
+                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                            ::dl::bang::Branch::new("!z < !y", &["another round", "end"]),
+                        ];
+                        &BRANCHES
+                    };
+                    let tail: Layer<f32> = {
+                        let mut z = x;
+                        while ({
+                            let extracted_0_1;
+                            ({
+                                let start_0 = ::dl::bang::place(&z).start();
+                                let start_1 = ::dl::bang::place(&y).start();
+                                let (first, result_1) = ::dl::bang::join((start_0, start_1))
+                                    .await?;
+                                extracted_0_1 = result_1;
+                                first
+                            }) < extracted_0_1
+                        }) && ::dl::bang::yes(&branches[0])
+                            || ::dl::bang::no(&branches[0])
+                        {
+                            z = z * 2.0;
+                        }
+                        z
+                    };
+                    #[allow(unreachable_code)]
+                    return ::core::result::Result::Ok::<
+                        Layer<f32>,
+                        ::dl::bang::Error,
+                    >(tail);
                 }
-                z
-            };
-            #[allow(unreachable_code)]
-            return ::core::result::Result::Ok::<Layer<f32>, ::dl::bang::Error>(tail);
-        }
-    })
+            })
+        })
 }
 

@@ -24,6 +24,20 @@ pub(crate) fn close(block: &mut syn::Block) {
     Closer.visit_block_mut(block);
 }
 
+/// This expression with what was opened closed.
+pub(crate) fn closed(e: &Expr) -> Expr {
+    let mut e = e.clone();
+    Closer.visit_expr_mut(&mut e);
+    e
+}
+
+/// The same of a statement.
+pub(crate) fn closed_stmt(stmt: &Stmt) -> Stmt {
+    let mut stmt = stmt.clone();
+    Closer.visit_stmt_mut(&mut stmt);
+    stmt
+}
+
 /// The macro of an opened call.
 pub(crate) fn opened(call: &ExprCall) -> Option<&Macro> {
     match &*call.func {

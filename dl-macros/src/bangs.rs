@@ -1,5 +1,6 @@
 //! The bodies of lazy functions: bangs, `?` and `return`.
 
+use crate::branches::Branches;
 use crate::function::Returned;
 use crate::node::{NodeId, bare, is_place};
 use crate::operands::{duplicated, module};
@@ -13,11 +14,11 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{Block, Expr, Ident, Path, Stmt, UnOp, parse_quote_spanned};
 
 /// Rewrites the body as planned.
-pub(crate) fn expand(block: &mut Block, plan: &Plan, returned: &Returned, krate: &Path) {
+pub(crate) fn expand(block: &mut Block, plan: &Plan, branches: &Branches, returned: &Returned, krate: &Path) {
     let mut pulled = Pulled { plan, operands: HashMap::new() };
     pulled.visit_block(block);
     let operands = pulled.operands;
-    Expander { plan, operands, returned, krate }.visit_block_mut(block);
+    Expander { plan, branches, operands, returned, krate }.visit_block_mut(block);
 }
 
 /// Copies of the operands that are built earlier than they are written.
@@ -38,6 +39,7 @@ impl<'a> Visit<'a> for Pulled<'_> {
 
 struct Expander<'a> {
     plan: &'a Plan,
+    branches: &'a Branches,
     operands: HashMap<NodeId, Expr>,
     returned: &'a Returned,
     krate: &'a Path,
@@ -187,14 +189,21 @@ impl Expander<'_> {
 impl VisitMut for Expander<'_> {
     fn visit_block_mut(&mut self, block: &mut Block) {
         let anchors: Vec<NodeId> = block.stmts.iter().map(NodeId::of).collect();
+        let mut told = Vec::new();
         for stmt in &mut block.stmts {
             self.visit_stmt_mut(stmt);
+            told.push(match stmt {
+                Stmt::Local(local) => self.branches.tell_local(NodeId::of(local), local, self.krate),
+                _ => None,
+            });
         }
-        if anchors.iter().any(|anchor| self.plan.anchored(*anchor).next().is_some()) {
+        if told.iter().any(Option::is_some) || anchors.iter().any(|anchor| self.plan.anchored(*anchor).next().is_some())
+        {
             let stmts = std::mem::take(&mut block.stmts);
-            for (anchor, stmt) in anchors.into_iter().zip(stmts) {
+            for ((anchor, stmt), told) in anchors.into_iter().zip(stmts).zip(told) {
                 block.stmts.extend(self.declarations(anchor));
                 block.stmts.push(stmt);
+                block.stmts.extend(told);
             }
         }
     }
@@ -234,6 +243,10 @@ impl VisitMut for Expander<'_> {
                     self.visit_expr_mut(value);
                 }
                 *expr = self.returns(e);
+            }
+            Expr::If(_) | Expr::Match(_) | Expr::While(_) => {
+                visit_mut::visit_expr_mut(self, expr);
+                self.branches.tell(anchor, expr, self.krate);
             }
             _ => visit_mut::visit_expr_mut(self, expr),
         }

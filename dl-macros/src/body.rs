@@ -1,14 +1,16 @@
 //! The whole: an annotated function in, an ordinary one out.
 
+use crate::branches::Branches;
 use crate::diagnostics::Problems;
 use crate::function::{self, Form, Function, Parameter, Returned};
+use crate::inside::Inside;
 use crate::operands::module;
 use crate::options::Options;
-use crate::{arguments, bangs, flow, liveness, negations, operands, plan, receiver, whole};
+use crate::{arguments, bangs, branches, flow, liveness, negations, operands, plan, receiver, whole};
 use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{FnArg, Ident, Index, Pat, Path, Type, parse_quote};
+use syn::{FnArg, Ident, Index, Pat, Path, ReturnType, Type, parse_quote};
 
 /// Lints that are about how code is written, and that would speak of code which nobody wrote.
 pub(crate) fn silenced() -> TokenStream {
@@ -30,7 +32,7 @@ pub(crate) fn differentiable(options: TokenStream, item: TokenStream) -> TokenSt
     let mut problems = Problems::default();
     let options = Options::parse(options, &mut problems);
     let expanded = match other_item(&item) {
-        None => function(item, &options),
+        None => function(item, &options, false),
         Some(keyword) => whole::expand(item.clone(), &options, &mut problems).unwrap_or_else(|| {
             let message = "`#[differentiable]` goes on a function, or on an `impl` block, a trait or a module full of them, not on this";
             problems.at(keyword, message);
@@ -41,8 +43,8 @@ pub(crate) fn differentiable(options: TokenStream, item: TokenStream) -> TokenSt
     quote!(#errors #expanded)
 }
 
-/// One function.
-pub(crate) fn function(item: TokenStream, options: &Options) -> TokenStream {
+/// One function; `in_type` says that it is known to be that of a type.
+pub(crate) fn function(item: TokenStream, options: &Options, in_type: bool) -> TokenStream {
     let mut problems = Problems::default();
     let function = match syn::parse2::<Function>(item.clone()) {
         Ok(function) => function,
@@ -54,7 +56,7 @@ pub(crate) fn function(item: TokenStream, options: &Options) -> TokenStream {
     };
     function::check(&function.sig, &mut problems);
     let stub = function::stub(&function);
-    let expanded = expand(function, options, &mut problems);
+    let expanded = expand(function, options, in_type, &mut problems);
     if problems.any() {
         let errors = problems.into_tokens();
         return quote!(#errors #stub);
@@ -75,10 +77,11 @@ fn other_item(item: &TokenStream) -> Option<TokenTree> {
     keywords.next().filter(|word| word.to_string() != "fn")
 }
 
-fn expand(mut function: Function, options: &Options, problems: &mut Problems) -> TokenStream {
+fn expand(mut function: Function, options: &Options, in_type: bool, problems: &mut Problems) -> TokenStream {
     let krate = &options.krate;
     let parameters = function::parameters(&function.sig);
     let returned = function::returned(&function.sig, options);
+    let inside = Inside::of(&function, returned.as_ref(), in_type, krate);
 
     arguments::open(&mut function.block);
     let control = flow::control(parameters.iter().map(|p| (&p.pat, &p.ty)), &function.block, returned.is_some());
@@ -86,6 +89,7 @@ fn expand(mut function: Function, options: &Options, problems: &mut Problems) ->
         Some(_) => plan::plan(&function.block, &control.plain, problems),
         None => plan::Plan::default(),
     };
+    let branches = branches::find(&function.block, &plan);
     operands::duplicate(&mut function.block, &liveness::used_later(&control), krate);
     if returned.is_some() || negations::mentions_layers(&function.sig) {
         negations::explain(&mut function.block, returned.is_some(), &control.plain, krate);
@@ -94,10 +98,10 @@ fn expand(mut function: Function, options: &Options, problems: &mut Problems) ->
     match returned {
         Some(returned) if !plan.is_empty() => {
             function::check_kept(&function.sig, &parameters, problems);
-            bangs::expand(&mut function.block, &plan, &returned, krate);
+            bangs::expand(&mut function.block, &plan, &branches, &returned, krate);
             arguments::close(&mut function.block);
             receiver::rename(&mut function.block);
-            lazy(function, parameters, &returned, krate)
+            lazy(function, parameters, &returned, &branches, inside, krate)
         }
         Some(_) => {
             arguments::close(&mut function.block);
@@ -105,20 +109,26 @@ fn expand(mut function: Function, options: &Options, problems: &mut Problems) ->
             for (i, (name, layer)) in layers.into_iter().enumerate() {
                 function.block.stmts.insert(i, parse_quote!(let #name = #layer;));
             }
-            ordinary(function)
+            ordinary(function, inside)
         }
         None => {
             arguments::close(&mut function.block);
-            ordinary(function)
+            ordinary(function, inside)
         }
     }
 }
 
 /// A function that builds layers at once, or that has nothing to do with layers.
-fn ordinary(function: Function) -> TokenStream {
+fn ordinary(function: Function, inside: Inside) -> TokenStream {
     let Function { attrs, vis, defaultness, sig, block } = function;
-    let silenced = silenced();
-    quote!(#(#attrs)* #silenced #vis #defaultness #sig #block)
+    let (silenced, tracked) = (silenced(), inside.tracked());
+    let output = match &sig.output {
+        ReturnType::Type(_, ty) if mentions_impl(ty) => None,
+        ReturnType::Type(arrow, ty) => Some(quote!(#arrow #ty)),
+        ReturnType::Default => Some(quote_spanned!(Span::mixed_site()=> -> ())),
+    };
+    let body = inside.run(&output.unwrap_or_default(), block.to_token_stream());
+    quote!(#(#attrs)* #tracked #silenced #vis #defaultness #sig #body)
 }
 
 /// A polymorphic parameter is used as a layer.
@@ -142,7 +152,7 @@ fn as_layer(parameter: &Parameter, krate: &Path) -> Option<(Ident, TokenStream)>
 ///
 /// ```text
 /// // Input:  fn f(x: &Layer<f32>, n: usize) -> Layer<f32> { body }
-/// // Output: fn f(x: &Layer<f32>, n: usize) -> Layer<f32> {
+/// // Output: fn f(x: &Layer<f32>, n: usize) -> Layer<f32> { // as `inside` says
 /// //             let kept = keep((keep_reference(x), keep_value(n)));
 /// //             lazy(move || {
 /// //                 let kept = kept.clone();
@@ -155,7 +165,14 @@ fn as_layer(parameter: &Parameter, krate: &Path) -> Option<(Ident, TokenStream)>
 /// //             })
 /// //         }
 /// ```
-fn lazy(function: Function, parameters: Vec<Parameter>, returned: &Returned, krate: &Path) -> TokenStream {
+fn lazy(
+    function: Function,
+    parameters: Vec<Parameter>,
+    returned: &Returned,
+    branches: &Branches,
+    inside: Inside,
+    krate: &Path,
+) -> TokenStream {
     let Function { attrs, vis, defaultness, mut sig, block } = function;
     let site = Span::mixed_site();
     let (kept, tail) = (Ident::new("kept", site), Ident::new("tail", site));
@@ -198,19 +215,22 @@ fn lazy(function: Function, parameters: Vec<Parameter>, returned: &Returned, kra
         Returned::Inferred => unreachable!("a function says what it returns"),
     };
     let (call, body) = start;
-    let silenced = silenced();
+    let branches = branches.declared(krate);
+    let (silenced, tracked) = (silenced(), inside.tracked());
     let work = quote_spanned!(site=>
         move || {
             let #kept = ::core::clone::Clone::clone(&#kept);
             async move {
                 #(#lend)*
+                #branches
                 #body
             }
         }
     );
     let run = quote_spanned!(name=> #call(#work));
     let shared = quote_spanned!(site=> let #kept = #bang::keep((#(#keep,)*)););
-    quote!(#(#attrs)* #silenced #vis #defaultness #sig { #shared #run })
+    let body = inside.run(&TokenStream::new(), quote!({ #shared #run }));
+    quote!(#(#attrs)* #tracked #silenced #vis #defaultness #sig #body)
 }
 
 /// The name by which the outer function knows a parameter. Patterns and `mut` belong to the body.
@@ -297,7 +317,7 @@ fn kept_and_lent(
 }
 
 /// `impl Trait` cannot be written in a body.
-fn mentions_impl(ty: &Type) -> bool {
+pub(crate) fn mentions_impl(ty: &Type) -> bool {
     struct Finder(bool);
     impl<'a> syn::visit::Visit<'a> for Finder {
         fn visit_type_impl_trait(&mut self, _: &'a syn::TypeImplTrait) {

@@ -3,7 +3,7 @@
 use crate::diagnostics::Problems;
 use crate::function::Returned;
 use crate::operands::module;
-use crate::{arguments, bangs, body, flow, liveness, negations, operands, options, plan, receiver};
+use crate::{arguments, bangs, body, branches, flow, liveness, negations, operands, options, plan, receiver};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::parse::{ParseStream, Parser};
@@ -65,9 +65,10 @@ fn expand(krate: &Path, mut block: Block, problems: &mut Problems) -> TokenStrea
         captured.iter().map(|name| (parameter(name), Type::Infer(parse_quote!(_)))).collect();
     let control = flow::control(parameters.iter().map(|(pat, ty)| (pat, ty)), &block, true);
     let plan = plan::plan(&block, &control.plain, problems);
+    let branches = branches::find(&block, &plan);
     operands::duplicate(&mut block, &liveness::used_later(&control), krate);
     negations::explain(&mut block, true, &control.plain, krate);
-    bangs::expand(&mut block, &plan, &Returned::Inferred, krate);
+    bangs::expand(&mut block, &plan, &branches, &Returned::Inferred, krate);
     arguments::close(&mut block);
     receiver::rename(&mut block);
 
@@ -85,6 +86,7 @@ fn expand(krate: &Path, mut block: Block, problems: &mut Problems) -> TokenStrea
         quote_spanned!(site=> let #name = #kept.#index.take();)
     });
     let silenced = body::silenced();
+    let branches = branches.declared(krate);
     let statements = &block;
     quote_spanned!(site=> {
         let #kept = #bang::keep((#(#keep,)*));
@@ -93,6 +95,7 @@ fn expand(krate: &Path, mut block: Block, problems: &mut Problems) -> TokenStrea
             let #kept = ::core::clone::Clone::clone(&#kept);
             async move {
                 #(#take)*
+                #branches
                 let #tail = #statements;
                 #[allow(unreachable_code)]
                 return ::core::result::Result::Ok::<_, #bang::Error>(#tail);

@@ -11,7 +11,8 @@
 //! 2. **Plan.** `plan` finds the bangs and says which of them are joined and where each group starts; `flow` and
 //!    `liveness` say which operands of operators must be duplicated because they are used later. A plan is data: it refers to
 //!    expressions by their place in the tree (`node`) and changes nothing.
-//! 3. **Expand.** `operands`, `bangs` and `body` rewrite the function as the plan says. Each rule shows its input and output.
+//!    `branches` finds what decides after a bang, as text in the words of the user (`source`).
+//! 3. **Expand.** `operands`, `bangs`, `branches` and `body` rewrite the function as the plan says. Each rule shows its input and output.
 //!
 //! `whole` does this for each function of an `impl` block, a trait or a module; `direct` for a block inside an ordinary function;
 //! `layers` derives what a struct needs to be returned, `module` how its weights are found. `negations` explains a `!` that extracts nothing.
@@ -21,12 +22,14 @@
 mod arguments;
 mod bangs;
 mod body;
+mod branches;
 mod diagnostics;
 mod direct;
 mod flow;
 mod function;
 #[cfg(test)]
 mod half_typed;
+mod inside;
 mod known;
 mod layers;
 mod liveness;
@@ -39,6 +42,7 @@ mod plan;
 mod receiver;
 #[cfg(test)]
 mod snapshots;
+mod source;
 mod variables;
 mod whole;
 
@@ -112,6 +116,11 @@ use proc_macro::TokenStream;
 ///
 /// - `crate = path`: where the crate `dl` is found, if not at `::dl`.
 /// - `lazy`: the return type is a layer under another name, or a struct with `#[derive(Layers)]`.
+///
+/// # What it tells
+///
+/// A layer keeps the chain of annotated functions in which it was written, each with the place of its call (`#[track_caller]` is written for that, on every annotated function that takes or returns layers). Errors show it.
+/// In a lazy body each `if`, `match`, `while` and `let … else` that stands after a bang, or has one in its condition, says which way it goes on, if the pass is recorded. A `while let` says that it ended also when a `break` ended it.
 ///
 /// # What it does not do
 ///

@@ -30,7 +30,7 @@ fn inside(item: &mut Item, options: &Options) {
                 if let ImplItem::Fn(function) = inner
                     && can_be_annotated(&function.attrs, &function.sig)
                 {
-                    *inner = ImplItem::Verbatim(body::function(function.to_token_stream(), options));
+                    *inner = ImplItem::Verbatim(body::function(function.to_token_stream(), options, true));
                 }
             }
         }
@@ -40,7 +40,7 @@ fn inside(item: &mut Item, options: &Options) {
                     && function.default.is_some()
                     && can_be_annotated(&function.attrs, &function.sig)
                 {
-                    *inner = TraitItem::Verbatim(body::function(function.to_token_stream(), options));
+                    *inner = TraitItem::Verbatim(body::function(function.to_token_stream(), options, true));
                 }
             }
         }
@@ -48,7 +48,7 @@ fn inside(item: &mut Item, options: &Options) {
             item.content.iter_mut().flat_map(|(_, items)| items).for_each(|item| inside(item, options))
         }
         Item::Fn(function) if can_be_annotated(&function.attrs, &function.sig) => {
-            *item = Item::Verbatim(body::function(function.to_token_stream(), options));
+            *item = Item::Verbatim(body::function(function.to_token_stream(), options, false));
         }
         _ => {}
     }

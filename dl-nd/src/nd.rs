@@ -357,6 +357,11 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
         self.len() * size_of::<A>()
     }
 
+    fn describe(&self) -> String {
+        let name = std::any::type_name::<A>();
+        format!("{}{:?}", name.rsplit("::").next().unwrap_or(name), self.shape())
+    }
+
     fn settle(tensors: &[&Self]) {
         A::settle(tensors);
     }

@@ -208,6 +208,10 @@ impl<A: Element> Data for Table<A> {
         let [height, width] = self.shape();
         height * width * size_of::<A>()
     }
+
+    fn describe(&self) -> String {
+        format!("{}{:?} table", std::any::type_name::<A>(), self.shape())
+    }
 }
 
 impl<A: Element> Trainable for Table<A> {

@@ -7,7 +7,8 @@ use crate::checkpoint::Checkpoint;
 use crate::checkpoints::Checkpoints;
 use crate::interrupt::Interrupt;
 use crate::record::Record;
-use dl_core::{Data, Differentiable, Error, Layer, Module, Optimizer, Result};
+use dl_core::record::Recorder;
+use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Result};
 
 /// A training loop, which does what one does by hand.
 ///
@@ -53,6 +54,7 @@ pub struct Trainer<'a, O> {
     saving: Option<Saving<'a>>,
     every: Option<u64>,
     interrupt: Interrupt,
+    recorder: Option<Recorder>,
 }
 
 type Validate<'a> = dyn FnMut(Record) -> Result<Record> + 'a;
@@ -64,6 +66,16 @@ struct Saving<'a> {
 }
 
 /// How a run has ended.
+///
+/// ```
+/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_train::{Interrupt, Stopped, Trainer};
+/// let (w, interrupt) = (Weight::new(1.0_f64), Interrupt::new());
+/// interrupt.request();
+/// let trainer = Trainer::new(&Sgd::new(0.25), 3).interrupt(&interrupt);
+/// assert_eq!(trainer.run(|_| Ok([Ok(())]), |()| &w * &w)?.stopped, Stopped::Interrupted);
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stopped {
@@ -76,6 +88,17 @@ pub enum Stopped {
 }
 
 /// What a run has come to.
+///
+/// ```
+/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_train::{Outcome, Stopped, Trainer};
+/// let w = Weight::new(1.0_f64);
+/// let Outcome { stopped, steps, epochs, .. } =
+///     Trainer::new(&Sgd::new(0.25), 3).run(|_| Ok([Ok(()), Ok(())]), |()| &w * &w)?;
+/// assert_eq!((stopped, steps, epochs.len()), (Stopped::Finished, 6, 3));
+/// assert!(epochs[2].get("loss") < epochs[0].get("loss"));
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -90,6 +113,26 @@ pub struct Outcome {
 }
 
 /// Where a run is.
+///
+/// ```
+/// use dl_core::{Differentiable, Result, Sgd, Weight};
+/// use dl_train::{Callback, Place, Trainer};
+///
+/// #[derive(Default)]
+/// struct Begun(Vec<(u64, u64)>);
+///
+/// impl Callback for Begun {
+///     fn begin(&mut self, at: &Place) -> Result<()> {
+///         self.0.push((at.epoch, at.step));
+///         Ok(())
+///     }
+/// }
+///
+/// let (w, mut begun) = (Weight::new(1.0_f64), Begun::default());
+/// Trainer::new(&Sgd::new(0.1), 2).callback(&mut begun).run(|_| Ok([Ok(()), Ok(()), Ok(())]), |()| &w * &w)?;
+/// assert_eq!(begun.0, [(0, 0), (1, 3)]);
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Place {
@@ -124,6 +167,7 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
             saving: None,
             every: None,
             interrupt: Interrupt::new(),
+            recorder: None,
         }
     }
 
@@ -163,6 +207,15 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     }
 
     /// Something that goes along: see [`Callback`]. They are called in the order in which they were added; `&mut` of one can be asked afterwards.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_train::{EarlyStopping, Trainer};
+    /// let (w, mut stopping) = (Weight::new(1.0_f64), EarlyStopping::on("loss").patience(2));
+    /// let outcome = Trainer::new(&Sgd::new(0.0), 100).callback(&mut stopping).run(|_| Ok([Ok(())]), |()| &w * &w)?;
+    /// assert_eq!((outcome.epochs.len(), stopping.best()), (3, Some(1.0))); // nothing gets better
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn callback(mut self, callback: impl Callback + 'a) -> Self {
         self.callbacks.push(Box::new(callback));
         self
@@ -208,8 +261,38 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     }
 
     /// Stops after the step during which this request was made, and saves a checkpoint.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_train::{Interrupt, Trainer};
+    /// let (w, interrupt) = (Weight::new(1.0_f64), Interrupt::new());
+    /// let trainer = Trainer::new(&Sgd::new(0.1), 1000).interrupt(&interrupt);
+    /// let stop = interrupt.clone(); // for another thread, or a handler of signals
+    /// let outcome = trainer.run(|_| Ok([Ok(())]), |()| {
+    ///     stop.request();
+    ///     &w * &w
+    /// })?;
+    /// assert_eq!(outcome.steps, 1);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn interrupt(mut self, interrupt: &Interrupt) -> Self {
         self.interrupt = interrupt.clone();
+        self
+    }
+
+    /// Has all steps [recorded](dl_core::Do::recorded). What is recorded is kept until it is taken: a callback may do that.
+    ///
+    /// ```
+    /// use dl_core::record::Recorder;
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_train::Trainer;
+    /// let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
+    /// Trainer::new(&Sgd::new(0.25), 3).recorder(&recorder).run(|_| Ok([Ok(()), Ok(())]), |()| &w * &w)?;
+    /// assert_eq!(recorder.take().passes.len(), 6);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn recorder(mut self, recorder: &Recorder) -> Self {
+        self.recorder = Some(recorder.clone());
         self
     }
 
@@ -335,11 +418,15 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// One step; the seed of it depends on its number.
     fn step<A: Data>(&self, loss: Layer<A>, step: u64) -> Result<A> {
         let seed = self.seed.wrapping_add(step);
+        let settings = |run: Do<A>| match &self.recorder {
+            Some(recorder) => run.seed(seed).recorded(recorder),
+            None => run.seed(seed),
+        };
         if !self.refuses {
-            return loss.train(&self.optimizer).seed(seed).wait();
+            return settings(loss.train(&self.optimizer)).wait();
         }
         let refusing = self.optimizer.clone().refuse_non_finite();
-        loss.refuse_non_finite().train(&refusing).seed(seed).wait().map_err(|error| {
+        settings(loss.refuse_non_finite().train(&refusing)).wait().map_err(|error| {
             if !error.is_not_finite() {
                 return error;
             }

@@ -1,11 +1,13 @@
 //! Bodies that run anew in each pass, as what their functions return.
 
+use crate::calls::Calls;
 use crate::data::Data;
 use crate::deferred::Do;
 use crate::delta::Nothing;
 use crate::error::{Error, Result};
 use crate::layer::Layer;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 
 /// What a lazy function can return.
 #[diagnostic::on_unimplemented(
@@ -50,9 +52,14 @@ impl<T: Send + 'static> Lazy for Do<T> {
         F: Fn() -> Run + Send + Sync + 'static,
         Run: Future<Output = Result<Self>> + Send + 'static,
     {
+        let calls = Calls::here();
         Do::from_fn(move || {
-            let run = body();
-            async move { run.await?.run().await }
+            let run = calls.enter(&body);
+            async move {
+                let mut run = pin!(run);
+                let made = poll_fn(|cx| calls.enter(|| run.as_mut().poll(cx))).await?;
+                made.run().await
+            }
         })
     }
 }

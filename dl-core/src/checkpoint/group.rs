@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::extract::ExtractValue;
 use crate::node::{AnyLayer, Expression, Kept, Outcome, Recipe};
 use crate::pass::{self, Books, Hold, Pass};
+use crate::record::Direction;
 use crate::reverse::{self, AnyDelta, Arrived, Everywhere};
 use crate::seed::Position;
 use crate::sync::Mutex;
@@ -248,6 +249,7 @@ impl Group {
                 continue;
             }
             let node = books.node(member.index);
+            let _rule = node.enter_rule(Direction::Backward);
             let delta = reverse::sum(node, deltas)?;
             let operands: Vec<u32> = edges(&books, member.index).collect();
             let deltas = match node.is_dynamic() {

@@ -11,6 +11,7 @@
 use super::count::Count;
 use super::handle::{AnyLayer, discard_leaf};
 use super::{DataKind, Expression, Node};
+use crate::calls::Origin;
 use crate::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Guarded, Mutex, MutexGuard, Ordering, TryLockError,
     array_of, globals, thread_local,
@@ -247,8 +248,9 @@ impl VariableRef {
     }
 
     fn new_leaf(self, slot: usize) -> AnyLayer {
-        let leaf =
-            AnyLayer::first(|| Node::new(Count::leaf(), self.place, self.kind_of_data, Expression::Weight(self)));
+        let leaf = AnyLayer::first(|| {
+            Node::new(Count::leaf(), Origin::NONE, self.place, self.kind_of_data, Expression::Weight(self))
+        });
         self.leaves[slot].store(leaf.as_ptr().as_ptr(), Ordering::Release);
         leaf
     }

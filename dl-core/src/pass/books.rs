@@ -13,6 +13,7 @@ use super::work::Task;
 use super::{Keep, at_once, discover};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Held, Node};
+use crate::record::Log;
 use crate::reverse::Arrived;
 use crate::seed::Position;
 use crate::tape::AnyBackward;
@@ -27,6 +28,8 @@ pub(crate) struct Books {
     pub(super) settings: Settings,
     pub(super) count: Count,
     pub(super) seat: Seat,
+    /// Who is told of entries and values that go.
+    pub(super) log: Option<Arc<Log>>,
     pub(super) entries: Vec<Entry>,
     /// Entries whose nodes are gone, for reuse.
     pub(super) vacant: Vec<u32>,
@@ -103,6 +106,7 @@ impl Books {
             settings: Settings::default(),
             count: Count::default(),
             seat: Seat::none(),
+            log: None,
             entries: Vec::new(),
             vacant: Vec::new(),
             links: Vec::new(),

@@ -20,9 +20,11 @@ mod segment;
 mod settings;
 mod sweep;
 mod tasks;
+mod telling;
 mod values;
 mod visits;
 mod wakers;
+mod watch;
 mod width;
 mod work;
 
@@ -38,6 +40,7 @@ pub(crate) use entry::{Arithmetic, Entry, NONE, Scalar, Seen, Status};
 pub(crate) use segment::Hold;
 pub use settings::Mode;
 pub(crate) use settings::Settings;
+pub(crate) use watch::Help;
 pub(crate) use width::Width;
 
 use crate::commit::Update;
@@ -52,6 +55,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
+use watch::Watch;
 
 /// What a pass is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +87,7 @@ pub(crate) struct Pass {
     /// How often a kernel took a free buffer.
     reused_buffers: AtomicUsize,
     width: Width,
+    watch: Watch,
 }
 
 /// A kernel of the pass that this thread computes for has taken a free buffer.
@@ -130,6 +135,7 @@ impl Pass {
                 news: Arc::default(),
                 reused_buffers: AtomicUsize::new(0),
                 width: Width::default(),
+                watch: Watch::default(),
             })
         });
         let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
@@ -140,6 +146,7 @@ impl Pass {
         if let Some(origin) = origin {
             books.note_position(origin);
         }
+        fresh.begin_watch(purpose);
         pass
     }
 
@@ -151,6 +158,7 @@ impl Pass {
             let fault = pass.books().fault.take().map_or(Ok(()), Err);
             return catch_unwind(AssertUnwindSafe(|| drop(pass))).map_err(Error::panic).and(fault);
         };
+        over.end_watch();
         let closed = catch_unwind(AssertUnwindSafe(|| {
             let books = over.books.get_mut().unwrap_or_else(PoisonError::into_inner);
             books.close();
@@ -186,7 +194,9 @@ impl Pass {
     /// The value of a layer, or why there is none, if it has been evaluated.
     pub(crate) fn value_at_hand(&self, layer: &AnyLayer) -> Option<Result<Value>> {
         let books = self.books();
-        books.outcome(books.find(layer)?)
+        let index = books.find(layer)?;
+        self.looks(&books, index);
+        books.outcome(index)
     }
 
     /// The same in a pass that nobody else has, if the value can be had at once: if it takes arithmetic and small kernels, and nothing else.
@@ -276,6 +286,7 @@ impl Pass {
         let (mut books, index) = self.discover(self.books(), layer);
         if let Some(index) = index {
             books.evaluate_again(index);
+            self.looks(&books, index);
         }
         let ended = match index.and_then(|index| books.outcome(index)) {
             Some(ended) => ended,
@@ -295,6 +306,9 @@ impl Pass {
 
     /// A run starts to drive the pass. What was left undone when the last driver left is taken up again.
     pub(crate) fn arrive(&self) -> u32 {
+        if let (Some(log), Some(recorder)) = (&self.watch.log, &self.settings.recorder) {
+            recorder.goes_on(log);
+        }
         let mut books = self.books();
         books.resume();
         books.drivers.arrive()
@@ -305,8 +319,20 @@ impl Pass {
     pub(crate) fn leave(self: &Arc<Self>, driver: u32) {
         let mut books = self.books();
         books.drivers.leave(driver);
-        let tasks = if books.drivers.nobody() { books.rest() } else { Vec::new() };
+        let tasks = if books.drivers.nobody() {
+            self.tell_rest(&books);
+            books.rest()
+        } else {
+            Vec::new()
+        };
         self.release(books);
         drop(tasks);
+    }
+}
+
+/// A pass that goes without having been parted from: somebody else was at work in it when the last run ended, or nobody ever ran.
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.end_watch();
     }
 }

@@ -50,7 +50,7 @@ impl Books {
     }
 
     pub(super) fn seed(&self, position: Position, node: &Node) -> Result<Value> {
-        self.settings.seed(self.number_at(position)).map_err(|error| error.at("seed", node.place))
+        self.settings.seed(self.number_at(position)).map_err(|error| error.at("seed", node.site()))
     }
 
     /// An entry has one consumer more, which is no arithmetic: the value may have to be let go some time.
@@ -133,7 +133,7 @@ impl Books {
             Expression::Primitive(op) => match self.cost(index, &**op) {
                 Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
                 Err(payload) => {
-                    let error = Error::panic(payload).at(op.name_or_panic(), node.place);
+                    let error = Error::panic(payload).at(op.name_or_panic(), node.site());
                     self.finished.push((index, Err(error)));
                 }
             },

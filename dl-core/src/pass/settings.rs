@@ -1,8 +1,9 @@
-//! What a pass carries for all that it evaluates: whether it trains, a seed, a snapshot.
+//! What a pass carries for all that it evaluates: whether it trains, a seed, a snapshot, a recorder.
 
 use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::node::Variable;
+use crate::record::Recorder;
 use crate::seed::{Position, Seed};
 use crate::snapshot::Snapshot;
 use crate::value::Value;
@@ -11,6 +12,14 @@ use crate::value::Value;
 /// and batch normalisation for instance.
 ///
 /// `train` and `forward` train, `predict` evaluates; [`Do::mode`](crate::Do::mode) overrides that.
+///
+/// ```
+/// use dl_core::{Do, Mode};
+/// let mode = Do::from_fn(|| async { Ok(Mode::current()) });
+/// assert_eq!(mode.clone().mode(Mode::Train).wait()?, Some(Mode::Train));
+/// assert_eq!(mode.mode(Mode::Evaluate).wait()?, Some(Mode::Evaluate));
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// The pass trains.
@@ -44,6 +53,7 @@ pub(crate) struct Settings {
     pub(crate) mode: Option<Mode>,
     pub(crate) seed: Option<u64>,
     pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) recorder: Option<Recorder>,
     /// Where the computation was made: what positions outside of bodies are counted from, if its first layer has none.
     pub(crate) made_at: Option<Position>,
 }
@@ -53,6 +63,7 @@ impl Settings {
         self.mode = self.mode.or(around.mode);
         self.seed = self.seed.or(around.seed);
         self.snapshot = self.snapshot.or_else(|| around.snapshot.clone());
+        self.recorder = self.recorder.or_else(|| around.recorder.clone());
         self
     }
 

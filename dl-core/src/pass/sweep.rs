@@ -59,6 +59,7 @@ impl Books {
 
     /// Gives up a rooted entry. What comes back is the last handle to its node.
     fn vacate(&mut self, index: u32) -> AnyLayer {
+        self.tell_gone(index);
         self.discard_value(index);
         let place = self.links(index).root as usize;
         let (handle, _) = self.roots.swap_remove(place);

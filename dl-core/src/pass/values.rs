@@ -23,7 +23,7 @@ impl Books {
         let measured = result.and_then(|value| match own && Scalar::of(&value).is_none() {
             true => match catch_unwind(AssertUnwindSafe(|| (node.kind_of_data.bytes)(&value))) {
                 Ok(bytes) => Ok((value, bytes)),
-                Err(payload) => Err(Error::panic(payload).at("size of a value", node.place)),
+                Err(payload) => Err(Error::panic(payload).at("size of a value", node.site())),
             },
             false => Ok((value, 0)),
         });
@@ -89,6 +89,7 @@ impl Books {
 
     /// The value of an entry that is no number and that nobody else needs.
     pub(super) fn take_value(&mut self, index: u32) -> Value {
+        self.tell_value(index);
         self.entries[index as usize].state = State::Freed;
         match self.linked(index).outcome.take() {
             Some(Ok(value)) => value,

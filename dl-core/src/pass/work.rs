@@ -8,6 +8,7 @@ use super::{Keep, Pass, context};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
 use crate::node::{Expression, Held, Node, Outcome, help_is_over};
+use crate::record::SpanWork;
 use crate::seed::Position;
 use crate::sync::{AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
 use crate::value::{Repr, Value};
@@ -147,8 +148,9 @@ impl Pass {
         self.release(books);
 
         let outside = position.enter();
+        let body = node.enter();
         let mut future = started;
-        let step = polling(self, true, || {
+        let mut poll = || {
             catch_unwind(AssertUnwindSafe(|| {
                 let running = future.get_or_insert_with(|| recipe.run());
                 let step = running.as_mut().poll(&mut Context::from_waker(&task.waker));
@@ -158,7 +160,8 @@ impl Pass {
                 }
                 step
             }))
-        });
+        };
+        let step = polling(self, true, || self.during(SpanWork::Body, Some(&node), || self.told(index), &mut poll));
         let step = match step {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(Ok(outcome))) => Poll::Ready(Ok(outcome)),
@@ -171,9 +174,10 @@ impl Pass {
                     }
                     _ => unreachable!("the others have not failed"),
                 };
-                Poll::Ready(Err(error.at(recipe.name(), node.place)))
+                Poll::Ready(Err(error.at(recipe.name(), node.site())))
             }
         };
+        drop(body);
         let position = outside.enter();
 
         let mut books = self.books();
@@ -385,17 +389,17 @@ impl Pass {
             1 => {
                 let mut operands = [books.take_operand(index, 0)];
                 self.release(books);
-                computing(self, || self.run(&node, &mut operands))
+                computing(self, || self.run(index, &node, &mut operands))
             }
             2 => {
                 let mut operands = [books.take_operand(index, 0), books.take_operand(index, 1)];
                 self.release(books);
-                computing(self, || self.run(&node, &mut operands))
+                computing(self, || self.run(index, &node, &mut operands))
             }
             n => {
                 let mut operands: Vec<Value> = (0..n).map(|which| books.take_operand(index, which)).collect();
                 self.release(books);
-                computing(self, || self.run(&node, &mut operands))
+                computing(self, || self.run(index, &node, &mut operands))
             }
         }
     }
@@ -406,7 +410,7 @@ impl Pass {
             let mut operands = &mut batch.operands[..];
             for Kernel { index, node } in batch.kernels.drain(..) {
                 let (these, others) = operands.split_at_mut(node.operands().len());
-                batch.results.push((index, self.run(&node, these)));
+                batch.results.push((index, self.run(index, &node, these)));
                 operands = others;
             }
         });
@@ -420,14 +424,16 @@ impl Pass {
 
     /// Runs a kernel and lets go of its operands. Whatever goes wrong is an error, which points to the operation.
     #[inline]
-    fn run(self: &Arc<Self>, node: &Node, operands: &mut [Value]) -> Result<Value> {
+    fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Result<Value> {
         let Expression::Primitive(op) = &node.expression else { unreachable!("kernels belong to operations") };
+        let _built = node.enter();
         let value = || match &operands[..] {
             [a] => op.value(&[a]),
             [a, b] => op.value(&[a, b]),
             many => op.value(&many.iter().collect::<Vec<_>>()),
         };
-        let result = catch_unwind(AssertUnwindSafe(|| value().map_err(|error| error.at(op.name(), node.place))));
+        let value = || self.during(SpanWork::Kernel, Some(node), || self.told(index), value);
+        let result = catch_unwind(AssertUnwindSafe(|| value().map_err(|error| error.at(op.name(), node.site()))));
         for (which, operand) in operands.iter_mut().enumerate() {
             // in the usual case somebody else has it still
             if let Value(Repr::Any(_)) = operand {
@@ -435,7 +441,7 @@ impl Pass {
                 self.discard(value, op.operands()[which].place);
             }
         }
-        result.unwrap_or_else(|payload| Err(Error::panic(payload).at(op.name_or_panic(), node.place)))
+        result.unwrap_or_else(|payload| Err(Error::panic(payload).at(op.name_or_panic(), node.site())))
     }
 }
 

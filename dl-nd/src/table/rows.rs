@@ -208,6 +208,14 @@ impl<A: Element> Data for Rows<A> {
     fn bytes(&self) -> usize {
         self.block.bytes() + self.touched().map_or(0, size_of_val)
     }
+
+    fn describe(&self) -> String {
+        let (element, shape) = (std::any::type_name::<A>(), self.shape);
+        match self.touched() {
+            Some(rows) => format!("{} rows of {element}{shape:?}", rows.len()),
+            None => format!("{element}{shape:?}"),
+        }
+    }
 }
 
 impl<A: Element> Delta for Rows<A> {

@@ -1,0 +1,127 @@
+//! What subscribers of the crate `tracing` see.
+
+use crate::support::{magnitude, on_threads, record, twice};
+use dl_core::{Differentiable, Sgd, Weight};
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Dispatch, Level, Subscriber};
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::{LookupSpan, Registry};
+
+/// A span that has been closed.
+#[derive(Clone, Debug)]
+struct Seen {
+    name: &'static str,
+    target: &'static str,
+    level: Level,
+    fields: Vec<(&'static str, String)>,
+    /// From the innermost on.
+    parents: Vec<&'static str>,
+    entered: Vec<ThreadId>,
+}
+
+#[derive(Clone, Default)]
+struct Witness(Arc<Mutex<Vec<Seen>>>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> tracing_subscriber::Layer<S> for Witness {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let span = context.span(id).unwrap();
+        let metadata = span.metadata();
+        let mut seen = Seen {
+            name: span.name(),
+            target: metadata.target(),
+            level: *metadata.level(),
+            fields: Vec::new(),
+            parents: span.scope().skip(1).map(|parent| parent.name()).collect(),
+            entered: Vec::new(),
+        };
+        attributes.record(&mut seen);
+        span.extensions_mut().insert(seen);
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        let span = context.span(id).unwrap();
+        span.extensions_mut().get_mut::<Seen>().unwrap().entered.push(std::thread::current().id());
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let span = context.span(&id).unwrap();
+        self.0.lock().unwrap().push(span.extensions().get::<Seen>().unwrap().clone());
+    }
+}
+
+impl Visit for Seen {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.fields.push((field.name(), format!("{value:?}")));
+    }
+}
+
+/// What is seen of this, on this thread and on those of a pool that it makes.
+fn seen(run: impl FnOnce(&Dispatch)) -> Vec<Seen> {
+    let witness = Witness::default();
+    let dispatch = Dispatch::new(Registry::default().with(witness.clone()));
+    tracing::dispatcher::with_default(&dispatch, || run(&dispatch));
+    let seen = witness.0.lock().unwrap().clone();
+    assert!(seen.iter().all(|span| span.target == "dl"), "{seen:?}");
+    seen
+}
+
+fn named<'a>(seen: &'a [Seen], name: &str) -> Vec<&'a Seen> {
+    seen.iter().filter(|span| span.name == name).collect()
+}
+
+#[test]
+fn a_step() {
+    let w = Weight::new(-1.0_f64);
+    let (y, line) = (twice(magnitude(w.layer())), line!());
+    let seen = seen(|_| assert!(y.square().train(&Sgd::new(0.1)).wait().unwrap().is_finite()));
+    let [pass] = named(&seen, "pass")[..] else { panic!("{seen:?}") };
+    assert_eq!(pass.level, Level::DEBUG);
+    assert_eq!(pass.fields[0], ("purpose", "\"train\"".to_owned()));
+    assert_eq!(pass.fields[1].0, "threads");
+    let kernel = named(&seen, "kernel")[0];
+    let expected = [("op", "\"twice\"".to_owned()), ("file", format!("{:?}", file!())), ("line", line.to_string())];
+    assert_eq!((kernel.level, &kernel.fields[..]), (Level::TRACE, &expected[..]));
+    for name in ["kernel", "body", "backward", "commit"] {
+        let spans = named(&seen, name);
+        assert!(!spans.is_empty(), "{name}");
+        assert!(spans.iter().all(|span| span.parents[0] == "pass" && span.entered.len() == 1), "{spans:?}");
+    }
+}
+
+#[test]
+fn on_all_threads_the_parent_is_the_pass() {
+    let w = Weight::new(1.0_f64);
+    let seen = seen(|dispatch| {
+        let dispatch = dispatch.clone();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(2)
+            .start_handler(move |_| std::mem::forget(tracing::dispatcher::set_default(&dispatch)));
+        let pool = pool.build().unwrap();
+        pool.install(|| assert!(crate::spans::meeting(&w, &w).predict().wait().unwrap().is_finite()));
+    });
+    let kernels = named(&seen, "kernel");
+    assert!(kernels.iter().all(|kernel| kernel.parents == ["pass"]), "{kernels:?}");
+    assert_eq!(kernels.iter().flat_map(|kernel| &kernel.entered).collect::<HashSet<_>>().len(), 2);
+}
+
+#[test]
+fn a_pass_inside_a_body() {
+    let w = Weight::new(3.0_f64);
+    let y = twice(w.layer());
+    let seen = seen(|_| assert!(y.square().gradient(&w).predict().wait().unwrap().is_finite()));
+    let mut passes: Vec<_> = named(&seen, "pass").iter().map(|pass| pass.parents.clone()).collect();
+    passes.sort_by_key(Vec::len);
+    assert_eq!(passes, [vec![], vec!["body", "pass"]]);
+}
+
+#[test]
+fn nobody_looks() {
+    let w = Weight::new(3.0_f64);
+    let y = twice(w.layer());
+    assert_eq!(on_threads(2, || record(y.predict())).1.nodes.len(), 2);
+}
