@@ -105,7 +105,7 @@ fn main() -> dl::Result<()> {
     let path = gated_net(&images[0], &net).graph().wait()?.title("The path of one digit");
     path.save(out.join("path.svg"))?;
     path.save(out.join("path.dot"))?;
-    let step = Graph::of(&recording.passes[0]).title("A step of training, on eight digits").backward(true);
+    let step = Graph::of(&recording.passes[0]).title("A step of training, on eight digits").backward(true).at_most(24);
     step.save(out.join("step.svg"))?;
     let costs = Costs::of(&recording);
     std::fs::write(out.join("costs.json"), costs.to_json()).map_err(Error::other)?;

@@ -74,6 +74,9 @@
 #![forbid(unsafe_code)]
 
 pub mod guide;
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub use dl_core::*;
 #[cfg(feature = "data")]

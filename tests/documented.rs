@@ -116,18 +116,21 @@ impl Crate {
                 }
                 if let Some(target) = self.item(&inner["id"]) {
                     match &target["inner"]["module"] {
-                        Value::Null => self.visit(around, &inner["id"]),
-                        module => self.all(around, &module["items"]),
+                        module if inner["is_glob"] == true => self.all(around, &module["items"]),
+                        _ => self.visit(around, &inner["id"]),
                     }
                 }
             }
             "trait" => {
                 self.need(around, name, &item);
-                for id in inner["items"].as_array().into_iter().flatten() {
-                    // what has to be there is in every implementation; what is provided is not
-                    if let Some(part) = self.item(id).filter(is_provided) {
-                        self.need(within, part["name"].as_str().expect("a name"), &part);
-                    }
+                let parts = inner["items"].as_array().into_iter().flatten();
+                let parts: Vec<Value> = parts.filter_map(|id| self.item(id)).collect();
+                // an example of one shows what belongs together
+                let all: String = std::iter::once(all).chain(parts.iter().map(self::examples)).collect();
+                let within = Around { path: &path, examples: &all };
+                // what has to be there is in every implementation; what is provided is not
+                for part in parts.iter().filter(|part| is_provided(part)) {
+                    self.need(within, part["name"].as_str().expect("a name"), part);
                 }
             }
             "struct" | "enum" | "union" => {

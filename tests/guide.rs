@@ -142,6 +142,21 @@ fn every_message_of_the_compiler_is_in_the_catalogue() {
     assert!(missing.is_empty() && stale.is_empty(), "missing: {missing:#?}\nno longer said: {stale:#?}");
 }
 
+#[test]
+fn every_example_is_in_the_gallery() {
+    let gallery = text("docs/src/gallery.md");
+    let mut seen = 0;
+    for entry in read_dir(root().join("examples")).expect("the examples") {
+        let path = entry.expect("an example").path();
+        let name = path.file_stem().expect("a name").to_str().expect("text").to_owned();
+        if name != "common" {
+            assert!(gallery.contains(&format!("| `{name}`")), "docs/src/gallery.md has no row `{name}`");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 17, "only {seen} examples were found");
+}
+
 /// The features of a manifest.
 fn features(manifest: &str) -> Vec<String> {
     let section = manifest.split("\n[features]\n").nth(1).unwrap_or_default();

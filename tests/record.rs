@@ -5,8 +5,8 @@ use dl::record::{Direction, NodeRecord, PassRecord, Recorder};
 
 #[derive(Clone)]
 struct Net {
-    gate: NdWeight<f32, Ix2>,
-    sides: [NdWeight<f32, Ix2>; 2],
+    gate: NdWeight,
+    sides: [NdWeight; 2],
     table: Weight<Table<f32>>,
 }
 
@@ -19,13 +19,13 @@ impl Net {
 }
 
 #[differentiable]
-fn gated(x: NdLayer<f32, Ix2>, net: &Net) -> NdLayer<f32, Ix2> {
+fn gated(x: NdLayer, net: &Net) -> NdLayer {
     let score = x.matmul(&net.gate).sum();
     if !score > 0.0 { side(x, &net.sides[0]) } else { side(-x, &net.sides[1]) }
 }
 
 #[differentiable]
-fn side(x: NdLayer<f32, Ix2>, weight: &NdWeight<f32, Ix2>) -> NdLayer<f32, Ix2> {
+fn side(x: NdLayer, weight: &NdWeight) -> NdLayer {
     x.matmul(weight).tanh()
 }
 

@@ -288,7 +288,7 @@ pub(crate) fn part<T: Data>(derivatives: &Layer<Derivatives>, place: usize) -> L
         async move {
             match derivatives.await?.0.get(place).cloned() {
                 Some(AnyDelta::Lazy(layer)) => Ok(Layer::from_any(layer)),
-                Some(AnyDelta::Ready(value)) => Ok(Layer::from_expression(Expression::Constant(value))),
+                Some(AnyDelta::Ready(value)) => Ok(Layer::from_expression(Expression::constant(value))),
                 Some(_) => unreachable!("it is summed, and made, before it is a derivative"),
                 None => Err(Error::invalid("`Variables::map` has to show the same variables each time")),
             }

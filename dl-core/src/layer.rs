@@ -83,7 +83,7 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn constant(value: T) -> Self {
-        Self::from_expression(Expression::Constant(value.into_value()))
+        Self::from_expression(Expression::constant(value.into_value()))
     }
 
     /// The layer of an operation of your own. See [`Primitive`].

@@ -321,7 +321,8 @@ fn walk_back<'a, K: Knows, G: Goal>(
                     }
                 }
             },
-            Expression::Weight(_) | Expression::Constant(_) | Expression::Seed(_) => {}
+            Expression::Weight(_) | Expression::Seed(_) => {}
+            Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => {}
             _ => {
                 for (which, delta) in pull_back(&mut books, index, delta, goal)?.into_iter().enumerate() {
                     let Some(delta) = delta else { continue };

@@ -24,8 +24,9 @@ fn gated_net(input: &NdLayer, net: &Net) -> NdLayer {
                 async move {
                     let input: &NdLayer = ::dl::bang::lend::<_, NdLayer>(&kept.0);
                     let net: &Net = ::dl::bang::lend::<_, Net>(&kept.1);
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new(
                                 "left > right",
                                 &[

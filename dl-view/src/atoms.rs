@@ -87,7 +87,7 @@ impl Atoms {
     fn find_readers(&mut self, facts: &Facts<'_>) {
         let mut reads: Vec<(usize, usize)> = Vec::new();
         for (index, node) in facts.record.nodes.iter().enumerate() {
-            if let Some(reader) = self.of_node[index] {
+            if let Some(reader) = self.of_node[index].filter(|_| !is_leaf(facts, index)) {
                 reads.extend(facts.known(&node.operands).map(|read| (facts.value_of(read), reader)));
                 reads.extend(facts.known(&node.looked_at).map(|read| (facts.value_of(read), reader)));
             }

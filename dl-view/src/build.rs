@@ -4,7 +4,7 @@ use crate::atoms::{Atom, Atoms, Folding, Kind, is_leaf};
 use crate::describe;
 use crate::facts::{Facts, Part};
 use crate::fold::folded;
-use crate::scene::{Edge, Flow, FunctionBox, Scene};
+use crate::scene::{Edge, Flow, FunctionBox, Item, Look, Scene};
 use dl_core::record::{NodeKind, PassRecord};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -19,8 +19,8 @@ pub(crate) fn scene(record: &PassRecord, backward: bool, most: usize, title: Opt
 
     let links = Links { facts: &facts, atoms: &atoms, item_of: &item_of };
     let edges = links.edges();
-    let functions = functions_of(&facts, &atoms, &members, &kinds, &edges);
     let items = describe::items(&facts, &atoms, &members, &kinds);
+    let functions = functions_of(&facts, &atoms, &members, &kinds, &items, &edges);
     let head = describe::head(&facts, &atoms, items.len(), fitting.folded, backward, title);
     let mut scene = Scene { items, edges, boxes: Vec::new(), head };
     put_into_boxes(&mut scene, &facts, &functions);
@@ -198,6 +198,7 @@ fn functions_of(
     atoms: &Atoms,
     members: &[Vec<usize>],
     kinds: &[Kind],
+    items: &[Item],
     edges: &[Edge],
 ) -> Vec<Option<usize>> {
     let all_leaves = |item: usize| {
@@ -211,7 +212,10 @@ fn functions_of(
     };
     let mut functions: Vec<Option<usize>> = (0..members.len()).map(written_in).collect();
     for item in (0..members.len()).filter(|&item| all_leaves(item)) {
-        let readers = edges.iter().filter(|edge| edge.from == item).map(|edge| written_in(edge.to));
+        let readers = edges.iter().filter(|edge| edge.from == item).map(|edge| edge.to);
+        let (back, there): (Vec<usize>, Vec<usize>) = readers.partition(|&reader| items[reader].look.is_backward());
+        let readers = if there.is_empty() { back } else { there };
+        let readers = readers.into_iter().map(written_in);
         functions[item] = readers.reduce(|left, right| facts.functions.common(left, right)).flatten();
     }
     functions
@@ -238,9 +242,10 @@ fn put_into_boxes(scene: &mut Scene, facts: &Facts<'_>, functions: &[Option<usiz
             let sharing = facts.functions.upwards(caller).take_while(|outer| inside[*outer] == inside[id]);
             names.extend(sharing.map(|outer| facts.functions.get(outer).call.function));
             names.reverse();
+            let name = facts.functions.get(id).marked(&names.join(" › "));
             let calls: Vec<String> =
                 facts.functions.upwards(Some(id)).map(|id| facts.functions.get(id).call.to_string()).collect();
-            scene.boxes.push(FunctionBox { name: names.join(" › "), hover: calls.join("\n"), within });
+            scene.boxes.push(FunctionBox { name, hover: calls.join("\n"), within });
             box_of[id] = Some(scene.boxes.len() - 1);
         }
     }
@@ -249,24 +254,17 @@ fn put_into_boxes(scene: &mut Scene, facts: &Facts<'_>, functions: &[Option<usiz
     }
 }
 
-/// What was only computed because of an arm stands below it: what its target is made from, and what came before the decision is not.
+/// What was computed because of an arm stands below it: what its target is made from, and the decision is not.
 fn put_below(scene: &mut Scene) {
-    let successors = scene.successors();
     let mut predecessors = vec![Vec::new(); scene.items.len()];
     scene.edges.iter().for_each(|edge| predecessors[edge.to].push(edge.from));
-    let taken = |item: &&Edge| item.flow == Flow::Way && scene.items[item.from].look == crate::scene::Look::Taken;
+    let taken = |edge: &&Edge| edge.flow == Flow::Way && scene.items[edge.from].look == Look::Taken;
     let mut below: Vec<Edge> = Vec::new();
     for way in scene.edges.iter().filter(taken) {
         let (after, before) = (reachable(&predecessors, way.to), reachable(&predecessors, way.from));
-        let mut region: Vec<bool> = (0..scene.items.len()).map(|item| after[item] && !before[item]).collect();
-        // of these, those that are read by nothing else
-        while let Some(item) = (0..region.len())
-            .find(|&item| region[item] && item != way.to && successors[item].iter().any(|&reader| !region[reader]))
-        {
-            region[item] = false;
-        }
-        let first = |item: &usize| region[*item] && !predecessors[*item].iter().any(|&from| region[from]);
-        let first = (0..region.len()).filter(first).filter(|&item| item != way.to);
+        let is_new = |item: usize| after[item] && !before[item];
+        let is_first = |item: &usize| is_new(*item) && !predecessors[*item].iter().any(|&from| is_new(from));
+        let first = (0..scene.items.len()).filter(is_first).filter(|&item| item != way.to);
         below.extend(first.map(|to| Edge { from: way.from, to, flow: Flow::Below, label: String::new() }));
     }
     scene.edges.extend(below);

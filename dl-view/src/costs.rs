@@ -9,6 +9,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::ops::{Add, AddAssign};
+use std::panic::Location;
 use std::time::Duration;
 
 /// What passes cost, by the lines of the program that wrote the layers, and which ways its decisions went.
@@ -238,11 +239,14 @@ impl AddAssign for Costs {
     }
 }
 
+/// How often each arm was taken.
+type Taken = (&'static Branch, Vec<usize>);
+
 /// What is counted, pass after pass.
 #[derive(Default)]
 struct Tally {
     lines: HashMap<(&'static str, u32), LineCost>,
-    branches: HashMap<(&'static str, u32, u32, &'static str), (&'static Branch, Vec<usize>)>,
+    branches: HashMap<(&'static Location<'static>, &'static str), Taken>,
     runtime: BTreeMap<&'static str, (usize, Duration)>,
 }
 
@@ -275,8 +279,8 @@ impl Tally {
             }
         }
         for decision in &pass.decisions {
-            let (branch, place) = (decision.branch, decision.branch.place);
-            let key = (place.file(), place.line(), place.column(), branch.condition);
+            let branch = decision.branch;
+            let key = (branch.place, branch.condition);
             let (_, taken) = self.branches.entry(key).or_insert_with(|| (branch, vec![0; branch.arms.len()]));
             if let Some(taken) = taken.get_mut(decision.taken) {
                 *taken += 1;
@@ -291,15 +295,17 @@ impl Tally {
     }
 
     fn costs(self) -> Costs {
-        let branch =
-            |((file, line, column, condition), (branch, taken)): ((&str, _, _, &str), (&Branch, Vec<usize>))| {
-                let arms = branch.arms.iter().map(ToString::to_string).zip(taken).collect();
-                BranchCost { file: file.to_string(), line, column, condition: condition.to_string(), arms }
-            };
+        let branch = |(branch, taken): Taken| BranchCost {
+            file: branch.place.file().to_string(),
+            line: branch.place.line(),
+            column: branch.place.column(),
+            condition: branch.condition.to_string(),
+            arms: branch.arms.iter().map(ToString::to_string).zip(taken).collect(),
+        };
         let runtime = |(what, (times, time))| RuntimeCost { what, times, time };
         let mut costs = Costs {
             lines: self.lines.into_values().collect(),
-            branches: self.branches.into_iter().map(branch).collect(),
+            branches: self.branches.into_values().map(branch).collect(),
             runtime: self.runtime.into_iter().map(runtime).collect(),
             ..Costs::default()
         };

@@ -27,7 +27,11 @@ pub(crate) fn items(facts: &Facts<'_>, atoms: &Atoms, members: &[Vec<usize>], ki
             (Kind::Alike, Atom::OtherArms(first)) => group.other_arms(first),
             (Kind::Function(function), _) => {
                 let function = facts.functions.get(function);
-                group.many(vec![format!("ƒ {}", function.call.function)], function.call.to_string())
+                let name = match function.direction {
+                    Direction::Forward => format!("ƒ {}", function.call.function),
+                    Direction::Backward => function.marked(function.call.function),
+                };
+                group.many(vec![name], function.call.to_string())
             }
             (Kind::Called(function), _) => group.many(vec![format!("ƒ {function}")], format!("`{function}`")),
             (Kind::Line(file, line), _) => group.many(vec![text::short_place(file, line)], format!("{file}:{line}")),
@@ -205,7 +209,9 @@ impl Group<'_> {
         names.sort_unstable_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
         let most = names.iter().take(8).map(|(name, count)| format!("{} × {name}", text::count(*count)));
         let hover = format!("{called}\n{}\n{}", most.collect::<Vec<_>>().join(", "), self.nanos());
-        self.item(Look::Function, name, details, hover)
+        let backward = self.nodes().all(|node| node.direction == Direction::Backward) && count > 0;
+        let look = if backward { Look::BackwardFunction } else { Look::Function };
+        self.item(look, name, details, hover)
     }
 }
 
@@ -231,14 +237,19 @@ pub(crate) fn head(
         (kind(NodeKind::Weight), "weight"),
         (record.decisions.len(), "decision"),
         (back, "delta"),
-        (threads.len(), "thread"),
     ];
     counts.retain(|&(count, _)| count > 0);
+    if threads.len() > 1 {
+        counts.push((threads.len(), "thread"));
+    }
     let counts = counts.into_iter().map(|(count, of)| text::counted(count, of));
     head.push(counts.chain(title.is_some().then_some(took)).collect::<Vec<_>>().join(" · "));
     if folded {
         let parts = text::count(atoms.each.len());
-        head.push(format!("Folded: {parts} parts are drawn as {shown}. ×n is n times the same, ƒ a whole function."));
+        let back = if backward && back > 0 { ", ∂ its way back" } else { "" };
+        head.push(format!(
+            "Folded: {parts} parts are drawn as {shown}. ×n is n times the same, ƒ a whole function{back}."
+        ));
     }
     if back > 0 && !backward {
         let deltas = record.nodes.iter().zip(&facts.time).filter(|(node, _)| node.direction == Direction::Backward);

@@ -52,6 +52,7 @@ fn style(look: Look) -> &'static str {
         Look::Operation => "",
         Look::Backward => ", fillcolor=\"#e9f6ec\", color=\"#2f8f4e\"",
         Look::Function => ", style=\"rounded,filled\", fillcolor=\"#eef0f3\", color=\"#57606a\", penwidth=1.5",
+        Look::BackwardFunction => ", style=\"rounded,filled\", fillcolor=\"#e9f6ec\", color=\"#2f8f4e\", penwidth=1.5",
         Look::Weight => ", style=\"rounded,filled\", fillcolor=\"#e3effc\", color=\"#3b7dc4\"",
         Look::Constant => ", style=\"rounded,filled\", fillcolor=\"#ffffff\"",
         Look::Random => ", style=\"rounded,filled\", fillcolor=\"#f4edfc\", color=\"#8250df\"",

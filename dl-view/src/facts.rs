@@ -44,7 +44,7 @@ impl<'a> Facts<'a> {
             }
         }
         let mut functions = Functions::default();
-        let function = record.nodes.iter().map(|node| functions.innermost(node.calls)).collect();
+        let function = record.nodes.iter().map(|node| functions.innermost(node.calls, node.direction)).collect();
         let part = vec![Part::Hidden; count];
         let mut facts = Facts { record, functions, time, part, function, ways, turned_out: turned_out(&record.nodes) };
         facts.part = facts.parts(backward);

@@ -52,8 +52,7 @@ fn opened(
 ) -> Option<Folded> {
     let mut times: HashMap<usize, Duration> = fold.closed.iter().map(|&id| (id, Duration::ZERO)).collect();
     for atom in 0..atoms.each.len() {
-        let closed =
-            facts.functions.upwards(atoms.function(facts, atom)).find_map(|id| times.contains_key(&id).then_some(id));
+        let closed = facts.functions.upwards(atoms.function(facts, atom)).find(|id| times.contains_key(id));
         if let Some(id) = closed {
             *times.entry(id).or_default() += atoms.time(facts, atom);
         }

@@ -1,6 +1,7 @@
-//! The functions of the user in which layers were written, as a tree: who called whom, and where.
+//! The functions of the user in which layers were written, as a tree: who called whom, and where. Deltas have a tree of their own, so that the way back of a function is
+//! not in one box with the way there.
 
-use dl_core::record::NodeRecord;
+use dl_core::record::{Direction, NodeRecord};
 use dl_core::{Call, Calls};
 use std::collections::HashMap;
 
@@ -8,8 +9,8 @@ use std::collections::HashMap;
 #[derive(Default)]
 pub(crate) struct Functions {
     each: Vec<Function>,
-    known: HashMap<(Option<usize>, Call), usize>,
-    of_calls: HashMap<Calls, Option<usize>>,
+    known: HashMap<(Option<usize>, Call, Direction), usize>,
+    of_calls: HashMap<(Calls, Direction), Option<usize>>,
 }
 
 pub(crate) struct Function {
@@ -17,12 +18,23 @@ pub(crate) struct Function {
     pub(crate) caller: Option<usize>,
     /// 1 if nobody else of the chain called it.
     pub(crate) depth: usize,
+    pub(crate) direction: Direction,
+}
+
+impl Function {
+    /// A name, with a mark if this is the way back.
+    pub(crate) fn marked(&self, name: &str) -> String {
+        match self.direction {
+            Direction::Forward => name.to_string(),
+            Direction::Backward => format!("∂ {name}"),
+        }
+    }
 }
 
 impl Functions {
     /// The function in which something with these calls was written, if it was in one.
-    pub(crate) fn innermost(&mut self, calls: Calls) -> Option<usize> {
-        if let Some(&known) = self.of_calls.get(&calls) {
+    pub(crate) fn innermost(&mut self, calls: Calls, direction: Direction) -> Option<usize> {
+        if let Some(&known) = self.of_calls.get(&(calls, direction)) {
             return known;
         }
         let mut function = None;
@@ -31,13 +43,13 @@ impl Functions {
         for call in outwards {
             let depth = function.map_or(0, |caller: usize| self.each[caller].depth) + 1;
             let next = self.each.len();
-            let id = *self.known.entry((function, call)).or_insert(next);
+            let id = *self.known.entry((function, call, direction)).or_insert(next);
             if id == next {
-                self.each.push(Function { call, caller: function, depth });
+                self.each.push(Function { call, caller: function, depth, direction });
             }
             function = Some(id);
         }
-        self.of_calls.insert(calls, function);
+        self.of_calls.insert((calls, direction), function);
         function
     }
 

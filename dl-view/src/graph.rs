@@ -18,7 +18,8 @@ const LEAST: usize = 4;
 /// shape of the value. Functions marked `#[differentiable]` are frames around what they built. Who rests the mouse on something is told the file, the line, the
 /// functions that led there and the exact numbers.
 ///
-/// Plain numbers are left out, but where they are results.
+/// Plain numbers are left out, but where they are results. Of a training step, the way back is drawn if [asked for](Graph::backward): deltas are green, and stand in
+/// frames of their own, `∂ function`.
 ///
 /// # What is folded
 ///
@@ -26,7 +27,7 @@ const LEAST: usize = 4;
 ///
 /// 1. The same operation on the same line in the same functions is one box: `mul ×20`, with the sum of times and bytes. So rounds of a loop are one. Weights that
 ///    are read by the same boxes are one.
-/// 2. Functions are one box each, the innermost first: `ƒ layer`. Those that take longest are opened again where there is room.
+/// 2. Functions are one box each, the innermost first: `ƒ layer`, and `∂ layer` for its deltas. Those that take longest are opened again where there is room.
 /// 3. What is left outside of functions is folded by line, and functions by name.
 /// 4. What takes least time is one box.
 ///

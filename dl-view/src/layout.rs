@@ -108,7 +108,7 @@ pub(crate) fn layout(scene: &Scene) -> Layout {
         }
         graph.set_edge(item_name(edge.from), item_name(edge.to), Some(label), Some(&index.to_string()));
     }
-    let options = LayoutOptions { nodesep: 26.0, edgesep: 14.0, ranksep: 34.0, ..LayoutOptions::default() };
+    let options = LayoutOptions { nodesep: 26.0, edgesep: 14.0, ranksep: 40.0, ..LayoutOptions::default() };
     dagre::layout(&mut graph, Some(options));
 
     let place = |name: &str, size: Option<Point>| {
@@ -133,6 +133,9 @@ pub(crate) fn layout(scene: &Scene) -> Layout {
         let last = points.len() - 1;
         points[0] = border(scene, &items, edge.from, points[1]);
         points[last] = border(scene, &items, edge.to, points[last - 1]);
+        let (leaves, arrives) = (upright(points[0], points[1]), upright(points[last], points[last - 1]));
+        points.splice(last..last, arrives);
+        points.splice(1..1, leaves);
         Some(Route { edge: index, points, label })
     };
     let edges = scene.edges.iter().enumerate().filter_map(route).collect();
@@ -141,13 +144,29 @@ pub(crate) fn layout(scene: &Scene) -> Layout {
     layout
 }
 
-/// Where the line from the middle of an item to a point leaves the item.
+/// Where an edge to a point leaves an item: at the top or the bottom, so that it does not cross what stands beside; at the side, if the point is there.
 fn border(scene: &Scene, items: &[Rectangle], item: usize, towards: Point) -> Point {
     let (place, (x, y)) = (items[item], items[item].centre());
     let (dx, dy) = (towards.0 - x, towards.1 - y);
-    let (across, down) = (dx.abs() / (place.width / 2.0), dy.abs() / (place.height / 2.0));
-    let far = if scene.items[item].look == Look::Decision { across + down } else { across.max(down) };
-    if far <= f64::EPSILON { (x, y) } else { (x + dx / far, y + dy / far) }
+    let (across, down) = (place.width / 2.0, place.height / 2.0);
+    let is_diamond = scene.items[item].look == Look::Decision;
+    if dy.abs() <= down {
+        let far =
+            if is_diamond { dx.abs() / across + dy.abs() / down } else { (dx.abs() / across).max(dy.abs() / down) };
+        return if far <= f64::EPSILON { (x, y) } else { (x + dx / far, y + dy / far) };
+    }
+    // where the edge of the item is straight
+    let reach = if is_diamond { 0.5 * across } else { (across - place.height / 2.0).max(0.4 * across) };
+    let aside = dx.clamp(-reach, reach);
+    let height = if is_diamond { down * (1.0 - aside.abs() / across) } else { down };
+    (x + aside, y + height.copysign(dy))
+}
+
+/// A point between that one and the next, so that an edge which comes from far aside does not graze the item.
+fn upright(end: Point, next: Point) -> Option<Point> {
+    const LONGEST: f64 = 11.0;
+    let (dx, dy) = (next.0 - end.0, next.1 - end.1);
+    (dx.abs() > 1.5 * dy.abs() && dy.abs() > 3.0).then(|| (end.0, end.1 + (0.75 * dy).clamp(-LONGEST, LONGEST)))
 }
 
 impl Layout {

@@ -32,6 +32,7 @@ pub(crate) enum Look {
     Backward,
     /// A function, folded.
     Function,
+    BackwardFunction,
     Weight,
     Constant,
     Random,
@@ -68,11 +69,8 @@ pub(crate) struct FunctionBox {
     pub(crate) within: Option<usize>,
 }
 
-impl Scene {
-    /// For each item, to which it leads.
-    pub(crate) fn successors(&self) -> Vec<Vec<usize>> {
-        let mut successors = vec![Vec::new(); self.items.len()];
-        self.edges.iter().for_each(|edge| successors[edge.from].push(edge.to));
-        successors
+impl Look {
+    pub(crate) fn is_backward(self) -> bool {
+        matches!(self, Look::Backward | Look::BackwardFunction)
     }
 }

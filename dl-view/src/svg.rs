@@ -23,7 +23,7 @@ text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Aria
 .not-taken .shape{fill:#fff;stroke:#afb8c1;stroke-dasharray:4 3}.failed .shape{fill:#fdeaea;stroke:#c62828;stroke-width:2}\
 .bar{fill:#d1604a}.box{fill:#0969da;fill-opacity:.035;stroke:#b6c3d1}\
 .edge{fill:none;stroke:#6e7781;stroke-width:1.2}.looked{stroke:#b27708;stroke-dasharray:2 3}\
-.way{stroke:#b27708;stroke-width:2}.stub{stroke:#afb8c1;stroke-dasharray:4 3}.halo{stroke:#fff;stroke-width:4;paint-order:stroke}";
+.way{stroke:#b27708;stroke-width:2}.stub{stroke:#afb8c1;stroke-dasharray:4 3}.halo{stroke:#fff;stroke-width:6;stroke-linejoin:round;paint-order:stroke}";
 
 pub(crate) fn svg(scene: &Scene) -> String {
     let layout = layout(scene);
@@ -132,7 +132,7 @@ fn shape(out: &mut String, look: Look, place: &Rectangle) {
             );
         }
         Look::Operation | Look::Backward => rectangle(out, place, 4.0, "shape"),
-        Look::Function => rectangle(out, place, 8.0, "shape"),
+        Look::Function | Look::BackwardFunction => rectangle(out, place, 8.0, "shape"),
         Look::Weight | Look::Constant | Look::Random => rectangle(out, place, place.height / 2.0, "shape"),
         Look::Taken | Look::NotTaken => rectangle(out, place, 10.0, "shape"),
     }
@@ -211,7 +211,8 @@ fn looks(scene: &Scene) -> Vec<(&'static str, Look)> {
         ("taken", Look::Taken),
         ("not taken", Look::NotTaken),
     ];
-    all.into_iter().filter(|(_, look)| scene.items.iter().any(|item| item.look == *look)).collect()
+    let class_is_there = |look: Look| scene.items.iter().any(|item| class(item.look) == class(look));
+    all.into_iter().filter(|(_, look)| class_is_there(*look)).collect()
 }
 
 fn entry_width(name: &str) -> f64 {
@@ -232,7 +233,7 @@ fn legend(out: &mut String, looks: &[(&'static str, Look)], bottom: f64) {
 fn class(look: Look) -> &'static str {
     match look {
         Look::Operation => "operation",
-        Look::Backward => "backward",
+        Look::Backward | Look::BackwardFunction => "backward",
         Look::Function => "function",
         Look::Weight => "weight",
         Look::Constant => "constant",

@@ -3,6 +3,7 @@
 mod folding;
 mod geometry;
 mod random;
+mod small;
 mod trace;
 mod words;
 

@@ -22,14 +22,14 @@ fn arms(layer: &Layer<f64>) -> Vec<(&'static str, &'static str)> {
 
 #[differentiable]
 fn two_ways(x: Layer<f64>) -> Layer<f64> {
-    if !x > 0.0 { x * 2.0 } else { -x } // line 26
+    if !x > 0.0 { x * 2.0 } else { -x } // line 25
 }
 
 #[test]
 fn an_if() {
-    assert_eq!(line!(), 31);
-    assert_eq!(taken(&two_ways(Layer::constant(1.0))), [("!x > 0.0", "x * 2.0", 26)]);
-    assert_eq!(taken(&two_ways(Layer::constant(-1.0))), [("!x > 0.0", "-x", 26)]);
+    assert_eq!(line!(), 30);
+    assert_eq!(taken(&two_ways(Layer::constant(1.0))), [("!x > 0.0", "x * 2.0", 25)]);
+    assert_eq!(taken(&two_ways(Layer::constant(-1.0))), [("!x > 0.0", "-x", 25)]);
 }
 
 #[differentiable]

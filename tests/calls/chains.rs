@@ -12,11 +12,11 @@ struct Net {
 #[differentiable]
 impl Net {
     fn score(&self, x: &Layer<f64>) -> Layer<f64> {
-        if !x > 0.0 { self.gate(x) } else { x } // line 17
+        if !x > 0.0 { self.gate(x) } else { x.clone() } // line 15
     }
 
     fn gate(&self, x: &Layer<f64>) -> Layer<f64> {
-        encode(&(x * &self.w)) // line 21
+        encode(&(x * &self.w)) // line 19
     }
 
     fn of_nothing() -> Layer<f64> {
@@ -31,14 +31,14 @@ fn encode(x: &Layer<f64>) -> Layer<f64> {
 
 #[test]
 fn through_functions_and_methods() {
-    assert_eq!(line!(), 36);
+    assert_eq!(line!(), 34);
     let net = Net { w: Weight::new(2.0) };
     let score = net.score(&Layer::constant(1.0));
     let error = (score + 1.0).predict().wait().unwrap_err();
-    assert_eq!(chain(error.calls()), [("encode", 21), ("Net::gate", 17), ("Net::score", 38)]);
-    assert_eq!(error.place().map(|place| place.line()), Some(31));
+    assert_eq!(chain(error.calls()), [("encode", 19), ("Net::gate", 15), ("Net::score", 36)]);
+    assert_eq!(error.place().map(|place| place.line()), Some(29));
     let error = Net::of_nothing().predict().wait().unwrap_err();
-    assert_eq!(chain(error.calls()), [("Net::of_nothing", 42)]);
+    assert_eq!(chain(error.calls()), [("Net::of_nothing", 40)]);
 }
 
 #[test]
@@ -47,18 +47,18 @@ fn outside_of_annotated_functions_there_are_none() {
     assert!(error.calls().is_empty());
 }
 
-trait Model {
+trait Model: Clone + Send + Sync + 'static {
     fn inner(&self, x: &Layer<f64>) -> Layer<f64>;
 
     #[differentiable]
     fn outer(&self, x: &Layer<f64>) -> Layer<f64> {
-        if !x > 0.0 { self.inner(x) } else { x }
+        if !x > 0.0 { self.inner(x) } else { x.clone() }
     }
 }
 
 mod nested {
     #[derive(Clone)]
-    pub struct Deep<T>(pub T);
+    pub(super) struct Deep<T>(pub(super) T);
 }
 
 #[differentiable]
@@ -68,18 +68,17 @@ impl Model for nested::Deep<Vec<u8>> {
     }
 }
 
-/// The parameters of a default method that is kept have to be known: here they are references to what is `Sized`.
 #[differentiable]
-fn generic<M: Model + Clone + Send + Sync + 'static>(model: &M, x: &Layer<f64>) -> Layer<f64> {
+fn generic<M: Model>(model: &M, x: &Layer<f64>) -> Layer<f64> {
     let seen = !x;
-    model.inner(x) + seen
+    model.outer(x) + seen
 }
 
 #[test]
 fn through_traits() {
     let model = nested::Deep(vec![1_u8]);
     let error = generic(&model, &Layer::constant(1.0)).predict().wait().unwrap_err();
-    assert_eq!(functions(error.calls()), ["Deep::inner", "generic"]);
+    assert_eq!(functions(error.calls()), ["Deep::inner", "Deep::outer", "generic"]);
 }
 
 #[differentiable]
@@ -101,7 +100,7 @@ fn odd(x: &Layer<f64>, n: u32) -> Layer<f64> {
 #[test]
 fn recursion_is_told_once() {
     let x = Layer::constant(1.0);
-    let error = countdown(&x, 1_000_000).predict().wait().unwrap_err();
+    let error = countdown(&x, 100_000).predict().wait().unwrap_err();
     assert_eq!(functions(error.calls()), ["countdown", "countdown"]);
     let again = countdown(&x, 10).predict().wait().unwrap_err();
     assert_eq!(again.calls().frames().next(), error.calls().frames().next());
@@ -179,7 +178,7 @@ fn blocks_are_in_the_function_around_them() {
 
 #[differentiable]
 fn product(x: &NdLayer<Ix2, f64>, w: &NdWeight<Ix2, f64>) -> NdLayer<Ix2, f64> {
-    x.matmul(w).tanh() // line 199
+    x.matmul(w).tanh()
 }
 
 #[test]
@@ -188,7 +187,7 @@ fn deltas_have_the_place_and_the_calls_of_their_operation() {
     let (x, w) = (Weight::new(Nd::from([[1.0, 2.0]])), Weight::new(Nd::from([[0.5], [0.25]])));
     let loss = product(&x.layer(), &w).sum();
     let recorder = Recorder::new();
-    loss.train(&Sgd::new(0.1)).recorded(&recorder).wait().unwrap();
+    loss.train(&Adam::new(0.1)).recorded(&recorder).wait().unwrap();
     let record = recorder.take().passes.swap_remove(0);
     let deltas: Vec<_> = record.nodes.iter().filter(|node| node.direction == Direction::Backward).collect();
     assert!(deltas.len() > 3, "{deltas:?}");
@@ -197,7 +196,7 @@ fn deltas_have_the_place_and_the_calls_of_their_operation() {
     }
     assert!(deltas.iter().any(|delta| delta.name.contains("matmul")), "{deltas:?}");
     for delta in deltas.iter().filter(|delta| delta.name.contains("matmul")) {
-        assert_eq!((delta.place.line(), chain(delta.calls)), (line - 4, vec![("product", line + 2)]));
+        assert_eq!((delta.place.line(), chain(delta.calls)), (line - 5, vec![("product", line + 2)]));
     }
     let forward = record.nodes.iter().filter(|node| node.direction == Direction::Forward);
     assert!(forward.map(|node| node.name).any(|name| name == "matmul"));

@@ -2,7 +2,7 @@ use dl::record::{PassRecord, Recorder};
 use dl::{At, Calls, Deltas, Differentiable, Error, Layer, Primitive, Result};
 
 /// An operation that fails.
-pub struct Broken;
+pub(crate) struct Broken;
 
 impl Primitive for Broken {
     type Operands = (Layer<f64>,);
@@ -22,22 +22,22 @@ impl Primitive for Broken {
 }
 
 #[track_caller]
-pub fn broken(x: &Layer<f64>) -> Layer<f64> {
+pub(crate) fn broken(x: &Layer<f64>) -> Layer<f64> {
     Layer::apply(Broken, (x.clone(),))
 }
 
 /// Functions and lines, the innermost first.
-pub fn chain(calls: Calls) -> Vec<(&'static str, u32)> {
+pub(crate) fn chain(calls: Calls) -> Vec<(&'static str, u32)> {
     calls.frames().map(|call| (call.function, call.from.line())).collect()
 }
 
 /// The names of the functions only.
-pub fn functions(calls: Calls) -> Vec<&'static str> {
+pub(crate) fn functions(calls: Calls) -> Vec<&'static str> {
     calls.frames().map(|call| call.function).collect()
 }
 
 /// Predicts, and says what the pass did.
-pub fn told(layer: &Layer<f64>) -> (Result<f64>, PassRecord) {
+pub(crate) fn told(layer: &Layer<f64>) -> (Result<f64>, PassRecord) {
     let recorder = Recorder::new();
     let result = layer.predict().recorded(&recorder).wait();
     (result, recorder.take().passes.swap_remove(0))

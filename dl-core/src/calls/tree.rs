@@ -184,7 +184,7 @@ mod tests {
         let third = place();
         let line = first.line();
         let mut calls = Calls::default().within("recursive", first);
-        for _ in 0..100_000 {
+        for _ in 0..1_000_000 {
             calls = calls.within("recursive", again);
         }
         assert_eq!(chain(calls), [("recursive", line), ("recursive", line)]);

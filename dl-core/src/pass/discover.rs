@@ -249,11 +249,11 @@ impl Books {
     }
 
     fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, runs: bool) -> (u32, bool) {
+        if let Some(value) = node.expression.as_constant() {
+            self.others += 1;
+            return (self.add_value(node, value, false, lone), false);
+        }
         let index = match &node.expression {
-            Expression::Constant(value) => {
-                self.others += 1;
-                self.add_value(node, value, false, lone)
-            }
             Expression::Weight(variable) => self.enter_weight(node, *variable),
             Expression::Primitive(op)
                 if op.is_mark()
@@ -289,18 +289,18 @@ impl Books {
         }
         self.others += 1;
         let value = self.settings.read(&variable);
-        let index = self.add_value(node, &value, !variable.frozen(), false);
+        let index = self.add_value(node, value, !variable.frozen(), false);
         self.weights.push((variable.address(), index));
         index
     }
 
-    fn add_value(&mut self, node: Held, value: &Value, trained: bool, lone: bool) -> u32 {
-        if let Some(number) = Scalar::of(value) {
+    fn add_value(&mut self, node: Held, value: Value, trained: bool, lone: bool) -> u32 {
+        if let Some(number) = Scalar::of(&value) {
             return self.add(Entry::of_number(node, number, trained), node, lone);
         }
         let entry = Entry { node: Some(node), state: State::Done, trained, ..Entry::VACANT };
         let index = self.add(entry, node, lone);
-        self.links(index).outcome = Some(Ok(value.clone()));
+        self.links(index).outcome = Some(Ok(value));
         index
     }
 

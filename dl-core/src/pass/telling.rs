@@ -33,20 +33,30 @@ impl Books {
     #[inline]
     pub(super) fn tell_gone(&self, index: u32) {
         if let Some(log) = &self.log {
-            let mut state = log.state();
-            self.tell(&mut state, index);
-            state.forget(index);
+            self.tell_last(log, index);
         }
+    }
+
+    #[cold]
+    fn tell_last(&self, log: &Log, index: u32) {
+        let mut state = log.state();
+        self.tell(&mut state, index);
+        state.forget(index);
     }
 
     /// The value of this entry is about to go.
     #[inline]
     pub(super) fn tell_value(&self, index: u32) {
         if let Some(log) = &self.log {
-            let mut state = log.state();
-            let id = state.id(index, &self.node(index));
-            self.describe(index, state.node(id));
+            self.tell_value_to(log, index);
         }
+    }
+
+    #[cold]
+    fn tell_value_to(&self, log: &Log, index: u32) {
+        let mut state = log.state();
+        let id = state.id(index, &self.node(index));
+        self.describe(index, state.node(id));
     }
 
     fn tell(&self, state: &mut State, index: u32) {
@@ -112,10 +122,15 @@ impl Pass {
     #[inline]
     pub(super) fn looks(&self, books: &Books, index: u32) {
         if let Some(log) = self.log() {
-            let mut state = log.state();
-            let at = state.id(index, &books.node(index));
-            state.looked(self.works_at(), at);
+            self.tell_look(log, books, index);
         }
+    }
+
+    #[cold]
+    fn tell_look(&self, log: &Log, books: &Books, index: u32) {
+        let mut state = log.state();
+        let at = state.id(index, &books.node(index));
+        state.looked(self.works_at(), at);
     }
 
     /// The body that this thread is polling took one of the ways of a branch.

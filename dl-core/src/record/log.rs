@@ -175,7 +175,7 @@ impl State {
 impl NodeRecord {
     fn new(node: &Node) -> NodeRecord {
         let kind = match &node.expression {
-            Expression::Constant(_) => NodeKind::Constant,
+            Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => NodeKind::Constant,
             Expression::Weight(_) => NodeKind::Weight,
             Expression::Dynamic(_) => NodeKind::Decision,
             Expression::Seed(_) => NodeKind::Seed,

@@ -19,7 +19,7 @@ impl AnyDelta {
     /// This delta of `node`, as a layer.
     pub(crate) fn into_layer(self, node: &Node) -> AnyLayer {
         match self {
-            AnyDelta::Ready(value) => (node.kind_of_data.delta_layer)(Expression::Constant(value), node.place),
+            AnyDelta::Ready(value) => (node.kind_of_data.delta_layer)(Expression::constant(value), node.place),
             AnyDelta::Lazy(layer) | AnyDelta::Unmade(layer, _) => layer,
             AnyDelta::Perhaps(_) => unreachable!("what may arrive from a segment is summed when it is known"),
         }

@@ -21,16 +21,16 @@ impl fmt::Display for Costs {
         }
         let of_file = |file: &str| self.lines.iter().filter(|line| line.file == file).collect::<Vec<_>>();
         for file in &files {
-            rows.push(Row::title(file));
+            rows.push(Row::title(&shown_file(file)));
             rows.extend(of_file(file).into_iter().map(|line| Row::line(line, all)));
         }
         if !self.runtime.is_empty() {
             rows.push(Row::title("beside the lines"));
         }
         let runtime = self.runtime.iter().map(|row| {
-            let [count, time] = [text::count(row.times), text::time(row.time)];
-            let cells = [String::new(), count, String::new(), String::new(), String::new(), share(row.time, all)];
-            Row { title: None, cells, last: format!("{}, {time}", row.what) }
+            let mut cells: [String; 7] = Default::default();
+            (cells[1], cells[2], cells[6]) = (text::count(row.times), text::time(row.time), share(row.time, all));
+            Row { title: None, cells, last: row.what.to_string() }
         });
         rows.extend(runtime);
         write_rows(f, &rows)?;
@@ -38,16 +38,16 @@ impl fmt::Display for Costs {
     }
 }
 
-/// A title over lines, or six numbers and some words.
+/// A title over lines, or seven numbers and some words.
 struct Row {
     title: Option<String>,
-    cells: [String; 6],
+    cells: [String; 7],
     last: String,
 }
 
 impl Row {
     fn head() -> Row {
-        let cells = ["line", "evaluations", "forward", "backward", "bytes", "share"].map(str::to_string);
+        let cells = ["line", "evaluations", "forward", "deltas", "backward", "bytes", "share"].map(str::to_string);
         Row { title: None, cells, last: String::new() }
     }
 
@@ -56,11 +56,13 @@ impl Row {
     }
 
     fn line(line: &LineCost, all: Duration) -> Row {
-        let time = |time: Duration| if time.is_zero() { "-".to_string() } else { text::time(time) };
+        let time = |time: Duration| if time.is_zero() { String::new() } else { text::time(time) };
+        let count = |count: usize| if count == 0 { String::new() } else { text::count(count) };
         let cells = [
             line.line.to_string(),
-            text::count(line.evaluations),
+            count(line.evaluations),
             time(line.forward),
+            count(line.deltas),
             time(line.backward),
             text::bytes(line.bytes),
             share(line.time(), all),
@@ -69,12 +71,20 @@ impl Row {
     }
 }
 
+/// Of the standard library the compiler knows where it was built.
+fn shown_file(file: &str) -> String {
+    match file.strip_prefix("/rustc/").and_then(|file| file.split_once("/library/")) {
+        Some((_, file)) => format!("{file} of the standard library"),
+        None => file.to_string(),
+    }
+}
+
 fn share(part: Duration, all: Duration) -> String {
     if all.is_zero() { String::new() } else { format!("{:.1} %", 100.0 * part.as_secs_f64() / all.as_secs_f64()) }
 }
 
 fn write_rows(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
-    let mut widths = [0; 6];
+    let mut widths = [0; 7];
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(&row.cells) {
             *width = text::columns(cell).max(*width);
@@ -102,7 +112,7 @@ impl Costs {
     fn write_branches(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for branch in &self.branches {
             let taken: usize = branch.arms.iter().map(|(_, taken)| taken).sum();
-            writeln!(f, "{}:{}  {}", branch.file, branch.line, branch.condition)?;
+            writeln!(f, "{}:{}  {}", shown_file(&branch.file), branch.line, branch.condition)?;
             for (arm, count) in &branch.arms {
                 let share = 100.0 * *count as f64 / taken.max(1) as f64;
                 writeln!(f, "  {:>12}  {share:>5.1} %  {arm}", text::count(*count))?;

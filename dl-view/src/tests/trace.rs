@@ -33,7 +33,11 @@ fn two_passes() -> Recording {
     for (line, node) in sample.record.nodes.iter_mut().enumerate() {
         node.bytes = 16 * line;
     }
-    Recording { passes: vec![sample.record.clone(), sample.record] }
+    let mut second = sample.record.clone();
+    let later = |time: &mut Duration| *time += at(400);
+    second.spans.iter_mut().for_each(|span| [&mut span.began, &mut span.ended].into_iter().for_each(later));
+    [&mut second.began, &mut second.ended].into_iter().for_each(later);
+    Recording { passes: vec![sample.record, second] }
 }
 
 #[test]
@@ -64,7 +68,19 @@ fn a_table() {
             (10 * line as u32 + 7, "src/main.rs".into(), Some("x * &self.weight".into()));
     }
     costs.branches.iter_mut().for_each(|branch| (branch.file, branch.line) = ("src/main.rs".into(), 17));
-    expect![[r#""#]].assert_eq(&costs.to_string());
+    expect![[r#"
+        2 passes in 620 µs, 620 µs of work on all threads
+          line  evaluations  forward  deltas  backward  bytes   share
+        src/main.rs
+             7            2   120 µs       2    400 µs  128 B  83.9 %  x * &self.weight
+            17            2  80.0 µs                     64 B  12.9 %  x * &self.weight
+        beside the lines
+                          2  20.0 µs                            3.2 %  steps taken
+        src/main.rs:17  !x > 0.0
+                     0    0.0 %  x
+                     2  100.0 %  -x
+    "#]]
+    .assert_eq(&costs.to_string());
 }
 
 #[test]

@@ -4,8 +4,7 @@ use super::all;
 use crate::Graph;
 use crate::samples::{self, Sample, branch};
 use crate::scene::{Flow, Look, Scene};
-use dl_core::record::{Direction, NodeKind};
-use expect_test::expect_file;
+use dl_core::record::NodeKind;
 use layout::gv::DotParser;
 use roxmltree::Document;
 
@@ -160,16 +159,4 @@ fn graphviz_draws_them() {
         let output = dot.wait_with_output().expect("it ends");
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     }
-}
-
-#[test]
-fn a_small_picture() {
-    let mut sample = Sample::default();
-    let (left, right) = (sample.weight("f32[2, 3]"), sample.weight("f32[3, 4]"));
-    let product = sample.op("matmul", &[left, right], "f32[2, 4]");
-    let sum = sample.op("sum", &[product], "f32");
-    sample.body("chosen", &[sum], &[(branch("!sum > 0.0", &["sum.sin()", "-sum"]), 1)], None);
-    sample.record.nodes.iter_mut().for_each(|node| node.direction = Direction::Forward);
-    expect_file!["tests/small.svg"].assert_eq(&Graph::of(&sample.record).svg());
-    expect_file!["tests/small.dot"].assert_eq(&Graph::of(&sample.record).dot());
 }
