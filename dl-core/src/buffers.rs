@@ -122,7 +122,7 @@ pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
 
 /// Leaves a buffer that was taken from here for later use, if it is worth keeping.
 pub fn give_back<A: Number>(mut buffer: Vec<A>) {
-    if !worth_keeping::<A>(buffer.capacity()) {
+    if !is_worth_keeping::<A>(buffer.capacity()) {
         return;
     }
     if !A::free_buffers(&mut free()).expects(buffer.capacity()) {
@@ -152,7 +152,7 @@ pub fn release() {
 }
 
 fn find<A: Number>(len: usize) -> Option<Vec<A>> {
-    if !worth_keeping::<A>(len) {
+    if !is_worth_keeping::<A>(len) {
         return None;
     }
     let mut free = free();
@@ -175,6 +175,12 @@ fn bytes<A>(buffer: &[A]) -> usize {
     size_of_val(buffer)
 }
 
-fn worth_keeping<A>(len: usize) -> bool {
+/// Whether a buffer of so many numbers is worth giving back: smaller ones the allocator has at hand.
+///
+/// ```
+/// use dl_core::buffers;
+/// assert!(buffers::is_worth_keeping::<f32>(1 << 20) && !buffers::is_worth_keeping::<f32>(10));
+/// ```
+pub fn is_worth_keeping<A>(len: usize) -> bool {
     len >= WORTH_KEEPING_BYTES / size_of::<A>()
 }

@@ -48,6 +48,11 @@ pub(crate) fn sum_of_pieces<A: Element>(
     parallel::for_each_mut(&mut sums, nanoseconds * PIECE.min(len) as f64, |index, sum| {
         *sum = piece(index * PIECE, len.min((index + 1) * PIECE)).total();
     });
+    sum_of_sums(sums, len)
+}
+
+/// The sum of the sums of pieces, which come one after the other and have so many terms together.
+pub(crate) fn sum_of_sums<A: Element>(mut sums: Vec<A>, len: usize) -> A {
     let rest = if len.is_multiple_of(PIECE) { None } else { sums.pop() };
     let mut whole = Tree::new();
     sums.into_iter().for_each(|sum| whole.push(sum));

@@ -2,6 +2,7 @@
 
 use crate::element::{Item, Rank};
 use crate::formula::Formula;
+use dl_core::buffers;
 use ndarray::ArcArray;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,16 +19,13 @@ enum Place<A: Item, D: Rank> {
     Nowhere,
 }
 
-/// Smaller buffers are not worth a look when they go.
-const WORTH_KEEPING_BYTES: usize = 1 << 14;
-
 impl<A: Item, D: Rank> Elements<A, D> {
     pub(crate) fn of_formula(formula: Arc<Formula<A, D>>) -> Self {
         Elements(Place::Formula(formula))
     }
 
     /// The formula, if nobody has computed it yet.
-    pub(crate) fn formula(&self) -> Option<&Formula<A, D>> {
+    pub(crate) fn formula(&self) -> Option<&Arc<Formula<A, D>>> {
         match &self.0 {
             Place::Formula(formula) if formula.computed().is_none() => Some(formula),
             _ => None,
@@ -97,7 +95,7 @@ impl<A: Item, D: Rank> Deref for Elements<A, D> {
 impl<A: Item, D: Rank> Drop for Elements<A, D> {
     fn drop(&mut self) {
         let Place::Array(array) = &self.0 else { return };
-        if array.len() * size_of::<A>() < WORTH_KEEPING_BYTES {
+        if !buffers::is_worth_keeping::<A>(array.len()) {
             return;
         }
         let Place::Array(array) = std::mem::replace(&mut self.0, Place::Nowhere) else { return };

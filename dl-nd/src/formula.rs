@@ -9,6 +9,7 @@ use crate::elements::Elements;
 use crate::nd::Nd;
 use crate::program;
 use dl_core::{Binary, Unary};
+use ndarray::Array;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 /// Smaller tensors are computed at once: to write an operation down costs about as much as to compute it. The environment variable `DL_FUSE_FROM` says another number of
@@ -74,6 +75,18 @@ impl<A: Item, D: Rank> Formula<A, D> {
         self.value.into_inner().expect("it has been computed")
     }
 
+    /// The elements, as a tensor of its shape.
+    pub(crate) fn elements(&self, elements: Vec<A>) -> Elements<A, D> {
+        let array = Array::from_shape_vec(self.shape.clone(), elements);
+        array.expect("one element each").into_shared().into()
+    }
+
+    /// Somebody has computed it. If somebody else was faster, that is forgotten.
+    pub(crate) fn keep(&self, elements: Elements<A, D>) {
+        let _ = self.value.set(elements);
+        self.forget_operation();
+    }
+
     fn forget_operation(&self) {
         let operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(operation);
@@ -85,16 +98,13 @@ impl<A: Element, D: Rank> Operation<A, D> {
     pub(crate) fn of_shape(self, shape: D) -> Nd<A, D> {
         // what is repeated is small; what has grown long is computed
         let mut length = 1;
-        for operand in self.operands() {
-            if let Some(formula) = operand.formula() {
+        for formula in self.operands().into_iter().filter_map(Nd::formula) {
+            if length + formula.length > LONGEST || formula.shape != shape {
+                formula.compute();
+            } else {
                 length += formula.length;
-                if length > LONGEST || formula.shape != shape {
-                    formula.compute();
-                }
             }
         }
-        let pending = self.operands().into_iter().filter_map(Nd::formula);
-        let length = 1 + pending.map(|formula| formula.length).sum::<usize>();
         let large = is_worth_writing_down(shape.size());
         let formula = Formula { shape, length, operation: Mutex::new(Some(self)), value: OnceLock::new() };
         if large { Nd::of_formula(Arc::new(formula)) } else { Nd(program::compute(&formula)) }
@@ -110,26 +120,19 @@ impl<A: Element, D: Rank> Operation<A, D> {
 
 /// Computes those of these tensors that are not computed yet, all of a shape together.
 pub(crate) fn settle<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) {
-    /// So many at a time: each one needs a place in the caches.
-    const TOGETHER: usize = 16;
-
     let mut pending: Vec<&Formula<A, D>> = Vec::new();
     for formula in tensors.iter().filter_map(|tensor| tensor.formula()) {
-        if !pending.iter().any(|&other| std::ptr::eq(other, formula)) {
+        if !pending.iter().any(|&other| std::ptr::eq(other, &**formula)) {
             pending.push(formula);
         }
     }
     while let [first, ..] = pending[..] {
         let (same, others): (Vec<_>, Vec<_>) = pending.into_iter().partition(|formula| formula.shape == first.shape);
         pending = others;
-        for together in same.chunks(TOGETHER) {
+        for together in same.chunks(program::RESULTS) {
             let [formula] = together else {
                 let computed = program::compute_all(together);
-                for (formula, elements) in together.iter().zip(computed) {
-                    // somebody else may have been faster
-                    let _ = formula.value.set(elements);
-                    formula.forget_operation();
-                }
+                together.iter().zip(computed).for_each(|(formula, elements)| formula.keep(elements));
                 continue;
             };
             formula.compute();

@@ -85,6 +85,7 @@ mod operators;
 mod parts;
 mod pointwise;
 mod pool;
+mod products;
 mod program;
 mod reduce;
 mod reduction;

@@ -154,7 +154,7 @@ impl<A: Item, D: Rank> Nd<A, D> {
     }
 
     /// What is to be computed, if it is not yet.
-    pub(crate) fn formula(&self) -> Option<&Formula<A, D>> {
+    pub(crate) fn formula(&self) -> Option<&Arc<Formula<A, D>>> {
         self.0.formula()
     }
 

@@ -10,9 +10,9 @@ use crate::elements::Elements;
 use crate::formula::{Formula, Operation};
 use crate::nd::Nd;
 use dl_core::{Binary, BinaryLoop, Unary, UnaryLoop, buffers, parallel};
-use ndarray::{ArcArray, Array, IxDyn};
+use ndarray::{ArcArray, IxDyn};
 use pulp::Arch;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// A register: some ten of them fit into the nearest cache.
 const BLOCK_BYTES: usize = 2048;
@@ -26,6 +26,9 @@ pub(crate) fn arch() -> Arch {
     static ARCH: LazyLock<Arch> = LazyLock::new(Arch::new);
     *ARCH
 }
+
+/// Parts of the results.
+type Parts<'a, A> = [&'a mut [A]; RESULTS];
 
 /// A program for tensors of one shape.
 struct Program<A> {
@@ -43,7 +46,6 @@ struct Operand<A> {
     steps: Vec<usize>,
 }
 
-#[derive(Clone, Copy)]
 struct Instruction {
     what: What,
     to: Place,
@@ -78,31 +80,22 @@ pub(crate) fn compute<A: Element, D: Rank>(formula: &Formula<A, D>) -> Elements<
 
 /// The elements of these formulas, at most [`RESULTS`], which have one shape.
 pub(crate) fn compute_all<A: Element, D: Rank>(formulas: &[&Formula<A, D>]) -> Vec<Elements<A, D>> {
-    let shape = formulas[0].shape();
-    let len = shape.size();
-    let program = Program::of(formulas);
-    let mut results: Vec<Vec<A>> = formulas.iter().map(|_| buffers::take_filled(len)).collect();
-    program.run(&mut results);
-    let whole = |elements| Array::from_shape_vec(shape.clone(), elements).expect("one element each").into_shared();
-    results.into_iter().map(|elements| whole(elements).into()).collect()
+    let (program, kept) = Program::of(formulas);
+    let mut results: Vec<Vec<A>> = (0..formulas.len() + kept.len()).map(|_| program.room()).collect();
+    program.run(&mut results, false);
+    for formula in kept.into_iter().rev() {
+        formula.keep(formula.elements(results.pop().expect("a result for each")));
+    }
+    results.into_iter().zip(formulas).map(|(elements, formula)| formula.elements(elements)).collect()
 }
 
 /// The sum of the elements of this formula, which are not kept. To the bit the sum of the elements as they would be.
 pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>) -> A {
-    let program = Program::of(&[formula]);
-    let len = formula.shape().size();
-    let block = block_len::<A>();
-    accurate::sum_of_pieces(len, program.nanoseconds(), |from, to| {
-        let mut registers = program.registers();
-        let mut result = vec![A::zero(); block];
-        let mut sum = Sum::new();
-        for start in (from..to).step_by(block) {
-            let result = &mut result[..block.min(to - start)];
-            program.run_block(&mut registers, start, &mut [&mut *result]);
-            sum.add_all(result);
-        }
-        sum
-    })
+    let (program, kept) = Program::of(&[formula]);
+    let mut results: Vec<Vec<A>> = kept.iter().map(|_| program.room()).collect();
+    let sum = program.run(&mut results, true);
+    kept.into_iter().zip(results).for_each(|(formula, elements)| formula.keep(formula.elements(elements)));
+    sum
 }
 
 const fn block_len<A>() -> usize {
@@ -110,10 +103,16 @@ const fn block_len<A>() -> usize {
 }
 
 impl<A: Element> Program<A> {
-    fn of<D: Rank>(formulas: &[&Formula<A, D>]) -> Self {
-        let mut writer =
-            Writer::<A, D> { shape: formulas[0].shape(), steps: Vec::new(), operands: Vec::new(), known: Vec::new() };
-        let mut results: Vec<usize> = Vec::with_capacity(formulas.len());
+    /// The program for some formulas. Beside them it computes those that come with it, which are below them.
+    fn of<D: Rank>(formulas: &[&Formula<A, D>]) -> (Self, Vec<Arc<Formula<A, D>>>) {
+        let mut writer = Writer::<A, D> {
+            shape: formulas[0].shape(),
+            steps: Vec::new(),
+            operands: Vec::new(),
+            known: Vec::new(),
+            dear: Vec::new(),
+        };
+        let mut results: Vec<usize> = Vec::with_capacity(RESULTS);
         for formula in formulas {
             let mut step = writer.formula(formula);
             let computed = matches!(writer.steps[step], Step::Unary(..) | Step::Binary(..) | Step::Part(_));
@@ -123,7 +122,21 @@ impl<A: Element> Program<A> {
             }
             results.push(step);
         }
-        writer.finish(&results)
+        let mut kept = Vec::new();
+        for Dear { formula, step, uses } in std::mem::take(&mut writer.dear) {
+            // besides this handle, and those of the formulas that use it
+            let wanted = Arc::strong_count(&formula) > 1 + uses;
+            if wanted && results.len() < RESULTS && !results.contains(&step) {
+                results.push(step);
+                kept.push(formula);
+            }
+        }
+        (writer.finish(&results), kept)
+    }
+
+    /// Room for a result.
+    fn room(&self) -> Vec<A> {
+        buffers::take_filled(self.shape.iter().product())
     }
 
     fn registers(&self) -> Vec<Vec<A>> {
@@ -134,34 +147,46 @@ impl<A: Element> Program<A> {
         registers
     }
 
-    fn run(&self, results: &mut [Vec<A>]) {
-        let len = results[0].len();
-        let mut pieces: Vec<[&mut [A]; RESULTS]> = (0..len.div_ceil(PIECE)).map(|_| Default::default()).collect();
-        let count = results.len();
+    /// Computes the results. When `sums`, the first of them is only summed, and what is given are the others.
+    fn run(&self, results: &mut [Vec<A>], sums: bool) -> A {
+        let len: usize = self.shape.iter().product();
+        let mut pieces: Vec<(Parts<'_, A>, A)> =
+            (0..len.div_ceil(PIECE)).map(|_| (Parts::default(), A::zero())).collect();
+        let first = usize::from(sums);
+        let count = first + results.len();
         for (number, result) in results.iter_mut().enumerate() {
-            for (piece, part) in pieces.iter_mut().zip(result.chunks_mut(PIECE)) {
-                piece[number] = part;
+            for ((parts, _), part) in pieces.iter_mut().zip(result.chunks_mut(PIECE)) {
+                parts[first + number] = part;
             }
         }
         let nanoseconds = self.nanoseconds() * PIECE.min(len) as f64;
-        parallel::for_each_mut(&mut pieces, nanoseconds, |piece, results| {
-            self.run_piece(piece * PIECE, &mut results[..count]);
+        parallel::for_each_mut(&mut pieces, nanoseconds, |piece, (parts, sum)| {
+            let from = piece * PIECE;
+            *sum = self.run_piece(from, PIECE.min(len - from), &mut parts[..count], sums);
         });
+        if sums { accurate::sum_of_sums(pieces.into_iter().map(|(_, sum)| sum).collect(), len) } else { A::zero() }
     }
 
-    fn run_piece(&self, from: usize, results: &mut [&mut [A]]) {
+    fn run_piece(&self, from: usize, len: usize, results: &mut [&mut [A]], sums: bool) -> A {
         let mut registers = self.registers();
-        let len = results[0].len();
+        let mut summed = if sums { vec![A::zero(); block_len::<A>()] } else { Vec::new() };
+        let mut sum = Sum::new();
         for start in (0..len).step_by(block_len::<A>()) {
-            let mut blocks: [&mut [A]; RESULTS] = Default::default();
+            let here = block_len::<A>().min(len - start);
+            let mut blocks = Parts::default();
             for (block, result) in blocks.iter_mut().zip(&mut *results) {
-                let rest = std::mem::take(result);
-                let (now, later) = rest.split_at_mut(block_len::<A>().min(rest.len()));
+                let (now, later) = std::mem::take(result).split_at_mut(here.min(result.len()));
                 (*block, *result) = (now, later);
             }
-            let count = results.len();
-            self.run_block(&mut registers, from + start, &mut blocks[..count]);
+            if sums {
+                blocks[0] = &mut summed[..here];
+            }
+            self.run_block(&mut registers, from + start, &mut blocks[..results.len()]);
+            if sums {
+                sum.add_all(blocks[0]);
+            }
         }
+        sum.total()
     }
 
     /// Runs for the elements from `start` on, as many as there is room for in each of the results.
@@ -337,7 +362,19 @@ struct Writer<'a, A: Element, D: Rank> {
     operands: Vec<Operand<A>>,
     /// The steps of formulas, by address.
     known: Vec<(usize, usize)>,
+    dear: Vec<Dear<A, D>>,
 }
+
+/// A formula that takes longer to compute than to fetch: it is kept if somebody else has it, who is going to look at it.
+struct Dear<A: Element, D: Rank> {
+    formula: Arc<Formula<A, D>>,
+    step: usize,
+    /// In how many places of the program it is an operand.
+    uses: usize,
+}
+
+/// Of operations that take longer for an element the results are kept.
+const DEAR_NANOSECONDS: f64 = 5.0;
 
 impl<A: Element, D: Rank> Writer<'_, A, D> {
     fn formula(&mut self, formula: &Formula<A, D>) -> usize {
@@ -369,10 +406,16 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
     }
 
     fn value(&mut self, x: &Nd<A, D>) -> usize {
-        match x.formula() {
-            Some(formula) => self.formula(formula),
-            None => self.operand(&x.0),
+        let Some(formula) = x.formula() else { return self.operand(&x.0) };
+        let step = self.formula(formula);
+        match self.dear.iter_mut().find(|dear| dear.step == step) {
+            Some(dear) => dear.uses += 1,
+            None if matches!(self.steps[step], Step::Unary(op, _) if op.cost() >= DEAR_NANOSECONDS) => {
+                self.dear.push(Dear { formula: formula.clone(), step, uses: 1 });
+            }
+            None => {}
         }
+        step
     }
 
     fn push(&mut self, step: Step<A>) -> usize {

@@ -1,7 +1,8 @@
 //! Promise 4: a training step happens whole, or not at all; and nothing is swallowed.
 
 use super::support::Custom;
-use dl::{Chunk, Differentiable, Error, Layer, Memory, Optimizer, Result, Sgd, Slot, Weight};
+use dl::nd::{Nd, ops::*};
+use dl::{Chunk, Differentiable, Error, Groups, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot, Weight};
 use futures::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -235,4 +236,56 @@ fn a_panic_in_a_name_or_a_destructor() {
         Ok(Layer::constant(1.0))
     });
     assert!(refused(&weights, y * product(&weights)).is_panic());
+}
+
+/// Tensors, which plain gradient descent changes in place, and a loss of theirs.
+fn tensors() -> ([Weight<Nd>; 2], Layer<f32>) {
+    let weights = [Weight::new(Nd::full([40, 30], 0.5)), Weight::new(Nd::full([30, 20], 0.25))];
+    let loss = Nd::<f32>::full([8, 40], 1.0).matmul(&weights[0]).matmul(&weights[1]).sum();
+    (weights, loss)
+}
+
+/// Gives up.
+struct Refuses;
+
+impl Optimizer for Refuses {
+    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
+        Err(Error::invalid("this optimizer gives up"))
+    }
+}
+
+#[test]
+fn steps_in_place_are_taken_when_nothing_can_fail_any_more() {
+    for fails in [0, 1] {
+        let (weights, loss) = tensors();
+        let before = weights.each_ref().map(|w| w.value());
+        let optimizer = Groups::new(Sgd::new(0.1)).with([&weights[fails]], Refuses);
+        let error = loss.train(&optimizer).wait().unwrap_err();
+        assert!(error.to_string().contains("gives up"), "{error}");
+        assert_eq!(weights.each_ref().map(|w| w.value()), before);
+        loss.train(&Sgd::new(0.1)).wait().unwrap();
+        assert!(weights.iter().zip(&before).all(|(w, before)| w.value() != *before));
+    }
+}
+
+#[test]
+fn a_learning_rate_that_is_no_number_changes_no_tensor() {
+    let (weights, loss) = tensors();
+    let before = weights.each_ref().map(|w| w.value());
+    assert!(loss.train(&Sgd::new(f64::NAN)).wait().unwrap_err().is_invalid());
+    assert_eq!(weights.each_ref().map(|w| w.value()), before);
+}
+
+#[test]
+fn a_snapshot_keeps_what_a_step_in_place_changes() {
+    let (weights, loss) = tensors();
+    let before = weights.each_ref().map(|w| w.value());
+    let value = loss.predict().wait().unwrap();
+    let snapshot = Snapshot::take();
+    loss.train(&Sgd::new(0.1)).wait().unwrap();
+    assert_ne!(loss.predict().wait().unwrap(), value);
+    assert_eq!(loss.predict().on(&snapshot).wait().unwrap(), value);
+    for (w, before) in weights.iter().zip(before) {
+        assert_eq!(w.layer().predict().on(&snapshot).wait().unwrap(), before);
+    }
 }

@@ -33,12 +33,12 @@ pub(super) use format::Format;
 /// `eˣ`
 #[inline(always)]
 pub(super) fn exp<A: Number>(x: A) -> A {
+    let [lowest, highest] = A::EXP_RANGE;
+    let x = select(x < lowest, lowest, select(x > highest, highest, x));
     let Power { exponent, high, low } = Power::of(x, A::zero());
     let sum = A::one() + high;
     let rounded_off = (A::one() - sum) + high;
-    let y = (sum + (low + rounded_off)).scale(exponent);
-    let [lowest, highest] = A::EXP_RANGE;
-    select(x < lowest, A::zero(), select(x > highest, A::infinity(), y))
+    (sum + (low + rounded_off)).scale(exponent)
 }
 
 /// `eˣ − 1`
@@ -92,17 +92,15 @@ fn ln_at_ends<A: Number>(x: A, y: A) -> A {
     select(positive & (x <= A::max_value()), y, end)
 }
 
-/// The hyperbolic tangent: `(1 − e⁻²ᵃ) / (1 + e⁻²ᵃ)` of `a = |x|` where that is small, `1 − 2 e⁻²ᵃ / (1 + e⁻²ᵃ)` elsewhere.
+/// The hyperbolic tangent: `−m / (2 + m)` of `m = e⁻²ᵃ − 1` and `a = |x|`.
 #[inline(always)]
 pub(super) fn tanh<A: Number>(x: A) -> A {
-    let a = x.abs();
-    let power = Power::of(select(a > A::of(32.0), A::of(-64.0), -(a + a)), A::zero());
+    // long before 32 it is 1
+    let a = select(x.abs() > A::of(32.0), A::of(32.0), x.abs());
+    let power = Power::of(-(a + a), A::zero());
     let scale = A::half_power(power.exponent);
-    let half = scale * (A::one() + (power.high + power.low));
-    let less = power.half_less_one(scale);
-    let large = a > A::of(0.55);
-    let ratio = select(large, half + half, -less) / select(large, A::of(0.5) + half, A::one() + less);
-    select(large, A::one() - ratio, ratio).copysign(x)
+    let half = (scale - A::of(0.5)) + scale * (power.high + power.low);
+    (-half / (A::one() + half)).copysign(x)
 }
 
 /// `1 / (1 + e⁻ˣ)`

@@ -36,7 +36,7 @@ impl Buf {
     pub(crate) fn p(&self) -> *mut f32 {
         self.ptr
     }
-    #[allow(clippy::mut_from_ref)]
+    #[allow(clippy::mut_from_ref, reason = "nobody holds two of them at once")]
     pub(crate) fn slice(&self) -> &mut [f32] {
         unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }
     }
