@@ -175,7 +175,9 @@ impl<A: Element> Program<A> {
             let here = block_len::<A>().min(len - start);
             let mut blocks = Parts::default();
             for (block, result) in blocks.iter_mut().zip(&mut *results) {
-                let (now, later) = std::mem::take(result).split_at_mut(here.min(result.len()));
+                let rest = std::mem::take(result);
+                // what is only summed has no room
+                let (now, later) = rest.split_at_mut(here.min(rest.len()));
                 (*block, *result) = (now, later);
             }
             if sums {
