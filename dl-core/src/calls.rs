@@ -9,7 +9,7 @@ mod tree;
 
 pub use branch::Branch;
 pub(crate) use branch::took;
-pub(crate) use here::Entered;
+pub(crate) use here::{Entered, InFunction};
 pub(crate) use here::{Origin, Site, enter, enter_function, here, in_places_of_the_user};
 pub(crate) use tree::{Function, Scope};
 

@@ -187,8 +187,10 @@ impl AnyLayer {
     /// A node whose expression is made where it stays.
     #[inline(always)]
     pub(crate) fn making<T: Data>(make: impl FnOnce() -> Expression, place: &'static Location<'static>) -> Self {
-        let (origin, place) = calls::here(place);
-        AnyLayer::first(|| Node::new(Count::one(), origin, place, DataKind::of::<T>(), make()))
+        AnyLayer::first(|| {
+            let (origin, place) = calls::here(place);
+            Node::new(Count::one(), origin, place, DataKind::of::<T>(), make())
+        })
     }
 }
 

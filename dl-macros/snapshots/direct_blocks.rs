@@ -17,8 +17,9 @@ fn around() {
             let limit = kept.1.take();
             let k = kept.2.take();
             let y = kept.3.take();
+            #[allow(unused_variables)]
             let branches = {
-                static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                static BRANCHES: [::dl::bang::Branch; 1] = [
                     ::dl::bang::Branch::new(
                         "!x > limit",
                         &["x * scale(k)", "return y.layer()"],

@@ -19,8 +19,9 @@ fn f(x: &Layer<f32>) -> Layer<f32> {
                 let kept = ::core::clone::Clone::clone(&kept);
                 async move {
                     let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.0);
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new(
                                 "!x < 0.0",
                                 &["return -x", "nothing"],

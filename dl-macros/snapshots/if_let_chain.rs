@@ -18,8 +18,9 @@ fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> {
                 async move {
                     let x: Do<Option<f32>> = kept.0.take();
                     let y: Layer<f32> = kept.1.take();
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new(
                                 "let Some(a) = !x && a > !y",
                                 &["y * a", "y"],

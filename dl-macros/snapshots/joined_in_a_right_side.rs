@@ -20,8 +20,9 @@ fn f(x: Layer<f32>, y: Layer<f32>, c: bool) -> Layer<f32> {
                     let x: Layer<f32> = kept.0.take();
                     let y: Layer<f32> = kept.1.take();
                     let c: bool = kept.2.take();
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new("c && !x > !y", &["x", "y"]),
                         ];
                         &BRANCHES

@@ -23,8 +23,9 @@ fn f(x: Layer<bool>, y: Layer<bool>, z: Layer<f32>) -> Layer<f32> {
                     let x: Layer<bool> = kept.0.take();
                     let y: Layer<bool> = kept.1.take();
                     let z: Layer<f32> = kept.2.take();
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new(
                                 "(!x, !y)",
                                 &["(true, false) => z", "_ => -z"],

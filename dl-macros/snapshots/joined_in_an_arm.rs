@@ -23,8 +23,9 @@ fn f(x: Layer<f32>, y: Layer<f32>, n: u8) -> Layer<f32> {
                     let x: Layer<f32> = kept.0.take();
                     let y: Layer<f32> = kept.1.take();
                     let n: u8 = kept.2.take();
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new(
                                 "n",
                                 &["0 if !x < !y => g(!x + !y)", "_ => y"],

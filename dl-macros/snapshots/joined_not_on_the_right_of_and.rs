@@ -20,8 +20,9 @@ fn f(x: Do<bool>, y: Do<bool>, z: Layer<f32>) -> Layer<f32> {
                     let x: Do<bool> = kept.0.take();
                     let y: Do<bool> = kept.1.take();
                     let z: Layer<f32> = kept.2.take();
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new("!x && !y", &["z", "z * 2.0"]),
                         ];
                         &BRANCHES

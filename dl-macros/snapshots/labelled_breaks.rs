@@ -22,8 +22,9 @@ fn f(x: Layer<f32>) -> Layer<f32> {
                 let kept = ::core::clone::Clone::clone(&kept);
                 async move {
                     let x: Layer<f32> = kept.0.take();
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new(
                                 "!x > 1.0",
                                 &["break 'found 2.0 * x * i as f32", "nothing"],

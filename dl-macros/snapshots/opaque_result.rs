@@ -17,8 +17,9 @@ fn f(a: impl Expression) -> impl Expression {
                 let kept = ::core::clone::Clone::clone(&kept);
                 async move {
                     let a = ::core::clone::Clone::clone(&kept.0);
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new("!a > 0.0", &["return a", "nothing"]),
                         ];
                         &BRANCHES

@@ -34,8 +34,9 @@ where
                 async move {
                     let a = ::core::clone::Clone::clone(&kept.0);
                     let b = ::core::clone::Clone::clone(&kept.1);
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new("!a > 0.0", &["a * b", "a"]),
                         ];
                         &BRANCHES

@@ -18,8 +18,9 @@ fn of(&self, x: &Layer<f32>) -> Layer<f32> {
                 async move {
                     let this: &Self = ::dl::bang::lend::<_, Self>(&kept.0);
                     let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.1);
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new(
                                 "!x > self.limit",
                                 &["self.weight * x", "x * 2.0"],
@@ -71,8 +72,9 @@ fn of(self, x: &Layer<f32>) -> Layer<f32> {
                 async move {
                     let this: Self = kept.0.take();
                     let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.1);
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new(
                                 "!x > self.limit",
                                 &["self.weight * x", "x * 2.0"],

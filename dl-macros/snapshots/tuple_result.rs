@@ -18,8 +18,9 @@ fn cell(h: &NdLayer, c: &NdLayer) -> (NdLayer, NdLayer) {
                 async move {
                     let h: &NdLayer = ::dl::bang::lend::<_, NdLayer>(&kept.0);
                     let c: &NdLayer = ::dl::bang::lend::<_, NdLayer>(&kept.1);
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new(
                                 "!h > !c",
                                 &["(h * c, c.clone())", "(h.clone(), c * h)"],

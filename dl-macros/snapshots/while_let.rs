@@ -18,8 +18,9 @@ fn f(x: &Chain) -> Layer<f32> {
                 let kept = ::core::clone::Clone::clone(&kept);
                 async move {
                     let x: &Chain = ::dl::bang::lend::<_, Chain>(&kept.0);
+                    #[allow(unused_variables)]
                     let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1usize] = [
+                        static BRANCHES: [::dl::bang::Branch; 1] = [
                             ::dl::bang::Branch::new(
                                 "let Some(next) = !z.next()",
                                 &["another round", "end"],

@@ -69,8 +69,16 @@ thread_local! {
 pub(crate) fn here(place: &'static Location<'static>) -> (Origin, &'static Location<'static>) {
     HERE.with(|here| {
         let origin = here.origin.get();
-        (origin, if origin.0 & PLACED == 0 { place } else { here.place.get().unwrap_or(place) })
+        if origin.0 & PLACED == 0 { (origin, place) } else { (origin, here.placed(place)) }
     })
+}
+
+impl Here {
+    #[cold]
+    #[inline(never)]
+    fn placed(&self, place: &'static Location<'static>) -> &'static Location<'static> {
+        self.place.get().unwrap_or(place)
+    }
 }
 
 #[inline]
@@ -117,13 +125,27 @@ pub(super) fn enter_calls(calls: Calls) -> Entered {
     })
 }
 
-/// What is built from now on is built in this function, too.
-#[inline]
-pub(crate) fn enter_function(function: Function, from: &'static Location<'static>) -> Entered {
+/// This thread runs a function, until this is dropped.
+#[must_use = "the function is left when this is dropped"]
+pub(crate) struct InFunction {
+    around: Origin,
+    /// Of this thread.
+    thread: PhantomData<*const ()>,
+}
+
+impl Drop for InFunction {
+    #[inline]
+    fn drop(&mut self) {
+        HERE.with(|here| here.origin.set(self.around));
+    }
+}
+
+/// What is built from now on is built in this function, too. Not inlined: it is called by every annotated function.
+pub(crate) fn enter_function(function: Function, from: &'static Location<'static>) -> InFunction {
     HERE.with(|here| {
-        let origin = here.origin.get();
-        here.origin.set(origin.with(within(origin.calls(), function, from)));
-        Entered { origin, place: here.place.get(), thread: PhantomData }
+        let around = here.origin.get();
+        here.origin.set(around.with(within(around.calls(), function, from)));
+        InFunction { around, thread: PhantomData }
     })
 }
 
