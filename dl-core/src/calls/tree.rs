@@ -73,7 +73,13 @@ struct Remembered {
 impl Remembered {
     const fn nothing() -> Remembered {
         let none = Cell::new(Calls(0));
-        Remembered { outer: none, inner: Cell::new(Calls(0)), name: Cell::new(""), scope: Cell::new(""), from: Cell::new(None) }
+        Remembered {
+            outer: none,
+            inner: Cell::new(Calls(0)),
+            name: Cell::new(""),
+            scope: Cell::new(""),
+            from: Cell::new(None),
+        }
     }
 
     #[inline]
