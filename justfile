@@ -1,4 +1,4 @@
-# The commands. `.ci/run` does all but the last six as CI does them.
+# The commands. `.ci/run` does those down to `guide` as CI does them.
 
 # All tests.
 test:
@@ -17,6 +17,23 @@ model *args:
 # The documentation, without a warning.
 docs:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+
+# The guide as a book, in `target/guide` (`cargo install mdbook`); its listings are doc tests of `dl::guide`.
+guide:
+    mdbook build docs
+
+# The packages as the registry would get them, each built from what is in it; sizes go to the end.
+package *args:
+    cargo publish --workspace --dry-run --allow-dirty {{ args }}
+    ls -l "${CARGO_TARGET_DIR:-target}"/package/*.crate
+
+# The lower bounds of all dependencies are true (needs a nightly cargo to choose the versions): in a copy, which goes again.
+minimal:
+    tools/minimal
+
+# What has changed for users since a commit or a tag (`cargo install cargo-semver-checks`).
+semver baseline:
+    cargo semver-checks --workspace --all-features --baseline-rev {{ baseline }}
 
 # All benchmarks.
 bench *args:

@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""What `#[differentiable]` costs at compile time: `python3 benches/compile_time.py`.
+"""What the library costs at compile time: `python3 benches/compile_time.py`, or with `cold` or `macro` for one of both.
 
-Writes crates of 200 functions of 30 lines, plain ones and layer functions, annotated and written by hand, and times `cargo check`
+cold: builds crates that do nothing but depend on this library, on burn or on candle, from nothing, in a development build, in turn; and counts the
+crates that were compiled. The sources are fetched before. Arguments of cargo can follow: `cold -j1`.
+
+macro: what `#[differentiable]` costs. Writes crates of 200 functions of 30 lines, plain ones and layer functions, annotated and written by hand, and times `cargo check`
 and `cargo build` of that crate alone: the shortest of five, once with proc-macros optimised (as the workspace and the docs have it)
 and once without.
 """
 
+import json
 import os
 import pathlib
+import resource
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -162,7 +168,55 @@ def seconds(crate, command, env):
     return {name: min(found) for name, found in times.items()}
 
 
-def main():
+COLD = {
+    "dl": 'dl = {{ package = "monadic-dl", path = "{root}" }}',
+    "candle": 'candle-core = "=0.11.1"\ncandle-nn = "=0.11.1"',
+    # what is needed to train on the CPU; burn has no back-end by default
+    "burn": 'burn = {{ version = "=0.22.1", default-features = false, features = ["std", "autodiff", "ndarray"] }}',
+    "burn, default features": 'burn = {{ version = "=0.22.1", features = ["autodiff", "ndarray"] }}',
+}
+COLD_MANIFEST = """
+[package]
+name = "measured"
+version = "0.0.0"
+edition = "2024"
+[workspace]
+[dependencies]
+"""
+
+
+def cold(arguments):
+    """How long a development build from nothing takes, in all and of the processor, and how many crates it compiles."""
+
+    def processor():
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    print("| library | crates compiled | cold `cargo build` | processor time | `target` |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as directory:
+        for name, dependencies in COLD.items():
+            crate = pathlib.Path(directory) / name.replace(" ", "_").replace(",", "")
+            (crate / "src").mkdir(parents=True)
+            (crate / "Cargo.toml").write_text(COLD_MANIFEST + dependencies.format(root=ROOT))
+            (crate / "src/lib.rs").write_text("")
+            env = dict(os.environ, CARGO_TARGET_DIR=str(crate / "target"))
+            subprocess.run(["cargo", "fetch", "--quiet"], cwd=crate, env=env, check=True)
+            command = ["cargo", "build", "--quiet", "--offline", "--message-format", "json", *arguments]
+            start, before = time.monotonic(), processor()
+            built = subprocess.run(command, cwd=crate, env=env, check=True, stdout=subprocess.PIPE, text=True)
+            seconds, worked = time.monotonic() - start, processor() - before
+            artifacts = (json.loads(line) for line in built.stdout.splitlines())
+            crates = {
+                message["package_id"]
+                for message in artifacts
+                if message["reason"] == "compiler-artifact" and "custom-build" not in message["target"]["kind"]
+            }
+            size = sum(file.stat().st_size for file in (crate / "target").rglob("*") if file.is_file())
+            # without the crate that depends on it
+            print(f"| {name} | {len(crates) - 1} | {seconds:.0f} s | {worked:.0f} s | {size / 2**20:.0f} MiB |", flush=True)
+
+
+def macro():
     with tempfile.TemporaryDirectory() as directory:
         for level in (2, 0):
             print(f"proc-macros with opt-level = {level}")
@@ -180,4 +234,8 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    which, *arguments = sys.argv[1:] or ["both"]
+    if which in ("cold", "both"):
+        cold(arguments)
+    if which in ("macro", "both"):
+        macro()

@@ -19,6 +19,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The free buffers.
+///
+/// ```
+/// dl_core::buffers::release(); // lets go of all that is free
+/// ```
 #[derive(Default)]
 pub struct Free {
     pub(crate) f32: Buffers<f32>,
@@ -27,6 +31,12 @@ pub struct Free {
 }
 
 /// The free buffers of one type.
+///
+/// ```
+/// let buffer: Vec<f64> = dl_core::buffers::take(10_000);
+/// assert!(buffer.capacity() >= 10_000);
+/// dl_core::buffers::give_back(buffer);
+/// ```
 #[derive(Default)]
 pub struct Buffers<A> {
     /// Those that came last at the end.

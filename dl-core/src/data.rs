@@ -88,6 +88,11 @@ pub trait Data: Clone + Send + Sync + 'static {
 
     /// Makes values, which may be recipes, what they are. The runtime calls it, outside of its locks, with the values that it is about to hand out, or to step weights by:
     /// those of one type together, so that what they share is computed once.
+    ///
+    /// ```
+    /// use dl_core::Data;
+    /// f64::settle(&[&1.0, &2.0]); // plain numbers are what they are
+    /// ```
     fn settle(values: &[&Self]) {
         let _ = values;
     }
@@ -128,10 +133,46 @@ pub trait Trainable: Data {
     fn zeros_like(&self) -> Self;
 
     /// Whether [`descend`](Trainable::descend) is there.
+    ///
+    /// ```
+    /// use dl_core::Trainable;
+    /// assert!(!f64::DESCENDS); // a number is copied as fast as it is changed
+    /// ```
     const DESCENDS: bool = false;
 
     /// Takes `rate · delta` away in place, for a delta that [belongs to this value](Data::check_delta): a step of plain gradient descent, which cannot fail. Where it
     /// is not there, the runtime works on a copy, with [`update`](Trainable::update).
+    ///
+    /// ```
+    /// use dl_core::{Chunk, Data, Result, Trainable};
+    ///
+    /// #[derive(Clone)]
+    /// struct Degrees(f64);
+    ///
+    /// impl Data for Degrees {
+    ///     type Delta = f64;
+    ///     fn one(&self) -> f64 {
+    ///         1.0
+    ///     }
+    /// }
+    ///
+    /// impl Trainable for Degrees {
+    ///     const DESCENDS: bool = true;
+    ///     fn zeros_like(&self) -> Self {
+    ///         Degrees(0.0)
+    ///     }
+    ///     fn descend(&mut self, rate: f64, delta: &f64) {
+    ///         self.0 -= rate * delta;
+    ///     }
+    ///     fn update(&mut self, delta: &f64, _: &mut [Self], rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+    ///         rule(Chunk::F64 { values: &mut [self.0], deltas: &[*delta], slots: &mut [] })
+    ///     }
+    /// }
+    ///
+    /// let mut angle = Degrees(90.0);
+    /// angle.descend(0.5, &20.0);
+    /// assert_eq!(angle.0, 80.0);
+    /// ```
     fn descend(&mut self, rate: f64, delta: &Self::Delta) {
         let _ = (rate, delta);
     }

@@ -38,6 +38,16 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// Under [`wait`](Do::wait), and on a worker of rayon, a run does its own work if nobody else does. Awaited under another executor it leaves the
 /// work to the workers of rayon, so that it does not hold up that executor: do not block all of them until it ends.
+///
+/// ```
+/// use dl_core::{Differentiable, Do, Weight};
+/// let w = Weight::new(1.0_f64);
+/// let twice: Do<f64> = w.layer().predict().map(|x| 2.0 * x);
+/// assert_eq!(twice.wait()?, 2.0);
+/// w.set(4.0);
+/// assert_eq!(twice.wait()?, 8.0); // run anew
+/// # dl_core::Result::Ok(())
+/// ```
 #[must_use = "nothing is computed until it is run: write `.wait()?`, or `.await?` inside async code"]
 pub struct Do<T> {
     recipe: Arc<dyn Recipe<T>>,
@@ -299,6 +309,13 @@ impl<T: Send + 'static> Do<T> {
     }
 
     /// Starts a fresh run. Like `.await`, but as a named future.
+    ///
+    /// ```
+    /// let two = dl_core::Do::now(2);
+    /// let both = async { Ok(two.run().await? + two.await?) };
+    /// assert_eq!(dl_core::Do::from_future(both).wait()?, 4);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn run(&self) -> Run<T> {
         Run::new(self.recipe.clone(), self.settings.clone())
     }
@@ -435,6 +452,14 @@ pub(crate) enum Belongs {
 }
 
 /// One run of a [`Do`], as a future. Dropping it cancels the work.
+///
+/// ```
+/// use dl_core::{Do, Run};
+/// let two = Do::now(1).map(|x| x + 1);
+/// let run: Run<i32> = two.run();
+/// assert_eq!(Do::from_future(run).wait()?, 2);
+/// # dl_core::Result::Ok(())
+/// ```
 #[must_use = "futures do nothing unless polled: write `.await?`"]
 pub struct Run<T> {
     recipe: Arc<dyn Recipe<T>>,

@@ -63,6 +63,15 @@ pub trait Differentiable {
     }
 
     /// This, as a layer, without a clone where none is needed.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// fn doubled(x: impl Differentiable<Data = f64, Delta = f64>) -> Layer<f64> {
+    ///     x.into_layer() * 2.0
+    /// }
+    /// assert_eq!(doubled(1.0).predict().wait()? + doubled(Weight::new(2.0)).predict().wait()?, 6.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
     #[track_caller]
     fn into_layer(self) -> Layer<Self::Data>
     where

@@ -23,6 +23,14 @@ type Boxed = Box<dyn std::error::Error + Send + Sync>;
 /// An error is made where the fault is seen (inside `predict`, `train`, …), but it points at the place where the user wrote
 /// the operation: its [`op`](Error::op) and [`place`](Error::place). It is cheap to clone, because one failure may reach
 /// several waiters. Ask it with the `is_*` predicates rather than by its text.
+///
+/// ```
+/// use dl_core::{Differentiable, Do, Error, Layer};
+/// let error = Layer::from(Do::<f64>::fail(Error::shape("[2] and [3]"))).predict().wait().unwrap_err();
+/// assert!(error.is_shape() && !error.is_invalid() && !error.is_not_finite());
+/// assert!(!error.is_panic() && !error.is_cancelled() && !error.is_ran_twice());
+/// assert_eq!(Do::now(()).map(|()| -> f64 { panic!("oh") }).wait().unwrap_err().is_panic(), true);
+/// ```
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 

@@ -16,6 +16,20 @@ use std::task::{Context, Poll, ready};
 /// The forward value of a layer, as a future. Made by [`Layer::extract`](crate::Layer::extract).
 ///
 /// It belongs to the pass in which it is first polled, and may be polled anywhere afterwards.
+///
+/// ```
+/// use dl_core::{Differentiable, Layer};
+/// let x = Layer::constant(3.0_f64);
+/// let squared = Layer::dynamic({
+///     let x = x.clone();
+///     move || {
+///         let value = x.extract(); // a future
+///         async move { Ok(Layer::constant(value.await?.powi(2))) }
+///     }
+/// });
+/// assert_eq!(squared.predict().wait()?, 9.0);
+/// # dl_core::Result::Ok(())
+/// ```
 #[must_use = "futures do nothing unless polled: write `.await?`"]
 pub struct Extract<T>(State<T>);
 

@@ -87,6 +87,26 @@ impl<T: Data> Layer<T> {
     }
 
     /// The layer of an operation of your own. See [`Primitive`].
+    ///
+    /// ```
+    /// use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result};
+    /// struct Twice;
+    /// impl Primitive for Twice {
+    ///     type Operands = (Layer<f64>,);
+    ///     type Output = f64;
+    ///     fn name(&self) -> &'static str {
+    ///         "twice"
+    ///     }
+    ///     fn value(&self, (x,): (&f64,)) -> Result<f64> {
+    ///         Ok(2.0 * x)
+    ///     }
+    ///     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+    ///         (Some(2.0 * at.delta),)
+    ///     }
+    /// }
+    /// assert_eq!(Layer::apply(Twice, (Layer::constant(4.0),)).predict().wait()?, 8.0);
+    /// # Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn apply<P: Primitive<Output = T>>(op: P, operands: P::Operands) -> Self {
         Self::from_expression(Expression::Primitive(Kept::operation(Applied::new(op, operands))))
@@ -170,6 +190,17 @@ impl<T: Data> Layer<T> {
     /// The forward value as a future, detached: no gradient flows through it. This is the bang of `#[differentiable]`.
     ///
     /// The future belongs to the pass in which it is first polled.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer};
+    /// let x = Layer::constant(-3.0_f64);
+    /// let magnitude = Layer::dynamic(move || {
+    ///     let x = x.clone();
+    ///     async move { Ok(if x.extract().await? < 0.0 { -&x } else { x }) }
+    /// });
+    /// assert_eq!(magnitude.predict().wait()?, 3.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn extract(&self) -> Extract<T> {
         Extract::new(self.any.clone())
     }

@@ -22,6 +22,12 @@
 //! assert!((robot.predict().wait()? - 12.0).abs() < 1e-6);
 //! # dl_core::Result::Ok(())
 //! ```
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `tracing` | passes, kernels and steps as spans of the crate of that name: see [`record`] |
 
 #![deny(unsafe_code)]
 

@@ -160,6 +160,14 @@ pub trait Module {
     }
 
     /// Undoes [`freeze`](Module::freeze).
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// let net = [Weight::new(1.0_f64), Weight::new(2.0)];
+    /// net.freeze();
+    /// net.unfreeze();
+    /// assert!(net.weights().iter().all(|weight| !weight.is_frozen()));
+    /// ```
     fn unfreeze(&self) {
         self.weights().iter().for_each(Entry::unfreeze);
     }

@@ -43,6 +43,13 @@ pub trait Operand<R, D>: Data {
     fn combine(op: Binary, left: Layer<Self>, right: R) -> Layer<Self::Output>;
 
     /// The same with a plain value on the left.
+    ///
+    /// ```
+    /// use dl_core::{Binary, Differentiable, Operand, Weight};
+    /// let difference = f64::combine_value(Binary::Sub, 5.0, &Weight::new(2.0));
+    /// assert_eq!(difference.predict().wait()?, 3.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
     #[track_caller]
     fn combine_value(op: Binary, left: Self, right: R) -> Layer<Self::Output> {
         Self::combine(op, Layer::constant(left), right)
@@ -90,6 +97,16 @@ scalar_pairs!(f32 f64);
 
 /// Says that an expression of type `Self` on the left goes with an `R` on the right, whose data is `D`: what the functions
 /// [`min`], [`max`] and [`pow`] ask of their first argument.
+///
+/// ```
+/// use dl_core::{Differentiable, LeftOperand, Layer, Weight, max};
+/// fn at_least<X: LeftOperand<f64, f64, Output = f64>>(x: X) -> Layer<f64> {
+///     max(x, 1.0)
+/// }
+/// assert_eq!(at_least(0.5).predict().wait()?, 1.0);
+/// assert_eq!(at_least(&Weight::new(3.0)).predict().wait()?, 3.0);
+/// # dl_core::Result::Ok(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` and `{R}` cannot be combined",
     note = "both need the same number type: convert plain numbers with `as f32` or `as f64`"

@@ -113,17 +113,57 @@ fn makes_no_sense(what: &str, number: f64) -> Error {
 )]
 pub trait Optimizer: Send + Sync {
     /// The state buffers of its own size that a weight needs.
+    ///
+    /// ```
+    /// use dl_core::{Optimizer, Sgd};
+    /// assert!(Sgd::new(0.1).slots().is_empty());
+    /// assert_eq!(Sgd::new(0.1).momentum(0.9).slots()[0].name(), "momentum_buffer");
+    /// ```
     fn slots(&self) -> &[Slot] {
         &[]
     }
 
     /// Where the state buffers are kept, and training steps are counted; needed when there are [`slots`](Optimizer::slots).
+    ///
+    /// ```
+    /// use dl_core::{Adam, Optimizer, Sgd};
+    /// assert!(Sgd::new(0.1).memory().is_none() && Adam::new(0.1).memory().is_some());
+    /// ```
     fn memory(&self) -> Option<&Memory> {
         None
     }
 
     /// Looks at a training step before any weight changes, and says which optimizer takes it: another one that knows the learning rate of this step or the
     /// norm of its deltas, for instance, or this one itself, `None`.
+    ///
+    /// ```
+    /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Sgd, Step, Weight};
+    ///
+    /// /// A learning rate that depends on the norm of all deltas.
+    /// #[derive(Clone)]
+    /// struct Normalized(f64);
+    ///
+    /// impl Optimizer for Normalized {
+    ///     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+    ///         let mut squares = 0.0;
+    ///         step.each_delta(&mut |_, chunk| {
+    ///             if let Chunk::F64 { deltas, .. } = chunk {
+    ///                 squares += deltas.iter().map(|d| d * d).sum::<f64>();
+    ///             }
+    ///             Ok(())
+    ///         })?;
+    ///         Ok(Some(Box::new(Sgd::new(self.0 / squares.sqrt()))))
+    ///     }
+    ///     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
+    ///         unreachable!("another optimizer takes the steps")
+    ///     }
+    /// }
+    ///
+    /// let w = Weight::new(1.0_f64);
+    /// (&w * 100.0).train(&Normalized(0.25)).wait()?;
+    /// assert_eq!(w.value(), 0.75);
+    /// # Result::Ok(())
+    /// ```
     ///
     /// # Errors
     /// Any error refuses the whole training step: no weight and no state changes.
@@ -133,6 +173,13 @@ pub trait Optimizer: Send + Sync {
     }
 
     /// The optimizer for this weight, if that is another one.
+    ///
+    /// ```
+    /// use dl_core::{Groups, Optimizer, Sgd, Weight};
+    /// let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
+    /// let groups = Groups::new(Sgd::new(0.1)).with([&b], Sgd::new(0.5));
+    /// assert!(groups.for_weight(b.id()).is_some());
+    /// ```
     fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
         let _ = weight;
         None
@@ -162,6 +209,12 @@ pub trait Optimizer: Send + Sync {
     }
 
     /// The numbers, by key, that it remembers beside the memory.
+    ///
+    /// ```
+    /// use dl_core::{Optimizer, Sgd, schedule::Plateau};
+    /// assert!(Sgd::new(0.1).notes().is_empty());
+    /// assert!(!Sgd::new(Plateau::new(0.1)).notes().is_empty());
+    /// ```
     fn notes(&self) -> Vec<(String, Notes)> {
         Vec::new()
     }

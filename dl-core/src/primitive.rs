@@ -38,6 +38,36 @@ use std::any::{Any, type_name};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An operation with a kernel and a rule: how to compute its value, and how to pull back a delta.
+///
+/// ```
+/// use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
+///
+/// /// The sum of many numbers, as one operation.
+/// struct Total;
+///
+/// impl Primitive for Total {
+///     type Operands = Vec<Layer<f64>>;
+///     type Output = f64;
+///     fn name(&self) -> &'static str {
+///         "total"
+///     }
+///     fn value(&self, numbers: Vec<&f64>) -> Result<f64> {
+///         Ok(numbers.into_iter().sum())
+///     }
+///     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+///         at.operands.iter().map(|_| Some(at.delta.clone())).collect()
+///     }
+///     fn cost(&self, numbers: Vec<&f64>) -> f64 {
+///         numbers.len() as f64 // nanoseconds
+///     }
+/// }
+///
+/// let weights = [1.0, 2.0, 3.0].map(Weight::new);
+/// let total = Layer::apply(Total, weights.iter().map(|w| w.layer()).collect());
+/// assert_eq!(total.predict().wait()?, 6.0);
+/// assert_eq!(total.gradient(&weights[1]).predict().wait()?, 1.0);
+/// # Result::Ok(())
+/// ```
 pub trait Primitive: Send + Sync + Sized + 'static {
     /// The layers that it works on: a tuple of one, two or three, or a `Vec` of layers of the same type.
     type Operands: Operands;
@@ -95,6 +125,40 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     }
 
     /// Whether [`accumulate`](Primitive::accumulate) is there.
+    ///
+    /// ```
+    /// use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Sgd, Weight};
+    ///
+    /// /// The product, which can be added to a number without being made.
+    /// struct Product;
+    ///
+    /// impl Primitive for Product {
+    ///     type Operands = (Layer<f64>, Layer<f64>);
+    ///     type Output = f64;
+    ///     const ACCUMULATES: bool = true;
+    ///     fn name(&self) -> &'static str {
+    ///         "product"
+    ///     }
+    ///     fn value(&self, (a, b): (&f64, &f64)) -> Result<f64> {
+    ///         Ok(a * b)
+    ///     }
+    ///     fn can_accumulate(&self, _: (&f64, &f64), _: &f64) -> bool {
+    ///         true
+    ///     }
+    ///     fn accumulate(&self, (a, b): (&f64, &f64), factor: f64, to: &mut f64) {
+    ///         *to += factor * a * b;
+    ///     }
+    ///     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+    ///         let times = |x: &Layer<f64>| Some(Layer::apply(Product, (at.delta.clone(), x.clone())));
+    ///         (times(&at.operands.1), times(&at.operands.0))
+    ///     }
+    /// }
+    ///
+    /// let w = Weight::new(2.0);
+    /// Layer::apply(Product, (w.layer(), Layer::constant(3.0))).train(&Sgd::new(0.5)).wait()?;
+    /// assert_eq!(w.value(), 0.5);
+    /// # Result::Ok(())
+    /// ```
     const ACCUMULATES: bool = false;
 
     /// Whether the value fits `to`, so that [`accumulate`](Primitive::accumulate) cannot fail.
@@ -144,6 +208,29 @@ pub trait Primitive: Send + Sync + Sized + 'static {
 pub type Deltas<P> = <<P as Primitive>::Operands as sealed::Operands>::Deltas;
 
 /// Where a pullback takes place: the operation's operands, its value, and the delta that arrives.
+///
+/// ```
+/// use dl_core::{At, Deltas, Layer, Primitive, Result};
+/// struct Square;
+/// impl Primitive for Square {
+///     type Operands = (Layer<f64>,);
+///     type Output = f64;
+///     fn name(&self) -> &'static str {
+///         "square"
+///     }
+///     fn value(&self, (x,): (&f64,)) -> Result<f64> {
+///         Ok(x * x)
+///     }
+///     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+///         (Some(at.delta * 2.0 * &at.operands.0),) // the layer, not its value
+///     }
+/// }
+/// # use dl_core::{Differentiable, Weight};
+/// # let w = Weight::new(3.0);
+/// # let y = Layer::apply(Square, (w.layer(),));
+/// # assert_eq!(y.gradient(&w).gradient(&w).predict().wait()?, 2.0);
+/// # Result::Ok(())
+/// ```
 pub struct At<'a, P: Primitive> {
     /// The operands.
     pub operands: &'a P::Operands,
@@ -158,6 +245,30 @@ pub struct At<'a, P: Primitive> {
 }
 
 /// Where a pushforward takes place: the operation's operands, its value, and the tangents of the operands. See [`Primitive::pushforward`].
+///
+/// ```
+/// use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
+/// struct Half;
+/// impl Primitive for Half {
+///     type Operands = (Layer<f64>,);
+///     type Output = f64;
+///     fn name(&self) -> &'static str {
+///         "half"
+///     }
+///     fn value(&self, (x,): (&f64,)) -> Result<f64> {
+///         Ok(0.5 * x)
+///     }
+///     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+///         (Some(at.delta * 0.5),)
+///     }
+///     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<f64>> {
+///         Some(along.tangents.0.as_ref()? * 0.5)
+///     }
+/// }
+/// let w = Weight::new(5.0);
+/// assert_eq!(Layer::apply(Half, (w.layer(),)).jvp(&w, &Layer::constant(4.0)).predict().wait()?, 2.0);
+/// # Result::Ok(())
+/// ```
 pub struct Along<'a, P: Primitive> {
     /// The operands.
     pub operands: &'a P::Operands,
@@ -243,6 +354,13 @@ impl<P: Primitive> Along<'_, P> {
 }
 
 /// The operands of a [`Primitive`]: layers, one to three in a tuple or many in a `Vec`.
+///
+/// ```
+/// use dl_core::{Layer, Operands};
+/// fn are_operands<O: Operands>(_: O) {}
+/// are_operands((Layer::constant(1.0_f32), Layer::constant(2.0_f64)));
+/// are_operands(vec![Layer::constant(1.0_f32); 5]);
+/// ```
 pub trait Operands: sealed::Operands {}
 
 impl<O: sealed::Operands> Operands for O {}

@@ -18,6 +18,23 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
+//! All of it has names:
+//!
+//! ```
+//! use dl_core::record::{Decision, Direction, NodeRecord, PassRecord, Recorder, Recording, Span, SpanWork};
+//! use dl_core::{Differentiable, Sgd, Weight};
+//! let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
+//! w.sin().train(&Sgd::new(0.1)).recorded(&recorder).wait()?;
+//!
+//! let recording: Recording = recorder.take();
+//! let pass: &PassRecord = &recording.passes[0];
+//! let there: Vec<&NodeRecord> = pass.nodes.iter().filter(|node| node.direction == Direction::Forward).collect();
+//! let commit: Option<&Span> = pass.spans.iter().find(|span| span.work == SpanWork::Commit);
+//! let decisions: &[Decision] = &pass.decisions;
+//! assert_eq!((there.len(), commit.is_some(), decisions.len()), (2, true, 0));
+//! # dl_core::Result::Ok(())
+//! ```
+//!
 //! A pass keeps its books as it always does, and copies them into the record when they change and when it rests. So a pass that nobody records pays nothing;
 //! one that is recorded computes the same bits. Scalar arithmetic, which runs while it is entered, has nodes and no spans.
 //!
@@ -135,6 +152,8 @@ pub struct Decision {
     pub branch: &'static Branch,
     /// Which of its arms.
     pub taken: usize,
+    /// At how many layers the body had looked by then: those of its `looked_at` that come first.
+    pub looked_at: u32,
 }
 
 /// A time in which a thread worked for a pass.

@@ -39,6 +39,15 @@ use std::f64::consts::FRAC_2_SQRT_PI;
 use term::{Flat, IntoDelta};
 
 /// Data on which the pointwise operations work, element by element: scalars and tensors.
+///
+/// ```
+/// use dl_core::{Differentiable, Layer, Pointwise, Unary, Binary};
+/// fn halved<T: Pointwise>(x: &Layer<T>) -> Layer<T> {
+///     T::with_number(Binary::Mul, &T::unary(Unary::Abs, x), 0.5, false)
+/// }
+/// assert_eq!(halved(&Layer::constant(-4.0_f64)).predict().wait()?, 2.0);
+/// # dl_core::Result::Ok(())
+/// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` has no pointwise operations: they work on `f32`, `f64` and tensors")]
 pub trait Pointwise: Data {
     /// The layer of an operation on one operand.
@@ -53,6 +62,18 @@ pub trait Pointwise: Data {
 }
 
 /// A loop over numbers that [`Unary::each`] compiles anew for every operation, so that the choice stands outside of it.
+///
+/// ```
+/// use dl_core::{Unary, UnaryLoop};
+/// struct Sum<'a>(&'a [f64]);
+/// impl UnaryLoop<f64> for Sum<'_> {
+///     type Output = f64;
+///     fn run(self, value: impl Fn(f64) -> f64) -> f64 {
+///         self.0.iter().map(|&x| value(x)).sum()
+///     }
+/// }
+/// assert_eq!(Unary::Square.each(Sum(&[1.0, 2.0, 3.0])), 14.0);
+/// ```
 pub trait UnaryLoop<A> {
     /// What the loop ends with.
     type Output;
@@ -61,6 +82,18 @@ pub trait UnaryLoop<A> {
 }
 
 /// A loop over pairs of numbers that [`Binary::each`] compiles anew for every operation.
+///
+/// ```
+/// use dl_core::{Binary, BinaryLoop};
+/// struct Dot<'a>(&'a [f64], &'a [f64]);
+/// impl BinaryLoop<f64> for Dot<'_> {
+///     type Output = f64;
+///     fn run(self, value: impl Fn(f64, f64) -> f64) -> f64 {
+///         self.0.iter().zip(self.1).map(|(&a, &b)| value(a, b)).sum()
+///     }
+/// }
+/// assert_eq!(Binary::Mul.each(Dot(&[1.0, 2.0], &[3.0, 4.0])), 11.0);
+/// ```
 pub trait BinaryLoop<A> {
     /// What the loop ends with.
     type Output;
@@ -83,12 +116,38 @@ macro_rules! example {
     };
 }
 
+/// The example of a method of numbers in an algebra.
+macro_rules! example_in {
+    ($Op:ident $name:ident $new:literal $value:literal) => {
+        concat!(
+            "\n```\nuse dl_core::{Dual, Term, Unary};\nassert_eq!(",
+            $new,
+            "(0.5_f64).",
+            stringify!($name),
+            "()",
+            $value,
+            ", Unary::",
+            stringify!($Op),
+            ".value(0.5));\n```"
+        )
+    };
+}
+
 macro_rules! unary {
     (($dollar:tt) $(
         #[doc = $doc:literal]
         $Op:ident $name:ident = $torch:literal, $ns:literal ns: |$x:ident| $value:expr, |$y:ident, $d:ident| $delta:expr;
     )*) => {
         /// A pointwise operation of one operand.
+        ///
+        /// ```
+        /// use dl_core::{Term, Unary};
+        /// assert_eq!(Unary::Square.name(), "square");
+        /// assert_eq!(Unary::Square.value(3.0_f64), 9.0);
+        /// let [x, y, d] = [3.0, 9.0, 1.0].map(Term);
+        /// assert_eq!(Unary::Square.pullback(&x, &y, &d).map(|delta| delta.0), Some(6.0));
+        /// assert!(Unary::ALL.contains(&Unary::Tanh));
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Unary { $(#[doc = $doc] $Op,)* }
@@ -148,6 +207,18 @@ macro_rules! unary {
             }
 
             /// Runs a loop over the value of the operation, compiled for this operation alone.
+            ///
+            /// ```
+            /// # struct All(Vec<f32>);
+            /// # impl dl_core::UnaryLoop<f32> for All {
+            /// #     type Output = Vec<f32>;
+            /// #     fn run(self, value: impl Fn(f32) -> f32) -> Vec<f32> {
+            /// #         self.0.into_iter().map(value).collect()
+            /// #     }
+            /// # }
+            /// // `All` applies it to each number
+            /// assert_eq!(dl_core::Unary::Neg.each(All(vec![1.0, 2.0])), [-1.0, -2.0]);
+            /// ```
             pub fn each<A: Number, L: UnaryLoop<A>>(self, over: L) -> L::Output {
                 match self { $(Unary::$Op => over.run(|x| Unary::$Op.value(x)),)* }
             }
@@ -161,11 +232,15 @@ macro_rules! unary {
         }
 
         impl<A: Algebra> Term<A> {
-            $(#[doc = $doc] #[must_use] #[inline(always)] pub fn $name(&self) -> Term<A> { Term(A::unary(Unary::$Op, &self.0)) })*
+            $(#[doc = $doc] #[doc = example_in!($Op $name "Term" ".0")] #[must_use] #[inline(always)] pub fn $name(&self) -> Term<A> {
+                Term(A::unary(Unary::$Op, &self.0))
+            })*
         }
 
         impl<A: Algebra> Dual<A> {
-            $(#[doc = $doc] #[must_use] #[inline(always)] pub fn $name(&self) -> Dual<A> { Dual::unary(Unary::$Op, self) })*
+            $(#[doc = $doc] #[doc = example_in!($Op $name "Dual::variable" ".value()")] #[must_use] #[inline(always)] pub fn $name(&self) -> Dual<A> {
+                Dual::unary(Unary::$Op, self)
+            })*
         }
 
         impl<T: Pointwise> Layer<T> {
@@ -196,6 +271,17 @@ macro_rules! binary {
             |$y:ident, $d:ident| ($da:expr, $db:expr);
     )*) => {
         /// A pointwise operation of two operands.
+        ///
+        /// ```
+        /// use dl_core::{Binary, Term};
+        /// assert_eq!((Binary::Mul.name(), Binary::Mul.value(3.0_f64, 4.0)), ("mul", 12.0));
+        /// let [a, b, y, d] = [3.0, 4.0, 12.0, 1.0].map(Term);
+        /// assert_eq!(Binary::Mul.pullback_left(&a, &b, &y, &d).map(|delta| delta.0), Some(4.0));
+        /// assert_eq!(Binary::Mul.pullback_right(&a, &b, &y, &d).map(|delta| delta.0), Some(3.0));
+        /// let (left, right) = Binary::Mul.pullbacks([&a, &b, &y, &d], (false, true));
+        /// assert!(left.is_none() && right.is_some());
+        /// assert!(Binary::ALL.contains(&Binary::Pow));
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Binary { $(#[doc = $doc] $Op,)* }
@@ -256,6 +342,18 @@ macro_rules! binary {
             }
 
             /// Runs a loop over the value of the operation, compiled for this operation alone.
+            ///
+            /// ```
+            /// # struct Fold(Vec<f32>);
+            /// # impl dl_core::BinaryLoop<f32> for Fold {
+            /// #     type Output = f32;
+            /// #     fn run(self, value: impl Fn(f32, f32) -> f32) -> f32 {
+            /// #         self.0.into_iter().reduce(value).unwrap()
+            /// #     }
+            /// # }
+            /// // `Fold` takes one number after the other
+            /// assert_eq!(dl_core::Binary::Max.each(Fold(vec![1.0, 3.0, 2.0])), 3.0);
+            /// ```
             pub fn each<A: Number, L: BinaryLoop<A>>(self, over: L) -> L::Output {
                 match self { $(Binary::$Op => over.run(|a, b| Binary::$Op.value(a, b)),)* }
             }

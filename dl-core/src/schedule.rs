@@ -79,6 +79,12 @@ pub trait Schedule: Send + Sync {
     }
 
     /// What it remembers, by key: saved with the state of the optimizer.
+    ///
+    /// ```
+    /// use dl_core::schedule::{Plateau, Schedule};
+    /// assert!(0.1.notes().is_empty());
+    /// assert!(!Plateau::new(0.1).notes().is_empty());
+    /// ```
     fn notes(&self) -> Vec<(String, Notes)> {
         Vec::new()
     }

@@ -43,6 +43,13 @@ use std::cell::Cell;
 /// A layer draws it with [`Seed::draw`]. Its value is a function of the seed of the pass ([`Do::seed`](crate::Do::seed)) and of the position at which
 /// the layer was built: the body that built it, and how many were built there before. So it is the same for any number of
 /// threads, and two layers have different ones. What is built outside of bodies should be built by one thread.
+///
+/// ```
+/// use dl_core::{Differentiable, Seed};
+/// let seed: Seed = Seed::draw().predict().seed(7).wait()?;
+/// assert_eq!(seed, Seed::draw().predict().seed(7).wait()?);
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seed(u64);
 

@@ -60,6 +60,14 @@ impl SideEffects {
     }
 
     /// Whether no weight is touched.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// assert!(Layer::constant(2.0).backward().wait()?.is_none());
+    /// assert!(!(&w * 2.0).backward().wait()?.is_none());
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn is_none(&self) -> bool {
         self.parts.iter().all(|part| part.deltas.is_empty()) && self.fault.is_none()
     }

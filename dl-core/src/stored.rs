@@ -81,6 +81,11 @@ pub trait Stored: Data {
 /// ```
 pub trait StoredElement: Sized {
     /// Its type, as a file has it.
+    ///
+    /// ```
+    /// use dl_core::{DType, StoredElement};
+    /// assert_eq!((f32::ELEMENT, usize::ELEMENT), (DType::F32, DType::U64));
+    /// ```
     const ELEMENT: DType;
 
     /// A row of them, the type forgotten.
@@ -116,6 +121,10 @@ macro_rules! numbers {
             }
 
             /// Its name, as Rust has it.
+            ///
+            /// ```
+            /// assert_eq!(dl_core::DType::I64.name(), "i64");
+            /// ```
             pub fn name(self) -> &'static str {
                 match self {
                     $(DType::$Variant => stringify!($T),)*
@@ -260,6 +269,10 @@ impl StoredElement for usize {
 
 impl Numbers {
     /// Whether there are none.
+    ///
+    /// ```
+    /// assert!(dl_core::Numbers::F64(Vec::new()).is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -24,6 +24,16 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A forward value together with its backward, alive while somebody holds it.
+///
+/// ```
+/// use dl_core::{Differentiable, Do, Tape, Weight};
+/// let w = Weight::new(3.0_f64);
+/// let tape: Tape<f64, f64> = (&w * &w).forward().wait()?;
+/// assert_eq!(*tape.data(), 9.0);
+/// let effects = tape.backward(Do::now(1.0)); // nothing is computed yet
+/// assert_eq!(effects.delta(&w).wait()?, Some(6.0));
+/// # dl_core::Result::Ok(())
+/// ```
 pub struct Tape<T, Delta> {
     value: Value,
     origin: Origin,

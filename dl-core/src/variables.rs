@@ -56,6 +56,21 @@ pub trait Variables {
 }
 
 /// What [`Variables::map`] is given: it puts a derivative in the place of each weight and layer.
+///
+/// ```
+/// use dl_core::{EachVariable, Layer, Variables, Weight};
+/// struct Scaled(f64, Weight<f64>);
+/// impl Variables for Scaled {
+///     type Gradients = Layer<f64>;
+///     fn map(&self, each: &mut EachVariable<'_>) -> Layer<f64> {
+///         each.variable(&self.1) // the number is left out
+///     }
+/// }
+/// # use dl_core::Differentiable;
+/// let scaled = Scaled(3.0, Weight::new(2.0));
+/// assert_eq!((scaled.0 * &scaled.1).gradients(&scaled).predict().wait()?, 3.0);
+/// # dl_core::Result::Ok(())
+/// ```
 pub struct EachVariable<'a> {
     pub(crate) derivatives: &'a Layer<Derivatives>,
     pub(crate) variables: &'a mut Vec<AnyLayer>,

@@ -78,6 +78,16 @@ impl<T: Trainable> Weight<T> {
     }
 
     /// Undoes [`freeze`](Weight::freeze).
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// w.freeze();
+    /// w.unfreeze();
+    /// (&w * 2.0).train(&Sgd::new(0.25)).wait()?;
+    /// assert_eq!(w.value(), 0.5);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn unfreeze(&self) {
         self.0.variable().set_frozen(false);
     }
@@ -109,6 +119,14 @@ impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {
 }
 
 /// What tells a weight from all others, for as long as the program runs: see [`Weight::id`].
+///
+/// ```
+/// use dl_core::{Weight, WeightId};
+/// use std::collections::HashMap;
+/// let (a, b) = (Weight::new(1.0_f64), Weight::new(2.0_f64));
+/// let names: HashMap<WeightId, &str> = [(a.id(), "a"), (b.id(), "b")].into();
+/// assert_eq!(names[&a.clone().id()], "a");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WeightId(pub(crate) u64);
 

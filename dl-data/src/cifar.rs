@@ -39,6 +39,13 @@ pub struct Cifar100 {
 
 /// Reads a file of CIFAR-100: for each image its coarse label, its fine label and its pixels.
 ///
+/// ```
+/// use dl_data::{Source, cifar};
+/// let mut file = vec![20, 99]; // there are 20 coarse labels, from 0
+/// file.extend([0; 3072]);
+/// assert!(cifar::read_100(Source::memory("one.bin", &file)).unwrap_err().to_string().contains("coarse label"));
+/// ```
+///
 /// # Errors
 /// When the file cannot be read, ends within an image, or a label is out of range.
 pub fn read_100<'a>(source: impl Into<Source<'a>>) -> Result<Cifar100> {

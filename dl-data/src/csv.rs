@@ -134,6 +134,13 @@ impl Csv {
     }
 
     /// A column of numbers that are to be predicted. There may be several.
+    ///
+    /// ```
+    /// use dl_data::{Csv, Source};
+    /// let frame = Csv::new().target("price").read::<f32>(Source::memory("flats.csv", b"rooms,price\n2,700\n"))?;
+    /// assert_eq!((frame.names, frame.targets[[0, 0]]), (vec!["rooms".to_owned()], 700.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn target(mut self, column: impl Into<Column>) -> Self {
         self.targets.push(column.into());
         self
@@ -179,18 +186,39 @@ impl Csv {
     }
 
     /// Whether the first line names the columns. If not, columns are numbered.
+    ///
+    /// ```
+    /// use dl_data::{Csv, Source};
+    /// let frame = Csv::new().header(false).read::<f32>(Source::memory("numbers.csv", b"1,2\n3,4\n"))?;
+    /// assert_eq!(frame.features.shape(), [2, 2]);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn header(mut self, header: bool) -> Self {
         self.header = header;
         self
     }
 
     /// What separates fields: `b','`, `b';'`, `b'\t'`, …
+    ///
+    /// ```
+    /// use dl_data::{Csv, Source};
+    /// let frame = Csv::new().delimiter(b';').read::<f32>(Source::memory("ab.csv", b"a;b\n1;2\n"))?;
+    /// assert_eq!(frame.features, dl_nd::Nd::from([[1.0, 2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = delimiter;
         self
     }
 
     /// Lines that begin with this are skipped.
+    ///
+    /// ```
+    /// use dl_data::{Csv, Source};
+    /// let frame = Csv::new().comment(b'#').read::<f32>(Source::memory("a.csv", b"a\n# not a number\n1\n"))?;
+    /// assert_eq!(frame.features.shape(), [1, 1]);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn comment(mut self, start: u8) -> Self {
         self.comment = Some(start);
         self

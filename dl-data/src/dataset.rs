@@ -52,6 +52,29 @@ pub trait Dataset: Send + Sync {
     /// The sample of this index, as it is drawn in one epoch: what a loader asks for. Only data sets that are random somewhere
     /// ([`augment`](Dataset::augment)) tell epochs apart; a data set made of others hands the draw on to them.
     ///
+    /// ```
+    /// use dl_data::{Dataset, Draw};
+    /// use dl_core::Result;
+    ///
+    /// /// A data set of which each sample is read twice as large, in every epoch.
+    /// struct Doubled<D>(D);
+    ///
+    /// impl<D: Dataset<Item = f32>> Dataset for Doubled<D> {
+    ///     type Item = f32;
+    ///     fn len(&self) -> usize {
+    ///         self.0.len()
+    ///     }
+    ///     fn get(&self, index: usize) -> Result<f32> {
+    ///         Ok(2.0 * self.0.get(index)?)
+    ///     }
+    ///     fn drawn(&self, index: usize, draw: Draw) -> Result<f32> {
+    ///         Ok(2.0 * self.0.drawn(index, draw)?) // what is random below stays random
+    ///     }
+    /// }
+    /// # assert_eq!(Doubled(dl_data::InMemory(vec![1.0])).get(0)?, 2.0);
+    /// # Result::Ok(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`get`](Dataset::get).
     fn drawn(&self, index: usize, _: Draw) -> Result<Self::Item> {
@@ -59,6 +82,11 @@ pub trait Dataset: Send + Sync {
     }
 
     /// Whether there are no samples.
+    ///
+    /// ```
+    /// use dl_data::{Dataset, InMemory};
+    /// assert!(InMemory(Vec::<f32>::new()).is_empty());
+    /// ```
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -17,13 +17,28 @@ use std::path::{Path, PathBuf};
 ///
 /// Opening it lists the files; an image is read and decoded when it is asked for. Images come in colour, three channels, and in their own sizes, if nothing else is said.
 ///
-/// ```no_run
+/// ```
 /// use dl_data::{Dataset, ImageFolder, Loader};
-/// let folder = ImageFolder::open("pets/train")?.size(64, 64);
+/// # let temporary = tempfile::tempdir().unwrap();
+/// # let root = temporary.path();
+/// # for (class, level) in [("cat", 0), ("dog", 255)] {
+/// #     std::fs::create_dir(root.join(class)).unwrap();
+/// #     for name in ["1.png", "2.png", "3.png"] {
+/// #         image::GrayImage::from_pixel(5, 7, image::Luma([level])).save(root.join(class).join(name)).unwrap();
+/// #     }
+/// # }
+/// let folder = ImageFolder::open(root)?.size(64, 64).grey(true).limit(ImageFolder::LIMIT / 2);
+/// assert_eq!((folder.classes(), folder.labels()), (&["cat".to_owned(), "dog".to_owned()][..], &[0, 0, 0, 1, 1, 1][..]));
+/// assert_eq!((folder.root(), folder.files().len()), (root, 6));
+///
 /// let labels = folder.labels().to_vec();
-/// let [train, test] = folder.split_by_class(&labels, [0.8, 0.2], 1)?;
-/// let loader = Loader::new(train, 32).shuffle(true).prefetch(8).threads(4);
-/// # let _ = (test, loader);
+/// let [train, test] = folder.split_by_class(&labels, [0.67, 0.33], 1)?;
+/// let loader = Loader::new(train, 4).shuffle(true).prefetch(8).threads(4);
+/// for batch in loader.epoch(0)? {
+///     let (images, labels) = batch?;
+///     assert_eq!((images.shape(), labels.len()), (&[4, 1, 64, 64][..], 4));
+/// }
+/// # let _ = test;
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Debug)]

@@ -132,6 +132,17 @@ pub fn read<'a, A: IdxItem, D: Rank>(source: impl Into<Source<'a>>) -> Result<Nd
 
 /// Reads images and their labels, which come in two files: the images as `[n, 1, height, width]`, ready for convolutions.
 ///
+/// ```
+/// use dl_data::{Source, idx};
+/// let images = [0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 10, 20]; // one of 1 × 2 pixels
+/// let labels = [0, 0, 8, 1, 0, 0, 0, 1, 7];
+/// let read = |classes| idx::read_labelled(Source::memory("images", &images), Source::memory("labels", &labels), classes);
+/// let (images, labels) = read(10)?;
+/// assert_eq!((images.shape(), labels), (&[1, 1, 1, 2][..], vec![7]));
+/// assert!(read(5).is_err());
+/// # dl_core::Result::Ok(())
+/// ```
+///
 /// # Errors
 /// Those of [`read`], and when there are more images than labels or fewer, or a label is not below `classes`.
 pub fn read_labelled<'a, 'b>(

@@ -43,6 +43,12 @@
 //! error names the file, the place in it, what was expected there and what was found.
 //!
 //! What it does not do: it downloads nothing, and writes no files.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `images` | folders of PNG and JPEG files as data sets: `ImageFolder`, `read_image` |
 
 #![forbid(unsafe_code)]
 

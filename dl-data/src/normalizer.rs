@@ -52,11 +52,23 @@ impl Normalizer {
     }
 
     /// The mean of each feature.
+    ///
+    /// ```
+    /// let normalizer = dl_data::Normalizer::fit(&dl_nd::Nd::from([[1.0_f32], [3.0]]), 1)?;
+    /// assert_eq!((normalizer.mean(), normalizer.deviation()), (&[2.0][..], &[1.0][..]));
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn mean(&self) -> &[f64] {
         &self.mean
     }
 
     /// The standard deviation of each feature.
+    ///
+    /// ```
+    /// let normalizer = dl_data::Normalizer::fit(&dl_nd::Nd::from([[1.0_f32], [3.0]]), 1)?;
+    /// assert_eq!(normalizer.deviation(), [1.0]);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn deviation(&self) -> &[f64] {
         &self.deviation
     }

@@ -15,13 +15,25 @@ const SUFFIX: &str = ".npy";
 ///
 /// A tensor of more bytes than the [limit](Source::limit) of the source is refused; below that, memory is taken as its elements come.
 ///
-/// ```no_run
+/// ```
 /// use dl_data::Npz;
 /// use dl_nd::{Nd, ndarray::{Ix1, Ix2}};
-/// let mut npz = Npz::open("digits.npz")?;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("digits.npz");
+/// # let mut archive = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
+/// # let mut add = |name: &str, write: &dyn Fn(&std::path::Path)| {
+/// #     let file = folder.path().join(name);
+/// #     write(&file);
+/// #     archive.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+/// #     std::io::Write::write_all(&mut archive, &std::fs::read(file).unwrap()).unwrap();
+/// # };
+/// # add("images.npy", &|file| Nd::from([[0.5_f32, 0.25], [0.0, 1.0]]).write_npy(file).unwrap());
+/// # add("labels.npy", &|file| Nd::from([3_i64, 7]).write_npy(file).unwrap());
+/// # archive.finish().unwrap();
+/// let mut npz = Npz::open(&*path)?;
 /// let images: Nd<f32, Ix2> = npz.read("images")?;
 /// let labels: Nd<i64, Ix1> = npz.read("labels")?;
-/// let labels = labels.to_indices()?;
+/// assert_eq!((images.shape(), labels.to_indices()?), (&[2, 2][..], Nd::from([3, 7])));
 /// # dl_core::Result::Ok(())
 /// ```
 pub struct Npz<'a> {

@@ -36,6 +36,10 @@ enum Bytes<'a> {
 
 impl<'a> Source<'a> {
     /// So many bytes are accepted if nothing else is said: 4 GiB.
+    ///
+    /// ```
+    /// assert_eq!(dl_data::Source::LIMIT, 4 * 1024 * 1024 * 1024);
+    /// ```
     pub const LIMIT: u64 = 4 << 30;
 
     /// The file of this path. It is opened by the reader.

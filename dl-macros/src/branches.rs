@@ -55,7 +55,7 @@ impl Finder<'_> {
         }
     }
 
-    fn enter_loop<'a>(&mut self, visit: impl Fn(&mut Bangs<'_>)) {
+    fn enter_loop(&mut self, visit: impl Fn(&mut Bangs<'_>)) {
         let mut bangs = Bangs { plan: self.plan, found: false };
         visit(&mut bangs);
         self.after |= bangs.found;

@@ -75,6 +75,7 @@ rules! {
     bang_of_a_place: "fn f(x: &Layer<f32>) -> Layer<f32> { let v = !x; x * v }";
     bang_of_a_value: "fn f(net: &Net) -> NdLayer { let v = !net.gate(); net.of(v) }";
     bang_of_a_tuple: "fn f(x: Layer<f32>, w: &Weight<f32>) -> Layer<f32> { let (a, b, c) = !(x + w, 2.0, w); a + b + c + w }";
+    gated_net: "fn gated_net(input: &NdLayer, net: &Net) -> NdLayer { let scores = net.gate(input); let (left, right) = !scores; if left > right { scores.0 * net.left.of(input) } else { scores.1 * net.right.of(input) } }";
     bang_of_an_array: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let [a, b] = ![x, y]; let [c, d] = ![x, x + y]; x * a * b * c * d }";
     bang_as_a_statement: "fn f(x: Layer<f32>) -> Layer<f32> { !x; x }";
     bang_of_what_is_plain: "fn f(x: Layer<f32>, flag: bool, n: u8) -> Layer<f32> { if !flag && !(n > 3) { x } else { x * 2.0 } }";
@@ -106,7 +107,7 @@ rules! {
     opaque_result: "fn f(a: impl Expression) -> impl Expression { if !a > 0.0 { return a; } a * 2.0 }";
     tuple_result: "fn cell(h: &NdLayer, c: &NdLayer) -> (NdLayer, NdLayer) { if !h > !c { (h * c, c.clone()) } else { (h.clone(), c * h) } }";
     computation_result: "fn f(x: &Layer<f32>) -> Do<f32> { let v = !x; Do::now(v * 2.0) }";
-    operands_used_later: "fn square(x: &Layer<f32>, y: f64) -> Layer<f32> { let difference = x - y; difference * difference }";
+    operands_used_later: "fn square(x: &Layer<f32>, y: f32) -> Layer<f32> { let difference = x - y; difference * difference }";
     operands_in_branches: "fn f(x: Layer<f32>, y: Layer<f32>, c: bool) -> Layer<f32> { if c { x * y } else { x + x } }";
     operands_in_loops: "fn f(x: Layer<f32>, n: usize) -> Layer<f32> { let mut y = x; for _ in 0..n { y = y * y + y; } y }",
         "fn f(x: Layer<f32>, n: usize) -> Layer<f32> { let mut y = x + 1.0; loop { y = y * x; if n > 3 { break; } } y }";

@@ -92,6 +92,11 @@ impl<D: Rank> Axes<D> for Vec<isize> {
 }
 
 /// A list of axes, which is looked at when shapes are known.
+///
+/// ```
+/// use dl_nd::{Axes, AxisList, ndarray::Ix2};
+/// let last: AxisList = Axes::<Ix2>::into_list(-1);
+/// ```
 #[derive(Clone, Debug)]
 pub struct AxisList(Which);
 

@@ -127,6 +127,11 @@ pub trait Discrete: Item<Derivative = Nothing> {
     fn to_f64(self) -> f64;
 
     /// The number as an index, if it can be one.
+    ///
+    /// ```
+    /// use dl_nd::Discrete;
+    /// assert_eq!((7_i64.to_index(), (-1_i64).to_index()), (Some(7), None));
+    /// ```
     fn to_index(self) -> Option<usize>;
 }
 

@@ -319,6 +319,13 @@ where
 }
 
 /// Which [fan](self#fans) keeps its variance: that of the values on the way forward, or that of the derivatives on the way back.
+///
+/// ```
+/// use dl_nd::Nd;
+/// use dl_nd::init::{self, Fan};
+/// let w: Nd = init::he_uniform_with([100, 4], Fan::In, 1.0, &mut init::rng(1));
+/// assert!(w.view().iter().all(|x| x.abs() <= 3_f32.sqrt() / 10.0)); // 100 inputs
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fan {
     /// How many inputs feed an output: forward.

@@ -40,6 +40,12 @@
 //! - *table*: a matrix of which a training step reads, and changes, some rows; its delta is sparse. See [`Table`].
 //!
 //! What it does not do: it knows no data sets and no modules, and it does not check ranks that were declared open before it runs.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `npy` | `.npy` files: `Nd::read_npy`, `Nd::write_npy` |
 
 #![deny(unsafe_code)]
 

@@ -70,6 +70,14 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
 
     /// Writes a `.npy` file: whole, or not at all. A file of that name is replaced.
     ///
+    /// ```
+    /// use dl_nd::Nd;
+    /// let folder = tempfile::tempdir()?;
+    /// Nd::from([1.0_f64, 2.0]).write_npy(folder.path().join("x.npy"))?;
+    /// assert!(Nd::from([1.0_f64]).write_npy(folder.path().join("no/such/folder.npy")).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// When the file cannot be written; the old one is then still there.
     pub fn write_npy(&self, path: impl AsRef<Path>) -> Result<()> {

@@ -28,6 +28,15 @@ impl<A: Element, D: Rank> Pointwise for Nd<A, D> {
 }
 
 macro_rules! methods {
+    (@example $Op:ident $name:ident) => {
+        concat!(
+            "\n```\nuse dl_core::{Differentiable, Unary};\nuse dl_nd::{Nd, PointwiseOps};\nlet y = Nd::from([0.5_f64]).",
+            stringify!($name),
+            "().predict().wait()?;\nassert_eq!(y[0], Unary::",
+            stringify!($Op),
+            ".value(0.5));\n# dl_core::Result::Ok(())\n```"
+        )
+    };
     ($(#[doc = $doc:literal] $Op:ident $name:ident;)*) => {
         /// The pointwise operations of one operand, for plain tensors and whatever else has a tensor as its data. Layers and weights have them as
         /// methods of their own.
@@ -39,7 +48,7 @@ macro_rules! methods {
         /// # dl_core::Result::Ok(())
         /// ```
         pub trait PointwiseOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-            $(#[doc = $doc] #[track_caller] fn $name(&self) -> Layer<Nd<A, D>> {
+            $(#[doc = $doc] #[doc = methods!(@example $Op $name)] #[track_caller] fn $name(&self) -> Layer<Nd<A, D>> {
                 Nd::unary(Unary::$Op, &self.layer())
             })*
         }

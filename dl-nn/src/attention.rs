@@ -82,6 +82,16 @@ impl<A: Element> MultiHeadAttention<A> {
 
     /// Queries `[batch, L, width]` attend to keys and values `[batch, S, width]`: `[batch, L, width]`.
     ///
+    /// ```
+    /// use dl_core::Differentiable;
+    /// use dl_nd::{Attention, Nd, init};
+    /// let attention = dl_nn::MultiHeadAttention::<f32>::new(8, 2, &mut init::rng(1))?;
+    /// let (questions, memory) = (Nd::full([4, 3, 8], 0.5), Nd::full([4, 7, 8], 0.25));
+    /// let answers = attention.attend(&questions, &memory, &memory, &Attention::new());
+    /// assert_eq!(answers.predict().wait()?.shape(), [4, 3, 8]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
     /// # Errors
     /// As [`of_with`](MultiHeadAttention::of_with).
     #[track_caller]

@@ -55,6 +55,19 @@ pub struct MixtureOfExperts<M, A: Element = f32> {
 /// What a [`MixtureOfExperts`] makes of a batch.
 ///
 /// All of it comes from one evaluation, whichever parts are asked for.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, init};
+/// use dl_nn::{Linear, Mixture, MixtureOfExperts};
+/// let mut rng = init::rng(1);
+/// let experts = vec![Linear::new(3, 2, &mut rng)?, Linear::new(3, 2, &mut rng)?];
+/// let net = MixtureOfExperts::new(experts, 3, 1, &mut rng)?;
+/// let Mixture { output, balance, shares } = net.mix(&Nd::from([[1.0, 0.0, 0.0]]));
+/// assert_eq!(output.predict().wait()?.shape(), [1, 2]);
+/// assert!(balance.predict().wait()? > 0.0 && shares.predict().wait()?.len() == 2);
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug, Layers)]
 #[layers(crate = dl_core)]
 pub struct Mixture<A: Element = f32> {

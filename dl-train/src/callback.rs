@@ -32,6 +32,51 @@ use std::ops::ControlFlow;
 /// assert_eq!((outcome.stopped, outcome.epochs.len()), (Stopped::Early, 17));
 /// # Result::Ok(())
 /// ```
+///
+/// One that sees a whole run, and keeps a number in its checkpoints:
+///
+/// ```
+/// use dl_core::{Differentiable, Result, Sgd, Weight};
+/// use dl_train::{Callback, Checkpoint, Place, Record, Saved, Stopped, Trainer};
+///
+/// #[derive(Default)]
+/// struct Seen {
+///     steps: u64,
+///     story: Vec<String>,
+/// }
+///
+/// impl Callback for Seen {
+///     fn start(&mut self, at: &Place) -> Result<()> {
+///         self.story.push(format!("from epoch {} of {}", at.epoch, at.epochs));
+///         Ok(())
+///     }
+///     fn begin(&mut self, at: &Place) -> Result<()> {
+///         self.story.push(format!("epoch {}", at.epoch));
+///         Ok(())
+///     }
+///     fn step(&mut self, _: &Record) -> Result<()> {
+///         self.steps += 1;
+///         Ok(())
+///     }
+///     fn end(&mut self, stopped: Stopped) -> Result<()> {
+///         self.story.push(format!("{stopped:?}"));
+///         Ok(())
+///     }
+///     fn save(&self, checkpoint: Checkpoint) -> Checkpoint {
+///         checkpoint.count("steps seen", self.steps)
+///     }
+///     fn load(&mut self, saved: &Saved) -> Result<()> {
+///         self.steps = saved.count("steps seen")?;
+///         Ok(())
+///     }
+/// }
+///
+/// let (w, mut seen) = (Weight::new(1.0_f64), Seen::default());
+/// Trainer::new(&Sgd::new(0.1), 2).callback(&mut seen).run(|_| Ok([Ok(()), Ok(())]), |()| &w * &w)?;
+/// assert_eq!(seen.story, ["from epoch 0 of 2", "epoch 0", "epoch 1", "Finished"]);
+/// assert_eq!(seen.steps, 4);
+/// # Result::Ok(())
+/// ```
 pub trait Callback {
     /// The run begins, or goes on, here.
     ///

@@ -229,6 +229,16 @@ impl Checkpoint {
     }
 
     /// Where a generator of random numbers is.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("run.safetensors");
+    /// use dl_train::{Checkpoint, RngPlace};
+    /// let place = RngPlace { seed: [7; 32], stream: 1, word: 40 }; // what `ChaCha8Rng` says of itself
+    /// Checkpoint::new().rng("shuffle", place).save(&path)?;
+    /// assert_eq!(Checkpoint::load(&path)?.rng("shuffle")?, place);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn rng(self, name: &str, place: RngPlace) -> Checkpoint {
         self.and(|this| {
             checked_name(name)?;

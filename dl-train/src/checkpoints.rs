@@ -35,6 +35,19 @@ pub struct Checkpoints {
 }
 
 /// The newest checkpoint of a folder that can be read.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// use dl_core::Weight;
+/// use dl_train::{Checkpoint, Checkpoints, Latest};
+/// let checkpoints = Checkpoints::in_folder(folder.path());
+/// checkpoints.save(1, &Checkpoint::new().number("best", 0.5))?;
+/// checkpoints.save(2, &Checkpoint::new().number("best", 0.25))?;
+/// std::fs::write(checkpoints.path(2), "damaged").unwrap();
+/// let Latest { step, saved, skipped, .. } = checkpoints.latest()?.expect("one is good");
+/// assert_eq!((step, saved.number("best")?, skipped.len()), (1, 0.5, 1));
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Latest {

@@ -70,10 +70,12 @@ mod ctrl_c {
         /// One that Ctrl-C makes, or another signal that asks the program to end. A second one ends the program at once, and so does the first when nobody has this request, or a clone
         /// of it, any more. Each call starts with no request, and takes the place of those from before.
         ///
-        /// ```no_run
+        /// ```
         /// use dl_core::Sgd;
         /// use dl_train::{Interrupt, Trainer};
-        /// let trainer = Trainer::new(&Sgd::new(0.1), 30).interrupt(&Interrupt::on_ctrl_c()?);
+        /// let interrupt = Interrupt::on_ctrl_c()?;
+        /// let trainer = Trainer::new(&Sgd::new(0.1), 30).interrupt(&interrupt);
+        /// assert!(!interrupt.is_requested());
         /// # dl_core::Result::Ok(())
         /// ```
         ///

@@ -45,6 +45,13 @@
 //! - Files are not trusted: no panic, no more memory than what is asked for has, and some times the header of the file. An error names the file and the entry.
 //!
 //! What it does not do: it transposes nothing (the `weight` of `dl_nn::Linear` is the transpose of PyTorch's), knows no `.pt` files, and puts no net together from a file.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `terminal` | `Progress`, a bar; `Interrupt::on_ctrl_c` |
+//! | `plot` | `plot`: curves as SVG and PNG |
 
 #![forbid(unsafe_code)]
 

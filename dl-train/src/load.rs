@@ -149,6 +149,19 @@ impl Load {
     }
 
     /// Weights may be infinite or NaN, and buffers NaN. Without it that is an error.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("run.safetensors");
+    /// use dl_core::Weight;
+    /// use dl_train::{Checkpoint, Load};
+    /// # let net = [Weight::new(f64::NAN)];
+    /// Checkpoint::new().module("net", &net).allow_non_finite().save(&path)?;
+    /// let restore = |load| Checkpoint::load(&path)?.restore().with(load).module("net", &net).apply();
+    /// assert!(restore(Load::strict()).is_err());
+    /// restore(Load::strict().allow_non_finite())?;
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn allow_non_finite(mut self) -> Load {
         self.allow_non_finite = true;
         self

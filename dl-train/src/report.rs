@@ -29,6 +29,18 @@ pub struct Report {
 }
 
 /// A weight or buffer that the file has with another shape or type.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("one.safetensors");
+/// use dl_core::Weight;
+/// use dl_train::{Load, Misfit, save_weights};
+/// save_weights(&(Weight::new(1.0_f64), Weight::new(2.0_f64)), &path)?;
+/// let report = Load::partial().weights(&(Weight::new(0.0_f32), Weight::new(0.0_f64)), &path)?;
+/// let Misfit { path, expected, found } = &report.misshapen[0];
+/// assert_eq!((&path[..], &expected[..], &found[..]), ("0", "f32 []", "F64 []"));
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
     /// The path.

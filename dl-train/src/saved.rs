@@ -14,6 +14,24 @@ use std::path::Path;
 /// A checkpoint in a file: see [`Checkpoint::load`](crate::Checkpoint::load).
 ///
 /// It holds the file open and reads from it what is asked for. What it takes of memory depends on what is asked for, not on what the file says.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("run.safetensors");
+/// use dl_core::Weight;
+/// use dl_train::{Checkpoint, RngPlace, Saved};
+/// let net = [Weight::new(1.0_f64)];
+/// let place = RngPlace { seed: [0; 32], stream: 0, word: 3 };
+/// let checkpoint = Checkpoint::new().module("net", &net).number("best", 0.5).count("epoch", 7);
+/// checkpoint.text("data", "digits").rng("order", place).save(&path)?;
+///
+/// let saved: Saved = Checkpoint::load(&path)?;
+/// saved.restore().module("net", &net).apply()?;
+/// assert_eq!((saved.number("best")?, saved.count("epoch")?, saved.text("data")?), (0.5, 7, "digits"));
+/// assert_eq!(saved.rng("order")?, place);
+/// assert!(saved.number("worst").is_err());
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Debug)]
 pub struct Saved {
     file: Opened,

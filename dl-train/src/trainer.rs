@@ -66,6 +66,16 @@ struct Saving<'a> {
 }
 
 /// How a run has ended.
+///
+/// ```
+/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_train::{Interrupt, Stopped, Trainer};
+/// let (w, interrupt) = (Weight::new(1.0_f64), Interrupt::new());
+/// interrupt.request();
+/// let trainer = Trainer::new(&Sgd::new(0.25), 3).interrupt(&interrupt);
+/// assert_eq!(trainer.run(|_| Ok([Ok(())]), |()| &w * &w)?.stopped, Stopped::Interrupted);
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stopped {
@@ -78,6 +88,17 @@ pub enum Stopped {
 }
 
 /// What a run has come to.
+///
+/// ```
+/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_train::{Outcome, Stopped, Trainer};
+/// let w = Weight::new(1.0_f64);
+/// let Outcome { stopped, steps, epochs, .. } =
+///     Trainer::new(&Sgd::new(0.25), 3).run(|_| Ok([Ok(()), Ok(())]), |()| &w * &w)?;
+/// assert_eq!((stopped, steps, epochs.len()), (Stopped::Finished, 6, 3));
+/// assert!(epochs[2].get("loss") < epochs[0].get("loss"));
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -92,6 +113,26 @@ pub struct Outcome {
 }
 
 /// Where a run is.
+///
+/// ```
+/// use dl_core::{Differentiable, Result, Sgd, Weight};
+/// use dl_train::{Callback, Place, Trainer};
+///
+/// #[derive(Default)]
+/// struct Begun(Vec<(u64, u64)>);
+///
+/// impl Callback for Begun {
+///     fn begin(&mut self, at: &Place) -> Result<()> {
+///         self.0.push((at.epoch, at.step));
+///         Ok(())
+///     }
+/// }
+///
+/// let (w, mut begun) = (Weight::new(1.0_f64), Begun::default());
+/// Trainer::new(&Sgd::new(0.1), 2).callback(&mut begun).run(|_| Ok([Ok(()), Ok(()), Ok(())]), |()| &w * &w)?;
+/// assert_eq!(begun.0, [(0, 0), (1, 3)]);
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Place {
@@ -166,6 +207,15 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     }
 
     /// Something that goes along: see [`Callback`]. They are called in the order in which they were added; `&mut` of one can be asked afterwards.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_train::{EarlyStopping, Trainer};
+    /// let (w, mut stopping) = (Weight::new(1.0_f64), EarlyStopping::on("loss").patience(2));
+    /// let outcome = Trainer::new(&Sgd::new(0.0), 100).callback(&mut stopping).run(|_| Ok([Ok(())]), |()| &w * &w)?;
+    /// assert_eq!((outcome.epochs.len(), stopping.best()), (3, Some(1.0))); // nothing gets better
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn callback(mut self, callback: impl Callback + 'a) -> Self {
         self.callbacks.push(Box::new(callback));
         self
@@ -211,6 +261,20 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     }
 
     /// Stops after the step during which this request was made, and saves a checkpoint.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_train::{Interrupt, Trainer};
+    /// let (w, interrupt) = (Weight::new(1.0_f64), Interrupt::new());
+    /// let trainer = Trainer::new(&Sgd::new(0.1), 1000).interrupt(&interrupt);
+    /// let stop = interrupt.clone(); // for another thread, or a handler of signals
+    /// let outcome = trainer.run(|_| Ok([Ok(())]), |()| {
+    ///     stop.request();
+    ///     &w * &w
+    /// })?;
+    /// assert_eq!(outcome.steps, 1);
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn interrupt(mut self, interrupt: &Interrupt) -> Self {
         self.interrupt = interrupt.clone();
         self

@@ -36,6 +36,19 @@ pub(super) enum Kind {
 /// assert_eq!((net[0].value(), net[1].value()), (10.0, 20.0));
 /// # dl_core::Result::Ok(())
 /// ```
+///
+/// ```
+/// use dl_core::{Buffer, DType, Module, Weight};
+/// let w = Weight::new(1.0_f64);
+/// let net = (w.clone(), Buffer::new(0.5_f32), w);
+/// let [first, buffer, tied] = net.entries().try_into().unwrap();
+/// assert!(first.is_weight() && buffer.is_buffer() && first.is_same(&tied));
+/// assert_eq!((first.dtype(), first.len(), first.is_empty()), (DType::F64, 1, false));
+/// first.freeze();
+/// assert!(tied.is_frozen());
+/// tied.unfreeze();
+/// assert!(!first.is_frozen());
+/// ```
 #[derive(Clone)]
 pub struct Entry {
     path: String,
@@ -180,6 +193,14 @@ impl Entry {
 
     /// Sets a slot of this weight, by its path, in the state of an optimizer.
     ///
+    /// ```
+    /// use dl_core::{Module, Numbers, OptimizerState, Weight};
+    /// let (net, mut state) = ([Weight::new(1.0_f64)], OptimizerState::new("Sgd"));
+    /// let error = net.entry("0")?.set_slot(&mut state, "momentum_buffer", &[2], Numbers::F64(vec![0.5, 0.5]));
+    /// assert!(error.unwrap_err().is_shape());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
     /// # Errors
     /// When the shape or the type of the numbers is not that of the weight; then nothing is set.
     pub fn set_slot(&self, state: &mut OptimizerState, slot: &str, shape: &[usize], numbers: Numbers) -> Result<()> {
@@ -234,6 +255,16 @@ impl fmt::Debug for Entry {
 }
 
 /// A value that fits an [`Entry`] and is not set yet.
+///
+/// ```
+/// use dl_core::{Module, NewValue, Numbers, Weight};
+/// let net = [Weight::new(1.0_f64)];
+/// let new: NewValue = net.entry("0")?.check(&[], Numbers::F64(vec![2.0]))?;
+/// assert_eq!(net[0].value(), 1.0);
+/// NewValue::set_all(vec![new])?;
+/// assert_eq!(net[0].value(), 2.0);
+/// # dl_core::Result::Ok(())
+/// ```
 #[must_use = "nothing is written before `NewValue::set_all`"]
 pub struct NewValue {
     path: String,
@@ -244,6 +275,17 @@ pub struct NewValue {
 impl NewValue {
     /// Sets all of these at once: a training step or a [`Snapshot`](crate::Snapshot) of another thread sees all old values or all new ones. Passes that have read an old value
     /// go on with it.
+    ///
+    /// ```
+    /// use dl_core::{Module, NewValue, Numbers, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// let tied = [w.clone(), w.clone()];
+    /// let both = [2.0, 3.0].iter().zip(tied.entries());
+    /// let both = both.map(|(&x, entry)| entry.check(&[], Numbers::F64(vec![x]))).collect::<dl_core::Result<Vec<_>>>()?;
+    /// assert!(NewValue::set_all(both).is_err()); // one weight, two values
+    /// assert_eq!(w.value(), 1.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
     ///
     /// # Errors
     /// When a tied weight is given two values; then nothing is written.

@@ -50,6 +50,16 @@ impl Slot {
 }
 
 /// The state that an optimizer keeps for each weight, dropped with the weight; and the number of training steps.
+///
+/// ```
+/// use dl_core::{Adam, Differentiable, Memory, Optimizer, Weight};
+/// let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
+/// let memory: Memory = adam.memory().unwrap().clone();
+/// assert!(memory.is_empty());
+/// (&w * &w).train(&adam).wait()?;
+/// assert_eq!((memory.is_empty(), memory.steps()), (false, 1));
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Shelves>>);
 
@@ -166,6 +176,13 @@ impl Notes {
     }
 
     /// Forgets all, and remembers these.
+    ///
+    /// ```
+    /// let notes = dl_core::Notes::new();
+    /// notes.set("best", 0.5);
+    /// notes.replace([("worst".to_owned(), 2.0)].into());
+    /// assert_eq!((notes.get("best"), notes.get("worst")), (None, Some(2.0)));
+    /// ```
     pub fn replace(&self, numbers: BTreeMap<String, f64>) {
         *self.lock() = numbers;
     }

@@ -52,6 +52,12 @@ pub trait Plugin: Clone + Send + Sync {
 }
 
 /// An optimizer with a part around it, which the deltas pass first. See [`Optimizer::plug`].
+///
+/// ```
+/// use dl_core::plugins::{Part, WeightDecay};
+/// use dl_core::{Optimizer, Sgd};
+/// let sgd: Part<WeightDecay, Sgd> = Sgd::new(0.1).weight_decay(0.01);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Part<P, O> {
     pub(super) plugin: P,

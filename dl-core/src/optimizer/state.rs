@@ -233,6 +233,15 @@ pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: 
 }
 
 /// A state that fits an optimizer, which does not remember it yet: see [`Optimizer::check_state`].
+///
+/// ```
+/// use dl_core::{Adam, NewState, Optimizer, Weight};
+/// let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
+/// let saved = adam.state(&[("w", (&w).into())])?;
+/// let new: NewState = adam.check_state(&saved, &[("w", (&w).into())])?; // what can fail
+/// new.set()?;
+/// # dl_core::Result::Ok(())
+/// ```
 #[must_use = "nothing is remembered before `set`"]
 pub struct NewState {
     memory: Option<Memory>,

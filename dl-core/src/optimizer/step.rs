@@ -9,6 +9,14 @@ use std::borrow::Cow;
 /// A run of numbers of one weight, with their deltas and the optimizer's state.
 ///
 /// All slices have the same length.
+///
+/// ```
+/// use dl_core::{Chunk, Sgd, Optimizer};
+/// let (mut values, deltas) = ([1.0, 2.0], [10.0, 20.0]);
+/// Sgd::new(0.1).step(Chunk::F64 { values: &mut values, deltas: &deltas, slots: &mut [] }, 1)?;
+/// assert_eq!(values, [0.0, 0.0]);
+/// # dl_core::Result::Ok(())
+/// ```
 pub enum Chunk<'a> {
     /// Single precision.
     F32 {
@@ -62,6 +70,32 @@ impl Chunk<'_> {
 pub(crate) type Look<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
 
 /// What is known of a training step before any weight has changed. [`Optimizer::begin`](crate::Optimizer::begin) sees it.
+///
+/// ```
+/// use dl_core::{Adam, Chunk, Differentiable, Memory, Optimizer, Result, Sgd, Slot, Step, Weight};
+///
+/// /// Prints the number of the training step, and leaves it to another optimizer.
+/// struct Telling(Adam);
+///
+/// impl Optimizer for Telling {
+///     fn memory(&self) -> Option<&Memory> {
+///         self.0.memory()
+///     }
+///     fn slots(&self) -> &[Slot] {
+///         self.0.slots()
+///     }
+///     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+///         println!("{}", step.steps());
+///         self.0.begin(step)
+///     }
+///     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
+///         self.0.step(chunk, steps)
+///     }
+/// }
+/// # let w = Weight::new(1.0_f64);
+/// # w.layer().backward().wait()?.step(&std::sync::Arc::new(Telling(Adam::new(0.1)))).wait()?;
+/// # Result::Ok(())
+/// ```
 pub struct Step<'a> {
     steps: u64,
     deltas: &'a dyn Fn(&mut Look<'_>) -> Result<()>,

@@ -12,6 +12,14 @@ use crate::value::Value;
 /// and batch normalisation for instance.
 ///
 /// `train` and `forward` train, `predict` evaluates; [`Do::mode`](crate::Do::mode) overrides that.
+///
+/// ```
+/// use dl_core::{Do, Mode};
+/// let mode = Do::from_fn(|| async { Ok(Mode::current()) });
+/// assert_eq!(mode.clone().mode(Mode::Train).wait()?, Some(Mode::Train));
+/// assert_eq!(mode.mode(Mode::Evaluate).wait()?, Some(Mode::Evaluate));
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// The pass trains.

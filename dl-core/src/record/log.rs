@@ -72,7 +72,8 @@ impl Log {
     pub(crate) fn took(&self, at: Told, branch: &'static Branch, taken: usize) {
         let mut state = self.state();
         let node = state.known(at);
-        state.record.decisions.push(Decision { node, branch, taken });
+        let looked_at = node.map_or(0, |node| state.record.nodes[node as usize].looked_at.len() as u32);
+        state.record.decisions.push(Decision { node, branch, taken, looked_at });
     }
 
     /// Nobody drives the pass any more.

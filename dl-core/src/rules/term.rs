@@ -77,6 +77,14 @@ impl<T: Pointwise> Algebra for Layer<T> {
 }
 
 /// An operand inside a rule, or inside a function that is to be read in several ways: gives it the notation of arithmetic.
+///
+/// ```
+/// use dl_core::{Algebra, Term};
+/// fn logistic<A: Algebra>(x: &Term<A>) -> Term<A> {
+///     1.0 / (1.0 + (-x).exp())
+/// }
+/// assert_eq!(logistic(&Term(0.0_f64)).0, 0.5);
+/// ```
 pub struct Term<A>(pub A);
 
 /// Arithmetic on `$T`, of which `$inner` is in an algebra.
@@ -169,9 +177,26 @@ impl<A: Algebra> Term<A> {
 }
 
 macro_rules! in_rules {
+    (@doc $name:ident $Op:ident $new:literal $value:literal) => {
+        concat!(
+            "See [`Binary::",
+            stringify!($Op),
+            "`].\n\n```\nuse dl_core::{Binary, Dual, Term};\nlet (a, b) = (",
+            $new,
+            "(2.0_f64), ",
+            $new,
+            "(3.0));\nassert_eq!(a.",
+            stringify!($name),
+            "(&b)",
+            $value,
+            ", Binary::",
+            stringify!($Op),
+            ".value(2.0, 3.0));\n```"
+        )
+    };
     ($($name:ident $Op:ident),*) => {
         impl<A: Algebra> Term<A> {$(
-            #[doc = concat!("See [`Binary::", stringify!($Op), "`].")]
+            #[doc = in_rules!(@doc $name $Op "Term" ".0")]
             #[must_use]
             #[inline(always)]
             pub fn $name(&self, right: &Term<A>) -> Term<A> {
@@ -180,7 +205,7 @@ macro_rules! in_rules {
         )*}
 
         impl<A: Algebra> Dual<A> {$(
-            #[doc = concat!("See [`Binary::", stringify!($Op), "`].")]
+            #[doc = in_rules!(@doc $name $Op "Dual::variable" ".value()")]
             #[must_use]
             #[inline(always)]
             pub fn $name(&self, right: &Dual<A>) -> Dual<A> {

@@ -5,6 +5,13 @@ use crate::error::Result;
 use crate::optimizer::Notes;
 
 /// One schedule after another: see [`Schedule::then`].
+///
+/// ```
+/// use dl_core::schedule::{Linear, Schedule};
+/// let warm_up = Linear::new(0.0, 0.1, 10).then(10, 0.1);
+/// assert_eq!((warm_up.at(5)?, warm_up.at(50)?), (0.05, 0.1));
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Then<A, B> {
     first: A,
@@ -13,6 +20,12 @@ pub struct Then<A, B> {
 }
 
 /// The product of two schedules: see [`Schedule::times`].
+///
+/// ```
+/// use dl_core::schedule::{Exponential, Schedule};
+/// assert_eq!(0.5.times(Exponential::new(1.0, 0.5)).at(2)?, 0.125);
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Times<A, B>(A, B);
 

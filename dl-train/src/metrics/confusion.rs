@@ -30,6 +30,15 @@ pub struct ConfusionMatrix {
 }
 
 /// How well a class is recognised, or all of them on average.
+///
+/// ```
+/// use dl_train::metrics::{ConfusionMatrix, Scores};
+/// let mut matrix = ConfusionMatrix::new(2)?;
+/// matrix.add(&[1, 1, 0, 0], &[1, 0, 0, 0])?;
+/// let Scores { precision, recall, .. } = matrix.of_class(1)?;
+/// assert_eq!((precision, recall), (0.5, 1.0));
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Scores {
@@ -116,6 +125,13 @@ impl ConfusionMatrix {
     }
 
     /// The same over all samples, each of which counts the same: with one label for each, all three are the accuracy.
+    ///
+    /// ```
+    /// let mut matrix = dl_train::metrics::ConfusionMatrix::new(2)?;
+    /// matrix.add(&[0, 0, 1, 1], &[0, 0, 0, 1])?;
+    /// assert_eq!((matrix.micro_average()?.f1, matrix.accuracy()?), (0.75, 0.75));
+    /// # dl_core::Result::Ok(())
+    /// ```
     ///
     /// # Errors
     /// When nothing was added.

@@ -25,6 +25,13 @@ impl Groups {
 }
 
 /// Groups that are being put together: see [`Groups::of`].
+///
+/// ```
+/// use dl_core::{ByPath, Groups, Sgd, Weight};
+/// let net = [Weight::new(1.0_f64), Weight::new(2.0)];
+/// let groups: ByPath<'_> = Groups::of(&net).path("0", Sgd::new(0.1));
+/// assert!(groups.path("7", Sgd::new(0.1)).rest(Sgd::new(0.5)).is_err()); // nothing is called so
+/// ```
 #[must_use = "`rest` says what becomes of all other weights, and makes the groups"]
 pub struct ByPath<'a> {
     module: &'a dyn Module,
@@ -36,6 +43,13 @@ pub struct ByPath<'a> {
 
 impl ByPath<'_> {
     /// This optimizer for the weights that match, as far as no pattern before has taken them. A weight that is tied matches by any of its paths.
+    ///
+    /// ```
+    /// use dl_core::{Groups, Sgd, Weight};
+    /// let net = [[1.0, 1.0].map(Weight::<f64>::new), [1.0, 1.0].map(Weight::new)];
+    /// Groups::of(&net).path("0.1", Sgd::new(0.0)).path("0", Sgd::new(0.1)).rest(Sgd::new(0.5))?;
+    /// # dl_core::Result::Ok(())
+    /// ```
     pub fn path(mut self, pattern: &str, optimizer: impl Optimizer + 'static) -> Self {
         if self.failed.is_some() {
             return self;

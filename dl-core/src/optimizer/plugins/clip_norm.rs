@@ -12,6 +12,16 @@ use std::borrow::Cow;
 ///
 /// It looks at the deltas as the parts around it have left them. Rows that a sparse delta leaves out are zeros, and do not matter. Inside of
 /// [`Groups`](crate::Groups), the norm is that of the weights of the group.
+///
+/// ```
+/// use dl_core::plugins::ClipNorm;
+/// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
+/// let (w, sgd) = (Weight::new(1.0_f64), Sgd::new(0.5));
+/// let clipped: ClipNorm<Sgd> = sgd.clip_norm(1.0);
+/// (&w * 100.0).train(&clipped).wait()?;
+/// assert!((w.value() - 0.5).abs() < 1e-6);
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ClipNorm<O> {
     inner: O,

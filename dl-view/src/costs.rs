@@ -1,0 +1,324 @@
+//! What each line of a program cost.
+
+mod table;
+
+use crate::time;
+use dl_core::Branch;
+use dl_core::record::{Direction, NodeKind, NodeRecord, PassRecord, Recording, SpanWork};
+use serde_json::json;
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::ops::{Add, AddAssign};
+use std::panic::Location;
+use std::time::Duration;
+
+/// What passes cost, by the lines of the program that wrote the layers, and which ways its decisions went.
+///
+/// Shown, it is a table for people, the dearest line first; [`to_json`](Costs::to_json) is for programs.
+///
+/// *Time* is that which threads spent on a line, summed up over threads: with two threads at work at once it passes twice as fast as the clock. A kernel that runs
+/// within the poll of a body counts for its own line only. Arithmetic of plain numbers takes nanoseconds and is not timed: it is counted, its deltas come in one go,
+/// and that is the row "deltas written down" of [`runtime`](Costs::runtime).
+///
+/// ```
+/// use dl_core::record::Recorder;
+/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_view::Costs;
+/// let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
+/// for _ in 0..10 {
+///     (&w * &w).train(&Sgd::new(0.1)).recorded(&recorder).wait()?;
+/// }
+/// let costs = Costs::of(&recorder.take());
+/// assert_eq!((costs.passes, costs.lines.len(), costs.lines[0].evaluations), (10, 1, 10));
+/// println!("{costs}");
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Costs {
+    /// How many passes there were.
+    pub passes: usize,
+    /// From the beginning of each to its end, summed up.
+    pub elapsed: Duration,
+    /// Those that took longest first.
+    pub lines: Vec<LineCost>,
+    /// In the order of their places.
+    pub branches: Vec<BranchCost>,
+    /// What was done for no line in particular.
+    pub runtime: Vec<RuntimeCost>,
+}
+
+/// What a line cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LineCost {
+    /// As the compiler calls it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// The line itself, if the file can be read from where the program runs.
+    pub source: Option<String>,
+    /// How many values were computed: of operations, and of bodies.
+    pub evaluations: usize,
+    /// How many deltas were computed.
+    pub deltas: usize,
+    /// Of values.
+    pub forward: Duration,
+    /// Of deltas.
+    pub backward: Duration,
+    /// Of the values and deltas that were computed, together.
+    pub bytes: usize,
+}
+
+/// Which ways a decision went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BranchCost {
+    /// As the compiler calls it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1.
+    pub column: u32,
+    /// As it was written.
+    pub condition: String,
+    /// Each arm, as it was written, and how often it was taken.
+    pub arms: Vec<(String, usize)>,
+}
+
+/// What was done for no line in particular.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuntimeCost {
+    /// What it was.
+    pub what: &'static str,
+    /// How often.
+    pub times: usize,
+    /// How long, summed up over threads.
+    pub time: Duration,
+}
+
+impl LineCost {
+    /// Forward and backward.
+    ///
+    /// ```
+    /// assert!(dl_view::LineCost::default().time().is_zero());
+    /// ```
+    pub fn time(&self) -> Duration {
+        self.forward + self.backward
+    }
+}
+
+impl Costs {
+    /// Of all passes of a recording. It reads the files that the lines are in, if they are there.
+    ///
+    /// ```
+    /// use dl_core::record::Recording;
+    /// assert_eq!(dl_view::Costs::of(&Recording::default()), dl_view::Costs::default());
+    /// ```
+    pub fn of(recording: &Recording) -> Costs {
+        let spans = recording.passes.iter().flat_map(|pass| &pass.spans);
+        let mut own = time::own(spans).into_iter();
+        let mut tally = Tally::default();
+        for pass in &recording.passes {
+            let times: Vec<Duration> = own.by_ref().take(pass.spans.len()).collect();
+            tally.count(pass, &times);
+        }
+        let elapsed = recording.passes.iter().map(|pass| pass.ended.saturating_sub(pass.began)).sum();
+        let mut costs = Costs { passes: recording.passes.len(), elapsed, ..tally.costs() };
+        costs.read_sources();
+        costs
+    }
+
+    /// All time that threads spent: on lines, and on what is for none.
+    ///
+    /// ```
+    /// assert!(dl_view::Costs::default().time().is_zero());
+    /// ```
+    pub fn time(&self) -> Duration {
+        let runtime: Duration = self.runtime.iter().map(|row| row.time).sum();
+        self.lines.iter().map(LineCost::time).sum::<Duration>() + runtime
+    }
+
+    /// As JSON, with times in nanoseconds.
+    ///
+    /// ```
+    /// let json = dl_view::Costs::default().to_json();
+    /// assert!(json.contains("\"passes\": 0"));
+    /// ```
+    pub fn to_json(&self) -> String {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let line = |line: &LineCost| {
+            json!({
+                "file": line.file, "line": line.line, "source": line.source,
+                "evaluations": line.evaluations, "deltas": line.deltas,
+                "forward_ns": nanos(line.forward), "backward_ns": nanos(line.backward), "bytes": line.bytes,
+            })
+        };
+        let branch = |branch: &BranchCost| {
+            let arm = |(arm, taken): &(String, usize)| json!({ "arm": arm, "taken": taken });
+            json!({
+                "file": branch.file, "line": branch.line, "column": branch.column, "condition": branch.condition,
+                "arms": branch.arms.iter().map(arm).collect::<Vec<_>>(),
+            })
+        };
+        let runtime = |row: &RuntimeCost| json!({ "what": row.what, "times": row.times, "time_ns": nanos(row.time) });
+        let all = json!({
+            "passes": self.passes,
+            "elapsed_ns": nanos(self.elapsed),
+            "lines": self.lines.iter().map(line).collect::<Vec<_>>(),
+            "branches": self.branches.iter().map(branch).collect::<Vec<_>>(),
+            "runtime": self.runtime.iter().map(runtime).collect::<Vec<_>>(),
+        });
+        format!("{all:#}\n")
+    }
+
+    fn sort(&mut self) {
+        self.lines.sort_by(|a, b| b.time().cmp(&a.time()).then_with(|| (&a.file, a.line).cmp(&(&b.file, b.line))));
+        self.branches.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+    }
+
+    fn read_sources(&mut self) {
+        let mut files: HashMap<&str, Option<String>> = HashMap::new();
+        for line in &mut self.lines {
+            let text = files.entry(&line.file).or_insert_with(|| fs::read_to_string(&line.file).ok());
+            let source = text.as_ref().and_then(|text| text.lines().nth(line.line.checked_sub(1)? as usize));
+            line.source = source.map(|source| source.trim().to_string());
+        }
+    }
+}
+
+/// The costs of both: of two recordings of one program, for instance.
+///
+/// ```
+/// use dl_view::Costs;
+/// let mut all = Costs::default();
+/// all += Costs { passes: 2, ..Costs::default() };
+/// assert_eq!((all + Costs { passes: 1, ..Costs::default() }).passes, 3);
+/// ```
+impl Add for Costs {
+    type Output = Costs;
+
+    fn add(mut self, other: Costs) -> Costs {
+        self += other;
+        self
+    }
+}
+
+impl AddAssign for Costs {
+    fn add_assign(&mut self, other: Costs) {
+        self.passes += other.passes;
+        self.elapsed += other.elapsed;
+        for line in other.lines {
+            match self.lines.iter_mut().find(|known| (&known.file, known.line) == (&line.file, line.line)) {
+                None => self.lines.push(line),
+                Some(known) => {
+                    known.evaluations += line.evaluations;
+                    known.deltas += line.deltas;
+                    known.forward += line.forward;
+                    known.backward += line.backward;
+                    known.bytes += line.bytes;
+                }
+            }
+        }
+        for branch in other.branches {
+            let names = |branch: &BranchCost| branch.arms.iter().map(|(arm, _)| arm.clone()).collect::<Vec<_>>();
+            let same = |known: &&mut BranchCost| {
+                (&known.file, known.line, known.column) == (&branch.file, branch.line, branch.column)
+                    && known.condition == branch.condition
+                    && names(known) == names(&branch)
+            };
+            match self.branches.iter_mut().find(same) {
+                None => self.branches.push(branch),
+                Some(known) => known.arms.iter_mut().zip(branch.arms).for_each(|(known, (_, taken))| known.1 += taken),
+            }
+        }
+        for row in other.runtime {
+            match self.runtime.iter_mut().find(|known| known.what == row.what) {
+                None => self.runtime.push(row),
+                Some(known) => (known.times, known.time) = (known.times + row.times, known.time + row.time),
+            }
+        }
+        self.sort();
+    }
+}
+
+/// How often each arm was taken.
+type Taken = (&'static Branch, Vec<usize>);
+
+/// What is counted, pass after pass.
+#[derive(Default)]
+struct Tally {
+    lines: HashMap<(&'static str, u32), LineCost>,
+    branches: HashMap<(&'static Location<'static>, &'static str), Taken>,
+    runtime: BTreeMap<&'static str, (usize, Duration)>,
+}
+
+impl Tally {
+    fn count(&mut self, pass: &PassRecord, times: &[Duration]) {
+        for node in &pass.nodes {
+            let counts = matches!(node.kind, NodeKind::Operation | NodeKind::Decision | NodeKind::Seed);
+            if counts && node.failure.is_none() {
+                let line = self.line(node);
+                line.bytes += node.bytes;
+                match node.direction {
+                    Direction::Forward => line.evaluations += 1,
+                    Direction::Backward => line.deltas += 1,
+                }
+            }
+        }
+        for (span, &time) in pass.spans.iter().zip(times) {
+            match span.node.and_then(|node| pass.nodes.get(node as usize)) {
+                Some(node) => {
+                    let line = self.line(node);
+                    match node.direction {
+                        Direction::Forward => line.forward += time,
+                        Direction::Backward => line.backward += time,
+                    }
+                }
+                None => {
+                    let row = self.runtime.entry(what(span.work)).or_default();
+                    *row = (row.0 + 1, row.1 + time);
+                }
+            }
+        }
+        for decision in &pass.decisions {
+            let branch = decision.branch;
+            let key = (branch.place, branch.condition);
+            let (_, taken) = self.branches.entry(key).or_insert_with(|| (branch, vec![0; branch.arms.len()]));
+            if let Some(taken) = taken.get_mut(decision.taken) {
+                *taken += 1;
+            }
+        }
+    }
+
+    fn line(&mut self, node: &NodeRecord) -> &mut LineCost {
+        let (file, line) = (node.place.file(), node.place.line());
+        let new = || LineCost { file: file.to_string(), line, ..LineCost::default() };
+        self.lines.entry((file, line)).or_insert_with(new)
+    }
+
+    fn costs(self) -> Costs {
+        let branch = |(branch, taken): Taken| BranchCost {
+            file: branch.place.file().to_string(),
+            line: branch.place.line(),
+            column: branch.place.column(),
+            condition: branch.condition.to_string(),
+            arms: branch.arms.iter().map(ToString::to_string).zip(taken).collect(),
+        };
+        let runtime = |(what, (times, time))| RuntimeCost { what, times, time };
+        let mut costs = Costs {
+            lines: self.lines.into_values().collect(),
+            branches: self.branches.into_values().map(branch).collect(),
+            runtime: self.runtime.into_iter().map(runtime).collect(),
+            ..Costs::default()
+        };
+        costs.sort();
+        costs
+    }
+}
+
+fn what(work: SpanWork) -> &'static str {
+    match work {
+        SpanWork::Kernel => "kernels of no layer",
+        SpanWork::Body => "code outside of layers",
+        SpanWork::Backward => "deltas written down",
+        SpanWork::Commit => "steps taken",
+    }
+}

@@ -1,0 +1,120 @@
+//! What a record says, looked up: the time of each layer, what a layer turned out to be, what each decision was taken by.
+
+use crate::functions::Functions;
+use dl_core::record::{Direction, NodeKind, NodeRecord, PassRecord};
+use std::time::Duration;
+
+/// Why a layer is in the picture, or is not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It is drawn.
+    Drawn,
+    /// It decides: what is drawn is each of its decisions.
+    Ways,
+    /// It is not drawn: part of the way back, a plain number, or nothing but another layer.
+    Hidden,
+}
+
+pub(crate) struct Facts<'a> {
+    pub(crate) record: &'a PassRecord,
+    pub(crate) functions: Functions,
+    /// For each node.
+    pub(crate) time: Vec<Duration>,
+    pub(crate) part: Vec<Part>,
+    pub(crate) function: Vec<Option<usize>>,
+    /// Indices of the decisions that were taken in its body, in the order of time.
+    pub(crate) ways: Vec<Vec<usize>>,
+    /// What it turned out to be in the end: itself, if it decides nothing.
+    turned_out: Vec<usize>,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn of(record: &'a PassRecord, backward: bool) -> Facts<'a> {
+        let count = record.nodes.len();
+        let mut time = vec![Duration::ZERO; count];
+        for (span, own) in record.spans.iter().zip(crate::time::own(&record.spans)) {
+            if let Some(time) = span.node.and_then(|node| time.get_mut(node as usize)) {
+                *time += own;
+            }
+        }
+        let mut ways = vec![Vec::new(); count];
+        for (index, decision) in record.decisions.iter().enumerate() {
+            if let Some(ways) = decision.node.and_then(|node| ways.get_mut(node as usize)) {
+                ways.push(index);
+            }
+        }
+        let mut functions = Functions::default();
+        let function = record.nodes.iter().map(|node| functions.innermost(node.calls, node.direction)).collect();
+        let part = vec![Part::Hidden; count];
+        let mut facts = Facts { record, functions, time, part, function, ways, turned_out: turned_out(&record.nodes) };
+        facts.part = facts.parts(backward);
+        facts
+    }
+
+    pub(crate) fn node(&self, node: usize) -> &'a NodeRecord {
+        &self.record.nodes[node]
+    }
+
+    /// What a layer turned out to be.
+    pub(crate) fn value_of(&self, node: usize) -> usize {
+        self.turned_out[node]
+    }
+
+    /// The layers of this list that the record knows.
+    pub(crate) fn known<'l>(&self, list: &'l [u32]) -> impl Iterator<Item = usize> + use<'l> {
+        let count = self.record.nodes.len();
+        list.iter().map(|&node| node as usize).filter(move |&node| node < count)
+    }
+
+    fn parts(&self, backward: bool) -> Vec<Part> {
+        let nodes = &self.record.nodes;
+        // plain numbers are drawn only where nothing else would be: as the result
+        let (mut is_operand, mut is_result) = (vec![false; nodes.len()], vec![false; nodes.len()]);
+        for node in nodes {
+            self.known(&node.operands).for_each(|operand| is_operand[self.value_of(operand)] = true);
+            self.known(node.became.as_slice()).for_each(|result| is_result[self.value_of(result)] = true);
+        }
+        let part = |(index, node): (usize, &NodeRecord)| {
+            if node.direction == Direction::Backward && !backward {
+                return Part::Hidden;
+            }
+            let drawn = match node.kind {
+                NodeKind::Decision if !self.ways[index].is_empty() => return Part::Ways,
+                NodeKind::Decision => !node.looked_at.is_empty() || node.failure.is_some(),
+                NodeKind::Constant => has_shape(&node.value) || is_result[index] || !is_operand[index],
+                NodeKind::Weight | NodeKind::Operation | NodeKind::Seed => true,
+            };
+            if drawn { Part::Drawn } else { Part::Hidden }
+        };
+        nodes.iter().enumerate().map(part).collect()
+    }
+}
+
+/// Whether a value is an array: `f32[16, 64]`.
+pub(crate) fn has_shape(value: &str) -> bool {
+    value.contains('[')
+}
+
+/// What each node turned out to be in the end.
+fn turned_out(nodes: &[NodeRecord]) -> Vec<usize> {
+    const UNKNOWN: usize = usize::MAX;
+    let mut end = vec![UNKNOWN; nodes.len()];
+    let mut trail = Vec::new();
+    for node in 0..nodes.len() {
+        let mut at = node;
+        let last = loop {
+            if end[at] != UNKNOWN {
+                break end[at];
+            }
+            // for as long as it is on the trail: a circle ends here
+            end[at] = at;
+            trail.push(at);
+            match nodes[at].became {
+                Some(next) if (next as usize) < nodes.len() => at = next as usize,
+                _ => break at,
+            }
+        };
+        trail.drain(..).for_each(|passed| end[passed] = last);
+    }
+    end
+}

@@ -1,0 +1,87 @@
+//! How much of a record is folded: as little as makes it readable.
+
+use crate::atoms::{Atoms, Fold, Folding, Kind};
+use crate::facts::Facts;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// A folding that fits.
+pub(crate) struct Folded {
+    pub(crate) folding: Folding,
+    /// Whether anything was put together.
+    pub(crate) folded: bool,
+}
+
+/// In this order, until there are at most so many items: what is the same operation on the same line in the same functions is one; functions are one, the innermost
+/// first; what is on one line is one, and all calls of a function; what takes least time is one.
+pub(crate) fn folded(facts: &Facts<'_>, atoms: &Atoms, most: usize) -> Folded {
+    let fits = |fold: &Fold| {
+        let folding = atoms.fold(facts, fold);
+        (folding.kinds.len() <= most).then_some(Folded { folding, folded: fold.same })
+    };
+    let mut fold = Fold::default();
+    if let Some(folded) = fits(&fold) {
+        return folded;
+    }
+    fold.same = true;
+    if let Some(folded) = fits(&fold) {
+        return folded;
+    }
+    let deepest = facts.functions.ids().map(|id| facts.functions.get(id).depth).max().unwrap_or(0);
+    for depth in (1..=deepest).rev() {
+        fold.closed = facts.functions.ids().filter(|&id| facts.functions.get(id).depth == depth).collect();
+        if let Some(folded) = fits(&fold) {
+            let items = folded.folding.kinds.len();
+            return opened(facts, atoms, fold, items, &fits).unwrap_or(folded);
+        }
+    }
+    fold.lines = true;
+    if let Some(folded) = fits(&fold) {
+        return folded;
+    }
+    without_the_cheap(facts, atoms, atoms.fold(facts, &fold), most)
+}
+
+/// Of the functions that are closed, those that take longest are opened again where there is room.
+fn opened(
+    facts: &Facts<'_>,
+    atoms: &Atoms,
+    mut fold: Fold,
+    items: usize,
+    fits: &dyn Fn(&Fold) -> Option<Folded>,
+) -> Option<Folded> {
+    let mut times: HashMap<usize, Duration> = fold.closed.iter().map(|&id| (id, Duration::ZERO)).collect();
+    for atom in 0..atoms.each.len() {
+        let closed = facts.functions.upwards(atoms.function(facts, atom)).find(|id| times.contains_key(id));
+        if let Some(id) = closed {
+            *times.entry(id).or_default() += atoms.time(facts, atom);
+        }
+    }
+    let mut longest: Vec<(usize, Duration)> = times.into_iter().collect();
+    longest.sort_unstable_by_key(|&(id, time)| (std::cmp::Reverse(time), id));
+    let mut best = None;
+    for (id, _) in longest.into_iter().take(items) {
+        let mut wider = fold.clone();
+        wider.closed.remove(&id);
+        wider.closed.extend(facts.functions.ids().filter(|&inner| facts.functions.get(inner).caller == Some(id)));
+        if let Some(folded) = fits(&wider) {
+            (fold, best) = (wider, Some(folded));
+        }
+    }
+    best
+}
+
+/// The items that take longest, and one for the rest.
+fn without_the_cheap(facts: &Facts<'_>, atoms: &Atoms, folding: Folding, most: usize) -> Folded {
+    let Folding { mut item_of, kinds } = folding;
+    let mut times = vec![Duration::ZERO; kinds.len()];
+    item_of.iter().enumerate().for_each(|(atom, &item)| times[item] += atoms.time(facts, atom));
+    let mut longest: Vec<usize> = (0..kinds.len()).collect();
+    longest.sort_by_key(|&item| std::cmp::Reverse(times[item]));
+    longest.truncate(most - 1);
+    let mut place = vec![longest.len(); kinds.len()];
+    longest.iter().enumerate().for_each(|(new, &item)| place[item] = new);
+    item_of.iter_mut().for_each(|item| *item = place[*item]);
+    let kinds = longest.iter().map(|&item| kinds[item]).chain([Kind::Rest]).collect();
+    Folded { folding: Folding { item_of, kinds }, folded: true }
+}

@@ -1,0 +1,82 @@
+//! The functions of the user in which layers were written, as a tree: who called whom, and where. Deltas have a tree of their own, so that the way back of a function is
+//! not in one box with the way there.
+
+use dl_core::record::{Direction, NodeRecord};
+use dl_core::{Call, Calls};
+use std::collections::HashMap;
+
+/// All call chains of a record. A function that is called twice at one place is one entry.
+#[derive(Default)]
+pub(crate) struct Functions {
+    each: Vec<Function>,
+    known: HashMap<(Option<usize>, Call, Direction), usize>,
+    of_calls: HashMap<(Calls, Direction), Option<usize>>,
+}
+
+pub(crate) struct Function {
+    pub(crate) call: Call,
+    pub(crate) caller: Option<usize>,
+    /// 1 if nobody else of the chain called it.
+    pub(crate) depth: usize,
+    pub(crate) direction: Direction,
+}
+
+impl Function {
+    /// A name, with a mark if this is the way back.
+    pub(crate) fn marked(&self, name: &str) -> String {
+        match self.direction {
+            Direction::Forward => name.to_string(),
+            Direction::Backward => format!("∂ {name}"),
+        }
+    }
+}
+
+impl Functions {
+    /// The function in which something with these calls was written, if it was in one.
+    pub(crate) fn innermost(&mut self, calls: Calls, direction: Direction) -> Option<usize> {
+        if let Some(&known) = self.of_calls.get(&(calls, direction)) {
+            return known;
+        }
+        let mut function = None;
+        let mut outwards: Vec<Call> = calls.frames().collect();
+        outwards.reverse();
+        for call in outwards {
+            let depth = function.map_or(0, |caller: usize| self.each[caller].depth) + 1;
+            let next = self.each.len();
+            let id = *self.known.entry((function, call, direction)).or_insert(next);
+            if id == next {
+                self.each.push(Function { call, caller: function, depth, direction });
+            }
+            function = Some(id);
+        }
+        self.of_calls.insert((calls, direction), function);
+        function
+    }
+
+    pub(crate) fn get(&self, id: usize) -> &Function {
+        &self.each[id]
+    }
+
+    pub(crate) fn ids(&self) -> std::ops::Range<usize> {
+        0..self.each.len()
+    }
+
+    /// This function and those that called it, the innermost first.
+    pub(crate) fn upwards(&self, from: Option<usize>) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(from, |&id| self.each[id].caller)
+    }
+
+    /// The innermost function in which both are.
+    pub(crate) fn common(&self, left: Option<usize>, right: Option<usize>) -> Option<usize> {
+        let mut of_left = self.upwards(left);
+        of_left.find(|&id| self.upwards(right).any(|other| other == id))
+    }
+}
+
+/// Where a layer was written, and on lines of their own the functions around it.
+pub(crate) fn whereabouts(node: &NodeRecord) -> String {
+    match node.calls.is_empty() {
+        true => node.place.to_string(),
+        false => format!("{}\n{}", node.place, node.calls),
+    }
+}

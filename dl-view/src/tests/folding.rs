@@ -1,0 +1,86 @@
+//! Large records become small pictures.
+
+use super::geometry::check;
+use crate::Graph;
+use crate::samples::{self, Sample};
+use crate::scene::Look;
+
+#[test]
+fn rounds_of_a_loop_are_one() {
+    let graph = Graph::of(&samples::rounds(200));
+    let scene = graph.scene();
+    let name = |name: &str| scene.items.iter().filter(|item| item.name == [name]).count();
+    assert_eq!((name("matmul ×200"), name("tanh ×200"), name("!halt < 1.0 ×201")), (1, 1, 1));
+    assert_eq!((name("another round ×200"), name("end")), (1, 1));
+    check("rounds", &graph.svg());
+}
+
+#[test]
+fn functions_are_folded_from_the_inside() {
+    let record = samples::deep(12);
+    let names = |most: usize| -> Vec<String> {
+        let scene = Graph::of(&record).at_most(most).scene();
+        assert!(scene.items.len() <= most);
+        check("deep", &Graph::of(&record).at_most(most).svg());
+        scene.items.iter().map(|item| item.name.join(" ")).collect()
+    };
+    assert_eq!(names(200).iter().filter(|name| *name == "gelu").count(), 12);
+    // twelve blocks were called from two places
+    assert_eq!(names(40).iter().filter(|name| *name == "gelu ×6").count(), 2);
+    // there is room for one of them, open
+    let open = names(11);
+    assert!(open.contains(&"ƒ block".to_string()) && open.contains(&"gelu ×6".to_string()), "{open:?}");
+    let closed = names(6);
+    assert_eq!(closed.iter().filter(|name| *name == "ƒ block").count(), 2, "{closed:?}");
+}
+
+#[test]
+fn many_lines_are_one_in_the_end() {
+    let mut sample = Sample::default();
+    let weight = sample.weight("f64");
+    let mut last = weight;
+    macro_rules! lines {
+        ($($name:ident)*) => { $( last = sample.op(
+            stringify!($name),
+            &[last, weight], "f64"); )* };
+    }
+    lines!(a b c d e f g h);
+    // all of them stand on one line: that of the macro
+    let scene = Graph::of(&sample.record).at_most(4).scene();
+    let names: Vec<String> = scene.items.iter().map(|item| item.name.join(" ")).collect();
+    assert!(names.iter().any(|name| name.starts_with("folding.rs:")), "{names:?}");
+
+    let mut sample = Sample::default();
+    let weight = sample.weight("f64");
+    sample.op("a", &[weight], "f64");
+    sample.op("b", &[weight], "f64");
+    sample.op("c", &[weight], "f64");
+    sample.op("d", &[weight], "f64");
+    sample.op("e", &[weight], "f64");
+    sample.op("f", &[weight], "f64");
+    let graph = Graph::of(&sample.record).at_most(4);
+    let names: Vec<String> = graph.scene().items.iter().map(|item| item.name.join(" ")).collect();
+    assert!(names.len() == 4 && names.contains(&"everything else".to_string()), "{names:?}");
+    check("rest", &graph.svg());
+}
+
+#[test]
+fn ten_thousand_layers_are_a_small_picture() {
+    let record = samples::deep(2_000);
+    assert!(record.nodes.len() > 10_000);
+    let graph = Graph::of(&record);
+    let scene = graph.scene();
+    assert!(scene.items.len() <= 60);
+    // nothing is lost
+    let total: u64 = ["matmul", "add", "gelu"].iter().map(|name| of_name(&scene, name)).sum();
+    assert_eq!(total, 8_000);
+    assert_eq!(scene.items.iter().filter(|item| item.look == Look::Weight).count(), 4);
+    check("deep", &graph.svg());
+}
+
+fn of_name(scene: &crate::scene::Scene, name: &str) -> u64 {
+    let count = |item: &crate::scene::Item| {
+        item.name[0].strip_prefix(name)?.strip_prefix(" ×")?.replace(',', "").parse::<u64>().ok()
+    };
+    scene.items.iter().filter_map(count).sum()
+}

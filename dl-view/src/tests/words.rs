@@ -1,0 +1,162 @@
+//! What pictures say.
+
+use super::all;
+use crate::Graph;
+use crate::samples::{self, Sample, branch};
+use crate::scene::{Flow, Look, Scene};
+use dl_core::record::NodeKind;
+use layout::gv::DotParser;
+use roxmltree::Document;
+
+/// The name of the item that an edge comes from, and of that to which it goes.
+fn edges(scene: &Scene, flow: Flow) -> Vec<(String, String)> {
+    let name = |item: usize| scene.items[item].name.join(" ");
+    let of_flow = scene.edges.iter().filter(|edge| edge.flow == flow);
+    of_flow.map(|edge| (name(edge.from), name(edge.to))).collect()
+}
+
+fn pair(from: &str, to: &str) -> (String, String) {
+    (from.to_string(), to.to_string())
+}
+
+#[test]
+fn a_decision_looks_and_leads() {
+    let scene = Graph::of(&samples::gated()).scene();
+    let (left, right) = ("scores.0 * net.left.of(input)", "scores.1 * net.right.of(input)");
+    assert_eq!(edges(&scene, Flow::Looked), [pair("element", "left > right"), pair("element", "left > right")]);
+    let mut ways = edges(&scene, Flow::Way);
+    ways.sort();
+    assert_eq!(ways, [pair("left > right", left), pair("left > right", right), pair(left, "mul")]);
+    let look = |name: &str| scene.items.iter().find(|item| item.name == [name]).map(|item| item.look);
+    assert_eq!((look(left), look(right)), (Some(Look::Taken), Some(Look::NotTaken)));
+    // what the expert computes stands below the arm
+    let below = edges(&scene, Flow::Below);
+    assert!(below.contains(&pair(left, "weight")), "{below:?}");
+    let shapes: Vec<&str> =
+        scene.edges.iter().map(|edge| edge.label.as_str()).filter(|label| !label.is_empty()).collect();
+    assert_eq!(shapes.iter().filter(|shape| **shape == "f32[32]").count(), 2);
+}
+
+#[test]
+fn an_arm_that_gives_back_what_was_there_leads_to_its_readers() {
+    let mut sample = Sample::default();
+    let weight = sample.weight("f64");
+    let twice = sample.op("mul", &[weight, weight], "f64");
+    let which = branch("!twice > 1.0", &["twice", "-twice"]);
+    let body = sample.body("chosen", &[twice], &[(which, 0)], Some(twice));
+    sample.op("sin", &[body], "f64");
+    let scene = Graph::of(&sample.record).scene();
+    let ways = edges(&scene, Flow::Way);
+    assert!(ways.contains(&pair("twice", "sin")) && !ways.contains(&pair("twice", "mul")), "{ways:?}");
+    assert!(edges(&scene, Flow::Data).contains(&pair("mul", "sin")));
+}
+
+#[test]
+fn plain_numbers_are_left_out_but_as_results() {
+    let mut sample = Sample::default();
+    let (one, two) = (
+        sample.node(NodeKind::Constant, "constant", &[], "f64"),
+        sample.node(NodeKind::Constant, "constant", &[], "f64"),
+    );
+    let weight = sample.weight("f64");
+    let sum = sample.op("add", &[weight, one], "f64");
+    sample.body("chosen", &[sum], &[(branch("!sum > 1.0", &["1.0", "2.0"]), 1)], Some(two));
+    let scene = Graph::of(&sample.record).scene();
+    assert_eq!(scene.items.iter().filter(|item| item.look == Look::Constant).count(), 1);
+    assert!(edges(&scene, Flow::Way).contains(&pair("2.0", "value")));
+}
+
+#[test]
+fn the_way_back_is_drawn_if_asked_for() {
+    let step = Graph::of(&samples::step());
+    let backward = |graph: &Graph| graph.scene().items.iter().filter(|item| item.look == Look::Backward).count();
+    assert_eq!((backward(&step), backward(&step.clone().backward(true))), (0, 3));
+    assert!(step.scene().head.iter().any(|line| line.starts_with("The way back is not drawn: 4 deltas")));
+}
+
+#[test]
+fn what_failed_is_red_and_says_why() {
+    let svg = Graph::of(&samples::failed()).svg();
+    let document = Document::parse(&svg).expect("XML");
+    let failed: Vec<_> =
+        document.descendants().filter(|node| node.attribute("class") == Some("item operation failed")).collect();
+    let words: String = failed[0].descendants().filter_map(|node| node.text()).collect();
+    assert!(failed.len() == 1 && words.contains("the inner sizes differ") && words.contains("<bad>"), "{words}");
+}
+
+#[test]
+fn a_body_that_failed_leads_nowhere() {
+    let mut sample = Sample::default();
+    let weight = sample.weight("f64");
+    let body = sample.body("risky", &[weight], &[(branch("!w > 1.0", &["w", "-w"]), 0)], None);
+    sample.record.nodes[body as usize].failure = Some("panicked: no".into());
+    sample.op("sin", &[body], "");
+    let scene = Graph::of(&sample.record).scene();
+    assert!(scene.items.iter().any(|item| item.failed && item.look == Look::Decision));
+    assert!(edges(&scene, Flow::Way).contains(&pair("w", "sin")));
+}
+
+#[test]
+fn indices_that_nobody_has_are_passed_over() {
+    let mut sample = Sample::default();
+    let op = sample.op("mul", &[7, 8], "f64");
+    sample.body("odd", &[9, op], &[(branch("x", &["y"]), 3)], Some(99));
+    sample.record.decisions[0].node = Some(77);
+    sample.record.nodes[op as usize].became = Some(op);
+    Graph::of(&sample.record).svg();
+}
+
+#[test]
+fn many_ways_are_one_stub() {
+    let mut sample = Sample::default();
+    let weight = sample.weight("i32");
+    let which = branch("!w", &["0", "1", "2", "3", "4", "5", "6"]);
+    sample.body("chosen", &[weight], &[(which, 2)], Some(weight));
+    let dot = Graph::of(&sample.record).dot();
+    assert!(dot.contains("\"6 other ways\"") && dot.contains("label=\"2\""), "{dot}");
+}
+
+#[test]
+fn conditions_may_hold_anything() {
+    let condition = "a < b && c > \"d\\n\" && e == '\u{1}' && f.len() as f64 <= 'ü' & 漢字";
+    let mut sample = Sample::default();
+    let weight = sample.weight("f64");
+    sample.body("odd <T>", &[weight], &[(branch(condition, &["\"<x>\"", "]]>", "{}|"]), 0)], Some(weight));
+    let graph = Graph::of(&sample.record).title("<&\">");
+    let svg = graph.svg();
+    let document = Document::parse(&svg).expect("XML");
+    let texts: String = document.descendants().filter_map(|node| node.text()).collect();
+    assert!(texts.contains("a < b && c > \"d\\n\"") && texts.contains("]]>") && texts.contains("<&\">"), "{texts}");
+    parse_dot("conditions", &graph.dot());
+}
+
+/// By a parser that is not ours.
+pub(super) fn parse_dot(name: &str, dot: &str) {
+    if let Err(error) = DotParser::new(dot).process() {
+        panic!("{name}: {error}\n{dot}");
+    }
+}
+
+#[test]
+fn dot_is_read_by_others() {
+    for (name, record, backward) in all() {
+        parse_dot(name, &Graph::of(&record).backward(backward).dot());
+    }
+}
+
+/// Where Graphviz is installed, it reads them, too.
+#[test]
+fn graphviz_draws_them() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    for (name, record, backward) in all() {
+        let command =
+            Command::new("dot").arg("-Tsvg").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let Ok(mut dot) = command else { return };
+        let mut input = dot.stdin.take().expect("an input");
+        input.write_all(Graph::of(&record).backward(backward).dot().as_bytes()).expect("it reads");
+        drop(input);
+        let output = dot.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

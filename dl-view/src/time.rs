@@ -1,0 +1,48 @@
+//! How long a thread was at something itself: without what it did meanwhile, one inside of the other.
+
+use dl_core::record::Span;
+use std::time::Duration;
+
+/// Of each span, the time that is not that of spans of the same thread within it.
+pub(crate) fn own<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Vec<Duration> {
+    let spans: Vec<&Span> = spans.into_iter().collect();
+    let mut times: Vec<Duration> = spans.iter().map(|span| span.ended.saturating_sub(span.began)).collect();
+    let mut order: Vec<usize> = (0..spans.len()).collect();
+    order.sort_by_key(|&span| (spans[span].thread, spans[span].began, std::cmp::Reverse(spans[span].ended)));
+    let mut open: Vec<usize> = Vec::new();
+    for span in order {
+        let around =
+            |&outer: &usize| spans[outer].thread == spans[span].thread && spans[span].ended <= spans[outer].ended;
+        while open.last().is_some_and(|outer| !around(outer)) {
+            open.pop();
+        }
+        if let Some(&outer) = open.last() {
+            let inner = spans[span].ended.saturating_sub(spans[span].began);
+            times[outer] = times[outer].saturating_sub(inner);
+        }
+        open.push(span);
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dl_core::record::SpanWork;
+
+    #[test]
+    fn what_is_within_a_span_is_not_counted_twice() {
+        let span = |thread, began, ended| Span {
+            work: SpanWork::Kernel,
+            node: None,
+            thread,
+            began: Duration::from_nanos(began),
+            ended: Duration::from_nanos(ended),
+        };
+        // out of order; the second thread is at work meanwhile; one begins and ends with the one around it
+        let spans =
+            [span(0, 20, 30), span(0, 0, 100), span(1, 10, 60), span(0, 20, 40), span(0, 100, 110), span(0, 40, 41)];
+        let times: Vec<u128> = own(&spans).iter().map(Duration::as_nanos).collect();
+        assert_eq!(times, [10, 79, 50, 10, 10, 1]);
+    }
+}

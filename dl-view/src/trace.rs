@@ -1,0 +1,122 @@
+//! Traces for Perfetto and `chrome://tracing`: which thread did what, and when.
+
+use crate::file;
+use dl_core::Result;
+use dl_core::record::{NodeRecord, PassRecord, Recording, Span, SpanWork};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// What all rows belong to.
+const PROCESS: u32 = 1;
+
+/// A recording as a trace in [the format of Chrome](https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), which
+/// [Perfetto](https://ui.perfetto.dev) and `chrome://tracing` show.
+///
+/// Each thread is a row, with a block for each kernel, poll of a body, backward and commit; who clicks on one is told the line, the functions that led there, and
+/// the shape. Each pass is a row of its own above them.
+///
+/// ```
+/// use dl_core::record::Recording;
+/// let trace = dl_view::chrome_trace(&Recording::default());
+/// assert!(trace.starts_with("{\"displayTimeUnit\":\"ns\",\"traceEvents\":["));
+/// ```
+pub fn chrome_trace(recording: &Recording) -> String {
+    let mut text = Vec::new();
+    // memory takes all that is written
+    let _ = write_trace(recording, &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// Writes [`chrome_trace`] into a file, which is there whole or not at all.
+///
+/// # Errors
+/// When the file cannot be written.
+///
+/// ```
+/// use dl_core::record::Recorder;
+/// use dl_core::{Differentiable, Weight};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("trace.json");
+/// let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
+/// (&w * &w).predict().recorded(&recorder).wait()?;
+/// dl_view::save_chrome_trace(&recorder.take(), &path)?;
+/// # dl_core::Result::Ok(())
+/// ```
+pub fn save_chrome_trace(recording: &Recording, path: impl AsRef<Path>) -> Result<()> {
+    file::write(path.as_ref(), |mut file| write_trace(recording, &mut file))
+}
+
+fn write_trace(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
+    let mut first = true;
+    let mut event = |event: Value| -> io::Result<()> {
+        if !std::mem::take(&mut first) {
+            out.write_all(b",\n")?;
+        }
+        Ok(serde_json::to_writer(&mut *out, &event)?)
+    };
+    event(name_of("process_name", 0, "passes"))?;
+    let threads: BTreeSet<u32> = recording.passes.iter().flat_map(|pass| &pass.spans).map(|span| span.thread).collect();
+    for thread in threads {
+        event(name_of("thread_name", thread, &format!("thread {thread}")))?;
+    }
+    for (number, pass) in recording.passes.iter().enumerate() {
+        for (phase, at) in [("b", pass.began), ("e", pass.ended.max(pass.began))] {
+            event(json!({
+                "name": format!("pass {number}"), "cat": "pass", "ph": phase, "id": number,
+                "ts": micros(at), "pid": PROCESS, "tid": 0, "args": { "layers": pass.nodes.len() },
+            }))?;
+        }
+        for span in &pass.spans {
+            event(block(number, pass, span))?;
+        }
+    }
+    out.write_all(b"\n]}\n")
+}
+
+fn name_of(what: &str, thread: u32, name: &str) -> Value {
+    json!({ "name": what, "ph": "M", "pid": PROCESS, "tid": thread, "args": { "name": name } })
+}
+
+fn block(number: usize, pass: &PassRecord, span: &Span) -> Value {
+    let category = match span.work {
+        SpanWork::Kernel => "kernel",
+        SpanWork::Body => "body",
+        SpanWork::Backward => "backward",
+        SpanWork::Commit => "commit",
+    };
+    let node = span.node.and_then(|node| pass.nodes.get(node as usize));
+    let mut args = node.map(told).unwrap_or_default();
+    args.insert("pass".into(), json!(number));
+    json!({
+        "name": node.map_or(category, |node| node.name), "cat": category, "ph": "X",
+        "ts": micros(span.began), "dur": micros(span.ended.saturating_sub(span.began)),
+        "pid": PROCESS, "tid": span.thread, "args": args,
+    })
+}
+
+/// What there is to tell of a layer.
+fn told(node: &NodeRecord) -> Map<String, Value> {
+    let mut args = Map::new();
+    let mut tell = |what: &str, value: Value| _ = args.insert(what.into(), value);
+    tell("place", json!(node.place.to_string()));
+    tell("direction", json!(format!("{:?}", node.direction).to_lowercase()));
+    if !node.calls.is_empty() {
+        tell("calls", json!(node.calls.frames().map(|call| call.to_string()).collect::<Vec<_>>()));
+    }
+    if !node.value.is_empty() {
+        tell("value", json!(node.value));
+        tell("bytes", json!(node.bytes));
+    }
+    if let Some(failure) = &node.failure {
+        tell("failure", json!(failure));
+    }
+    args
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e3
+}

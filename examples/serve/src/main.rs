@@ -1,0 +1,116 @@
+//! A network whose gate chooses an expert, served over HTTP.
+//!
+//! ```sh
+//! cargo run --release -p serve                                    # learns the digits in some seconds, then http://127.0.0.1:8000
+//! cargo run --release -p serve -- --save net.safetensors
+//! cargo run --release -p serve -- --weights net.safetensors --port 0
+//! ```
+//!
+//! It prints `test_accuracy=…`, unless weights are loaded, and `listening on http://…`. Ctrl-C and SIGTERM end it, after the requests that have begun are answered.
+
+use clap::Parser;
+use dl::train::{load_weights, save_weights};
+use serve::api::{Limits, serve};
+use serve::net::Net;
+use serve::training::{DATA, train};
+use std::error::Error;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio::net::TcpListener;
+
+/// The share of held-out images that it has to get right before it serves.
+const LEAST: f64 = 0.9;
+
+#[derive(Parser)]
+struct Args {
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1")]
+    address: IpAddr,
+
+    /// 0: any that is free; it is printed.
+    #[arg(long, default_value_t = 8000)]
+    port: u16,
+
+    /// Weights that have been saved; without them it learns first.
+    #[arg(long, conflicts_with_all = ["data", "seed", "epochs"])]
+    weights: Option<PathBuf>,
+
+    /// Where the weights go that it has learned.
+    #[arg(long)]
+    save: Option<PathBuf>,
+
+    /// The digits: 64 grey values and a label to a line.
+    #[arg(long, default_value = DATA)]
+    data: PathBuf,
+
+    /// Seed of the split, the order and the first weights.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// How many times to go through the images.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    epochs: u64,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let net = match &args.weights {
+        Some(weights) => {
+            let net = Net::new(0)?;
+            load_weights(&net, weights)?;
+            net
+        }
+        None => {
+            let (net, accuracy) = train(&args.data, args.seed, args.epochs)?;
+            println!("test_accuracy={accuracy:.4}");
+            if accuracy < LEAST {
+                return Err(format!("it has learned less than it should: {accuracy:.4} is below {LEAST}").into());
+            }
+            net
+        }
+    };
+    if let Some(file) = &args.save {
+        save_weights(&net, file)?;
+    }
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let listener = TcpListener::bind((args.address, args.port)).await?;
+        let stop = stop()?;
+        println!("listening on http://{}", listener.local_addr()?);
+        serve(listener, net, Limits::default(), stop).await?;
+        println!("stopped");
+        Ok(())
+    })
+}
+
+/// Ctrl-C, or SIGTERM where there is such a thing. It is listened for from now on.
+#[cfg(unix)]
+fn stop() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
+/// Ctrl-C.
+#[cfg(not(unix))]
+fn stop() -> std::io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending().await // nobody can stop it this way
+        }
+    })
+}

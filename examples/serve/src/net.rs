@@ -1,0 +1,113 @@
+//! The network: a gate looks at the image and chooses one of four experts. The others are never built.
+
+use dl::nd::init;
+use dl::nn::Linear;
+use dl::prelude::*;
+use rand::Rng;
+use serde::Serialize;
+
+/// Grey values of an image: 8 rows of 8.
+pub const PIXELS: usize = 64;
+/// The digits.
+pub const CLASSES: usize = 10;
+/// How many experts there are.
+pub const EXPERTS: usize = 4;
+const HIDDEN: usize = 32;
+
+/// Grey values row by row, in `0.0..=1.0`: 0 is paper, 1 is ink.
+pub type Image = [f32; PIXELS];
+
+/// A gate and its experts.
+#[derive(Clone, Debug, Module)]
+pub struct Net {
+    /// `[1, 64] → [1, experts]`
+    pub gate: Linear,
+    /// Of which each image meets one.
+    pub experts: Vec<Expert>,
+}
+
+/// A small classifier.
+#[derive(Clone, Debug, Module)]
+pub struct Expert {
+    /// `[1, 64] → [1, hidden]`
+    pub hidden: Linear,
+    /// `[1, hidden] → [1, classes]`
+    pub output: Linear,
+}
+
+impl Expert {
+    fn new(rng: &mut impl Rng) -> dl::Result<Self> {
+        Ok(Expert { hidden: Linear::new(PIXELS, HIDDEN, rng)?, output: Linear::new(HIDDEN, CLASSES, rng)? })
+    }
+
+    fn of(&self, image: &NdLayer) -> NdLayer {
+        self.output.of(self.hidden.of(image).relu())
+    }
+}
+
+impl Net {
+    /// Random weights.
+    pub fn new(seed: u64) -> dl::Result<Self> {
+        let rng = &mut init::rng(seed);
+        let gate = Linear::new(PIXELS, EXPERTS, rng)?;
+        let experts = (0..EXPERTS).map(|_| Expert::new(rng)).collect::<dl::Result<_>>()?;
+        Ok(Net { gate, experts })
+    }
+
+    /// How much each expert is trusted with this image, `[1, experts]`; the sum is 1.
+    pub fn gates(&self, image: &NdLayer) -> NdLayer {
+        self.gate.of(image).softmax(1)
+    }
+
+    /// What the network says of an image: the probabilities of the digits, `[1, classes]`, and the gates.
+    pub fn look_at(&self, image: &Image) -> (NdLayer, NdLayer) {
+        let image = Nd::from([*image]).layer();
+        let gates = self.gates(&image);
+        (logits(&image, &gates, self).softmax(1), gates)
+    }
+}
+
+/// `[1, classes]`, by the expert with the highest gate, and only that one. Its gate is a factor, so that the gate learns, too.
+#[differentiable]
+pub fn logits(image: &NdLayer, gates: &NdLayer, net: &Net) -> NdLayer {
+    let expert = highest(&!gates)?; // forward, to plain numbers
+    gates.at([0, expert]) * net.experts[expert].of(image) // the others are never built
+}
+
+/// The answer to an image.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// The most likely digit.
+    pub digit: usize,
+    /// Of each digit.
+    pub probabilities: Vec<f32>,
+    /// The expert that the gate has chosen, from 0.
+    pub expert: usize,
+    /// The gate, for each expert.
+    pub gate: Vec<f32>,
+}
+
+impl Answer {
+    /// From the values of [`Net::look_at`].
+    ///
+    /// # Errors
+    /// When they are not finite: the weights are not, then.
+    pub fn of((probabilities, gates): (Nd, Nd)) -> dl::Result<Self> {
+        Ok(Answer {
+            digit: highest(&probabilities)?,
+            expert: highest(&gates)?,
+            probabilities: probabilities.into_vec(),
+            gate: gates.into_vec(),
+        })
+    }
+}
+
+/// The place of the highest of some numbers.
+fn highest(numbers: &Nd) -> dl::Result<usize> {
+    let numbers = numbers.view();
+    if !numbers.iter().all(|number| number.is_finite()) {
+        return Err(Error::not_finite("the network says something that is no number: are its weights damaged?"));
+    }
+    let highest = numbers.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
+    highest.map(|(place, _)| place).ok_or_else(|| Error::invalid("there is nothing to choose from"))
+}

@@ -1,0 +1,95 @@
+//! What a request asks: one image or some, out of JSON.
+
+use crate::net::{Image, PIXELS};
+use crate::refusal::Refusal;
+use crate::training::DARKEST;
+use axum::http::StatusCode;
+use serde_json::Value;
+
+/// Rows of an image, and columns.
+const SIDE: usize = 8;
+
+/// The images that a request asks about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Question {
+    /// `{"image": …}`
+    One(Image),
+    /// `{"images": [ … ]}`
+    Some(Vec<Image>),
+}
+
+impl Question {
+    /// Reads a body. An image is an array of 64 numbers from 0 (paper) to 16 (ink), or of 8 rows of 8.
+    ///
+    /// # Errors
+    /// 400 when it is not JSON; 422 when the JSON is not a question: then the error says where.
+    pub fn parse(body: &[u8], most: usize) -> Result<Self, Refusal> {
+        let json: Value = serde_json::from_slice(body)
+            .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, format_args!("the body is not JSON: {error}")))?;
+        let fields = json.as_object().map(|fields| fields.iter().collect::<Vec<_>>()).unwrap_or_default();
+        match fields[..] {
+            [(name, image)] if name == "image" => Ok(Question::One(parse_image(image, "image")?)),
+            [(name, Value::Array(images))] if name == "images" => {
+                if images.is_empty() || images.len() > most {
+                    return Err(wrong(format!("images: expected 1 to {most} images, found {}", images.len())));
+                }
+                let images = images.iter().enumerate().map(|(i, image)| parse_image(image, &format!("images[{i}]")));
+                Ok(Question::Some(images.collect::<Result<_, _>>()?))
+            }
+            _ => Err(wrong(format!(r#"expected {{"image": …}} or {{"images": [ … ]}}, found {}"#, brief(&json)))),
+        }
+    }
+}
+
+fn parse_image(json: &Value, place: &str) -> Result<Image, Refusal> {
+    let numbers = json.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut image = [0.0; PIXELS];
+    match numbers.len() {
+        PIXELS => {
+            for (i, (pixel, number)) in image.iter_mut().zip(numbers).enumerate() {
+                *pixel = parse_pixel(number, || format!("{place}[{i}]"))?;
+            }
+        }
+        SIDE => {
+            for (row, (pixels, numbers)) in image.chunks_mut(SIDE).zip(numbers).enumerate() {
+                let numbers = numbers.as_array().filter(|numbers| numbers.len() == SIDE).ok_or_else(|| {
+                    wrong(format!("{place}[{row}]: expected a row of {SIDE} numbers, found {}", brief(numbers)))
+                })?;
+                for (column, (pixel, number)) in pixels.iter_mut().zip(numbers).enumerate() {
+                    *pixel = parse_pixel(number, || format!("{place}[{row}][{column}]"))?;
+                }
+            }
+        }
+        _ => {
+            let found = brief(json);
+            return Err(wrong(format!("{place}: expected {PIXELS} numbers, or {SIDE} rows of {SIDE}, found {found}")));
+        }
+    }
+    Ok(image)
+}
+
+/// A grey value, to `0.0..=1.0`. JSON has neither NaN nor infinities.
+fn parse_pixel(json: &Value, place: impl Fn() -> String) -> Result<f32, Refusal> {
+    match json.as_f64() {
+        Some(number) if (0.0..=f64::from(DARKEST)).contains(&number) => Ok(number as f32 / DARKEST),
+        _ => Err(wrong(format!("{}: expected a number from 0 to {DARKEST}, found {}", place(), brief(json)))),
+    }
+}
+
+fn wrong(error: String) -> Refusal {
+    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, error)
+}
+
+/// What it is, in a few words.
+fn brief(json: &Value) -> String {
+    match json {
+        Value::Array(all) => format!("an array of {}", all.len()),
+        Value::Object(fields) => {
+            let names = fields.keys().take(3).map(|name| format!("{:?}", name.chars().take(20).collect::<String>()));
+            let more = if fields.len() > 3 { ", …" } else { "" };
+            format!("an object with [{}{more}]", names.collect::<Vec<_>>().join(", "))
+        }
+        Value::String(text) => format!("the string {:?}", text.chars().take(20).collect::<String>()),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,75 @@
+//! The network learns, in some seconds, before it serves.
+
+use crate::net::{Answer, EXPERTS, Image, Net, PIXELS, logits};
+use dl::data::{Csv, Dataset, InMemory, Loader};
+use dl::nd::ndarray::Axis;
+use dl::prelude::*;
+use dl::train::{Progress, Trainer};
+use std::path::Path;
+
+/// Where the digits are.
+pub const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/digits.csv");
+/// What the brightest pixel of the data set is called, there and in a request.
+pub const DARKEST: f32 = 16.0;
+
+const BATCH: usize = 16;
+/// How much an even use of the experts counts beside the labels.
+const BALANCE: f32 = 0.5;
+
+/// The images of a file, 64 grey values and a label to a line, and their labels.
+pub fn read(data: &Path) -> dl::Result<(Vec<Image>, Vec<usize>)> {
+    let digits = Csv::new().header(false).label_below(PIXELS, 10).read::<f32>(data)?;
+    let pixels = digits.features.into_vec();
+    let images = pixels.as_chunks::<PIXELS>().0.iter().map(|image| image.map(|pixel| pixel / DARKEST));
+    Ok((images.collect(), digits.labels))
+}
+
+/// Trains a net on four fifths of the images. It comes with the share of the others that it gets right.
+pub fn train(data: &Path, seed: u64, epochs: u64) -> dl::Result<(Net, f64)> {
+    let (images, labels) = read(data)?;
+    let images = images.iter().map(|image| Nd::from(*image)).collect::<Vec<Nd<f32, Ix1>>>();
+    let [train, test] = InMemory(images).zip(InMemory(labels))?.split([0.8, 0.2], seed)?;
+    let test = (0..test.len()).map(|index| test.get(index)).collect::<dl::Result<Vec<_>>>()?;
+    let loader = Loader::new(train, BATCH).shuffle(true).seed(seed);
+
+    let net = Net::new(seed)?;
+    let steps = epochs * loader.epoch(0)?.len() as u64;
+    let adam = Adam::new(dl::schedule::OneCycle::new(0.01, steps));
+    let outcome = Trainer::new(&adam, epochs)
+        .validate(|| Ok([("test accuracy", accuracy(&net, &test)?)]))
+        .callback(Progress::new("digits"))
+        .refuse_non_finite()
+        .run(|epoch| loader.epoch(epoch), |(images, labels)| batch_loss(&net, &images, &labels))?;
+    let accuracy = outcome.epochs.last().and_then(|epoch| epoch.get("test accuracy")).unwrap_or(0.0);
+    Ok((net, accuracy))
+}
+
+/// The mean cross-entropy of some images, each with a graph of its own, and how unevenly the gate uses the experts: the squared coefficient of variation of their importance
+/// (Shazeer et al., *Outrageously large neural networks*, 2017, section 4).
+fn batch_loss(net: &Net, images: &Nd, labels: &Nd<usize, Ix1>) -> Layer<f32> {
+    let count = labels.len() as f32;
+    let mut errors = Vec::new();
+    let mut importance = Vec::new();
+    for (image, &label) in images.view().rows().into_iter().zip(labels.view()) {
+        let image: NdLayer = Nd::from(image.insert_axis(Axis(0)).to_owned()).layer();
+        let gates = net.gates(&image);
+        errors.push(logits(&image, &gates, net).cross_entropy([label]));
+        importance.push(gates);
+    }
+    let importance = importance.into_iter().sum::<NdLayer>() / count;
+    let uneven = EXPERTS as f32 * importance.square().sum() - 1.0;
+    errors.into_iter().sum::<Layer<f32>>() / count + BALANCE * uneven
+}
+
+/// The share of images that the net gets right.
+fn accuracy(net: &Net, test: &[(Nd<f32, Ix1>, usize)]) -> dl::Result<f64> {
+    let images = test.iter().map(|(image, _)| -> Image { std::array::from_fn(|pixel| image[pixel]) });
+    let answers = Do::join(images.map(|image| Do::predict(net.look_at(&image)))).wait()?;
+    let mut right = 0.0;
+    for (answer, (_, label)) in answers.into_iter().zip(test) {
+        if Answer::of(answer)?.digit == *label {
+            right += 1.0;
+        }
+    }
+    Ok(right / test.len() as f64)
+}

@@ -1,0 +1,112 @@
+//! Many clients at once: no error, the bits of `predict`, flat memory.
+//!
+//! ```sh
+//! DL_SERVE_REQUESTS=10000 cargo test --release -p serve load -- --nocapture
+//! ```
+
+use crate::support::{Service, images, net};
+use dl::prelude::*;
+use reqwest::Client;
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+use serve::net::Answer;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+const CLIENTS: usize = 64;
+/// How much the memory of the service may grow after the warm-up.
+const GROWTH: usize = 4 << 20;
+
+/// An answer, whose numbers are still text.
+#[derive(Deserialize)]
+struct Text<'a> {
+    digit: usize,
+    #[serde(borrow)]
+    probabilities: Vec<&'a RawValue>,
+    expert: usize,
+    #[serde(borrow)]
+    gate: Vec<&'a RawValue>,
+}
+
+fn bits(numbers: &[f32]) -> Vec<u32> {
+    numbers.iter().map(|number| number.to_bits()).collect()
+}
+
+fn bits_of(numbers: &[&RawValue]) -> Vec<u32> {
+    numbers.iter().map(|number| number.get().parse::<f32>().unwrap().to_bits()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_under_load_are_those_of_predict() {
+    let requests = std::env::var("DL_SERVE_REQUESTS").map_or(500, |number| number.parse().expect("a number"));
+    let net = net();
+    let known: Arc<Vec<(String, Answer)>> = Arc::new(
+        images()
+            .into_iter()
+            .map(|(greys, image)| {
+                let answer = Answer::of(Do::predict(net.look_at(&image)).wait().unwrap()).unwrap();
+                (json!({ "image": greys }).to_string(), answer)
+            })
+            .collect(),
+    );
+    let service = Service::start();
+    let warm_up = (requests / 5).max(CLIENTS);
+    run(&service, &known, warm_up).await;
+    let before = resident(service.child.id());
+    let begun = Instant::now();
+    let mut times = run(&service, &known, requests).await;
+    let (wall, after) = (begun.elapsed().as_secs_f64(), resident(service.child.id()));
+
+    times.sort_unstable();
+    let percentile = |share: f64| 1e3 * times[(share * (times.len() - 1) as f64).round() as usize].as_secs_f64();
+    let per_second = times.len() as f64 / wall;
+    println!("requests={} clients={CLIENTS} per_second={per_second:.0}", times.len());
+    println!("p50_ms={:.2} p99_ms={:.2} max_ms={:.2}", percentile(0.5), percentile(0.99), percentile(1.0));
+    assert_eq!(times.len(), requests);
+    if let (Some(before), Some(after)) = (before, after) {
+        println!("rss_before_mib={:.2} rss_after_mib={:.2}", before as f64 / 1048576.0, after as f64 / 1048576.0);
+        assert!(after <= before + GROWTH, "its memory has grown from {before} to {after} bytes");
+    }
+}
+
+/// So many requests, by clients with a connection each. How long each took.
+async fn run(service: &Service, known: &Arc<Vec<(String, Answer)>>, requests: usize) -> Vec<Duration> {
+    let next = Arc::new(AtomicUsize::new(0));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let (known, next, url) = (known.clone(), next.clone(), format!("http://{}/predict", service.address));
+            tokio::spawn(async move {
+                let (client, mut times) = (Client::new(), Vec::new());
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= requests {
+                        return times;
+                    }
+                    let (question, expected) = &known[number % known.len()];
+                    let begun = Instant::now();
+                    let response = client.post(&url).body(question.clone()).send().await.unwrap();
+                    let status = response.status();
+                    let body = response.bytes().await.unwrap();
+                    times.push(begun.elapsed());
+                    assert_eq!(status, 200);
+                    let text: Text<'_> = serde_json::from_slice(&body).unwrap();
+                    assert_eq!((text.digit, text.expert), (expected.digit, expected.expert));
+                    assert_eq!(bits_of(&text.probabilities), bits(&expected.probabilities));
+                    assert_eq!(bits_of(&text.gate), bits(&expected.gate));
+                }
+            })
+        })
+        .collect();
+    let mut times = Vec::new();
+    for client in clients {
+        times.extend(client.await.unwrap());
+    }
+    times
+}
+
+/// Bytes of memory that a process has, where the system says so.
+fn resident(process: u32) -> Option<usize> {
+    let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
+    Some(pages.split_whitespace().nth(1)?.parse::<usize>().ok()? * 4096)
+}

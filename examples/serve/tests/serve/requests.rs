@@ -1,0 +1,209 @@
+//! Every status, and what is said with it.
+
+use crate::support::{images, net};
+use dl::prelude::*;
+use reqwest::{Client, Response};
+use serde_json::{Value, json};
+use serve::api::{Limits, serve};
+use serve::net::{Answer, EXPERTS, Image, Net};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+struct Local {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<std::io::Result<()>>,
+}
+
+async fn local(net: Net, limits: Limits) -> Local {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let stopped = async move { stopped.await.unwrap_or(()) };
+    Local { address, stop, served: tokio::spawn(serve(listener, net, limits, stopped)) }
+}
+
+impl Local {
+    async fn get(&self, path: &str) -> Response {
+        Client::new().get(format!("http://{}{path}", self.address)).send().await.unwrap()
+    }
+
+    async fn post(&self, body: impl Into<reqwest::Body>) -> (u16, Value) {
+        let response = Client::new().post(format!("http://{}/predict", self.address)).body(body).send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap())
+    }
+}
+
+fn offline(net: &Net, image: &Image) -> Answer {
+    Answer::of(Do::predict(net.look_at(image)).wait().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn an_image_is_64_numbers_or_8_rows_and_a_request_has_one_or_some() {
+    let (net, images) = (net(), images());
+    let service = local(net.clone(), Limits::default()).await;
+    let expected: Vec<Value> = images[..20].iter().map(|(_, image)| json!(offline(&net, image))).collect();
+    assert!(expected.iter().any(|answer| answer["expert"] != expected[0]["expert"]), "one expert does everything");
+    assert_eq!(expected[0]["gate"].as_array().unwrap().len(), EXPERTS);
+
+    let flat = &images[0].0;
+    let rows: Vec<&[u8]> = flat.chunks(8).collect();
+    for image in [json!(flat), json!(rows)] {
+        assert_eq!(service.post(json!({ "image": image }).to_string()).await, (200, expected[0].clone()));
+    }
+    let some: Vec<&Vec<u8>> = images[..20].iter().map(|(greys, _)| greys).collect();
+    let body = json!({ "images": some }).to_string();
+    assert_eq!(service.post(body).await, (200, json!({ "answers": expected })));
+}
+
+#[tokio::test]
+async fn the_page_needs_nothing_else() {
+    let service = local(net(), Limits::default()).await;
+    let page = service.get("/").await;
+    assert_eq!(page.status(), 200);
+    assert!(page.headers()["content-type"].to_str().unwrap().starts_with("text/html"));
+    let text = page.text().await.unwrap();
+    assert!(text.contains("<canvas"));
+    for resource in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!text.contains(resource), "{resource}");
+    }
+    let health = service.get("/health").await;
+    assert_eq!((health.status().as_u16(), health.text().await.unwrap().as_str()), (200, r#"{"status":"ok"}"#));
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said() {
+    let service = local(net(), Limits::default()).await;
+    let pixels = |first: &str| format!(r#"{{"image": [{first}{}]}}"#, ", 0".repeat(63));
+    let expected = "expected a number from 0 to 16, found";
+    let cases: &[(&str, u16, String)] = &[
+        ("", 400, "the body is not JSON: EOF while parsing a value at line 1 column 0".to_owned()),
+        ("{", 400, "the body is not JSON: EOF while parsing an object at line 1 column 1".to_owned()),
+        (&pixels("NaN"), 400, "the body is not JSON: expected value at line 1 column 12".to_owned()),
+        (&pixels("1e999"), 400, "the body is not JSON: number out of range at line 1 column 16".to_owned()),
+        (&"[".repeat(1000), 400, "the body is not JSON: recursion limit exceeded at line 1 column 128".to_owned()),
+        ("[]", 422, r#"expected {"image": …} or {"images": [ … ]}, found an array of 0"#.to_owned()),
+        ("{}", 422, r#"expected {"image": …} or {"images": [ … ]}, found an object with []"#.to_owned()),
+        (
+            r#"{"picture": 1}"#,
+            422,
+            r#"expected {"image": …} or {"images": [ … ]}, found an object with ["picture"]"#.to_owned(),
+        ),
+        (r#"{"image": 7}"#, 422, "image: expected 64 numbers, or 8 rows of 8, found 7".to_owned()),
+        (r#"{"image": [1, 2]}"#, 422, "image: expected 64 numbers, or 8 rows of 8, found an array of 2".to_owned()),
+        (
+            r#"{"image": [[0], 1, 2, 3, 4, 5, 6, 7]}"#,
+            422,
+            "image[0]: expected a row of 8 numbers, found an array of 1".to_owned(),
+        ),
+        (&pixels("17"), 422, format!("image[0]: {expected} 17")),
+        (&pixels("-0.5"), 422, format!("image[0]: {expected} -0.5")),
+        (&pixels("null"), 422, format!("image[0]: {expected} null")),
+        (&pixels(r#""NaN""#), 422, format!(r#"image[0]: {expected} the string "NaN""#)),
+        (r#"{"images": []}"#, 422, "images: expected 1 to 128 images, found 0".to_owned()),
+        (r#"{"images": [[]]}"#, 422, "images[0]: expected 64 numbers, or 8 rows of 8, found an array of 0".to_owned()),
+        (
+            &json!({ "images": vec![vec![0; 64]; 129] }).to_string(),
+            422,
+            "images: expected 1 to 128 images, found 129".to_owned(),
+        ),
+    ];
+    for &(body, status, ref error) in cases {
+        assert_eq!(service.post(body.to_owned()).await, (status, json!({ "error": error })), "{body:.60}");
+    }
+    let (status, answer) = service.post(b"{\"image\xff".to_vec()).await;
+    assert_eq!(status, 400, "{answer}");
+
+    let (status, answer) = service.post(vec![b' '; Limits::default().body + 1]).await;
+    assert_eq!((status, answer["error"].as_str().unwrap().contains("length limit exceeded")), (413, true), "{answer}");
+
+    let nowhere = service.get("/digits").await;
+    assert_eq!(nowhere.status(), 404);
+    let error = json!({ "error": "there is no /digits: there are GET /, GET /health and POST /predict" });
+    assert_eq!(serde_json::from_str::<Value>(&nowhere.text().await.unwrap()).unwrap(), error);
+    assert_eq!(service.get("/predict").await.status(), 405);
+
+    // and it still answers
+    assert_eq!(service.post(pixels("16")).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_prediction_that_fails_is_our_fault() {
+    let net = net();
+    let bias = net.gate.bias.as_ref().unwrap();
+    bias.set(Nd::from([f32::NAN; EXPERTS]));
+    let service = local(net, Limits::default()).await;
+    let (status, answer) = service.post(json!({ "image": vec![1; 64] }).to_string()).await;
+    assert_eq!(status, 500);
+    let error = answer["error"].as_str().unwrap();
+    assert!(error.starts_with("the prediction has failed: ") && error.contains("is no number"), "{error}");
+}
+
+/// The head of a request, and so much of its body that it is not over.
+async fn begun(address: &str) -> TcpStream {
+    let mut connection = TcpStream::connect(address).await.unwrap();
+    let body = json!({ "image": vec![1; 64] }).to_string();
+    let head = format!("POST /predict HTTP/1.1\r\nhost: {address}\r\ncontent-length: {}\r\n\r\n", body.len());
+    connection.write_all(format!("{head}{}", &body[..20]).as_bytes()).await.unwrap();
+    connection
+}
+
+/// The rest of it, and the answer.
+async fn completed(mut connection: TcpStream) -> String {
+    let body = json!({ "image": vec![1; 64] }).to_string();
+    connection.write_all(&body.as_bytes()[20..]).await.unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn a_request_that_has_begun_is_answered_before_the_end() {
+    let service = local(net(), Limits::default()).await;
+    let address = service.address.to_string();
+    let connection = begun(&address).await;
+    assert_eq!(service.get("/health").await.status(), 200); // what was sent before has arrived
+    service.stop.send(()).unwrap();
+    while TcpStream::connect(&address).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(!service.served.is_finished());
+    let answer = completed(connection).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("probabilities"), "{answer}");
+    service.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_does_not_go_on_is_not_waited_for() {
+    let limits = Limits { patience: Duration::from_millis(200), ..Limits::default() };
+    let service = local(net(), limits).await;
+    let mut connection = begun(&service.address.to_string()).await;
+    let mut answer = [0; 24];
+    connection.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408 Request Tim");
+
+    let _mute = begun(&service.address.to_string()).await;
+    let mut half = TcpStream::connect(service.address).await.unwrap();
+    half.write_all(b"GET /hea").await.unwrap();
+    service.stop.send(()).unwrap();
+    service.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_goes_away_harms_nobody() {
+    let service = local(net(), Limits::default()).await;
+    let body = json!({ "images": vec![vec![1; 64]; 128] }).to_string();
+    let head = format!("POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    for _ in 0..20 {
+        let mut connection = TcpStream::connect(service.address).await.unwrap();
+        connection.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    }
+    assert_eq!(service.post(json!({ "image": vec![1; 64] }).to_string()).await.0, 200);
+    service.stop.send(()).unwrap();
+    service.served.await.unwrap().unwrap();
+}

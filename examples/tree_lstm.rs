@@ -1,0 +1,295 @@
+//! A recursive network reads boolean formulas as the trees that they are, and says whether they are true.
+//!
+//! ```sh
+//! cargo run --release --example tree_lstm            # --steps --seed --quick
+//! ```
+//!
+//! The network of a formula has the shape of the formula: `Net::state` is a recursive function, in which a `match` on the node chooses the weights (a tree-LSTM after Tai, Socher and Manning, 2015,
+//! with a cell for each operator). The network is told the value of the whole formula, never that of a part. The formulas are generated: random trees over `true`, `false`, `not`, `and`, `or`, `xor`.
+//!
+//! It learns from trees of depth 4 and less, and is tested on deeper ones. Two things to look at: it finds the values of formulas of several times that size, where a bag of tokens (a perceptron
+//! that is given how often each token is there) is hardly better than a constant answer. And when it is in a hurry it asks itself, by a bang, whether the left operand has settled the matter
+//! (`settles`): the network of the right one is then never built. Nobody has taught it short-circuit evaluation; it needs no more than its own opinion of a part.
+//!
+//! At the end it prints the share of deeper formulas, not seen before, whose value it finds: 1.000 for each of the seeds 1, 2 and 3, also in a hurry, where 58 % of the
+//! operations are evaluated. The bag of tokens finds 0.53 of them.
+
+use clap::Parser;
+use dl::nd::{concat, init};
+use dl::nn::Linear;
+use dl::prelude::*;
+use dl::schedule::OneCycle;
+use rand::Rng;
+use std::fmt;
+use std::sync::Arc;
+
+/// Numbers in the state of a formula.
+const WIDTH: usize = 16;
+const BATCH: usize = 32;
+/// How many tokens there are.
+const TOKENS: usize = 6;
+/// How sure the network is of an operand that settles the matter.
+const SURE: f32 = 0.99;
+
+#[derive(Parser)]
+struct Args {
+    /// How many steps it learns. With fewer than 100 it may miss what it has to reach in the end.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    steps: u64,
+
+    /// Seed of the initial weights and of the formulas.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// A few steps with small formulas, to see that it runs.
+    #[arg(long)]
+    quick: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Operator {
+    And,
+    Or,
+    Xor,
+}
+
+use Operator::{And, Or, Xor};
+
+/// A tree. Its parts are shared, so that a copy costs nothing.
+#[derive(Clone)]
+enum Formula {
+    Value(bool),
+    Not(Arc<Formula>),
+    Both(Operator, Arc<Formula>, Arc<Formula>),
+}
+
+impl Formula {
+    /// A tree of exactly this depth; its other branches are of any depth up to that.
+    fn random(depth: usize, rng: &mut impl Rng) -> Self {
+        let Some(below) = depth.checked_sub(1) else { return Formula::Value(rng.random()) };
+        let deep = Arc::new(Self::random(below, rng));
+        if rng.random_bool(0.2) {
+            return Formula::Not(deep);
+        }
+        let other = Arc::new(Self::random(rng.random_range(0..=below), rng));
+        let (left, right) = if rng.random() { (deep, other) } else { (other, deep) };
+        Formula::Both([And, Or, Xor][rng.random_range(0..3)], left, right)
+    }
+
+    fn value(&self) -> bool {
+        match self {
+            Formula::Value(value) => *value,
+            Formula::Not(x) => !x.value(),
+            Formula::Both(And, left, right) => left.value() & right.value(),
+            Formula::Both(Or, left, right) => left.value() | right.value(),
+            Formula::Both(Xor, left, right) => left.value() ^ right.value(),
+        }
+    }
+
+    /// How often each token is there: true, false, not, and, or, xor.
+    fn tokens(&self) -> [usize; TOKENS] {
+        let (token, parts) = match self {
+            Formula::Value(value) => (usize::from(!value), vec![]),
+            Formula::Not(x) => (2, vec![x]),
+            Formula::Both(operator, left, right) => (3 + *operator as usize, vec![left, right]),
+        };
+        let mut tokens = [0; TOKENS];
+        tokens[token] = 1;
+        for part in parts {
+            tokens.iter_mut().zip(part.tokens()).for_each(|(sum, more)| *sum += more);
+        }
+        tokens
+    }
+}
+
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Formula::Value(value) => write!(f, "{value}"),
+            Formula::Not(x) => write!(f, "not {x}"),
+            Formula::Both(operator, left, right) => {
+                let operator = ["and", "or", "xor"][*operator as usize];
+                write!(f, "({left} {operator} {right})")
+            }
+        }
+    }
+}
+
+/// What the network makes of a formula: twice `[1, width]`.
+#[derive(Clone, Layers)]
+struct State {
+    h: NdLayer,
+    c: NdLayer,
+}
+
+/// The state of a formula from those of its operands.
+#[derive(Clone, Module)]
+struct Cell {
+    gates: Linear,
+    operands: usize,
+}
+
+impl Cell {
+    fn new(operands: usize, rng: &mut impl Rng) -> dl::Result<Self> {
+        Ok(Cell { gates: Linear::new(operands * WIDTH, (3 + operands) * WIDTH, rng)?, operands })
+    }
+
+    /// An LSTM with a gate to forget for each operand.
+    fn of(&self, operands: &[State]) -> State {
+        let gates = self.gates.of(concat(1, operands.iter().map(|operand| &operand.h)));
+        let parts = gates.split(1, &[WIDTH, (2 + self.operands) * WIDTH]);
+        let (new, gates) = (parts[0].tanh(), parts[1].sigmoid().chunk(1, 2 + self.operands));
+        let kept = operands.iter().zip(&gates[2..]).map(|(operand, keep)| keep * &operand.c);
+        let c = kept.fold(&gates[0] * new, |sum, kept| sum + kept);
+        State { h: &gates[1] * c.tanh(), c }
+    }
+}
+
+#[derive(Clone, Module)]
+struct Net {
+    /// The states of `false` and `true`.
+    values: [[NdWeight; 2]; 2],
+    not: Cell,
+    and: Cell,
+    or: Cell,
+    xor: Cell,
+    head: Linear,
+}
+
+#[differentiable]
+impl Net {
+    fn new(rng: &mut impl Rng) -> dl::Result<Self> {
+        let mut vector = || Weight::new(init::normal([1, WIDTH], 0.0, 0.5, rng));
+        Ok(Net {
+            values: [[vector(), vector()], [vector(), vector()]],
+            not: Cell::new(1, rng)?,
+            and: Cell::new(2, rng)?,
+            or: Cell::new(2, rng)?,
+            xor: Cell::new(2, rng)?,
+            head: Linear::new(WIDTH, 1, rng)?,
+        })
+    }
+
+    /// The state of a formula, and of all its parts on the way. In a hurry, it leaves out what makes no difference.
+    #[differentiable(lazy)]
+    fn state(&self, formula: &Formula, hurry: bool) -> State {
+        match formula {
+            Formula::Value(value) => {
+                let [h, c] = &self.values[usize::from(*value)];
+                State { h: h.layer(), c: c.layer() }
+            }
+            Formula::Not(x) => self.not.of(&[self.state(x, hurry)]),
+            Formula::Both(operator, left, right) => {
+                let left = self.state(left, hurry);
+                if hurry {
+                    let chance = !self.chance(&left); // what the network itself thinks of the left operand
+                    if settles(chance, *operator) {
+                        return left; // the right one is never looked at
+                    }
+                }
+                let cell = match operator {
+                    And => &self.and,
+                    Or => &self.or,
+                    Xor => &self.xor,
+                };
+                cell.of(&[left, self.state(right, hurry)])
+            }
+        }
+    }
+
+    /// How likely a formula with this state is true.
+    fn chance(&self, state: &State) -> Layer<f32> {
+        self.head.of(&state.h).sigmoid().at([0, 0])
+    }
+
+    /// The logits of several formulas, `[formulas, 1]`.
+    fn logits(&self, formulas: &[Formula], hurry: bool) -> NdLayer {
+        self.head.of(concat(0, formulas.iter().map(|formula| self.state(formula, hurry).h)))
+    }
+}
+
+/// Whether a left operand that is true with this probability has the value of the whole formula.
+fn settles(chance: f32, operator: Operator) -> bool {
+    match operator {
+        And => chance < 1.0 - SURE,
+        Or => chance > SURE,
+        Xor => false,
+    }
+}
+
+/// The baseline: a perceptron on how often each token is there.
+#[derive(Clone, Module)]
+struct Bag(Linear, Linear);
+
+impl Bag {
+    fn logits(&self, formulas: &[Formula]) -> dl::Result<NdLayer> {
+        let counts = formulas.iter().flat_map(Formula::tokens).map(|count| count as f32).collect();
+        let counts = Nd::from_vec([formulas.len(), TOKENS], counts)?;
+        Ok(self.1.of(self.0.of(counts).tanh()))
+    }
+}
+
+/// The values of formulas, `[formulas, 1]`.
+fn values(formulas: &[Formula]) -> dl::Result<Nd> {
+    Nd::from_vec([formulas.len(), 1], formulas.iter().map(|formula| f32::from(u8::from(formula.value()))).collect())
+}
+
+/// The share of formulas whose logit has the right sign.
+fn accuracy(logits: &NdLayer, formulas: &[Formula]) -> dl::Result<Layer<f32>> {
+    Ok(logits.greater(0.0).to_floats::<f32>().equal(values(formulas)?).to_floats::<f32>().mean())
+}
+
+fn main() -> dl::Result<()> {
+    let Args { steps, seed, quick } = Args::parse();
+    let (steps, deepest, deeper, formulas, bounds) =
+        if quick { (60, 3, 4..=5, 100, [0.9, 0.9]) } else { (steps, 4, 5..=8, 300, [0.99, 0.98]) };
+    let rng = &mut init::rng(seed);
+    let net = Net::new(rng)?;
+    let bag = Bag(Linear::new(TOKENS, 32, rng)?, Linear::new(32, 1, rng)?);
+    println!("{} numbers to train\n", net.parameters());
+
+    let adam = Adam::new(OneCycle::new(0.02, steps)).clip_norm(1.0);
+    let adam_of_bag = Adam::new(OneCycle::new(0.02, steps));
+    let mut sum = 0.0;
+    for step in 1..=steps {
+        let formulas: Vec<_> = (0..BATCH).map(|_| Formula::random(rng.random_range(0..=deepest), rng)).collect();
+        sum += net.logits(&formulas, false).bce_with_logits(values(&formulas)?).train(&adam).wait()?;
+        bag.logits(&formulas)?.bce_with_logits(values(&formulas)?).train(&adam_of_bag).wait()?;
+        if step % (steps / 10).max(1) == 0 {
+            println!("step {step:4}  loss {:.4}", sum / (steps / 10).max(1) as f32);
+            sum = 0.0;
+        }
+    }
+
+    let formula = Formula::random(deepest + 1, rng);
+    let chance = net.chance(&net.state(&formula, false)).predict().wait()?;
+    println!("\n{formula} is {}, and true with probability {chance:.3}, says the network", formula.value());
+    println!("\ndepth  tokens   tree   in a hurry, evaluated   bag of tokens   always the same");
+    let mut sums = [0.0; 4];
+    for depth in deeper.clone() {
+        let formulas: Vec<_> = (0..formulas).map(|_| Formula::random(depth, rng)).collect();
+        let tokens = formulas.iter().flat_map(Formula::tokens).sum::<usize>() as f32 / formulas.len() as f32;
+        let (tree, all) = accuracy(&net.logits(&formulas, false), &formulas)?.predict().counted().wait()?;
+        let (hurried, some) = accuracy(&net.logits(&formulas, true), &formulas)?.predict().counted().wait()?;
+        let bag = accuracy(&bag.logits(&formulas)?, &formulas)?.predict().wait()?;
+        let yes = values(&formulas)?.mean().predict().wait()?;
+        let same = yes.max(1.0 - yes);
+        let evaluated = some.evaluations as f64 / all.evaluations as f64;
+        println!(
+            "{depth:5}   {tokens:5.1}  {tree:.3}        {hurried:.3}, {:5.1} %           {bag:.3}             {same:.3}",
+            100.0 * evaluated
+        );
+        [tree, hurried, bag, evaluated as f32].iter().zip(&mut sums).for_each(|(x, sum)| *sum += x);
+    }
+    let depths = deeper.count() as f32;
+    let [tree, hurried, bag, evaluated] = sums.map(|sum| sum / depths);
+    println!("\ntree={tree:.4}");
+    println!("tree_in_a_hurry={hurried:.4}");
+    println!("evaluated_in_a_hurry={evaluated:.3}");
+    println!("bag_of_tokens={bag:.4}");
+    assert!(tree >= bounds[0], "the network has learned less than it should: {tree:.4} is below {}", bounds[0]);
+    assert!(tree >= bag + 0.1, "a bag of tokens does as well: {bag:.4}");
+    assert!(hurried >= bounds[1], "in a hurry it is wrong too often: {hurried:.4} is below {}", bounds[1]);
+    assert!(evaluated < 0.95, "it takes no short cuts");
+    Ok(())
+}

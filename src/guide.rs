@@ -1,0 +1,18 @@
+#![doc = include_str!("../docs/src/introduction.md")]
+
+macro_rules! chapters {
+    ($($name:ident)*) => {
+        $(
+            #[doc = include_str!(concat!("../docs/src/", stringify!($name), ".md"))]
+            pub mod $name {}
+        )*
+    };
+}
+
+// The order of `docs/src/SUMMARY.md`; `tests/guide.rs` compares them.
+chapters! {
+    first_weight layers bangs dynamic
+    tensors modules training derivatives pass_state your_own
+    parallelism performance seeing gallery
+    errors compile_errors coming_from paper questions
+}

@@ -1,0 +1,141 @@
+//! Pictures, costs and traces of passes that really ran.
+#![cfg(feature = "view")]
+
+use dl::prelude::*;
+use dl::record::{Direction, Recorder, Recording};
+use dl::view::{Costs, Graph, chrome_trace};
+use dl::{At, Primitive, Result};
+use serde_json::Value;
+use std::time::Duration;
+
+#[differentiable]
+fn steep(x: &Layer<f64>, slope: &Weight<f64>) -> Layer<f64> {
+    let scaled = x * slope;
+    if !scaled > 1.0 { scaled.exp() } else { scaled.sin() }
+}
+
+#[differentiable]
+fn outer(x: &Layer<f64>, slope: &Weight<f64>) -> Layer<f64> {
+    steep(x, slope) + 1.0
+}
+
+/// Halves until it is small.
+#[differentiable]
+fn halved(x: &Layer<f64>) -> Layer<f64> {
+    let mut rest = x.clone();
+    while !rest > 1.0 {
+        rest = rest * 0.5;
+    }
+    rest
+}
+
+fn recorded<T: Send + 'static>(run: &Do<T>) -> (Result<T>, Recording) {
+    let recorder = Recorder::new();
+    let result = run.clone().recorded(&recorder).wait();
+    (result, recorder.take())
+}
+
+fn matrix(shape: [usize; 2]) -> NdWeight {
+    Weight::new(Nd::from_vec(shape, vec![0.5; shape[0] * shape[1]]).expect("as many"))
+}
+
+#[test]
+fn the_arm_that_was_taken_is_named_and_the_other_one_is_not_computed() {
+    let slope = Weight::new(2.0);
+    let dot = outer(&(3.0 * &slope), &slope).graph().wait().expect("a picture").dot();
+    let [taken, untaken, condition] = ["\"scaled.exp()\"", "\"scaled.sin()\"", "\"!scaled > 1.0\""]
+        .map(|label| dot.lines().find(|line| line.contains(label)).unwrap_or_else(|| panic!("{label}: {dot}")));
+    assert!(!taken.contains("dashed") && untaken.contains("dashed") && condition.contains("shape=diamond"));
+    // the operation has a time or bytes below its name
+    assert!(dot.contains("[label=\"exp") && !dot.contains("[label=\"sin"), "{dot}");
+    assert!(dot.contains("tests/view.rs:") && dot.contains("in `steep`") && dot.contains("in `outer`"), "{dot}");
+}
+
+#[test]
+fn rounds_of_a_loop_are_seen() {
+    let weight = Weight::new(20.0);
+    let (value, recording) = recorded(&halved(&weight.layer()).predict());
+    assert_eq!(value.expect("a number"), 0.625);
+    let costs = Costs::of(&recording);
+    let [branch] = &costs.branches[..] else { panic!("{costs}") };
+    let taken: Vec<usize> = branch.arms.iter().map(|(_, taken)| *taken).collect();
+    assert_eq!((branch.condition.as_str(), taken), ("!rest > 1.0", vec![5, 1]));
+    // each round looked at what the one before computed
+    let looks: Vec<u32> = recording.passes[0].decisions.iter().map(|decision| decision.looked_at).collect();
+    assert_eq!(looks, [1, 2, 3, 4, 5, 6]);
+    let halving = costs.lines.iter().find(|line| line.evaluations == 5).expect("five rounds");
+    assert!(halving.source.as_deref().is_none_or(|source| source == "rest = rest * 0.5;"), "{halving:?}");
+}
+
+#[test]
+fn costs_are_those_of_lines_forward_and_backward() {
+    let (a, b) = (matrix([64, 64]), matrix([64, 64]));
+    let product = a.matmul(&b); // this line
+    let line = line!() - 1;
+    let (loss, recording) = recorded(&product.sum().train(&Sgd::new(0.1)));
+    loss.expect("a step");
+    let costs = Costs::of(&recording);
+    let cost = costs.lines.iter().find(|cost| cost.line == line).unwrap_or_else(|| panic!("{costs}"));
+    assert_eq!((cost.file.as_str(), cost.evaluations), (file!(), 1));
+    assert!(!cost.forward.is_zero() && cost.bytes >= 4 * 64 * 64, "{costs}");
+    assert!(costs.runtime.iter().any(|row| row.what == "steps taken"), "{costs}");
+    assert!(recording.passes[0].nodes.iter().any(|node| node.direction == Direction::Backward));
+}
+
+#[test]
+fn a_failed_pass_shows_where() {
+    let (a, b) = (matrix([2, 3]), matrix([2, 3]));
+    let (result, recording) = recorded(&a.matmul(&b).relu().predict());
+    let error = result.expect_err("the sizes differ");
+    let svg = Graph::of(&recording.passes[0]).svg();
+    assert!(error.is_shape() && svg.contains("item operation failed") && svg.contains("matmul"), "{svg}");
+    assert!(a.matmul(&b).graph().wait().expect_err("the same").is_shape());
+}
+
+/// Takes its time.
+struct Pause;
+
+impl Primitive for Pause {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "pause"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        std::thread::sleep(Duration::from_millis(30));
+        Ok(*x)
+    }
+
+    fn cost(&self, _: (&f64,)) -> f64 {
+        1e9
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(at.delta.clone()),)
+    }
+}
+
+#[test]
+fn two_threads_overlap_in_a_trace() {
+    let (a, b) = (Weight::new(1.0), Weight::new(2.0));
+    let branches = Layer::apply(Pause, (a.layer(),)) + Layer::apply(Pause, (b.layer(),));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("a pool");
+    let (value, recording) = pool.install(|| recorded(&branches.predict()));
+    assert_eq!(value.expect("a number"), 3.0);
+    let trace: Value = serde_json::from_str(&chrome_trace(&recording)).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let pauses: Vec<(u64, f64, f64)> = events
+        .iter()
+        .filter(|event| event["name"] == "pause" && event["ph"] == "X")
+        .map(|event| (event["tid"].as_u64(), event["ts"].as_f64(), event["dur"].as_f64()))
+        .map(|(thread, began, took)| (thread.expect("a thread"), began.expect("a time"), took.expect("a time")))
+        .collect();
+    let [(first, began, took), (second, other_began, other_took)] = pauses[..] else { panic!("{events:?}") };
+    assert!(first != second && began < other_began + other_took && other_began < began + took, "{pauses:?}");
+    assert!(took >= 30_000.0 && other_took >= 30_000.0, "{pauses:?}");
+    // 60 ms of work: the clock shows less
+    let costs = Costs::of(&recording);
+    assert!(costs.time() >= Duration::from_millis(60) && costs.elapsed < costs.time(), "{costs}");
+}
