@@ -43,7 +43,7 @@ impl Scope {
 #[inline]
 pub(super) fn within(outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
     LAST.with(|last| {
-        let known = &last[(std::ptr::from_ref(from).addr() / 8 ^ outer.0 as usize) % REMEMBERED];
+        let known = &last[((std::ptr::from_ref(from).addr() / 8) ^ outer.0 as usize) % REMEMBERED];
         if known.is(outer, function, from) { known.inner.get() } else { known.look_up(outer, function, from) }
     })
 }
