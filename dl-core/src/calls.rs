@@ -9,8 +9,8 @@ mod tree;
 
 pub use branch::Branch;
 pub(crate) use branch::took;
-pub(crate) use here::Entered;
-pub(crate) use here::{Origin, Site, enter, enter_function, here, in_places_of_the_user};
+pub(crate) use here::{Entered, InFunction};
+pub(crate) use here::{Origin, Site, enter, enter_function, in_places_of_the_user, place_of_rule};
 pub(crate) use tree::{Function, Scope};
 
 use std::fmt;
@@ -64,7 +64,7 @@ impl Calls {
     /// assert!(dl_core::Calls::here().is_empty()); // in no annotated function
     /// ```
     pub fn here() -> Calls {
-        here::origin().calls()
+        Origin::here().calls()
     }
 
     /// These, and further in a function of this name, called from there.

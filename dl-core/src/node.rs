@@ -187,8 +187,7 @@ impl AnyLayer {
     /// A node whose expression is made where it stays.
     #[inline(always)]
     pub(crate) fn making<T: Data>(make: impl FnOnce() -> Expression, place: &'static Location<'static>) -> Self {
-        let (origin, place) = calls::here(place);
-        AnyLayer::first(|| Node::new(Count::one(), origin, place, DataKind::of::<T>(), make()))
+        AnyLayer::first(|| Node::new(Count::one(), Origin::here(), place, DataKind::of::<T>(), make()))
     }
 }
 
@@ -233,6 +232,12 @@ impl Node {
             Expression::Primitive(op) => op.name_or_panic(),
             _ => self.name(),
         }
+    }
+
+    /// It was built by a rule, and stands where the operation stands.
+    #[cold]
+    fn place_by_rule(&mut self) {
+        self.place = calls::place_of_rule().unwrap_or(self.place);
     }
 
     /// In which functions it was written; for a delta, those of the operation whose derivative it is.

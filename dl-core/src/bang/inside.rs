@@ -1,13 +1,13 @@
 //! Which function is being run, and which way it goes on.
 
-use crate::calls::{self, Branch, Entered, Function, Scope};
+use crate::calls::{self, Branch, Function, InFunction, Scope};
 use std::any::type_name;
 use std::panic::Location;
 
 /// A function that is being run, until this is dropped.
 #[must_use = "the function is left when this is dropped"]
 pub struct Inside {
-    _entered: Entered,
+    _function: InFunction,
 }
 
 impl Inside {
@@ -34,7 +34,7 @@ pub fn method<T: ?Sized>(name: &'static str) -> Inside {
 
 #[inline]
 fn enter(scope: Scope, name: &'static str, from: &'static Location<'static>) -> Inside {
-    Inside { _entered: calls::enter_function(Function { scope, name }, from) }
+    Inside { _function: calls::enter_function(Function { scope, name }, from) }
 }
 
 /// The body goes on along this arm.

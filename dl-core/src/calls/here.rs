@@ -22,6 +22,18 @@ const PLACED: u32 = 1 << 31;
 impl Origin {
     pub(crate) const NONE: Origin = Origin(0);
 
+    /// That of a layer that is built here and now.
+    #[inline(always)]
+    pub(crate) fn here() -> Origin {
+        HERE.with(|here| here.origin.get())
+    }
+
+    /// Whether a rule of the library builds it, so that its place is that of the operation.
+    #[inline(always)]
+    pub(crate) fn is_by_rule(self) -> bool {
+        self.0 & PLACED != 0
+    }
+
     pub(crate) fn calls(self) -> Calls {
         Calls(self.0 & !(BACKWARD | PLACED))
     }
@@ -64,18 +76,9 @@ thread_local! {
     static HERE: Here = const { Here { origin: Cell::new(Origin::NONE), place: Cell::new(None) } };
 }
 
-/// The origin and the place of a layer that is built here and now, by code that stands at this place.
-#[inline(always)]
-pub(crate) fn here(place: &'static Location<'static>) -> (Origin, &'static Location<'static>) {
-    HERE.with(|here| {
-        let origin = here.origin.get();
-        (origin, if origin.0 & PLACED == 0 { place } else { here.place.get().unwrap_or(place) })
-    })
-}
-
-#[inline]
-pub(super) fn origin() -> Origin {
-    HERE.with(|here| here.origin.get())
+/// The place of what a rule builds: that of the operation.
+pub(crate) fn place_of_rule() -> Option<&'static Location<'static>> {
+    HERE.with(|here| here.place.get())
 }
 
 /// From now on this thread builds there, until this is dropped.
@@ -117,13 +120,27 @@ pub(super) fn enter_calls(calls: Calls) -> Entered {
     })
 }
 
-/// What is built from now on is built in this function, too.
-#[inline]
-pub(crate) fn enter_function(function: Function, from: &'static Location<'static>) -> Entered {
+/// This thread runs a function, until this is dropped.
+#[must_use = "the function is left when this is dropped"]
+pub(crate) struct InFunction {
+    around: Origin,
+    /// Of this thread.
+    thread: PhantomData<*const ()>,
+}
+
+impl Drop for InFunction {
+    #[inline]
+    fn drop(&mut self) {
+        HERE.with(|here| here.origin.set(self.around));
+    }
+}
+
+/// What is built from now on is built in this function, too. Not inlined: it is called by every annotated function.
+pub(crate) fn enter_function(function: Function, from: &'static Location<'static>) -> InFunction {
     HERE.with(|here| {
-        let origin = here.origin.get();
-        here.origin.set(origin.with(within(origin.calls(), function, from)));
-        Entered { origin, place: here.place.get(), thread: PhantomData }
+        let around = here.origin.get();
+        here.origin.set(around.with(within(around.calls(), function, from)));
+        InFunction { around, thread: PhantomData }
     })
 }
 

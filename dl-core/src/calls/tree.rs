@@ -42,20 +42,10 @@ impl Scope {
 /// These calls, and further in a call of this function.
 #[inline]
 pub(super) fn within(outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
-    let addresses =
-        [function.name.as_ptr().addr(), function.scope.name().as_ptr().addr(), std::ptr::from_ref(from).addr()];
-    let asked = Remembered { outer, addresses, inner: Calls(0) };
-    let known = LAST.try_with(|last| {
-        let slot = &last[asked.slot()];
-        let known = slot.get();
-        if (known.outer, known.addresses) == (outer, addresses) {
-            return known.inner;
-        }
-        let inner = look_up(outer, function, from);
-        slot.set(Remembered { inner, ..asked });
-        inner
-    });
-    known.unwrap_or_else(|_| look_up(outer, function, from))
+    LAST.with(|last| {
+        let known = &last[((std::ptr::from_ref(from).addr() / 8) ^ outer.0 as usize) % REMEMBERED];
+        if known.is(outer, function, from) { known.inner.get() } else { known.look_up(outer, function, from) }
+    })
 }
 
 /// Each call, the innermost first.
@@ -64,7 +54,6 @@ pub(super) fn frames(calls: Calls) -> Vec<Call> {
     std::iter::successors(tree.frame(calls), |frame| tree.frame(frame.outer)).map(|frame| frame.call).collect()
 }
 
-#[cold]
 fn look_up(outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
     if let Some(known) = TREE.read().unwrap_or_else(PoisonError::into_inner).find(outer, function, from) {
         return known;
@@ -72,26 +61,50 @@ fn look_up(outer: Calls, function: Function, from: &'static Location<'static>) -
     TREE.write().unwrap_or_else(PoisonError::into_inner).grow(outer, function, from)
 }
 
-/// A call that was looked up, by the addresses of its texts: equal texts may have several, which costs a second look.
-#[derive(Clone, Copy)]
+/// The last call that was looked up. It is known again by the addresses of its texts: equal ones may have several, which costs a second look.
 struct Remembered {
-    outer: Calls,
-    addresses: [usize; 3],
-    inner: Calls,
+    outer: Cell<Calls>,
+    inner: Cell<Calls>,
+    name: Cell<&'static str>,
+    scope: Cell<&'static str>,
+    from: Cell<Option<&'static Location<'static>>>,
 }
 
 impl Remembered {
+    const fn nothing() -> Remembered {
+        let none = Cell::new(Calls(0));
+        Remembered {
+            outer: none,
+            inner: Cell::new(Calls(0)),
+            name: Cell::new(""),
+            scope: Cell::new(""),
+            from: Cell::new(None),
+        }
+    }
+
     #[inline]
-    fn slot(&self) -> usize {
-        let [name, scope, from] = self.addresses;
-        let mixed = (name ^ scope.rotate_left(16) ^ from.rotate_left(32)) as u64 ^ u64::from(self.outer.0);
-        (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - REMEMBERED.ilog2())) as usize
+    fn is(&self, outer: Calls, function: Function, from: &'static Location<'static>) -> bool {
+        self.outer.get() == outer
+            && self.from.get().map_or(std::ptr::null(), std::ptr::from_ref) == std::ptr::from_ref(from)
+            && self.name.get().as_ptr() == function.name.as_ptr()
+            && self.scope.get().as_ptr() == function.scope.name().as_ptr()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_up(&self, outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
+        let inner = look_up(outer, function, from);
+        self.outer.set(outer);
+        self.inner.set(inner);
+        self.name.set(function.name);
+        self.scope.set(function.scope.name());
+        self.from.set(Some(from));
+        inner
     }
 }
 
 thread_local! {
-    static LAST: [Cell<Remembered>; REMEMBERED] =
-        const { [const { Cell::new(Remembered { outer: Calls(0), addresses: [0; 3], inner: Calls(0) }) }; REMEMBERED] };
+    static LAST: [Remembered; REMEMBERED] = const { [const { Remembered::nothing() }; REMEMBERED] };
 }
 
 static TREE: LazyLock<RwLock<Tree>> = LazyLock::new(RwLock::default);

@@ -31,8 +31,15 @@ impl AnyLayer {
     #[inline(always)]
     pub(super) fn first(make: impl FnOnce() -> Node) -> Self {
         let memory = YARD.try_with(Yard::take).ok().flatten().unwrap_or_else(new_memory);
+        let mut node = memory;
         // SAFETY: the memory is that of a node, and ours
-        unsafe { memory.write(make()) };
+        let node = unsafe {
+            memory.write(make());
+            node.as_mut()
+        };
+        if node.origin.is_by_rule() {
+            node.place_by_rule();
+        }
         AnyLayer(memory)
     }
 
