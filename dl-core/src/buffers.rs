@@ -182,5 +182,5 @@ fn bytes<A>(buffer: &[A]) -> usize {
 /// assert!(buffers::is_worth_keeping::<f32>(1 << 20) && !buffers::is_worth_keeping::<f32>(10));
 /// ```
 pub fn is_worth_keeping<A>(len: usize) -> bool {
-    len >= WORTH_KEEPING_BYTES / size_of::<A>()
+    len.saturating_mul(size_of::<A>()) >= WORTH_KEEPING_BYTES
 }
