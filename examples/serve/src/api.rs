@@ -13,7 +13,8 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use dl::Do;
 use futures::FutureExt;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,18 +76,24 @@ pub fn router(net: Net, limits: Limits) -> Router {
 }
 
 /// Each image is a pass of its own; those of a request run in parallel, and so do requests.
-async fn predict(net: Arc<Net>, limits: Limits, body: Result<Bytes, BytesRejection>) -> Result<Json<Value>, Refusal> {
+async fn predict(net: Arc<Net>, limits: Limits, body: Result<Bytes, BytesRejection>) -> Result<Response, Refusal> {
     match Question::parse(&body?, limits.images)? {
         Question::One(image) => {
             let answer = Answer::of(Do::predict(net.look_at(&image)).await?)?;
-            Ok(Json(json!(answer)))
+            Ok(Json(answer).into_response())
         }
         Question::Some(images) => {
             let answers = Do::join(images.iter().map(|image| Do::predict(net.look_at(image)))).await?;
             let answers = answers.into_iter().map(Answer::of).collect::<dl::Result<Vec<_>>>()?;
-            Ok(Json(json!({ "answers": answers })))
+            Ok(Json(Answers { answers }).into_response())
         }
     }
+}
+
+/// To several images.
+#[derive(Serialize)]
+struct Answers {
+    answers: Vec<Answer>,
 }
 
 async fn in_time(patience: Duration, request: Request, next: Next) -> Response {

@@ -13,7 +13,7 @@ const SIDE: usize = 8;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
     /// `{"image": …}`
-    One(Image),
+    One(Box<Image>),
     /// `{"images": [ … ]}`
     Some(Vec<Image>),
 }
@@ -28,7 +28,7 @@ impl Question {
             .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, format_args!("the body is not JSON: {error}")))?;
         let fields = json.as_object().map(|fields| fields.iter().collect::<Vec<_>>()).unwrap_or_default();
         match fields[..] {
-            [(name, image)] if name == "image" => Ok(Question::One(parse_image(image, "image")?)),
+            [(name, image)] if name == "image" => Ok(Question::One(Box::new(parse_image(image, "image")?))),
             [(name, Value::Array(images))] if name == "images" => {
                 if images.is_empty() || images.len() > most {
                     return Err(wrong(format!("images: expected 1 to {most} images, found {}", images.len())));

@@ -39,15 +39,16 @@ impl Local {
     }
 }
 
-fn offline(net: &Net, image: &Image) -> Answer {
-    Answer::of(Do::predict(net.look_at(image)).wait().unwrap()).unwrap()
+fn offline(net: &Net, image: &Image) -> Value {
+    let answer = Answer::of(Do::predict(net.look_at(image)).wait().unwrap()).unwrap();
+    serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap()
 }
 
 #[tokio::test]
 async fn an_image_is_64_numbers_or_8_rows_and_a_request_has_one_or_some() {
     let (net, images) = (net(), images());
     let service = local(net.clone(), Limits::default()).await;
-    let expected: Vec<Value> = images[..20].iter().map(|(_, image)| json!(offline(&net, image))).collect();
+    let expected: Vec<Value> = images[..20].iter().map(|(_, image)| offline(&net, image)).collect();
     assert!(expected.iter().any(|answer| answer["expert"] != expected[0]["expert"]), "one expert does everything");
     assert_eq!(expected[0]["gate"].as_array().unwrap().len(), EXPERTS);
 
