@@ -141,19 +141,6 @@ impl<T: Data> Layer<T> {
         Some((op, sealed::Operands::from_any(applied.operands())))
     }
 
-    /// Whether this is the only handle to this layer: then nobody else wants its value.
-    ///
-    /// ```
-    /// use dl_core::Layer;
-    /// let layer = Layer::constant(1.0);
-    /// assert!(layer.is_unshared());
-    /// let _sum = &layer + 1.0;
-    /// assert!(!layer.is_unshared());
-    /// ```
-    pub fn is_unshared(&self) -> bool {
-        self.any.is_lone()
-    }
-
     /// A layer that decides, in each pass anew, which layer it is.
     ///
     /// This is what `#[differentiable]` makes of a function with bangs. `body` is called once in every pass that needs the

@@ -85,7 +85,6 @@ mod operators;
 mod parts;
 mod pointwise;
 mod pool;
-mod products;
 mod program;
 mod reduce;
 mod reduction;

@@ -174,45 +174,10 @@ where
 }
 
 /// A product whose operands may be transposed: their last two axes are exchanged first.
-pub(crate) struct Product<A, D, E> {
+struct Product<A, D, E> {
     name: &'static str,
     turned: [bool; 2],
     types: PhantomData<(A, D, E)>,
-}
-
-impl<A, D, E> Product<A, D, E> {
-    /// The same operation.
-    pub(crate) fn again(&self) -> Self {
-        Product { types: PhantomData, ..*self }
-    }
-}
-
-impl<A: Element, D: MatMul<E>, E: Rank> Product<A, D, E> {
-    /// The deltas of operands of these shapes, from that of the product, which has this shape.
-    #[track_caller]
-    pub(crate) fn pull_back(
-        &self,
-        (a, b): (&Layer<Nd<A, D>>, &Layer<Nd<A, E>>),
-        (shape_a, shape_b): (D, E),
-        product: &[usize],
-        delta: &Layer<Nd<A, D::Product>>,
-    ) -> Pair<A, D, E> {
-        let [left, right] = self.turned;
-        let shapes = (turn_shape(shape_a, left), turn_shape(shape_b, right));
-        let (da, db) = pull_back((turn(a, left), turn(b, right)), shapes, product, delta);
-        (turn(&da, left), turn(&db, right))
-    }
-
-    /// What the tangents of the operands add to that of the product.
-    #[track_caller]
-    pub(crate) fn push_forward(
-        &self,
-        (a, b): (&Layer<Nd<A, D>>, &Layer<Nd<A, E>>),
-        (da, db): (Option<&Layer<Nd<A, D>>>, Option<&Layer<Nd<A, E>>>),
-    ) -> [Option<Layer<Nd<A, D::Product>>>; 2] {
-        let product = |a: &Layer<_>, b: &Layer<_>| Layer::apply(self.again(), (a.clone(), b.clone()));
-        [da.map(|da| product(da, b)), db.map(|db| product(a, db))]
-    }
 }
 
 fn turn_shape<D: Rank>(mut shape: D, turned: bool) -> D {
@@ -274,15 +239,18 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, E>>>) {
-        let (a, b) = at.operands;
-        let shapes = (at.values.0.dim(), at.values.1.dim());
-        let (da, db) = self.pull_back((a, b), shapes, at.value.shape(), at.delta);
-        (Some(da), Some(db))
+        let [left, right] = self.turned;
+        let operands = (turn(&at.operands.0, left), turn(&at.operands.1, right));
+        let shapes = (turn_shape(at.values.0.dim(), left), turn_shape(at.values.1.dim(), right));
+        let (da, db) = pull_back(operands, shapes, at.value.shape(), at.delta);
+        (Some(turn(&da, left)), Some(turn(&db, right)))
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D::Product>>> {
         let ((a, b), (da, db)) = (along.operands, along.tangents);
-        sum_of(self.push_forward((a, b), (da.as_ref(), db.as_ref())))
+        let product =
+            |a: &Layer<_>, b: &Layer<_>| Layer::apply(Product { types: PhantomData, ..*self }, (a.clone(), b.clone()));
+        sum_of([da.as_ref().map(|da| product(da, b)), db.as_ref().map(|db| product(a, db))])
     }
 
     const ACCUMULATES: bool = true;

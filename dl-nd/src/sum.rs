@@ -4,7 +4,6 @@ use crate::element::{Element, Rank};
 use crate::formula::{Operation, is_worth_writing_down};
 use crate::nd::Nd;
 use crate::parts::sum_of_parts;
-use crate::products::sum_of_products;
 use dl_core::{Along, At, Binary, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
@@ -13,7 +12,7 @@ pub(crate) fn sum<A: Element, D: Rank>(mut terms: Vec<Layer<Nd<A, D>>>) -> Layer
     if terms.len() == 1 {
         return terms.remove(0);
     }
-    match sum_of_parts(&terms).or_else(|| sum_of_products(&terms)) {
+    match sum_of_parts(&terms) {
         Some(sum) => sum,
         None => Layer::apply(Sum(PhantomData), terms),
     }
