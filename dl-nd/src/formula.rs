@@ -2,7 +2,8 @@
 //! elements.
 //!
 //! A run of pointwise operations thereby reads its operands and writes its result once, however many operations it has. What lies in between is
-//! never in memory; it may be computed a second time, for the backward for instance, which costs less than to fetch it.
+//! not in memory: a cheap operation is computed a second time, for the backward for instance, which costs less than to fetch its result. The result of a dear one, an
+//! exponential for instance, is kept if somebody else has it.
 
 use crate::element::{Element, Item, Rank};
 use crate::elements::Elements;
