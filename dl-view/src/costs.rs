@@ -48,6 +48,17 @@ pub struct Costs {
 }
 
 /// What a line cost.
+///
+/// ```
+/// use dl_core::record::Recorder;
+/// use dl_core::{Differentiable, Weight};
+/// use dl_view::{Costs, LineCost};
+/// let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
+/// w.sin().predict().recorded(&recorder).wait()?;
+/// let LineCost { line, evaluations, .. } = &Costs::of(&recorder.take()).lines[0];
+/// assert_eq!((*line, *evaluations), (line!() - 2, 1));
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineCost {
     /// As the compiler calls it.
@@ -69,6 +80,16 @@ pub struct LineCost {
 }
 
 /// Which ways a decision went.
+///
+/// ```
+/// use dl_view::{BranchCost, Costs};
+/// // how often the first arm of a decision was taken
+/// fn share(branch: &BranchCost) -> f64 {
+///     let all: usize = branch.arms.iter().map(|(_, taken)| taken).sum();
+///     branch.arms[0].1 as f64 / all as f64
+/// }
+/// assert_eq!(Costs::default().branches.iter().map(share).sum::<f64>(), 0.0);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct BranchCost {
     /// As the compiler calls it.
@@ -84,6 +105,17 @@ pub struct BranchCost {
 }
 
 /// What was done for no line in particular.
+///
+/// ```
+/// use dl_core::record::Recorder;
+/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_view::{Costs, RuntimeCost};
+/// let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
+/// w.sin().train(&Sgd::new(0.1)).recorded(&recorder).wait()?;
+/// let runtime: Vec<RuntimeCost> = Costs::of(&recorder.take()).runtime;
+/// assert!(runtime.iter().all(|row| row.times > 0));
+/// # dl_core::Result::Ok(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuntimeCost {
     /// What it was.
