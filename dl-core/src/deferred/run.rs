@@ -1,0 +1,162 @@
+//! One run of a computation: in which pass it runs, and how it drives it.
+
+use super::{Belongs, BoxFuture, Recipe};
+use crate::error::{Error, Result};
+use crate::pass::{self, Counters, Pass, Purpose, Settings};
+use crate::seed::Position;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// One run of a [`Do`](crate::Do), as a future. Dropping it cancels the work.
+///
+/// ```
+/// use dl_core::{Do, Run};
+/// let two = Do::now(1).map(|x| x + 1);
+/// let run: Run<i32> = two.run();
+/// assert_eq!(Do::from_future(run).wait()?, 2);
+/// # dl_core::Result::Ok(())
+/// ```
+#[must_use = "futures do nothing unless polled: write `.await?`"]
+pub struct Run<T> {
+    recipe: Arc<dyn Recipe<T>>,
+    scope: Scope,
+    settings: Settings,
+    /// Present between the first poll and the end.
+    future: Option<BoxFuture<Result<T>>>,
+    /// Whether somebody wants to know what the pass counts, and what it has counted in the end.
+    pub(super) counts: bool,
+    pub(super) counters: Option<Counters>,
+}
+
+enum Scope {
+    Unstarted,
+    /// In this pass, which it is to drive.
+    Continuing(Arc<Pass>),
+    /// Part of somebody else's pass.
+    Within,
+    Driving(Drive),
+    Ended,
+}
+
+/// A driver of a pass.
+struct Drive {
+    pass: Arc<Pass>,
+    /// Its number there.
+    number: u32,
+    /// Whether it has asked others for help.
+    asked: bool,
+    /// Where it goes on to build layers.
+    position: Position,
+    /// Whether it surely takes no step.
+    only_predicts: bool,
+}
+
+impl Scope {
+    fn driving(pass: Arc<Pass>, only_predicts: bool) -> Scope {
+        let number = pass.arrive();
+        let position = Position::in_body(number.into());
+        Scope::Driving(Drive { pass, number, asked: false, position, only_predicts })
+    }
+}
+
+impl<T> Run<T> {
+    pub(super) fn new(recipe: Arc<dyn Recipe<T>>, settings: Settings) -> Self {
+        Run { recipe, scope: Scope::Unstarted, settings, future: None, counts: false, counters: None }
+    }
+
+    /// A run that goes on in a pass which has been begun.
+    pub(super) fn going_on(recipe: Arc<dyn Recipe<T>>, pass: Arc<Pass>) -> Self {
+        let mut run = Run::new(recipe, Settings::default());
+        run.scope = Scope::Continuing(pass);
+        run
+    }
+
+    /// Which pass it belongs to, when it is first polled.
+    fn scope(&mut self, scope: Scope) -> Scope {
+        let belongs = self.recipe.belongs();
+        let only_predicts = matches!(belongs, Belongs::Own(Purpose::Predict));
+        if let Scope::Continuing(pass) = scope {
+            return Scope::driving(pass, only_predicts);
+        }
+        let settings = std::mem::take(&mut self.settings);
+        match (belongs, pass::in_pass()) {
+            (Belongs::Around, true) => Scope::Within,
+            (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, settings), false),
+            (Belongs::Own(purpose), _) => Scope::driving(Pass::new(purpose, settings), only_predicts),
+            (Belongs::To(pass), _) if pass::is_current(&pass) => Scope::Within,
+            (Belongs::To(pass), _) => Scope::driving(pass, false),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Run<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Run(..)")
+    }
+}
+
+impl<T> Future for Run<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        let this = &mut *self;
+        if matches!(this.scope, Scope::Unstarted | Scope::Continuing(_)) {
+            let scope = std::mem::replace(&mut this.scope, Scope::Ended);
+            this.scope = this.scope(scope);
+        }
+        let (recipe, future) = (&this.recipe, &mut this.future);
+        let mut poll = |cx: &mut Context<'_>| future.get_or_insert_with(|| recipe.start()).as_mut().poll(cx);
+        let ended = match &mut this.scope {
+            Scope::Driving(drive) => loop {
+                drive.pass.drive(drive.number);
+                let outside = drive.position.enter();
+                let step = pass::enter(&drive.pass, || catch_unwind(AssertUnwindSafe(|| poll(cx))));
+                drive.position = outside.enter();
+                match step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload)))) {
+                    Poll::Ready(result) => break result,
+                    Poll::Pending => {
+                        if !drive.pass.advance(drive.number, &mut drive.asked, cx.waker()) {
+                            return Poll::Pending;
+                        }
+                    }
+                }
+            },
+            Scope::Within => match poll(cx) {
+                Poll::Ready(result) => result,
+                Poll::Pending => return Poll::Pending,
+            },
+            _ => unreachable!("a run is not polled after it has ended"),
+        };
+        // a destructor of the user's may panic: that is an error like any other
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(this.future.take()))).map_err(Error::panic);
+        let parted = match std::mem::replace(&mut this.scope, Scope::Ended) {
+            Scope::Driving(drive) => {
+                drive.pass.leave(drive.number);
+                this.counters = this.counts.then(|| drive.pass.counters());
+                let parted = Pass::part(drive.pass);
+                // elsewhere a step may have been taken, which is not undone
+                if drive.only_predicts { parted } else { Ok(()) }
+            }
+            _ => {
+                this.counters = pass::current().filter(|_| this.counts).map(|pass| pass.counters());
+                Ok(())
+            }
+        };
+        Poll::Ready(dropped.and(ended).and_then(|value| parted.map(|()| value)))
+    }
+}
+
+/// A pass whose only driver is dropped stops, and frees its futures.
+impl<T> Drop for Run<T> {
+    fn drop(&mut self) {
+        if let Scope::Driving(drive) = std::mem::replace(&mut self.scope, Scope::Ended) {
+            drive.pass.leave(drive.number);
+            drop(self.future.take());
+            let _ = Pass::part(drive.pass); // whoever drops a run does not want to know
+        }
+    }
+}
