@@ -547,3 +547,43 @@ impl<A: Element> Operand<A> {
         Operand { array, steps }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::{Dim, Ix1};
+
+    fn unary(op: Unary, x: &Nd<f32, Ix1>) -> Nd<f32, Ix1> {
+        Operation::Unary(op, x.clone()).of_shape(x.dim())
+    }
+
+    /// What becomes of the result of `op` when its negative is computed, or summed.
+    fn is_kept(op: Unary, somebody_has_it: bool, summed: bool) -> bool {
+        let x = Nd::full(Dim(1 << 16), 0.25_f32);
+        let inner = unary(op, &x);
+        let outer = unary(Unary::Neg, &inner);
+        // whoever looks, without being somebody who has it
+        let looked_at = Arc::downgrade(inner.formula().expect("large tensors are written down"));
+        let kept = somebody_has_it.then_some(inner);
+        let formula = outer.formula().expect("large tensors are written down");
+        let right = -op.value(0.25_f32);
+        if summed {
+            let mean = sum(formula) / (1 << 16) as f32;
+            assert!((mean - right).abs() < 1e-6, "{mean}, not {right}");
+        } else {
+            assert!(compute(formula).iter().all(|&found| found == right));
+        }
+        let computed = looked_at.upgrade().is_some_and(|formula| formula.computed().is_some());
+        drop(kept);
+        computed
+    }
+
+    #[test]
+    fn what_is_dear_is_kept_for_whoever_has_it() {
+        for summed in [false, true] {
+            assert!(is_kept(Unary::Tanh, true, summed));
+            assert!(!is_kept(Unary::Tanh, false, summed), "nobody is going to look at it");
+            assert!(!is_kept(Unary::Square, true, summed), "it is cheap");
+        }
+    }
+}
