@@ -161,6 +161,31 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     /// ```
     const ACCUMULATES: bool = false;
 
+    /// Whether the value is the sum of the operands, from the first to the last. A term whose operation [accumulates](Primitive::ACCUMULATES), and which nobody else
+    /// wants, need not be made for it: in a step, the delta of a weight that is used many times is added up in one place.
+    ///
+    /// ```
+    /// use dl_core::{At, Layer, Primitive, Result};
+    ///
+    /// struct Sum;
+    ///
+    /// impl Primitive for Sum {
+    ///     type Operands = Vec<Layer<f64>>;
+    ///     type Output = f64;
+    ///     const IS_SUM: bool = true;
+    ///     fn name(&self) -> &'static str {
+    ///         "sum"
+    ///     }
+    ///     fn value(&self, terms: Vec<&f64>) -> Result<f64> {
+    ///         Ok(terms.into_iter().sum())
+    ///     }
+    ///     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<f64>>> {
+    ///         vec![Some(at.delta.clone()); at.operands.len()]
+    ///     }
+    /// }
+    /// ```
+    const IS_SUM: bool = false;
+
     /// Whether the value fits `to`, so that [`accumulate`](Primitive::accumulate) cannot fail.
     fn can_accumulate(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>, to: &Self::Output) -> bool {
         let _ = (operands, to);
@@ -459,6 +484,11 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         false
     }
 
+    /// See [`Primitive::IS_SUM`].
+    fn is_sum(&self) -> bool {
+        false
+    }
+
     fn can_accumulate(&self, operands: &[&Value], to: &Value) -> bool {
         let _ = (operands, to);
         false
@@ -540,6 +570,10 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
 
     fn accumulates(&self) -> bool {
         P::ACCUMULATES
+    }
+
+    fn is_sum(&self) -> bool {
+        P::IS_SUM
     }
 
     fn can_accumulate(&self, operands: &[&Value], to: &Value) -> bool {

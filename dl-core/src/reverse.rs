@@ -5,6 +5,7 @@
 //! are plain numbers the deltas are computed at once (the numeric reading of the rules, see [`crate::rules`]); elsewhere they
 //! are layers, which the executor evaluates like any others.
 
+mod accumulated;
 mod arrived;
 
 pub(crate) use arrived::{AnyDelta, Arrived};

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::extract::ExtractAll;
 use crate::node::AnyLayer;
 use crate::optimizer::Optimizer;
-use crate::pass::{Pass, Purpose, Settings};
+use crate::pass::{self, Pass, Purpose, Settings};
 use crate::record::Direction;
 use crate::reverse::AnyDelta;
 use crate::weight::Weight;
@@ -320,7 +320,11 @@ async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
 }
 
 /// The deltas, evaluated in the pass that this runs in; with `late`, as far as a step of plain gradient descent needs it.
-async fn values(deltas: Deltas, late: bool) -> Result<Deltas> {
+async fn values(mut deltas: Deltas, late: bool) -> Result<Deltas> {
+    // who watches sees each operation
+    if !pass::with_current(|pass| pass.is_some_and(|pass| pass.is_watched())) {
+        deltas.iter_mut().for_each(|(_, delta)| delta.accumulated());
+    }
     let layers: Vec<AnyLayer> = deltas.iter().flat_map(|(_, delta)| delta.needs(late)).cloned().collect();
     if layers.is_empty() {
         return Ok(deltas);

@@ -33,6 +33,7 @@ struct Sum<A, D>(PhantomData<(A, D)>);
 impl<A: Element, D: Rank> Primitive for Sum<A, D> {
     type Operands = Vec<Layer<Nd<A, D>>>;
     type Output = Nd<A, D>;
+    const IS_SUM: bool = true;
 
     fn name(&self) -> &'static str {
         "sum"

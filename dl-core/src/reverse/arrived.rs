@@ -1,5 +1,6 @@
 //! Deltas, and what has arrived of them at a node.
 
+use super::accumulated::accumulated;
 use crate::checkpoint::Perhaps;
 use crate::node::{AnyLayer, Expression, Node};
 use crate::value::{Repr, Value};
@@ -30,6 +31,15 @@ impl AnyDelta {
         match self {
             AnyDelta::Ready(value) => value,
             _ => unreachable!("the delta was to be computed before"),
+        }
+    }
+
+    /// The same delta, with the terms of a sum that only the sum wants left to it.
+    pub(crate) fn accumulated(&mut self) {
+        if let AnyDelta::Lazy(layer) = self
+            && let Some(sum) = accumulated(layer)
+        {
+            *layer = sum;
         }
     }
 

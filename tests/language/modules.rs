@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -70,10 +68,11 @@ mod vendored {
 }
 
 #[derive(vendored::learning::Module)]
-#[module(crate = crate::vendored::learning)]
+#[module(crate = crate::modules::vendored::learning)]
 struct Renamed(Weight<f64>);
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let linear = |x| Linear { weight: Weight::new(x), r#in: 3 };
     assert_eq!(linear(1.0).names(), ["weight"]);
     assert_eq!(linear(1.0).r#in, 3);

@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 use std::fmt::Write;
@@ -22,7 +20,8 @@ fn reported(x: &Layer<f64>, y: &Layer<f64>) -> Do<String> {
     Do::now(text)
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let text = reported(&Layer::constant(1.5), &Layer::constant(2.0)).wait().unwrap();
     assert_eq!(text, "1.5 2 1.5 large\n[1.5, 2.0, 3.0] 2");
 }

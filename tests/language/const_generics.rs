@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -12,7 +10,8 @@ fn rotated<const N: usize>(xs: [Layer<f64>; N], by: &Layer<f64>) -> [Layer<f64>;
     std::array::from_fn(|i| xs[(i + by) % N].clone())
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let [a, b, c] = rotated([1.0, 2.0, 3.0].map(Layer::constant), &Layer::constant(1.0));
     assert_eq!((value(&a), value(&b), value(&c)), (2.0, 3.0, 1.0));
 }

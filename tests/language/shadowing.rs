@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -22,7 +20,8 @@ fn shadowed(x: Layer<f64>) -> Layer<f64> {
     x + v
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     // v = 2, x = 4, v = 4, x = 8 · 8
     assert_eq!(value(&shadowed(Layer::constant(2.0))), 68.0);
 }

@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -29,7 +27,8 @@ fn old(x: Layer<f64>) -> Layer<f64> {
     x
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     assert_eq!(value(&doubled(0, Layer::constant(3.0))), 9.0);
     #[allow(deprecated, reason = "it is the subject")]
     let same = old(Layer::constant(1.0));

@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -31,7 +29,8 @@ impl Differentiable for Own {
     }
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let own = Own(Weight::new(3.0));
     assert_eq!(value(&product(&own, &2.0, 1.0_f32)), 6.0);
     assert_eq!(value(&product(1.0, &Layer::constant(2.0), 1_i32)), 3.0);

@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -23,7 +21,8 @@ struct Ok;
 #[allow(dead_code, reason = "a name that the prelude of Rust has, too")]
 struct Result;
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let _ = Ok;
     // (2 + 3 + 1) · 2 · 3
     assert_eq!(value_of(&named(&Layer::constant(2.0), 1.0, Layer::constant(3.0), 1.0)), 36.0);

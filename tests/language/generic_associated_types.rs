@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -26,6 +24,7 @@ impl Model for Scaled {
     }
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     assert_eq!(value(&Scaled(1.0).apply(&Weight::new(2.0))), 6.0);
 }

@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -31,7 +29,8 @@ fn in_a_plain_function(x: &Layer<f64>, mask: &Mask, flag: bool) -> (bool, Mask, 
     (nothing(flag) || !format!("{x:?}").is_empty(), !*mask, !0)
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     assert_eq!(value(&masked(&Layer::constant(2.0), Mask(0xF0), &[false, true, false], 3)), 120.0);
     assert_eq!(in_a_plain_function(&Layer::constant(2.0), &Mask(1), true), (true, Mask(254), usize::MAX));
 }

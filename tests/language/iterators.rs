@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -23,7 +21,8 @@ fn weighted(xs: &BTreeMap<String, Layer<f64>>, order: &[usize]) -> Layer<f64> {
     sum
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let xs = BTreeMap::from([("a".to_owned(), Layer::constant(1.0)), ("bc".to_owned(), Layer::constant(2.0))]);
     // 1 + 8 = 9; · 4 + 9 · 2 = 54; · 2 = 108; + 6 + 12
     assert_eq!(value(&weighted(&xs, &[2, 3, 4])), 126.0);

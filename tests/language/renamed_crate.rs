@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -16,26 +14,27 @@ fn scaled(x: &Layer<f64>) -> Layer<f64> {
     y * y
 }
 
-#[differentiable(crate = crate::vendored::learning)]
+#[differentiable(crate = crate::renamed_crate::vendored::learning)]
 mod nets {
     use super::vendored::learning::prelude::*;
 
     #[derive(Clone, Layers)]
-    #[layers(crate = crate::vendored::learning)]
+    #[layers(crate = crate::renamed_crate::vendored::learning)]
     pub struct Pair(pub Layer<f64>, pub Layer<f64>);
 
-    #[differentiable(lazy, crate = crate::vendored::learning)]
+    #[differentiable(lazy, crate = crate::renamed_crate::vendored::learning)]
     pub fn pair(x: Layer<f64>) -> Pair {
         let v = !x;
         Pair(x * v, x)
     }
 
     pub fn block(x: &Layer<f64>) -> Layer<f64> {
-        direct! { crate = crate::vendored::learning; x * !x }
+        direct! { crate = crate::renamed_crate::vendored::learning; x * !x }
     }
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     assert_eq!(value(&scaled(&Layer::constant(2.0))), 16.0);
     assert_eq!(value(&nets::pair(Layer::constant(3.0)).0), 9.0);
     assert_eq!(value(&nets::block(&Layer::constant(3.0))), 9.0);

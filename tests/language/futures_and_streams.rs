@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 use futures::executor::block_on;
@@ -17,6 +15,7 @@ async fn outside(x: Layer<f64>) -> dl::Result<f64> {
     Ok(a? + b?)
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     assert_eq!(block_on(outside(Layer::constant(2.0))).unwrap(), 10.0);
 }

@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 use std::fmt;
@@ -29,7 +27,8 @@ fn limited(x: &Layer<f64>, names: &[String]) -> Layer<f64> {
     x * (boxed? + own?)
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let error = |x, name: &[&str]| {
         let names: Vec<String> = name.iter().map(|name| name.to_string()).collect();
         limited(&Layer::constant(x), &names).predict().wait().map_err(|error| error.to_string())

@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -41,7 +39,8 @@ impl Net {
     }
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let net = Net { weight: Weight::new(2.0), inner: None }.twice();
     let x = Layer::constant(3.0);
     assert_eq!(value(&net.of(&x)), 12.0);

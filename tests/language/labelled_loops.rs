@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -29,7 +27,8 @@ fn searched(x: &Layer<f64>, limit: f64) -> Layer<f64> {
     doubled
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     // y = 3 … 11 after ten rounds; i runs 0 … 3 anew: 11 is met at i = 1
     assert_eq!(value(&searched(&Layer::constant(1.0), 10.0)), 11.0);
 }

@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -22,7 +20,8 @@ fn collected(xs: &[Layer<f64>], ws: &Vec<Weight<f64>>, pair: &(Layer<f64>, bool)
     }
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let xs = [1.0, 2.0].map(Layer::constant);
     // 1 + 2 + 5 + 1 + 2 + 4 + 3 + 5 + 2
     assert_eq!(value(&collected(&xs, &vec![Weight::new(5.0)], &(Layer::constant(4.0), false))), 25.0);

@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -25,7 +23,8 @@ fn matched(Point { x, y: (a, [b, ..]) }: Point, (mut n, _): (usize, u8), rest: &
     }
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let point = |x| Point { x: Layer::constant(x), y: (1.0, [2.0, 3.0]) };
     assert_eq!(value(&matched(point(0.5), (1, 0), &[])), 0.25);
     assert_eq!(value(&matched(point(3.0), (1, 0), &[2.0, 1.0, 4.0])), 24.0);

@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -21,7 +19,8 @@ fn scaled(x: &Layer<f64>, names: &str, list: &[Weight<f64>]) -> Layer<f64> {
     sum
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let layer = shared(scaled(&Layer::constant(1.0), "ab", &[Weight::new(3.0), Weight::new(4.0)]));
     let threads: Vec<_> = (0..4)
         .map(|_| {

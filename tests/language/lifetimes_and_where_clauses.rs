@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -25,7 +23,8 @@ fn first<'a>(batch: &Batch<'a>) -> Option<&'a f64> {
     if !first.is_nan() { Some(first) } else { None }
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     assert_eq!(value(&summed(&Layer::constant(2.0), &["a".into()], &1.0_f32)), 5.0);
     assert_eq!(first(&Batch { values: &[1.0] }), Some(&1.0));
 }

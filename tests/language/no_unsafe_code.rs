@@ -1,6 +1,4 @@
 #![forbid(unsafe_code)]
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -13,7 +11,8 @@ fn joined(x: &Layer<f64>, y: &Layer<f64>) -> (Layer<f64>, Do<f64>) {
     (x * a + y * b, Do::now(a + b))
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let (layer, sum) = joined(&Layer::constant(1.0), &Layer::constant(2.0));
     assert_eq!((value(&layer), sum.wait().unwrap()), (5.0, 3.0));
 }

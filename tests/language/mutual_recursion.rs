@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -17,6 +15,7 @@ fn pong(x: Layer<f64>, n: usize) -> Layer<f64> {
     ping(x + v, n)
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     assert_eq!(value(&ping(Layer::constant(1.0), 10)), 256.0);
 }

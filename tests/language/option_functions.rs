@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -13,7 +11,8 @@ fn first_two(xs: &[Layer<f64>]) -> Option<Layer<f64>> {
     Some(product * product)
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let xs = [2.0, 3.0].map(Layer::constant);
     assert_eq!(value(&first_two(&xs).unwrap()), 36.0);
     assert!(first_two(&xs[..1]).is_none());

@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 #[differentiable]
@@ -16,7 +14,8 @@ fn built(x: impl NdExpression, w: impl NdExpression) -> impl NdExpression {
     x + w
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     let (x, w) = (Nd::from([[1.0_f32, 2.0]]), Weight::new(Nd::from([[3.0_f32, 4.0]])));
     assert_eq!(chosen(x.clone(), &w).predict().wait().unwrap(), Nd::from([[3.0_f32, 8.0]]));
     assert_eq!(chosen(&w * 10.0_f32, &x).predict().wait().unwrap(), x);

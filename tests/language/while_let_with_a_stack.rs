@@ -1,5 +1,3 @@
-#![deny(warnings)]
-
 use dl::prelude::*;
 
 fn value(layer: &Layer<f64>) -> f64 {
@@ -21,6 +19,7 @@ fn drained(xs: Vec<Layer<f64>>) -> Layer<f64> {
     sum
 }
 
-fn main() {
+#[test]
+fn it_compiles_and_runs() {
     assert_eq!(value(&drained([1.0, 8.0].map(Layer::constant).into())), 17.0);
 }
