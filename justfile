@@ -24,7 +24,7 @@ guide:
 
 # The packages as the registry would get them, each built from what is in it; sizes go to the end.
 package *args:
-    cargo publish --workspace --exclude serve --dry-run --allow-dirty {{ args }}
+    cargo publish --workspace --dry-run --allow-dirty {{ args }}
     ls -l "${CARGO_TARGET_DIR:-target}"/package/*.crate
 
 # The lower bounds of all dependencies are true (needs a nightly cargo to choose the versions): in a copy, which goes again.
