@@ -126,6 +126,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let real = images.index_select(0, &[example]).predict().wait()?;
         let (best, probability) = favourite(&net, class)?;
         println!("class {class}: the network is {:.2} % sure of what it draws", 100.0 * probability);
+        assert!(probability > 0.9, "what it draws does not look like a {class} to the network itself");
         rows[1].push(best);
         rows[2].push(saliency(&net, &real, class)?);
         rows[0].push(real);

@@ -17,6 +17,8 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 
 const BATCH: usize = 32;
+/// After so many, the digits are learned.
+const ENOUGH_EPOCHS: u32 = 20;
 const WIDTH: usize = 128;
 const HIDDEN: usize = 32;
 
@@ -119,6 +121,11 @@ fn main() -> dl::Result<()> {
         println!("expert {expert} took {:4.1} % of the test images", 100.0 * share);
     }
     println!("test_accuracy={accuracy:.4}");
-    println!("experts_used={}", shares.view().iter().filter(|&&share| share > 0.0).count());
+    let used = shares.view().iter().filter(|&&share| share > 0.0).count();
+    println!("experts_used={used}");
+    if epochs >= ENOUGH_EPOCHS {
+        assert!(accuracy > 0.95, "it has not learned the digits");
+        assert!(balance == 0.0 || used == experts, "some experts are never chosen");
+    }
     Ok(())
 }

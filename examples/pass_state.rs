@@ -79,5 +79,6 @@ fn main() -> Result<()> {
         println!("after 50 steps it was {:.2}", line.of(10.0).predict().on(&early).wait()?);
     }
     println!("the mean input was {:.2}", line.mean.value());
+    assert!((value - 31.0).abs() < 0.5 && (line.mean.value() - 1.0).abs() < 0.5);
     Ok(())
 }

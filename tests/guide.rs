@@ -55,6 +55,32 @@ fn blocks(chapter: &str) -> Vec<Block<'_>> {
     blocks
 }
 
+/// The name that a line of code declares, if it does.
+fn declared(line: &str) -> Option<&str> {
+    let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    words.find(|word| ["let", "fn", "struct", "enum", "trait", "impl", "use"].contains(word))?;
+    words.find(|&word| word != "mut")
+}
+
+#[test]
+fn what_a_reader_sees_of_a_listing_is_enough() {
+    let mut listings = 0;
+    for chapter in files(&root().join("docs/src"), "md").into_iter().chain([root().join("README.md")]) {
+        let text = text(&chapter);
+        for block in blocks(&text).iter().filter(|block| block.words.starts_with("rust")) {
+            let (hidden, seen): (Vec<&str>, Vec<&str>) = block.lines.iter().partition(|line| line.starts_with("# "));
+            let seen = seen.join("\n");
+            let is_seen = |name: &str| seen.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
+            for name in hidden.into_iter().filter(|line| *line != "# use dl::prelude::*;").filter_map(declared) {
+                let place = format!("{}:{}", chapter.display(), block.first + 1);
+                assert!(["main", "_"].contains(&name) || !is_seen(name), "{place}: `{name}` is declared out of sight");
+            }
+            listings += 1;
+        }
+    }
+    assert!(listings > 80, "{listings}");
+}
+
 #[test]
 fn every_chapter_is_in_the_summary_and_in_the_documentation() {
     let summary = text("docs/src/SUMMARY.md");

@@ -7,11 +7,12 @@ use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Kept, Variable};
 use crate::optimizer::{AnyState, Chunk, Optimizer, Shelf};
-use crate::primitive::{AnyAlong, AnyAt, AnyPrimitive, UpdateOf};
+use crate::primitive::{AnyAlong, AnyAt, AnyPrimitive, Few, UpdateOf};
 use crate::tape::Tape;
 use crate::value::Value;
 use crate::variable::Handle;
 use crate::weight::AnyWeight;
+use smallvec::smallvec;
 use std::any::Any;
 use std::fmt;
 
@@ -132,8 +133,8 @@ impl AnyPrimitive for Updating {
         20.0
     }
 
-    fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>> {
-        vec![Some(at.delta), None, None]
+    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+        smallvec![Some(at.delta), None, None]
     }
 
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {

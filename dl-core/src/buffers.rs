@@ -113,9 +113,14 @@ pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
             buffer.truncate(len);
             buffer
         }
-        None => {
+        None if is_worth_keeping::<A>(len) => {
             drop(reserved::<A>(len)); // `vec!` would abort
             vec![A::zero(); len]
+        }
+        None => {
+            let mut new = reserved(len);
+            new.resize(len, A::zero());
+            new
         }
     }
 }

@@ -28,8 +28,9 @@ use crate::data::Data;
 use crate::error::Result;
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Kept};
-use crate::primitive::{AnyAlong, AnyAt, AnyPrimitive};
+use crate::primitive::{AnyAlong, AnyAt, AnyPrimitive, Few};
 use crate::value::Value;
+use smallvec::smallvec;
 use std::any::Any;
 
 impl<T: Data> Layer<T> {
@@ -88,8 +89,8 @@ impl AnyPrimitive for Mark {
         20.0
     }
 
-    fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>> {
-        vec![Some(at.delta)]
+    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+        smallvec![Some(at.delta)]
     }
 
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {

@@ -24,7 +24,7 @@ use crate::gradient::{Derivation, Derivatives, derivatives, list, part, zero};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Node};
 use crate::pass::{self, Books, Hold, NONE, Pass, Seen};
-use crate::primitive::{AnyAlong, AnyPrimitive};
+use crate::primitive::{AnyAlong, AnyPrimitive, Few};
 use crate::record::Direction;
 use crate::reverse::{self, AnyDelta, one_side};
 use crate::rules::{Number, Pointwise, Term};
@@ -287,7 +287,7 @@ fn of_primitive(
 /// The pushforward of any operation: `u ↦ pullback(u)` is linear, so `J · v` is the gradient of `⟨pullback(u), v⟩` with respect to `u`.
 pub(crate) fn transposed<T: Data>(
     along: &AnyAlong<'_>,
-    pullback: impl FnOnce(&Layer<T::Delta>) -> Vec<Option<AnyLayer>>,
+    pullback: impl FnOnce(&Layer<T::Delta>) -> Few<Option<AnyLayer>>,
 ) -> Option<Layer<T::Delta>> {
     let u = Layer::constant(along.value.get::<T>().one());
     let deltas = pullback(&u);

@@ -34,6 +34,7 @@ use crate::forward;
 use crate::layer::Layer;
 use crate::node::AnyLayer;
 use crate::value::Value;
+use smallvec::{SmallVec, smallvec};
 use std::any::{Any, type_name};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -402,7 +403,7 @@ pub(crate) mod sealed {
         fn into_any(self) -> Self::Erased;
         fn from_any(operands: &[AnyLayer]) -> Self;
         fn values<'a>(values: &[&'a Value]) -> Self::Values<'a>;
-        fn deltas(deltas: Self::Deltas) -> Vec<Option<AnyLayer>>;
+        fn deltas(deltas: Self::Deltas) -> Few<Option<AnyLayer>>;
         /// The inverse of `deltas`.
         fn from_deltas(deltas: &[Option<AnyLayer>]) -> Self::Deltas;
     }
@@ -423,8 +424,8 @@ macro_rules! tuples {
             fn values<'a>(values: &[&'a Value]) -> Self::Values<'a> {
                 ($(values[$i].get::<$T>(),)+)
             }
-            fn deltas(deltas: Self::Deltas) -> Vec<Option<AnyLayer>> {
-                vec![$(deltas.$i.map(Layer::into_any)),+]
+            fn deltas(deltas: Self::Deltas) -> Few<Option<AnyLayer>> {
+                smallvec![$(deltas.$i.map(Layer::into_any)),+]
             }
             fn from_deltas(deltas: &[Option<AnyLayer>]) -> Self::Deltas {
                 ($(deltas[$i].clone().map(Layer::<$T::Delta>::from_any),)+)
@@ -453,7 +454,7 @@ impl<T: Data> sealed::Operands for Vec<Layer<T>> {
         values.iter().map(|value| value.get()).collect()
     }
 
-    fn deltas(deltas: Self::Deltas) -> Vec<Option<AnyLayer>> {
+    fn deltas(deltas: Self::Deltas) -> Few<Option<AnyLayer>> {
         deltas.into_iter().map(|delta| delta.map(Layer::into_any)).collect()
     }
 
@@ -461,6 +462,9 @@ impl<T: Data> sealed::Operands for Vec<Layer<T>> {
         deltas.iter().map(|delta| delta.clone().map(Layer::from_any)).collect()
     }
 }
+
+/// A list with an entry for each operand of an operation, of which most have few.
+pub(crate) type Few<T> = SmallVec<[T; 4]>;
 
 /// A primitive on its operands, with its types forgotten.
 pub(crate) trait AnyPrimitive: Send + Sync {
@@ -476,7 +480,7 @@ pub(crate) trait AnyPrimitive: Send + Sync {
 
     fn value(&self, operands: &[&Value]) -> Result<Value>;
     fn cost(&self, operands: &[&Value]) -> f64;
-    fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>>;
+    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>>;
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer>;
 
     /// Whether a step can end with it: see [`Primitive::ACCUMULATES`].
@@ -586,7 +590,7 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
         to.change(|to: &mut P::Output| self.op.accumulate(operands, factor, to));
     }
 
-    fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>> {
+    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
         let deltas = self.op.pullback(&At {
             operands: &<P::Operands as sealed::Operands>::from_any(self.operands()),
             values: <P::Operands as sealed::Operands>::values(at.values),

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
 use crate::pass::{Arithmetic, Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
-use crate::primitive::AnyAt;
+use crate::primitive::{AnyAt, Few};
 use crate::record::{Direction, SpanWork, Told};
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
 use crate::side_effects::{Deltas, SideEffects};
@@ -268,7 +268,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
             Arrived::Nothing => continue,
             &Arrived::F32(d) => in_numbers(&books, index, d, &mut arrived),
             &Arrived::F64(d) => in_numbers(&books, index, d, &mut arrived),
-            Arrived::Many(_) => false,
+            Arrived::One(_) | Arrived::Many(_) => false,
         };
         if numeric {
             arrived[index as usize] = Arrived::Nothing;
@@ -288,7 +288,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
                 continue;
             }
         }
-        let delta = match arrived[index as usize].take_number() {
+        let delta = match arrived[index as usize].take_one() {
             Some(delta) => delta,
             None => take_sum(&mut arrived[index as usize], node)?,
         };
@@ -343,7 +343,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
 /// faster without.
 #[inline(never)]
 fn take_sum(arrived: &mut Arrived, node: Held) -> Result<AnyDelta> {
-    let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("a number is no sum") };
+    let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("one delta is no sum") };
     sum(node, *deltas)
 }
 
@@ -359,17 +359,17 @@ pub(crate) fn pull_back(
     index: u32,
     delta: AnyDelta,
     goal: &impl Goal,
-) -> Result<Vec<Option<AnyLayer>>> {
+) -> Result<Few<Option<AnyLayer>>> {
     let node = books.node(index);
     Ok(match &node.expression {
         Expression::Primitive(op) => {
-            let places: Vec<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
+            let places: Few<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
             for &place in &places {
                 books.claim_lone(place); // the rule may hand them out
             }
             let output = books.handle(index);
-            let values: Vec<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
-            let values: Vec<&Value> = values.iter().map(Seen::as_value).collect();
+            let values: Few<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
+            let values: Few<&Value> = values.iter().map(Seen::as_value).collect();
             let value = books.value(index);
             let at =
                 AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
@@ -382,8 +382,8 @@ pub(crate) fn pull_back(
             }
             deltas
         }
-        _ if node.kind_of_data.is_single => in_layers::<f32>(books, index, delta, goal).into(),
-        _ => in_layers::<f64>(books, index, delta, goal).into(),
+        _ if node.kind_of_data.is_single => in_layers::<f32>(books, index, delta, goal).into_iter().collect(),
+        _ => in_layers::<f64>(books, index, delta, goal).into_iter().collect(),
     })
 }
 

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::forward;
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Kept};
-use crate::primitive::{Along, AnyAlong, AnyAt, AnyPrimitive, At, Deltas, Operands, Primitive, sealed};
+use crate::primitive::{Along, AnyAlong, AnyAt, AnyPrimitive, At, Deltas, Few, Operands, Primitive, sealed};
 use crate::value::Value;
 use std::any::Any;
 use std::marker::PhantomData;
@@ -68,7 +68,7 @@ struct WithRule<T, F> {
 
 impl<T: Data, F> AnyPrimitive for WithRule<T, F>
 where
-    F: Fn(AnyAt<'_>, &[AnyLayer]) -> Vec<Option<AnyLayer>> + Send + Sync + 'static,
+    F: Fn(AnyAt<'_>, &[AnyLayer]) -> Few<Option<AnyLayer>> + Send + Sync + 'static,
 {
     fn name(&self) -> &'static str {
         "with_rule"
@@ -90,7 +90,7 @@ where
         50.0
     }
 
-    fn pullback(&self, at: AnyAt<'_>) -> Vec<Option<AnyLayer>> {
+    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
         let mut deltas = (self.rule)(at, &self.operands);
         // a rule is easily written for the shape of the value; the sum with other deltas would hide it
         for (delta, operand) in deltas.iter_mut().zip(&self.operands) {

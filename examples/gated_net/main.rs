@@ -33,6 +33,8 @@ use report::{Epoch, Report, Summary};
 const BATCH: usize = 16;
 const MOMENTUM: f64 = 0.9;
 const LEARNING_RATE: f64 = 0.1;
+/// After so many, the digits are learned.
+const ENOUGH_EPOCHS: u32 = 20;
 
 /// The learning rate in an epoch (from 0): lower towards the end.
 fn learning_rate(epoch: u32, epochs: u32) -> f64 {
@@ -96,13 +98,18 @@ fn train(args: &Args) -> Result<(), Failure> {
     let test_accuracy = accuracy(&test_images, &test.labels, &net)?;
     let after = built();
     let drawn = curve::draw(&args.out, report.epochs());
-    report.finish(&Summary {
+    let summary = Summary {
         test_accuracy,
         expert_images: [after[0] - before[0], after[1] - before[1]],
         skipped_subnets: after.iter().sum(),
         interrupted: interrupt.requested(),
-    });
-    drawn.map_err(|error| format!("the curve could not be written to {}: {error}", args.out.display()).into())
+    };
+    report.finish(&summary);
+    drawn.map_err(|error| format!("the curve could not be written to {}: {error}", args.out.display()))?;
+    if args.epochs >= ENOUGH_EPOCHS && !summary.interrupted {
+        summary.check()?;
+    }
+    Ok(())
 }
 
 /// Each image as a layer `[1, pixels]`.

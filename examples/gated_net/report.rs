@@ -32,6 +32,26 @@ pub(crate) struct Summary {
     pub(crate) interrupted: bool,
 }
 
+impl Summary {
+    /// What it shows is an error if it is not so.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let images: usize = self.expert_images.iter().sum();
+        if self.test_accuracy < 0.95 {
+            return Err(format!(
+                "it has not learned the digits: test accuracy {:.4}, at least 0.95 was expected",
+                self.test_accuracy
+            ));
+        }
+        if self.expert_images.iter().any(|&count| 10 * count < images) {
+            return Err(format!(
+                "the gate hardly ever chooses one of the experts: {:?} of {images} images",
+                self.expert_images
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// The voice of the run.
 #[derive(Debug)]
 pub(crate) struct Report {

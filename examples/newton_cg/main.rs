@@ -20,5 +20,6 @@ fn main() -> dl::Result<()> {
     let accuracy = net.accuracy(&images, &labels).wait()?;
     println!("\naccuracy on the training images {:.2} %", 100.0 * accuracy);
     println!("newton_steps={}", steps.len() - 1);
+    assert!(steps.len() <= 11 && accuracy > 0.94, "Newton's method takes few steps");
     Ok(())
 }

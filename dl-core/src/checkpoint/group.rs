@@ -17,6 +17,7 @@ use crate::record::Direction;
 use crate::reverse::{self, AnyDelta, Arrived, Everywhere};
 use crate::seed::Position;
 use crate::sync::Mutex;
+use smallvec::smallvec;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::{Arc, PoisonError, Weak};
@@ -253,7 +254,7 @@ impl Group {
             let delta = reverse::sum(node, deltas)?;
             let operands: Vec<u32> = edges(&books, member.index).collect();
             let deltas = match node.is_dynamic() {
-                true => vec![Some(delta.into_layer(&node))],
+                true => smallvec![Some(delta.into_layer(&node))],
                 false => reverse::pull_back(&mut books, member.index, delta, &Everywhere)?,
             };
             for (which, delta) in deltas.into_iter().enumerate() {

@@ -7,7 +7,7 @@
 
 use crate::error::Result;
 use crate::node::{AnyLayer, Expression, Kept};
-use crate::primitive::{AnyAlong, AnyAt, AnyPrimitive};
+use crate::primitive::{AnyAlong, AnyAt, AnyPrimitive, Few};
 use crate::value::Value;
 use std::any::Any;
 
@@ -104,7 +104,7 @@ impl AnyPrimitive for Accumulated {
             .sum()
     }
 
-    fn pullback(&self, _: AnyAt<'_>) -> Vec<Option<AnyLayer>> {
+    fn pullback(&self, _: AnyAt<'_>) -> Few<Option<AnyLayer>> {
         unreachable!("nobody but its pass has it")
     }
 

@@ -81,7 +81,9 @@ pub(crate) enum Arrived {
     Nothing,
     F32(f32),
     F64(f64),
-    /// Not boxed unless there is more than a number: most nodes of a scalar net never see it.
+    /// Most nodes have one consumer.
+    One(AnyLayer),
+    /// Not boxed unless there is more than that: most nodes never see it.
     #[allow(clippy::box_collection, reason = "keeps the common case at two words")]
     Many(Box<Vec<AnyDelta>>),
 }
@@ -95,30 +97,31 @@ impl Arrived {
             (Arrived::Nothing, AnyDelta::Ready(Value(Repr::F32(number)))) => *self = Arrived::F32(*number),
             (Arrived::Nothing, AnyDelta::Ready(Value(Repr::F64(number)))) => *self = Arrived::F64(*number),
             (Arrived::Many(deltas), _) => deltas.push(delta),
-            _ => {
-                let mut deltas: Vec<AnyDelta> = self.take_number().into_iter().collect();
-                deltas.push(delta);
-                *self = Arrived::Many(Box::new(deltas));
+            _ => match (self.take_one(), delta) {
+                (None, AnyDelta::Lazy(layer)) => *self = Arrived::One(layer),
+                (one, delta) => *self = Arrived::Many(Box::new(one.into_iter().chain([delta]).collect())),
+            },
+        }
+    }
+
+    /// Takes what has arrived, if it is one delta.
+    #[inline]
+    pub(super) fn take_one(&mut self) -> Option<AnyDelta> {
+        match std::mem::take(self) {
+            Arrived::F32(number) => Some(AnyDelta::Ready(Value(Repr::F32(number)))),
+            Arrived::F64(number) => Some(AnyDelta::Ready(Value(Repr::F64(number)))),
+            Arrived::One(layer) => Some(AnyDelta::Lazy(layer)),
+            other => {
+                *self = other;
+                None
             }
         }
     }
 
-    /// Takes what has arrived, if it is a number.
-    #[inline]
-    pub(super) fn take_number(&mut self) -> Option<AnyDelta> {
-        let number = match self {
-            Arrived::F32(number) => Repr::F32(*number),
-            Arrived::F64(number) => Repr::F64(*number),
-            _ => return None,
-        };
-        *self = Arrived::Nothing;
-        Some(AnyDelta::Ready(Value(number)))
-    }
-
     /// Takes all that has arrived.
     pub(crate) fn take(&mut self) -> Vec<AnyDelta> {
-        match self.take_number() {
-            Some(number) => vec![number],
+        match self.take_one() {
+            Some(one) => vec![one],
             None => match std::mem::take(self) {
                 Arrived::Many(deltas) => *deltas,
                 _ => Vec::new(),

@@ -1,13 +1,12 @@
 //! The service: `POST /predict`, `GET /health`, and the page.
 
+use crate::guests::Guests;
 use crate::net::{Answer, Net};
 use crate::question::Question;
 use crate::refusal::Refusal;
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
 use axum::http::{StatusCode, Uri};
-use axum::middleware::{Next, from_fn};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -28,20 +27,25 @@ pub struct Limits {
     pub body: usize,
     /// Images of a request; above, 422.
     pub images: usize,
-    /// From the head of a request to its answer; after that, 408. So long, too, does the end wait for requests that are not over.
+    /// For the body of a request; after that, 408. And for the predictions; after that, 503. So long, too, does the end wait for requests that are not over.
     pub patience: Duration,
+    /// At a time; more have to wait until they are accepted.
+    pub connections: usize,
+    /// A connection on which nothing comes for so long is closed.
+    pub silence: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { body: 256 * 1024, images: 128, patience: Duration::from_secs(10) }
+        let (patience, silence) = (Duration::from_secs(10), Duration::from_secs(30));
+        Limits { body: 256 * 1024, images: 128, patience, connections: 1024, silence }
     }
 }
 
 /// Serves until `stop`. Then no connection is accepted any more, and the requests that have begun are answered.
 ///
 /// # Errors
-/// Those of the listener.
+/// Those of the listener; [`TimedOut`](io::ErrorKind::TimedOut) if requests were cut off in the end.
 pub async fn serve(
     listener: TcpListener,
     net: Net,
@@ -50,15 +54,19 @@ pub async fn serve(
 ) -> io::Result<()> {
     let stop = stop.shared();
     let overdue = stop.clone().then(|()| sleep(limits.patience));
+    let guests = Guests::new(listener, limits.connections, limits.silence);
     tokio::select! {
-        served = axum::serve(listener, router(net, limits)).with_graceful_shutdown(stop).into_future() => served,
-        () = overdue => Ok(()),
+        served = axum::serve(guests, router(net, limits)).with_graceful_shutdown(stop).into_future() => served,
+        () = overdue => {
+            let cut_off = format!("some requests were not over after {:?}, and were cut off", limits.patience);
+            Err(io::Error::new(io::ErrorKind::TimedOut, cut_off))
+        }
     }
 }
 
 /// All that is served.
 pub fn router(net: Net, limits: Limits) -> Router {
-    let predict = move |State(net): State<Arc<Net>>, body| predict(net, limits, body);
+    let predict = move |State(net): State<Arc<Net>>, request| predict(net, limits, request);
     Router::new()
         .route("/", get(async || Html(include_str!("page.html"))))
         .route("/health", get(async || Json(json!({ "status": "ok" }))))
@@ -71,13 +79,23 @@ pub fn router(net: Net, limits: Limits) -> Router {
             Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "POST to /predict, GET the rest")
         })
         .layer(DefaultBodyLimit::max(limits.body))
-        .layer(from_fn(move |request, next| in_time(limits.patience, request, next)))
         .with_state(Arc::new(net))
 }
 
+async fn predict(net: Arc<Net>, limits: Limits, request: Request) -> Result<Response, Refusal> {
+    let Limits { patience, .. } = limits;
+    let late = |status, what| move |_| Refusal::new(status, format_args!("{what} not over after {patience:?}"));
+    let body = timeout(patience, Bytes::from_request(request, &())).await;
+    let body = body.map_err(late(StatusCode::REQUEST_TIMEOUT, "the request was"))?;
+    let body = body.map_err(|rejection| Refusal::of_body(&rejection, limits.body))?;
+    let question = Question::parse(&body, limits.images)?;
+    let answered = timeout(patience, answer(&net, question)).await;
+    answered.map_err(late(StatusCode::SERVICE_UNAVAILABLE, "the predictions were"))?
+}
+
 /// Each image is a pass of its own; those of a request run in parallel, and so do requests.
-async fn predict(net: Arc<Net>, limits: Limits, body: Result<Bytes, BytesRejection>) -> Result<Response, Refusal> {
-    match Question::parse(&body?, limits.images)? {
+async fn answer(net: &Net, question: Question) -> Result<Response, Refusal> {
+    match question {
         Question::One(image) => {
             let answer = Answer::of(Do::predict(net.look_at(&image)).await?)?;
             Ok(Json(answer).into_response())
@@ -94,9 +112,4 @@ async fn predict(net: Arc<Net>, limits: Limits, body: Result<Bytes, BytesRejecti
 #[derive(Serialize)]
 struct Answers {
     answers: Vec<Answer>,
-}
-
-async fn in_time(patience: Duration, request: Request, next: Next) -> Response {
-    let late = |_| Refusal::new(StatusCode::REQUEST_TIMEOUT, format_args!("it was not over after {patience:?}"));
-    timeout(patience, next.run(request)).await.map_err(late).into_response()
 }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod guests;
 pub mod net;
 pub mod question;
 pub mod refusal;

@@ -6,7 +6,7 @@
 //! cargo run --release -p serve -- --weights net.safetensors --port 0
 //! ```
 //!
-//! It prints `test_accuracy=…`, unless weights are loaded, and `listening on http://…`. Ctrl-C and SIGTERM end it, after the requests that have begun are answered.
+//! It prints `test_accuracy=…`, unless weights are loaded, and `listening on http://…`. Ctrl-C and SIGTERM end it, after the requests that have begun are answered; a second one ends it at once.
 
 use clap::Parser;
 use dl::train::{load_weights, save_weights};
@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 /// The share of held-out images that it has to get right before it serves.
 const LEAST: f64 = 0.9;
@@ -84,33 +85,67 @@ fn run(args: &Args) -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     tokio::runtime::Runtime::new()?.block_on(async {
         let listener = TcpListener::bind((args.address, args.port)).await?;
-        let stop = stop()?;
+        let mut calls = calls_to_stop()?;
+        let mut first = calls.clone();
+        let stop = async move { drop(first.wait_for(|&calls| calls > 0).await) };
         println!("listening on http://{}", listener.local_addr()?);
-        serve(listener, net, Limits::default(), stop).await?;
+        tokio::select! {
+            served = serve(listener, net, Limits::default(), stop) => served?,
+            _ = calls.wait_for(|&calls| calls > 1) => return Err("stopped at once: requests may have been cut off".into()),
+        }
         println!("stopped");
         Ok(())
     })
 }
 
-/// Ctrl-C, or SIGTERM where there is such a thing. It is listened for from now on.
-#[cfg(unix)]
-fn stop() -> std::io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+/// How often somebody has asked for the end. It is listened for from now on.
+fn calls_to_stop() -> std::io::Result<watch::Receiver<u32>> {
+    let (sender, calls) = watch::channel(0);
+    let mut signals = Signals::new()?;
+    tokio::spawn(async move {
+        loop {
+            signals.next().await;
+            sender.send_modify(|calls| *calls += 1);
         }
-    })
+    });
+    Ok(calls)
+}
+
+/// Ctrl-C, and SIGTERM.
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }
 
 /// Ctrl-C.
 #[cfg(not(unix))]
-fn stop() -> std::io::Result<impl Future<Output = ()>> {
-    Ok(async {
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Signals)
+    }
+
+    async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending().await // nobody can stop it this way
         }
-    })
+    }
 }

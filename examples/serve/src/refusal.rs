@@ -21,6 +21,16 @@ impl Refusal {
     pub fn new(status: StatusCode, error: impl Display) -> Self {
         Refusal { status, error: error.to_string() }
     }
+
+    /// The body did not come, or has more bytes than this.
+    pub(crate) fn of_body(rejection: &BytesRejection, limit: usize) -> Self {
+        match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format_args!("the body is larger than {limit} bytes"))
+            }
+            status => Refusal::new(status, rejection.body_text()),
+        }
+    }
 }
 
 impl IntoResponse for Refusal {
@@ -33,12 +43,5 @@ impl IntoResponse for Refusal {
 impl From<dl::Error> for Refusal {
     fn from(error: dl::Error) -> Self {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, format_args!("the prediction has failed: {error}"))
-    }
-}
-
-/// The body did not come, or is too large.
-impl From<BytesRejection> for Refusal {
-    fn from(rejection: BytesRejection) -> Self {
-        Refusal::new(rejection.status(), rejection.body_text())
     }
 }

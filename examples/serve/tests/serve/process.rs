@@ -35,6 +35,25 @@ fn sigterm_and_ctrl_c_end_it_after_the_last_answer() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_second_call_ends_it_at_once() {
+    let service = Service::start();
+    let mut connection = TcpStream::connect(&service.address).unwrap();
+    write!(connection, "POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n").unwrap();
+    let mut other = TcpStream::connect(&service.address).unwrap();
+    write!(other, "GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    other.read_to_string(&mut String::new()).unwrap();
+    let call = || Command::new("kill").args(["-INT", &service.child.id().to_string()]).status().unwrap();
+    assert!(call().success());
+    while TcpStream::connect(&service.address).is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(call().success());
+    let (line, status) = service.end();
+    assert_eq!((line.as_str(), status.code()), ("", Some(1)));
+}
+
+#[test]
 fn it_learns() {
     let (_, accuracy) = train(Path::new(DATA), 1, 2).unwrap();
     assert!(accuracy > 0.7, "{accuracy}");

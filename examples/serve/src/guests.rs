@@ -1,0 +1,76 @@
+//! Who is let in: so many connections at a time, and none that is silent for long.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::serve::Listener;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Accepts a connection when there is a seat for it: the others wait at the system's door.
+pub(crate) struct Guests {
+    listener: TcpListener,
+    seats: Arc<Semaphore>,
+    silence: Duration,
+}
+
+impl Guests {
+    pub(crate) fn new(listener: TcpListener, connections: usize, silence: Duration) -> Self {
+        Guests { listener, seats: Arc::new(Semaphore::new(connections)), silence }
+    }
+}
+
+impl Listener for Guests {
+    type Io = Guest;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Guest, SocketAddr) {
+        let seat = self.seats.clone().acquire_owned().await.expect("nobody closes it");
+        let (stream, address) = Listener::accept(&mut self.listener).await;
+        (Guest { stream, silence: self.silence, over: Box::pin(sleep(self.silence)), _seat: seat }, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A connection, which ends when nothing has come for some time.
+pub(crate) struct Guest {
+    stream: TcpStream,
+    silence: Duration,
+    over: Pin<Box<Sleep>>,
+    _seat: OwnedSemaphorePermit,
+}
+
+impl AsyncRead for Guest {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let guest = &mut *self;
+        if let Poll::Ready(read) = pin!(&mut guest.stream).poll_read(cx, to) {
+            guest.over.as_mut().reset(Instant::now() + guest.silence);
+            return Poll::Ready(read);
+        }
+        ready!(guest.over.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncWrite for Guest {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        pin!(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        pin!(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        pin!(&mut self.stream).poll_shutdown(cx)
+    }
+}
