@@ -56,7 +56,7 @@ impl Recorder {
         Recorder(Arc::new(Shared { since: Instant::now(), threads: Arc::default(), logs: Mutex::default() }))
     }
 
-    /// What the passes have told that are over, and begins anew.
+    /// What finished passes have told so far; the recorder begins anew.
     ///
     /// A pass is over when the run has ended that it belongs to. A tape or [`SideEffects`](crate::SideEffects) may keep it, and make it go on later: what it does then
     /// belongs to the same record, or, if that was taken, to a new one, which has the layers again that the pass still knows.
