@@ -51,7 +51,7 @@ impl<A> Buffers<A> {
     }
 
     fn take(&mut self, len: usize) -> Option<Vec<A>> {
-        let place = self.free.iter().rposition(|buffer| (len..=len + len / 4).contains(&buffer.len()));
+        let place = self.free.iter().rposition(|buffer| (len..=len + len / 4).contains(&buffer.capacity()));
         let buffer = place.map(|place| self.free.remove(place));
         if self.taken.len() >= SIZES_KNOWN {
             self.taken.clear();
@@ -110,7 +110,8 @@ pub fn take<A: Number>(len: usize) -> Vec<A> {
 pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
     match find(len) {
         Some(mut buffer) => {
-            buffer.truncate(len);
+            // the rest has never been written
+            buffer.resize(len, A::zero());
             buffer
         }
         None if is_worth_keeping::<A>(len) => {
@@ -126,15 +127,13 @@ pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
 }
 
 /// Leaves a buffer that was taken from here for later use, if it is worth keeping.
-pub fn give_back<A: Number>(mut buffer: Vec<A>) {
+pub fn give_back<A: Number>(buffer: Vec<A>) {
     if !is_worth_keeping::<A>(buffer.capacity()) {
         return;
     }
     if !A::free_buffers(&mut free()).expects(buffer.capacity()) {
         return;
     }
-    // so that all of it has been written once
-    buffer.resize(buffer.capacity(), A::zero());
     let mut gone: Vec<Vec<A>> = Vec::new();
     let mut free = free();
     free.bytes += bytes(&buffer);
@@ -176,8 +175,8 @@ fn reserved<A>(len: usize) -> Vec<A> {
     new
 }
 
-fn bytes<A>(buffer: &[A]) -> usize {
-    size_of_val(buffer)
+fn bytes<A>(buffer: &Vec<A>) -> usize {
+    buffer.capacity() * size_of::<A>()
 }
 
 /// Whether a buffer of so many numbers is worth giving back: smaller ones the allocator has at hand.

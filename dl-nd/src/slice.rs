@@ -285,18 +285,22 @@ fn check(elements: &[SliceInfoElem], shape: &[usize]) -> Result<()> {
     }
     for (axis, (&length, element)) in shape.iter().zip(of_axes()).enumerate() {
         let edge = |position: isize| position == length as isize || position_of(position, length).is_some();
-        let (fits, what) = match *element {
-            SliceInfoElem::Index(index) => (position_of(index, length).is_some(), format!("position {index}")),
+        let fits = match *element {
+            SliceInfoElem::Index(index) => position_of(index, length).is_some(),
             SliceInfoElem::Slice { step: 0, .. } => {
                 return Err(Error::invalid(format!("the step along axis {axis} of {shape:?} is 0")));
             }
-            SliceInfoElem::Slice { start, end, .. } => (
-                edge(start) && end.is_none_or(edge),
-                format!("{start}..{}", end.map_or(String::new(), |end| end.to_string())),
-            ),
-            SliceInfoElem::NewAxis => (true, String::new()),
+            SliceInfoElem::Slice { start, end, .. } => edge(start) && end.is_none_or(edge),
+            SliceInfoElem::NewAxis => true,
         };
         if !fits {
+            let what = match *element {
+                SliceInfoElem::Index(index) => format!("position {index}"),
+                SliceInfoElem::Slice { start, end, .. } => {
+                    format!("{start}..{}", end.map_or(String::new(), |end| end.to_string()))
+                }
+                SliceInfoElem::NewAxis => String::new(),
+            };
             return Err(Error::invalid(format!(
                 "{what} does not lie in axis {axis} of {shape:?}, whose length is {length}"
             )));
