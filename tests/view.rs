@@ -2,7 +2,7 @@
 #![cfg(feature = "view")]
 
 use dl::prelude::*;
-use dl::record::{Direction, Recorder, Recording};
+use dl::record::{Direction, PassRecord, Recorder, Recording, Span, SpanWork};
 use dl::view::{Costs, Graph, chrome_trace};
 use dl::{At, Primitive, Result};
 use serde_json::Value;
@@ -70,16 +70,50 @@ fn rounds_of_a_loop_are_seen() {
 #[test]
 fn costs_are_those_of_lines_forward_and_backward() {
     let (a, b) = (matrix([64, 64]), matrix([64, 64]));
-    let product = a.matmul(&b); // this line
+    let sum = a.matmul(&b).sum(); // this line
     let line = line!() - 1;
-    let (loss, recording) = recorded(&product.sum().train(&Sgd::new(0.1)));
+    let (loss, recording) = recorded(&sum.train(&Sgd::new(0.1)));
     loss.expect("a step");
     let costs = Costs::of(&recording);
     let cost = costs.lines.iter().find(|cost| cost.line == line).unwrap_or_else(|| panic!("{costs}"));
-    assert_eq!((cost.file.as_str(), cost.evaluations), (file!(), 1));
+    assert_eq!((cost.file.as_str(), cost.evaluations, cost.deltas), (file!(), 2, 2));
     assert!(!cost.forward.is_zero() && cost.bytes >= 4 * 64 * 64, "{costs}");
     assert!(costs.runtime.iter().any(|row| row.what == "steps taken"), "{costs}");
-    assert!(recording.passes[0].nodes.iter().any(|node| node.direction == Direction::Backward));
+    let [pass] = &recording.passes[..] else { panic!("{recording:?}") };
+    assert!(pass.nodes.iter().any(|node| node.direction == Direction::Backward));
+    check_the_way_back(&costs, pass);
+    assert!(!cost.backward.is_zero(), "{costs}");
+    let head = Graph::of(pass).title("").dot();
+    assert!(head.contains("The way back is not drawn"), "{head}");
+}
+
+/// Walks are in a row of their own; what is forward is what was computed on the way there.
+fn check_the_way_back(costs: &Costs, pass: &PassRecord) {
+    let took = |chosen: &dyn Fn(&Span) -> bool| -> Duration {
+        pass.spans.iter().filter(|span| chosen(span)).map(|span| span.ended - span.began).sum()
+    };
+    let walks = costs.runtime.iter().find(|row| row.what == "deltas written down").unwrap_or_else(|| panic!("{costs}"));
+    let written = took(&|span| span.work == SpanWork::Backward);
+    assert!(walks.times == 1 && !walks.time.is_zero() && walks.time <= written, "{costs}");
+    let forward = took(&|span| {
+        let node = span.node.map(|node| &pass.nodes[node as usize]);
+        span.work != SpanWork::Backward && node.is_some_and(|node| node.direction == Direction::Forward)
+    });
+    assert!(costs.lines.iter().map(|line| line.forward).sum::<Duration>() <= forward, "{costs}");
+}
+
+#[test]
+fn the_way_back_of_plain_numbers_is_a_row() {
+    let weight = Weight::new(3.0_f64);
+    let (loss, recording) = recorded(&(&weight * &weight).train(&Sgd::new(0.1)));
+    loss.expect("a step");
+    let costs = Costs::of(&recording);
+    check_the_way_back(&costs, &recording.passes[0]);
+    assert!(costs.lines.iter().all(|line| line.time().is_zero()), "{costs}");
+    let trace: Value = serde_json::from_str(&chrome_trace(&recording)).expect("JSON");
+    let walk = trace["traceEvents"].as_array().expect("events").iter().find(|event| event["cat"] == "backward");
+    let walk = walk.expect("a walk");
+    assert_eq!((&walk["name"], &walk["args"]["direction"]), (&"backward".into(), &"backward".into()));
 }
 
 #[test]
@@ -89,6 +123,12 @@ fn a_failed_pass_shows_where() {
     let error = result.expect_err("the sizes differ");
     let svg = Graph::of(&recording.passes[0]).svg();
     assert!(error.is_shape() && svg.contains("item operation failed") && svg.contains("matmul"), "{svg}");
+    // the product is to blame, and what reads it was not computed
+    assert_eq!(
+        (svg.matches("item operation failed").count(), svg.matches("item not-computed").count()),
+        (1, 1),
+        "{svg}"
+    );
     assert!(a.matmul(&b).graph().wait().expect_err("the same").is_shape());
 }
 
@@ -138,4 +178,28 @@ fn two_threads_overlap_in_a_trace() {
     // 60 ms of work: the clock shows less
     let costs = Costs::of(&recording);
     assert!(costs.time() >= Duration::from_millis(60) && costs.elapsed < costs.time(), "{costs}");
+}
+
+macro_rules! choices {
+    ($x:ident: $($name:ident $large:expr, $small:expr;)*) => {$(
+        #[differentiable]
+        fn $name($x: &Layer<f64>) -> Layer<f64> {
+            if !$x > 0.0 { $large } else { $small }
+        }
+    )*};
+}
+
+choices! { x: waves x.sin(), x.cos(); grows x.exp(), x * 2.0; }
+
+#[test]
+fn functions_of_one_macro_call_decide_each_for_itself() {
+    let weight = Weight::new(1.0);
+    let (value, recording) = recorded(&(waves(&weight.layer()) + grows(&(-&weight))).predict());
+    assert_eq!(value.expect("a number"), 1_f64.sin() - 2.0);
+    let costs = Costs::of(&recording);
+    let arms: Vec<Vec<(&str, usize)>> =
+        costs.branches.iter().map(|branch| branch.arms.iter().map(|(arm, taken)| (&**arm, *taken)).collect()).collect();
+    assert_eq!(arms, [[("x.exp()", 0), ("x * 2.0", 1)], [("x.sin()", 1), ("x.cos()", 0)]]);
+    let places: Vec<(u32, u32)> = costs.branches.iter().map(|branch| (branch.line, branch.column)).collect();
+    assert_eq!(places[0], places[1], "{costs}");
 }

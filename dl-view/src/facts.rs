@@ -1,7 +1,8 @@
 //! What a record says, looked up: the time of each layer, what a layer turned out to be, what each decision was taken by.
 
 use crate::functions::Functions;
-use dl_core::record::{Direction, NodeKind, NodeRecord, PassRecord};
+use crate::scene::Outcome;
+use dl_core::record::{Direction, NodeKind, NodeRecord, PassRecord, SpanWork};
 use std::time::Duration;
 
 /// Why a layer is in the picture, or is not.
@@ -20,8 +21,11 @@ pub(crate) struct Facts<'a> {
     pub(crate) functions: Functions,
     /// For each node.
     pub(crate) time: Vec<Duration>,
+    /// Of the walks back, which are the work of no layer.
+    pub(crate) walks: Duration,
     pub(crate) part: Vec<Part>,
     pub(crate) function: Vec<Option<usize>>,
+    pub(crate) outcome: Vec<Outcome>,
     /// Indices of the decisions that were taken in its body, in the order of time.
     pub(crate) ways: Vec<Vec<usize>>,
     /// What it turned out to be in the end: itself, if it decides nothing.
@@ -31,9 +35,11 @@ pub(crate) struct Facts<'a> {
 impl<'a> Facts<'a> {
     pub(crate) fn of(record: &'a PassRecord, backward: bool) -> Facts<'a> {
         let count = record.nodes.len();
-        let mut time = vec![Duration::ZERO; count];
+        let (mut time, mut walks) = (vec![Duration::ZERO; count], Duration::ZERO);
         for (span, own) in record.spans.iter().zip(crate::time::own(&record.spans)) {
-            if let Some(time) = span.node.and_then(|node| time.get_mut(node as usize)) {
+            if span.work == SpanWork::Backward {
+                walks += own;
+            } else if let Some(time) = span.node.and_then(|node| time.get_mut(node as usize)) {
                 *time += own;
             }
         }
@@ -46,7 +52,8 @@ impl<'a> Facts<'a> {
         let mut functions = Functions::default();
         let function = record.nodes.iter().map(|node| functions.innermost(node.calls, node.direction)).collect();
         let part = vec![Part::Hidden; count];
-        let mut facts = Facts { record, functions, time, part, function, ways, turned_out: turned_out(&record.nodes) };
+        let (outcome, turned_out) = (outcomes(&record.nodes), turned_out(&record.nodes));
+        let mut facts = Facts { record, functions, time, walks, part, function, outcome, ways, turned_out };
         facts.part = facts.parts(backward);
         facts
     }
@@ -93,6 +100,27 @@ impl<'a> Facts<'a> {
 /// Whether a value is an array: `f32[16, 64]`.
 pub(crate) fn has_shape(value: &str) -> bool {
     value.contains('[')
+}
+
+/// What became of each node. A failure is handed on to all that needs the value, in the same words: only where it is new something failed.
+fn outcomes(nodes: &[NodeRecord]) -> Vec<Outcome> {
+    let mut outcomes = vec![Outcome::Computed; nodes.len()];
+    for (index, node) in nodes.iter().enumerate() {
+        let needed = node.operands.iter().chain(&node.looked_at).chain(&node.became);
+        let mut needed = needed.map(|&needed| needed as usize).filter(|&needed| needed < nodes.len());
+        outcomes[index] = match &node.failure {
+            Some(failure) => {
+                let hands_on = |from: usize| nodes[from].failure.as_ref().is_some_and(|known| failure.contains(known));
+                let inherited = needed.any(|from| from != index && hands_on(from));
+                if inherited { Outcome::NotComputed } else { Outcome::Failed }
+            }
+            None if node.value.is_empty() && needed.any(|from| outcomes[from] != Outcome::Computed) => {
+                Outcome::NotComputed
+            }
+            None => Outcome::Computed,
+        };
+    }
+    outcomes
 }
 
 /// What each node turned out to be in the end.

@@ -29,7 +29,7 @@ impl Sample {
             looked_at: Vec::new(),
             became: None,
             value: value.into(),
-            bytes: 4 * numbers,
+            bytes: if value.is_empty() { 0 } else { 4 * numbers },
             failure: None,
         });
         if kind == NodeKind::Operation {
@@ -49,6 +49,13 @@ impl Sample {
     #[track_caller]
     pub(crate) fn weight(&mut self, value: &str) -> u32 {
         self.node(NodeKind::Weight, "weight", &[], value)
+    }
+
+    /// The deltas are written down, from this loss.
+    pub(crate) fn walk_back(&mut self, from: u32, time: Duration) {
+        let (began, ended) = (self.record.ended, self.record.ended + time);
+        self.record.spans.push(Span { work: SpanWork::Backward, node: Some(from), thread: 0, began, ended });
+        self.record.ended = ended;
     }
 
     /// A body that looked at these layers, took these ways, and became that layer.
@@ -171,7 +178,8 @@ pub(crate) fn step() -> PassRecord {
     let sum = sample.op("add", &[product, bias], "f32[16, 1]");
     let difference = sample.op("sub", &[sum, labels], "f32[16, 1]");
     let square = sample.op("mul", &[difference, difference], "f32[16, 1]");
-    sample.op("mean", &[square], "f32");
+    let loss = sample.op("mean", &[square], "f32");
+    sample.walk_back(loss, Duration::from_micros(3));
     sample.direction = Some(Direction::Backward);
     let two = sample.node(NodeKind::Constant, "constant", &[], "f32");
     let delta = sample.op("mul", &[difference, two], "f32[16, 1]");
@@ -189,7 +197,10 @@ pub(crate) fn failed() -> PassRecord {
     let (left, right) = (sample.weight("f32[4, 3]"), sample.weight("f32[4, 3]"));
     let product = sample.op("matmul", &[left, right], "");
     let message = "matmul: the inner sizes differ: f32[4, 3] and f32[4, 3], at src/main.rs:12:5 & that is <bad>";
-    sample.record.nodes[product as usize].failure = Some(message.into());
-    sample.op("relu", &[product], "");
+    let relu = sample.op("relu", &[product], "");
+    let sum = sample.op("sum", &[relu], "");
+    // whoever needs the value fails in the same words
+    [product, relu, sum].map(|node| sample.record.nodes[node as usize].failure = Some(message.into()));
+    sample.record.spans.truncate(1);
     sample.record
 }
