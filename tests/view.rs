@@ -2,7 +2,7 @@
 #![cfg(feature = "view")]
 
 use dl::prelude::*;
-use dl::record::{Direction, PassRecord, Recorder, Recording, Span, SpanWork};
+use dl::record::{Direction, NodeKind, PassRecord, Recorder, Recording, Span, SpanWork};
 use dl::view::{Costs, Graph, chrome_trace};
 use dl::{At, Primitive, Result};
 use serde_json::Value;
@@ -202,4 +202,46 @@ fn functions_of_one_macro_call_decide_each_for_itself() {
     assert_eq!(arms, [[("x.exp()", 0), ("x * 2.0", 1)], [("x.sin()", 1), ("x.cos()", 0)]]);
     let places: Vec<(u32, u32)> = costs.branches.iter().map(|branch| (branch.line, branch.column)).collect();
     assert_eq!(places[0], places[1], "{costs}");
+}
+
+#[test]
+fn a_gradient_shows_the_way_there_and_back() {
+    let weight = matrix([2, 3]);
+    let squares = (&weight * &weight).sum();
+    let slope = squares.gradient(&weight); // this line
+    let line = line!() - 1;
+    let dot = slope.graph().wait().expect("a picture").dot();
+    for name in ["mul", "sum", "expand"] {
+        assert!(dot.contains(&format!("[label=\"{name}")), "{name}: {dot}");
+    }
+    // with what is around it, also in a pass that keeps its values
+    for around in [slope.sin(), slope.sin().keeping_values()] {
+        let dot = around.graph().wait().expect("a picture").dot();
+        assert!(["sin", "sum", "expand"].iter().all(|name| dot.contains(&format!("[label=\"{name}"))), "{dot}");
+        let (_, recording) = recorded(&around.predict());
+        let nodes: Vec<_> = recording.passes.iter().flat_map(|pass| &pass.nodes).collect();
+        let inside = nodes.iter().find(|node| node.place.file() != file!());
+        assert!(inside.is_none(), "{inside:?}");
+        assert!(nodes.iter().any(|node| node.name == "derivative" && node.place.line() == line), "{nodes:?}");
+    }
+}
+
+#[test]
+fn a_body_has_the_name_of_its_function() {
+    let slope = Weight::new(2.0);
+    let (value, recording) = recorded(&outer(&(3.0 * &slope), &slope).predict());
+    assert!(value.is_ok());
+    let body = recording.passes[0].nodes.iter().find(|node| node.kind == NodeKind::Decision).expect("it decides");
+    assert_eq!(body.name, "steep");
+    assert!(Graph::of(&recording.passes[0]).dot().contains("body of `steep`: tests/view.rs"));
+    let trace = chrome_trace(&recording);
+    assert!(trace.contains("\"name\":\"steep\"") && !trace.contains("differentiable function"), "{trace}");
+    // also where it fails
+    let error = risky(&slope.layer()).predict().wait().expect_err("it panics");
+    assert_eq!(error.op(), Some("risky"));
+}
+
+#[differentiable]
+fn risky(x: &Layer<f64>) -> Layer<f64> {
+    if !x > 0.0 { panic!("too large") } else { x.sin() }
 }

@@ -79,6 +79,7 @@ pub struct Recording {
 
 /// What one pass did.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct PassRecord {
     /// When it began.
     pub began: Duration,
@@ -94,6 +95,7 @@ pub struct PassRecord {
 
 /// A layer, as a pass met it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct NodeRecord {
     /// What kind of layer it is.
     pub kind: NodeKind,
@@ -119,8 +121,37 @@ pub struct NodeRecord {
     pub failure: Option<String>,
 }
 
+impl NodeRecord {
+    /// A layer of which no more is known.
+    #[doc(hidden)]
+    pub fn new(kind: NodeKind, name: &'static str, place: &'static Location<'static>) -> NodeRecord {
+        NodeRecord {
+            kind,
+            name,
+            place,
+            calls: Calls::default(),
+            direction: Direction::Forward,
+            operands: Vec::new(),
+            looked_at: Vec::new(),
+            became: None,
+            value: String::new(),
+            bytes: 0,
+            failure: None,
+        }
+    }
+}
+
+impl Decision {
+    /// Of this branch, outside of bodies.
+    #[doc(hidden)]
+    pub fn new(branch: &'static Branch, taken: usize) -> Decision {
+        Decision { node: None, branch, taken, looked_at: 0 }
+    }
+}
+
 /// What kind of layer a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum NodeKind {
     /// A plain value.
     Constant,
@@ -136,6 +167,7 @@ pub enum NodeKind {
 
 /// The way there, or the way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Direction {
     /// Values.
     Forward,
@@ -145,6 +177,7 @@ pub enum Direction {
 
 /// A way that was taken.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Decision {
     /// The node in whose body it was taken; none outside of bodies.
     pub node: Option<u32>,
@@ -173,6 +206,7 @@ pub struct Span {
 
 /// What a thread did in a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SpanWork {
     /// It computed a value.
     Kernel,

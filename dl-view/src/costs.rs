@@ -64,6 +64,7 @@ pub struct Costs {
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct LineCost {
     /// As the compiler calls it.
     pub file: String,
@@ -95,6 +96,7 @@ pub struct LineCost {
 /// assert_eq!(Costs::default().branches.iter().map(share).sum::<f64>(), 0.0);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BranchCost {
     /// As the compiler calls it.
     pub file: String,
@@ -297,8 +299,8 @@ impl Tally {
                 let line = self.line(node);
                 line.bytes += node.bytes;
                 match node.direction {
-                    Direction::Forward => line.evaluations += 1,
                     Direction::Backward => line.deltas += 1,
+                    _ => line.evaluations += 1,
                 }
             }
         }
@@ -309,8 +311,8 @@ impl Tally {
                 Some(node) => {
                     let line = self.line(node);
                     match node.direction {
-                        Direction::Forward => line.forward += time,
                         Direction::Backward => line.backward += time,
+                        _ => line.forward += time,
                     }
                 }
                 None => {
@@ -361,5 +363,6 @@ fn what(work: SpanWork) -> &'static str {
         SpanWork::Body => "code outside of layers",
         SpanWork::Backward => "deltas written down",
         SpanWork::Commit => "steps taken",
+        _ => "other work",
     }
 }

@@ -28,8 +28,8 @@ pub(crate) fn items(facts: &Facts<'_>, atoms: &Atoms, members: &[Vec<usize>], ki
             (Kind::Function(function), _) => {
                 let function = facts.functions.get(function);
                 let name = match function.direction {
-                    Direction::Forward => format!("ƒ {}", function.call.function),
                     Direction::Backward => function.marked(function.call.function),
+                    _ => format!("ƒ {}", function.call.function),
                 };
                 group.many(vec![name], function.call.to_string())
             }
@@ -118,7 +118,7 @@ impl Group<'_> {
             (NodeKind::Seed, Direction::Forward) => Look::Random,
             (NodeKind::Decision, _) => Look::Decision,
             (_, Direction::Backward) => Look::Backward,
-            (NodeKind::Operation, _) => Look::Operation,
+            _ => Look::Operation,
         };
         let name = match node.kind {
             NodeKind::Decision => format!("ƒ {}", node.name),

@@ -89,7 +89,7 @@ impl<'a> Facts<'a> {
                 NodeKind::Decision if !self.ways[index].is_empty() => return Part::Ways,
                 NodeKind::Decision => !node.looked_at.is_empty() || node.failure.is_some(),
                 NodeKind::Constant => has_shape(&node.value) || is_result[index] || !is_operand[index],
-                NodeKind::Weight | NodeKind::Operation | NodeKind::Seed => true,
+                _ => true,
             };
             if drawn { Part::Drawn } else { Part::Hidden }
         };

@@ -87,6 +87,7 @@ fn block(number: usize, pass: &PassRecord, span: &Span) -> Value {
         SpanWork::Body => "body",
         SpanWork::Backward => "backward",
         SpanWork::Commit => "commit",
+        _ => "other",
     };
     let node = span.node.and_then(|node| pass.nodes.get(node as usize));
     let mut args = node.map(told).unwrap_or_default();
