@@ -245,3 +245,25 @@ fn a_body_has_the_name_of_its_function() {
 fn risky(x: &Layer<f64>) -> Layer<f64> {
     if !x > 0.0 { panic!("too large") } else { x.sin() }
 }
+
+#[derive(Module)]
+struct Line {
+    slope: NdWeight,
+    offset: NdWeight,
+}
+
+#[test]
+fn weights_have_their_paths() {
+    let net = Line { slope: matrix([3, 2]), offset: matrix([1, 2]) };
+    let other = matrix([2, 2]);
+    let y = (other.matmul(&matrix([2, 3])).matmul(&net.slope) + &net.offset).sum();
+    let graph = y.graph().wait().expect("a picture");
+    let weights = |dot: &str, name: &str| dot.matches(&format!("[label=\"{name}\\n")).count();
+    let (plain, named) = (graph.dot(), graph.clone().named(&net).dot());
+    let count = |dot: &str| ["weight", "slope", "offset"].map(|name| weights(dot, name));
+    assert_eq!((count(&plain), count(&named)), ([4, 0, 0], [2, 1, 1]), "{named}");
+    // several in one box: those who rest the mouse on it are told
+    let sum = (&net.slope + &net.offset).sin().sum();
+    let folded = sum.graph().wait().expect("a picture").named(&net).at_most(4).dot();
+    assert!(folded.contains("weight ×2") && folded.contains("slope, offset"), "{folded}");
+}

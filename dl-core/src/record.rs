@@ -101,6 +101,8 @@ pub struct NodeRecord {
     pub kind: NodeKind,
     /// The operation; for what decides, the function.
     pub name: &'static str,
+    /// Of a weight or a buffer: which one. That is its [`Entry::id`](crate::Entry::id).
+    pub variable: Option<u64>,
     /// Where it was written; for a delta, the operation whose derivative it is, or the rule, if that is your own.
     pub place: &'static Location<'static>,
     /// In which functions it was written; for a delta, the operation whose derivative it is.
@@ -128,6 +130,7 @@ impl NodeRecord {
         NodeRecord {
             kind,
             name,
+            variable: None,
             place,
             calls: Calls::default(),
             direction: Direction::Forward,

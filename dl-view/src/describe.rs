@@ -123,6 +123,7 @@ impl Group<'_> {
         let name = match node.kind {
             NodeKind::Decision => format!("ƒ {}", node.name),
             NodeKind::Constant => "value".to_string(),
+            _ if node.variable.is_some() && self.members.len() == 1 => self.facts.name(node).to_string(),
             _ => node.name.to_string(),
         };
         let mut details = Vec::new();
@@ -135,9 +136,23 @@ impl Group<'_> {
         details.extend(self.cost());
         let hover = match self.members {
             [_] => format!("{}\n{}\n{}", whereabouts(node), self.value(node), self.nanos()),
-            many => format!("{} of them\n{}\n{}", text::count(many.len()), whereabouts(node), self.nanos()),
+            many => {
+                let count = text::count(many.len());
+                format!("{count} of them{}\n{}\n{}", self.paths(), whereabouts(node), self.nanos())
+            }
         };
         self.item(look, vec![text::cut(&self.times(&name), COLUMNS)], details, format!("{name}: {hover}"))
+    }
+
+    /// Those that are known of several variables, on a line of their own.
+    fn paths(&self) -> String {
+        const MOST: usize = 8;
+        let known = self.nodes().filter(|node| node.variable.is_some()).map(|node| self.facts.name(node));
+        let mut paths: Vec<&str> = known.take(MOST + 1).collect();
+        if paths.len() > MOST {
+            paths[MOST] = "…";
+        }
+        if paths.is_empty() { String::new() } else { format!("\n{}", paths.join(", ")) }
     }
 
     fn times(&self, name: &str) -> String {

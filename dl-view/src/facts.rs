@@ -3,6 +3,7 @@
 use crate::functions::Functions;
 use crate::scene::Outcome;
 use dl_core::record::{Direction, NodeKind, NodeRecord, PassRecord, SpanWork};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Why a layer is in the picture, or is not.
@@ -18,6 +19,7 @@ pub(crate) enum Part {
 
 pub(crate) struct Facts<'a> {
     pub(crate) record: &'a PassRecord,
+    names: &'a HashMap<u64, String>,
     pub(crate) functions: Functions,
     /// For each node.
     pub(crate) time: Vec<Duration>,
@@ -33,7 +35,7 @@ pub(crate) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    pub(crate) fn of(record: &'a PassRecord, backward: bool) -> Facts<'a> {
+    pub(crate) fn of(record: &'a PassRecord, names: &'a HashMap<u64, String>, backward: bool) -> Facts<'a> {
         let count = record.nodes.len();
         let (mut time, mut walks) = (vec![Duration::ZERO; count], Duration::ZERO);
         for (span, own) in record.spans.iter().zip(crate::time::own(&record.spans)) {
@@ -53,13 +55,18 @@ impl<'a> Facts<'a> {
         let function = record.nodes.iter().map(|node| functions.innermost(node.calls, node.direction)).collect();
         let part = vec![Part::Hidden; count];
         let (outcome, turned_out) = (outcomes(&record.nodes), turned_out(&record.nodes));
-        let mut facts = Facts { record, functions, time, walks, part, function, outcome, ways, turned_out };
+        let mut facts = Facts { record, names, functions, time, walks, part, function, outcome, ways, turned_out };
         facts.part = facts.parts(backward);
         facts
     }
 
     pub(crate) fn node(&self, node: usize) -> &'a NodeRecord {
         &self.record.nodes[node]
+    }
+
+    /// The path of a variable, if it is known; else what a layer is called.
+    pub(crate) fn name<'n>(&'n self, node: &'n NodeRecord) -> &'n str {
+        node.variable.and_then(|variable| self.names.get(&variable)).map_or(node.name, String::as_str)
     }
 
     /// What a layer turned out to be.

@@ -3,7 +3,8 @@
 use crate::scene::Scene;
 use crate::{build, dot, file, svg};
 use dl_core::record::PassRecord;
-use dl_core::{Error, Result};
+use dl_core::{Error, Module, Result};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// So many parts a picture has at most, if nothing else is said.
@@ -44,6 +45,8 @@ pub struct Graph {
     backward: bool,
     most: usize,
     title: Option<String>,
+    /// How variables are called, by their numbers.
+    names: HashMap<u64, String>,
 }
 
 impl Graph {
@@ -60,7 +63,7 @@ impl Graph {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn of(record: &PassRecord) -> Graph {
-        Graph { record: record.clone(), backward: false, most: MOST, title: None }
+        Graph { record: record.clone(), backward: false, most: MOST, title: None, names: HashMap::new() }
     }
 
     /// Whether the way back is drawn, too. It is not, unless this is called.
@@ -84,6 +87,24 @@ impl Graph {
     #[must_use]
     pub fn at_most(mut self, parts: usize) -> Graph {
         self.most = parts.max(LEAST);
+        self
+    }
+
+    /// With the names that its weights and buffers have in this net: paths, as in [`Module`].
+    ///
+    /// ```
+    /// use dl_core::Weight;
+    /// use dl_view::Draw;
+    /// let net = [2.0, 3.0].map(Weight::<f64>::new);
+    /// let dot = (&net[0] * &net[1]).graph().wait()?.named(&(0, net)).dot();
+    /// assert!(dot.contains("1.0") && dot.contains("1.1"));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn named<M: Module + ?Sized>(mut self, net: &M) -> Graph {
+        for entry in net.entries() {
+            self.names.entry(entry.id()).or_insert_with(|| entry.path().to_string());
+        }
         self
     }
 
@@ -147,6 +168,6 @@ impl Graph {
     }
 
     pub(crate) fn scene(&self) -> Scene {
-        build::scene(&self.record, self.backward, self.most, self.title.as_deref())
+        build::scene(&self.record, &self.names, self.backward, self.most, self.title.as_deref())
     }
 }

@@ -181,7 +181,11 @@ fn met(node: &Node) -> NodeRecord {
         _ => NodeKind::Operation,
     };
     let record = NodeRecord::new(kind, node.name_or_panic(), node.place);
-    NodeRecord { calls: node.calls(), direction: node.direction(), ..record }
+    let variable = match &node.expression {
+        Expression::Weight(variable) => Some(variable.id()),
+        _ => None,
+    };
+    NodeRecord { calls: node.calls(), direction: node.direction(), variable, ..record }
 }
 
 /// Numbers the nodes anew: those that a node mentions come before it.
