@@ -78,6 +78,13 @@ fn ten_thousand_layers_are_a_small_picture() {
     check("deep", &graph.svg());
 }
 
+#[test]
+fn there_is_a_most() {
+    let record = samples::deep(100);
+    let parts = |most: usize| Graph::of(&record).at_most(most).scene().items.len();
+    assert!((100..=200).contains(&parts(usize::MAX)) && parts(0) <= 4);
+}
+
 fn of_name(scene: &crate::scene::Scene, name: &str) -> u64 {
     let count = |item: &crate::scene::Item| {
         item.name[0].strip_prefix(name)?.strip_prefix(" ×")?.replace(',', "").parse::<u64>().ok()
