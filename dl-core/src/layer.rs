@@ -196,6 +196,10 @@ impl<T: Data> Layer<T> {
                 matches!(self.2, Decider::Function)
             }
 
+            fn is_internal(&self) -> bool {
+                matches!(self.2, Decider::Derivatives | Decider::Derivative)
+            }
+
             fn position(&self) -> Position {
                 self.1
             }

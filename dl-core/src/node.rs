@@ -119,6 +119,11 @@ pub(crate) trait Recipe: Send + Sync {
         false
     }
 
+    /// Whether the library made it for itself: nobody wrote it.
+    fn is_internal(&self) -> bool {
+        false
+    }
+
     /// Of a delta: whether it turned out that none arrives.
     fn is_absent(&self) -> bool {
         false

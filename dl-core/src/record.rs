@@ -121,6 +121,8 @@ pub struct NodeRecord {
     pub bytes: usize,
     /// Why it has no value, if it failed.
     pub failure: Option<String>,
+    /// Whether the library made it for itself, as it does to hand out the derivatives of a layer.
+    pub internal: bool,
 }
 
 impl NodeRecord {
@@ -140,6 +142,7 @@ impl NodeRecord {
             value: String::new(),
             bytes: 0,
             failure: None,
+            internal: false,
         }
     }
 }

@@ -83,19 +83,23 @@ impl<'a> Facts<'a> {
     fn parts(&self, backward: bool) -> Vec<Part> {
         let nodes = &self.record.nodes;
         // plain numbers are drawn only where nothing else would be: as the result
-        let (mut is_operand, mut is_result) = (vec![false; nodes.len()], vec![false; nodes.len()]);
+        let [mut is_operand, mut is_result, mut is_internal] = [(); 3].map(|()| vec![false; nodes.len()]);
         for node in nodes {
             self.known(&node.operands).for_each(|operand| is_operand[self.value_of(operand)] = true);
-            self.known(node.became.as_slice()).for_each(|result| is_result[self.value_of(result)] = true);
+            let became = if node.internal { &mut is_internal } else { &mut is_result };
+            self.known(node.became.as_slice()).for_each(|result| became[self.value_of(result)] = true);
         }
         let part = |(index, node): (usize, &NodeRecord)| {
             if node.direction == Direction::Backward && !backward {
                 return Part::Hidden;
             }
             let drawn = match node.kind {
+                _ if node.internal => node.failure.is_some(),
                 NodeKind::Decision if !self.ways[index].is_empty() => return Part::Ways,
                 NodeKind::Decision => !node.looked_at.is_empty() || node.failure.is_some(),
-                NodeKind::Constant => has_shape(&node.value) || is_result[index] || !is_operand[index],
+                NodeKind::Constant => {
+                    has_shape(&node.value) || is_result[index] || !is_operand[index] && !is_internal[index]
+                }
                 _ => true,
             };
             if drawn { Part::Drawn } else { Part::Hidden }

@@ -181,11 +181,12 @@ fn met(node: &Node) -> NodeRecord {
         _ => NodeKind::Operation,
     };
     let record = NodeRecord::new(kind, node.name_or_panic(), node.place);
+    let internal = matches!(&node.expression, Expression::Dynamic(recipe) if recipe.is_internal());
     let variable = match &node.expression {
         Expression::Weight(variable) => Some(variable.id()),
         _ => None,
     };
-    NodeRecord { calls: node.calls(), direction: node.direction(), variable, ..record }
+    NodeRecord { calls: node.calls(), direction: node.direction(), variable, internal, ..record }
 }
 
 /// Numbers the nodes anew: those that a node mentions come before it.
