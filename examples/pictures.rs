@@ -5,7 +5,8 @@
 //! cargo run --release --example pictures --features view            # --quick --out out
 //! ```
 //!
-//! It writes `path.svg` (the picture of the README, `docs/pictures/gated_net.svg`), `path.dot`, `step.svg`, `costs.json` and `trace.json` (for <https://ui.perfetto.dev>), and prints the table of costs.
+//! It writes `path.svg` (the picture of the README, `docs/pictures/gated_net.svg`), `path.dot`, `step.svg`, `costs.json` and `trace.json` (for
+//! <https://ui.perfetto.dev>), and prints the table of costs.
 
 #[path = "common/digits.rs"]
 mod digits;
