@@ -5,7 +5,8 @@
 //! cargo run --release --example pictures --features view            # --quick --out out
 //! ```
 //!
-//! It writes `path.svg`, `path.dot`, `step.svg`, `costs.json` and `trace.json` (for <https://ui.perfetto.dev>), and prints the table of costs.
+//! It writes `path.svg` (the picture of the README, `docs/pictures/gated_net.svg`), `path.dot`, `step.svg`, `costs.json` and `trace.json` (for
+//! <https://ui.perfetto.dev>), and prints the table of costs.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -33,13 +34,13 @@ struct Args {
     out: PathBuf,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Module)]
 struct Expert {
     hidden: NdWeight,
     output: NdWeight,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Module)]
 struct Net {
     gate: NdWeight,
     left: Expert,
@@ -102,10 +103,14 @@ fn main() -> dl::Result<()> {
     }
     let recording = recorder.take();
 
-    let path = gated_net(&images[0], &net).graph().wait()?.title("The path of one digit");
+    let path = gated_net(&images[0], &net).graph().wait()?.named(&net).title("The path of one digit");
     path.save(out.join("path.svg"))?;
     path.save(out.join("path.dot"))?;
-    let step = Graph::of(&recording.passes[0]).title("A step of training, on eight digits").backward(true).at_most(24);
+    let step = Graph::of(&recording.passes[0])
+        .title("A step of training, on eight digits")
+        .backward(true)
+        .named(&net)
+        .at_most(24);
     step.save(out.join("step.svg"))?;
     let costs = Costs::of(&recording);
     std::fs::write(out.join("costs.json"), costs.to_json()).map_err(Error::other)?;
@@ -118,6 +123,7 @@ fn main() -> dl::Result<()> {
     assert_eq!((costs.passes, costs.branches.len(), taken), (steps, 1, steps * BATCH));
     let svg = path.svg();
     assert!(svg.contains("left &gt; right") && svg.contains("scores.0") && svg.contains("scores.1"));
+    assert!(svg.contains(">gate<") && (svg.contains(">left.hidden<") || svg.contains(">right.hidden<")));
     assert!(costs.lines.iter().any(|line| line.evaluations == steps * BATCH && !line.forward.is_zero()));
     let mean = |losses: &[f32]| losses.iter().sum::<f32>() / losses.len() as f32;
     let (first, last) = (mean(&losses[..5]), mean(&losses[losses.len() - 5..]));

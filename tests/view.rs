@@ -2,7 +2,7 @@
 #![cfg(feature = "view")]
 
 use dl::prelude::*;
-use dl::record::{Direction, Recorder, Recording};
+use dl::record::{Direction, NodeKind, PassRecord, Recorder, Recording, Span, SpanWork};
 use dl::view::{Costs, Graph, chrome_trace};
 use dl::{At, Primitive, Result};
 use serde_json::Value;
@@ -70,16 +70,50 @@ fn rounds_of_a_loop_are_seen() {
 #[test]
 fn costs_are_those_of_lines_forward_and_backward() {
     let (a, b) = (matrix([64, 64]), matrix([64, 64]));
-    let product = a.matmul(&b); // this line
+    let sum = a.matmul(&b).sum(); // this line
     let line = line!() - 1;
-    let (loss, recording) = recorded(&product.sum().train(&Sgd::new(0.1)));
+    let (loss, recording) = recorded(&sum.train(&Sgd::new(0.1)));
     loss.expect("a step");
     let costs = Costs::of(&recording);
     let cost = costs.lines.iter().find(|cost| cost.line == line).unwrap_or_else(|| panic!("{costs}"));
-    assert_eq!((cost.file.as_str(), cost.evaluations), (file!(), 1));
+    assert_eq!((cost.file.as_str(), cost.evaluations, cost.deltas), (file!(), 2, 2));
     assert!(!cost.forward.is_zero() && cost.bytes >= 4 * 64 * 64, "{costs}");
     assert!(costs.runtime.iter().any(|row| row.what == "steps taken"), "{costs}");
-    assert!(recording.passes[0].nodes.iter().any(|node| node.direction == Direction::Backward));
+    let [pass] = &recording.passes[..] else { panic!("{recording:?}") };
+    assert!(pass.nodes.iter().any(|node| node.direction == Direction::Backward));
+    check_the_way_back(&costs, pass);
+    assert!(!cost.backward.is_zero(), "{costs}");
+    let head = Graph::of(pass).title("").dot();
+    assert!(head.contains("The way back is not drawn"), "{head}");
+}
+
+/// Walks are in a row of their own; what is forward is what was computed on the way there.
+fn check_the_way_back(costs: &Costs, pass: &PassRecord) {
+    let took = |chosen: &dyn Fn(&Span) -> bool| -> Duration {
+        pass.spans.iter().filter(|span| chosen(span)).map(|span| span.ended - span.began).sum()
+    };
+    let walks = costs.runtime.iter().find(|row| row.what == "deltas written down").unwrap_or_else(|| panic!("{costs}"));
+    let written = took(&|span| span.work == SpanWork::Backward);
+    assert!(walks.times == 1 && !walks.time.is_zero() && walks.time <= written, "{costs}");
+    let forward = took(&|span| {
+        let node = span.node.map(|node| &pass.nodes[node as usize]);
+        span.work != SpanWork::Backward && node.is_some_and(|node| node.direction == Direction::Forward)
+    });
+    assert!(costs.lines.iter().map(|line| line.forward).sum::<Duration>() <= forward, "{costs}");
+}
+
+#[test]
+fn the_way_back_of_plain_numbers_is_a_row() {
+    let weight = Weight::new(3.0_f64);
+    let (loss, recording) = recorded(&(&weight * &weight).train(&Sgd::new(0.1)));
+    loss.expect("a step");
+    let costs = Costs::of(&recording);
+    check_the_way_back(&costs, &recording.passes[0]);
+    assert!(costs.lines.iter().all(|line| line.time().is_zero()), "{costs}");
+    let trace: Value = serde_json::from_str(&chrome_trace(&recording)).expect("JSON");
+    let walk = trace["traceEvents"].as_array().expect("events").iter().find(|event| event["cat"] == "backward");
+    let walk = walk.expect("a walk");
+    assert_eq!((&walk["name"], &walk["args"]["direction"]), (&"backward".into(), &"backward".into()));
 }
 
 #[test]
@@ -89,6 +123,12 @@ fn a_failed_pass_shows_where() {
     let error = result.expect_err("the sizes differ");
     let svg = Graph::of(&recording.passes[0]).svg();
     assert!(error.is_shape() && svg.contains("item operation failed") && svg.contains("matmul"), "{svg}");
+    // the product is to blame, and what reads it was not computed
+    assert_eq!(
+        (svg.matches("item operation failed").count(), svg.matches("item not-computed").count()),
+        (1, 1),
+        "{svg}"
+    );
     assert!(a.matmul(&b).graph().wait().expect_err("the same").is_shape());
 }
 
@@ -138,4 +178,93 @@ fn two_threads_overlap_in_a_trace() {
     // 60 ms of work: the clock shows less
     let costs = Costs::of(&recording);
     assert!(costs.time() >= Duration::from_millis(60) && costs.elapsed < costs.time(), "{costs}");
+}
+
+macro_rules! choices {
+    ($x:ident: $($name:ident $large:expr, $small:expr;)*) => {$(
+        #[differentiable]
+        fn $name($x: &Layer<f64>) -> Layer<f64> {
+            if !$x > 0.0 { $large } else { $small }
+        }
+    )*};
+}
+
+choices! { x: waves x.sin(), x.cos(); grows x.exp(), x * 2.0; }
+
+#[test]
+fn functions_of_one_macro_call_decide_each_for_itself() {
+    let weight = Weight::new(1.0);
+    let (value, recording) = recorded(&(waves(&weight.layer()) + grows(&(-&weight))).predict());
+    assert_eq!(value.expect("a number"), 1_f64.sin() - 2.0);
+    let costs = Costs::of(&recording);
+    let arms: Vec<Vec<(&str, usize)>> =
+        costs.branches.iter().map(|branch| branch.arms.iter().map(|(arm, taken)| (&**arm, *taken)).collect()).collect();
+    assert_eq!(arms, [[("x.exp()", 0), ("x * 2.0", 1)], [("x.sin()", 1), ("x.cos()", 0)]]);
+    let places: Vec<(u32, u32)> = costs.branches.iter().map(|branch| (branch.line, branch.column)).collect();
+    assert_eq!(places[0], places[1], "{costs}");
+}
+
+#[test]
+fn a_gradient_shows_the_way_there_and_back() {
+    let weight = matrix([2, 3]);
+    let squares = (&weight * &weight).sum();
+    let slope = squares.gradient(&weight); // this line
+    let line = line!() - 1;
+    let dot = slope.graph().wait().expect("a picture").dot();
+    for name in ["mul", "sum", "expand"] {
+        assert!(dot.contains(&format!("[label=\"{name}")), "{name}: {dot}");
+    }
+    // with what is around it, also in a pass that keeps its values
+    for around in [slope.sin(), slope.sin().keeping_values()] {
+        let dot = around.graph().wait().expect("a picture").dot();
+        assert!(["sin", "sum", "expand"].iter().all(|name| dot.contains(&format!("[label=\"{name}"))), "{dot}");
+        assert!(!dot.to_lowercase().contains("derivative"), "{dot}");
+        let (_, recording) = recorded(&around.predict());
+        let nodes: Vec<_> = recording.passes.iter().flat_map(|pass| &pass.nodes).collect();
+        let inside = nodes.iter().find(|node| node.place.file() != file!());
+        assert!(inside.is_none(), "{inside:?}");
+        assert!(nodes.iter().any(|node| node.name == "derivative" && node.place.line() == line), "{nodes:?}");
+    }
+}
+
+#[test]
+fn a_body_has_the_name_of_its_function() {
+    let slope = Weight::new(2.0);
+    let (value, recording) = recorded(&outer(&(3.0 * &slope), &slope).predict());
+    assert!(value.is_ok());
+    let body = recording.passes[0].nodes.iter().find(|node| node.kind == NodeKind::Decision).expect("it decides");
+    assert_eq!(body.name, "steep");
+    assert!(Graph::of(&recording.passes[0]).dot().contains("body of `steep`: tests/view.rs"));
+    let trace = chrome_trace(&recording);
+    assert!(trace.contains("\"name\":\"steep\"") && !trace.contains("differentiable function"), "{trace}");
+    // also where it fails
+    let error = risky(&slope.layer()).predict().wait().expect_err("it panics");
+    assert_eq!(error.op(), Some("risky"));
+}
+
+#[differentiable]
+fn risky(x: &Layer<f64>) -> Layer<f64> {
+    if !x > 0.0 { panic!("too large") } else { x.sin() }
+}
+
+#[derive(Module)]
+struct Line {
+    slope: NdWeight,
+    offset: NdWeight,
+}
+
+#[test]
+fn weights_have_their_paths() {
+    let net = Line { slope: matrix([3, 2]), offset: matrix([1, 2]) };
+    let other = matrix([2, 2]);
+    let y = (other.matmul(&matrix([2, 3])).matmul(&net.slope) + &net.offset).sum();
+    let graph = y.graph().wait().expect("a picture");
+    let weights = |dot: &str, name: &str| dot.matches(&format!("[label=\"{name}\\n")).count();
+    let (plain, named) = (graph.dot(), graph.clone().named(&net).dot());
+    let count = |dot: &str| ["weight", "slope", "offset"].map(|name| weights(dot, name));
+    assert_eq!((count(&plain), count(&named)), ([4, 0, 0], [2, 1, 1]), "{named}");
+    // several in one box: those who rest the mouse on it are told
+    let sum = (&net.slope + &net.offset).sin().sum();
+    let folded = sum.graph().wait().expect("a picture").named(&net).at_most(4).dot();
+    assert!(folded.contains("weight ×2") && folded.contains("slope, offset"), "{folded}");
 }

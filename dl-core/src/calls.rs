@@ -19,10 +19,8 @@ use std::panic::Location;
 /// One annotated function on the way to a layer: see [`Calls`].
 ///
 /// ```
-/// use dl_core::{Call, Calls};
 /// let here = std::panic::Location::caller();
-/// let call = Call { function: "score", from: here };
-/// assert_eq!(Calls::default().within("score", here).frames().next(), Some(call));
+/// let call = dl_core::Call { function: "score", from: here };
 /// assert_eq!(call.to_string(), format!("in `score`, called at {here}"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,12 +45,16 @@ impl fmt::Display for Call {
 /// however deep it goes. Beyond 64 calls in one another, or 65,536 different chains in a program, what is further in is left out.
 ///
 /// ```
-/// use dl_core::Calls;
-/// let here = std::panic::Location::caller();
-/// let inner = Calls::default().within("Net::score", here).within("gate", here);
-/// let functions: Vec<&str> = inner.frames().map(|call| call.function).collect();
-/// assert_eq!(functions, ["gate", "Net::score"]);
-/// assert_eq!(inner, Calls::default().within("Net::score", here).within("gate", here));
+/// use dl_core::{Calls, Differentiable, Weight, record::Recorder};
+/// let recorder = Recorder::new();
+/// # let gate = |w: &Weight<f64>| dl_core::bang::function("", "gate").run(|| w.sin());
+/// # let score = |w: &Weight<f64>| dl_core::bang::function("", "score").run(|| gate(w));
+/// // `score` calls `gate`, and that calls `sin`; both are annotated
+/// score(&Weight::new(1.0_f64)).predict().recorded(&recorder).wait()?;
+/// let calls: Calls = recorder.take().passes[0].nodes[1].calls;
+/// let functions: Vec<&str> = calls.frames().map(|call| call.function).collect();
+/// assert_eq!(functions, ["gate", "score"]);
+/// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Calls(u32);
@@ -68,14 +70,8 @@ impl Calls {
     }
 
     /// These, and further in a function of this name, called from there.
-    ///
-    /// ```
-    /// use dl_core::Calls;
-    /// let here = std::panic::Location::caller();
-    /// assert_eq!(Calls::default().within("score", here).frames().count(), 1);
-    /// ```
-    #[must_use = "calls do not change: this makes others"]
-    pub fn within(self, function: &'static str, from: &'static Location<'static>) -> Calls {
+    #[cfg(test)]
+    pub(crate) fn within(self, function: &'static str, from: &'static Location<'static>) -> Calls {
         tree::within(self, Function { scope: Scope::Module(""), name: function }, from)
     }
 
@@ -83,12 +79,18 @@ impl Calls {
     ///
     /// ```
     /// use dl_core::Calls;
-    /// let here = std::panic::Location::caller();
-    /// let call = Calls::default().within("score", here).frames().next().expect("there is one");
-    /// assert_eq!((call.function, call.from.line()), ("score", here.line()));
+    /// # dl_core::bang::function("", "score").run(|| {
+    /// // in an annotated function, `score`
+    /// assert_eq!(Calls::here().frames().next().map(|call| call.function), Some("score"));
+    /// # });
     /// ```
     pub fn frames(self) -> impl Iterator<Item = Call> {
         tree::frames(self).into_iter()
+    }
+
+    /// The name of the innermost function.
+    pub(crate) fn innermost(self) -> Option<&'static str> {
+        tree::innermost(self)
     }
 
     /// Has this thread build there.
@@ -112,9 +114,10 @@ impl Calls {
 ///
 /// ```
 /// use dl_core::Calls;
-/// let here = std::panic::Location::caller();
-/// let calls = Calls::default().within("Net::score", here).within("gate", here);
-/// assert_eq!(calls.to_string(), format!("in `gate`, called at {here}\nin `Net::score`, called at {here}"));
+/// # dl_core::bang::function("", "score").run(|| {
+/// // in an annotated function, `score`
+/// assert!(Calls::here().to_string().starts_with("in `score`, called at "));
+/// # });
 /// ```
 impl fmt::Display for Calls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -33,7 +33,7 @@ use crate::value::Value;
 use crate::variables::Variables;
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 /// One derivative along a direction costs about as much as the value does, however many elements the value has; one gradient costs some times as much
@@ -77,8 +77,9 @@ impl<T: Data> Layer<T> {
         variables: &V,
         direction: &V::Gradients,
     ) -> (Layer<T>, Layer<T::Delta>) {
-        let derivatives = tangents(vec![self.any().clone()], list(variables), list(direction));
-        (part(&derivatives, 0), part(&derivatives, 1))
+        let place = Location::caller();
+        let derivatives = tangents(place, vec![self.any().clone()], list(variables), list(direction));
+        (part(&derivatives, 0, place), part(&derivatives, 1, place))
     }
 
     /// The derivative of this layer as a linear function, from directions of the variables to derivatives along them.
@@ -93,24 +94,25 @@ impl<T: Data> Layer<T> {
     /// assert_eq!((by_x + 10.0 * by_y).keeping_values().predict().wait()?, 52.0);
     /// # dl_core::Result::Ok(())
     /// ```
+    #[track_caller]
     pub fn linearize<V: Variables + ?Sized>(
         &self,
         variables: &V,
     ) -> impl Fn(&V::Gradients) -> Layer<T::Delta> + Clone + use<T, V> {
-        let (this, variables) = (self.any().clone(), list(variables));
-        move |direction| part(&tangents(vec![this.clone()], variables.clone(), list(direction)), 1)
+        let (this, variables, place) = (self.any().clone(), list(variables), Location::caller());
+        move |direction| part(&tangents(place, vec![this.clone()], variables.clone(), list(direction)), 1, place)
     }
 }
 
 /// The derivatives of some layers along a direction, after the value of the first one.
-#[track_caller]
 pub(crate) fn tangents(
+    place: &'static Location<'static>,
     roots: Vec<AnyLayer>,
     variables: Vec<AnyLayer>,
     directions: Vec<AnyLayer>,
 ) -> Layer<Derivatives> {
     let along = Arc::new((roots, variables, directions));
-    derivatives(move || derive(along.clone()))
+    derivatives(place, move || derive(along.clone()))
 }
 
 /// Evaluates the roots in the current pass and writes down their tangents.
@@ -302,7 +304,7 @@ pub(crate) fn transposed<T: Data>(
         return None;
     }
     let known = along.operands.iter().chain([along.output]).cloned().collect();
-    Some(Derivation { roots, deltas, known }.with(|each| each.variable(&u)).1)
+    Some(Derivation { roots, deltas, known }.with(along.output.place, |each| each.variable(&u)).1)
 }
 
 /// An error, if one of these backwards has something for one of the variables.

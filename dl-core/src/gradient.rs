@@ -18,13 +18,14 @@ use crate::differentiable::Differentiable;
 use crate::error::{Error, Result};
 use crate::extract::ExtractAll;
 use crate::forward;
-use crate::layer::Layer;
+use crate::layer::{Decider, Layer};
 use crate::node::{AnyLayer, Expression};
 use crate::pass::{self, Keep, Purpose};
 use crate::record::Direction;
 use crate::reverse::{self, AnyDelta};
 use crate::variables::{EachVariable, Variables};
 use std::future::Future;
+use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 /// All of these can be predicted, trained on and differentiated again; they go through dynamic nodes along the path taken. A variable that the layer
@@ -52,7 +53,7 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn gradient<X: Differentiable + ?Sized>(&self, x: &X) -> Layer<X::Delta> {
-        Derivation::of(self).with(|each| each.variable(x)).1
+        Derivation::of(self).with(Location::caller(), |each| each.variable(x)).1
     }
 
     /// The derivatives with respect to several variables at once, in the shape of these: see [`Variables`].
@@ -67,7 +68,7 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn gradients<V: Variables + ?Sized>(&self, variables: &V) -> V::Gradients {
-        Derivation::of(self).with(|each| variables.map(each)).1
+        Derivation::of(self).with(Location::caller(), |each| variables.map(each)).1
     }
 
     /// The value, and the derivative with respect to a weight or a layer: both from one evaluation, also in a `predict`.
@@ -81,8 +82,8 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn value_and_gradient<X: Differentiable + ?Sized>(&self, x: &X) -> (Layer<T>, Layer<X::Delta>) {
-        let (derivatives, gradient) = Derivation::of(self).with(|each| each.variable(x));
-        (part(&derivatives, 0), gradient)
+        let (derivatives, gradient) = Derivation::of(self).with(Location::caller(), |each| each.variable(x));
+        (part(&derivatives, 0, Location::caller()), gradient)
     }
 
     /// The value, and the derivatives with respect to several variables: all from one evaluation, also in a `predict`.
@@ -96,8 +97,8 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn value_and_gradients<V: Variables + ?Sized>(&self, variables: &V) -> (Layer<T>, V::Gradients) {
-        let (derivatives, gradients) = Derivation::of(self).with(|each| variables.map(each));
-        (part(&derivatives, 0), gradients)
+        let (derivatives, gradients) = Derivation::of(self).with(Location::caller(), |each| variables.map(each));
+        (part(&derivatives, 0, Location::caller()), gradients)
     }
 
     /// The vector-Jacobian product: what the backward makes of this delta, `deltaᵀ · ∂self/∂variables`.
@@ -113,7 +114,7 @@ impl<T: Data> Layer<T> {
     pub fn vjp<V: Variables + ?Sized>(&self, variables: &V, delta: &Layer<T::Delta>) -> V::Gradients {
         let delta = (self.any().kind_of_data.checked_delta)(self.any(), delta.any());
         let derivation = Derivation::along(vec![self.any().clone()], vec![delta]);
-        derivation.with(|each| variables.map(each)).1
+        derivation.with(Location::caller(), |each| variables.map(each)).1
     }
 
     /// This layer, evaluated in a pass that keeps its values, where derivatives share all that they have in common: the current one, if it does, as that
@@ -131,8 +132,9 @@ impl<T: Data> Layer<T> {
     #[track_caller]
     pub fn keeping_values(&self) -> Layer<T> {
         let this = self.clone();
-        let kept = derivatives(move || std::future::ready(Ok(vec![this.any().clone()])));
-        part(&kept, 0)
+        let place = Location::caller();
+        let kept = derivatives(place, move || std::future::ready(Ok(vec![this.any().clone()])));
+        part(&kept, 0, place)
     }
 
     /// The Hessian of this layer (of the sum of its elements) times a direction, which has the shape of the gradients. It costs about as much as two
@@ -151,9 +153,10 @@ impl<T: Data> Layer<T> {
     /// ```
     #[track_caller]
     pub fn hvp<V: Variables + ?Sized>(&self, variables: &V, direction: &V::Gradients) -> V::Gradients {
+        let place = Location::caller();
         let gradients = list(&self.gradients(variables));
-        let tangents = forward::tangents(gradients, list(variables), list(direction));
-        variables.map(&mut EachVariable { derivatives: &tangents, variables: &mut Vec::new() })
+        let tangents = forward::tangents(place, gradients, list(variables), list(direction));
+        variables.map(&mut EachVariable { derivatives: &tangents, variables: &mut Vec::new(), place })
     }
 }
 
@@ -175,8 +178,10 @@ impl<T: Data> Layer<T> {
 /// assert_eq!((by_width.predict().wait()?, by_height.predict().wait()?), (4.0, 3.0));
 /// # dl_core::Result::Ok(())
 /// ```
+#[track_caller]
 pub fn derivative<A: Variables + Clone, T: Data>(f: impl Fn(A) -> Layer<T>) -> impl Fn(A) -> A::Gradients {
-    move |x| f(x.clone()).gradients(&x)
+    let place = Location::caller();
+    move |x| Derivation::of(&f(x.clone())).with(place, |each| x.map(each)).1
 }
 
 /// Layers, and the deltas that a backward starts with there: 1, if there are none.
@@ -202,14 +207,13 @@ impl Data for Derivatives {
 
 /// A layer of derivatives that are written down in a pass that keeps its values: the current one, or, where these would have to look back at values
 /// that are gone, one of their own.
-#[track_caller]
-pub(crate) fn derivatives<F, Fut>(write: F) -> Layer<Derivatives>
+pub(crate) fn derivatives<F, Fut>(place: &'static Location<'static>, write: F) -> Layer<Derivatives>
 where
     F: Fn() -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Vec<AnyLayer>>> + Send + 'static,
 {
     let write = Arc::new(write);
-    Layer::dynamic(move || {
+    Layer::deciding(Decider::Derivatives, place, move || {
         let write = write.clone();
         async move {
             let derivatives = match pass::current().map(|pass| pass.keep()) {
@@ -218,7 +222,7 @@ where
                 // a pass that forgets its values cannot look back: take one that keeps them
                 _ => Do::starting(Belongs::Own(Purpose::Derive), move || evaluated(write())).await?,
             };
-            Ok(Layer::constant(Derivatives(derivatives)))
+            Ok(Layer::constant_at(Derivatives(derivatives), place))
         }
     })
 }
@@ -238,13 +242,16 @@ impl Derivation {
     }
 
     /// The layer that all derivatives are part of, and these.
-    #[track_caller]
-    pub(crate) fn with<G>(self, map: impl FnOnce(&mut EachVariable<'_>) -> G) -> (Layer<Derivatives>, G) {
+    pub(crate) fn with<G>(
+        self,
+        place: &'static Location<'static>,
+        map: impl FnOnce(&mut EachVariable<'_>) -> G,
+    ) -> (Layer<Derivatives>, G) {
         let (this, variables) = (Arc::new(self), Arc::new(OnceLock::new()));
         let known = variables.clone();
-        let derivatives = derivatives(move || this.clone().derive(known.get().cloned().unwrap_or_default()));
+        let derivatives = derivatives(place, move || this.clone().derive(known.get().cloned().unwrap_or_default()));
         let mut list = Vec::new();
-        let gradients = map(&mut EachVariable { derivatives: &derivatives, variables: &mut list });
+        let gradients = map(&mut EachVariable { derivatives: &derivatives, variables: &mut list, place });
         let _ = variables.set(list);
         (derivatives, gradients)
     }
@@ -275,20 +282,26 @@ impl Derivation {
 /// The derivative with respect to a layer that nothing depends on.
 pub(crate) async fn zero(layer: &AnyLayer) -> Result<AnyLayer> {
     let values = ExtractAll::new(vec![layer.clone()]).await?;
+    let _rule = layer.enter_rule(Direction::Backward);
     let one = AnyDelta::Ready(reverse::one(layer, &values[0])?).into_layer(layer);
     Ok((layer.kind_of_data.scale_delta)(&one, 0.0))
 }
 
 /// One of some derivatives.
-#[track_caller]
-pub(crate) fn part<T: Data>(derivatives: &Layer<Derivatives>, place: usize) -> Layer<T> {
+pub(crate) fn part<T: Data>(
+    derivatives: &Layer<Derivatives>,
+    which: usize,
+    place: &'static Location<'static>,
+) -> Layer<T> {
     let derivatives = derivatives.clone();
-    Layer::dynamic(move || {
+    Layer::deciding(Decider::Derivative, place, move || {
         let derivatives = derivatives.extract();
         async move {
-            match derivatives.await?.0.get(place).cloned() {
+            match derivatives.await?.0.get(which).cloned() {
                 Some(AnyDelta::Lazy(layer)) => Ok(Layer::from_any(layer)),
-                Some(AnyDelta::Ready(value)) => Ok(Layer::from_expression(Expression::constant(value))),
+                Some(AnyDelta::Ready(value)) => {
+                    Ok(Layer::from_any(AnyLayer::new::<T>(Expression::constant(value), place)))
+                }
                 Some(_) => unreachable!("it is summed, and made, before it is a derivative"),
                 None => Err(Error::invalid("`Variables::map` has to show the same variables each time")),
             }
@@ -299,7 +312,8 @@ pub(crate) fn part<T: Data>(derivatives: &Layer<Derivatives>, place: usize) -> L
 /// The layers that some derivatives consist of.
 pub(crate) fn list<V: Variables + ?Sized>(layers: &V) -> Vec<AnyLayer> {
     let mut list = Vec::new();
-    let none = Layer::constant(Derivatives(Arc::new([])));
-    layers.map(&mut EachVariable { derivatives: &none, variables: &mut list });
+    let place = Location::caller();
+    let none = Layer::constant_at(Derivatives(Arc::new([])), place);
+    layers.map(&mut EachVariable { derivatives: &none, variables: &mut list, place });
     list
 }

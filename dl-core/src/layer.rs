@@ -163,7 +163,16 @@ impl<T: Data> Layer<T> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
     {
-        struct Decides<F>(F, Position);
+        Self::deciding(Decider::Body, Location::caller(), body)
+    }
+
+    /// The same for whoever decides, with this place.
+    pub(crate) fn deciding<F, Fut>(decider: Decider, place: &'static Location<'static>, body: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
+    {
+        struct Decides<F>(F, Position, Decider);
 
         impl<F, Fut, T> Recipe for Decides<F>
         where
@@ -176,7 +185,19 @@ impl<T: Data> Layer<T> {
             }
 
             fn name(&self) -> &'static str {
-                "differentiable function"
+                match self.2 {
+                    Decider::Function | Decider::Body => "differentiable function",
+                    Decider::Derivatives => "derivatives",
+                    Decider::Derivative => "derivative",
+                }
+            }
+
+            fn is_function(&self) -> bool {
+                matches!(self.2, Decider::Function)
+            }
+
+            fn is_internal(&self) -> bool {
+                matches!(self.2, Decider::Derivatives | Decider::Derivative)
             }
 
             fn position(&self) -> Position {
@@ -184,7 +205,13 @@ impl<T: Data> Layer<T> {
             }
         }
 
-        Self::from_expression(Expression::Dynamic(Kept::body(Decides(body, Position::next()))))
+        let decides = Decides(body, Position::next(), decider);
+        Self::from_any(AnyLayer::new::<T>(Expression::Dynamic(Kept::body(decides)), place))
+    }
+
+    /// A plain value as a layer with this place.
+    pub(crate) fn constant_at(value: T, place: &'static Location<'static>) -> Self {
+        Self::from_any(AnyLayer::new::<T>(Expression::constant(value.into_value()), place))
     }
 
     /// The forward value as a future, detached: no gradient flows through it. This is the bang of `#[differentiable]`.
@@ -204,6 +231,19 @@ impl<T: Data> Layer<T> {
     pub fn extract(&self) -> Extract<T> {
         Extract::new(self.any.clone())
     }
+}
+
+/// Whose body a dynamic layer runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Decider {
+    /// That of the annotated function in which it is written.
+    Function,
+    /// One of the user's, without a name.
+    Body,
+    /// All derivatives that are asked for at once.
+    Derivatives,
+    /// One of them.
+    Derivative,
 }
 
 /// A layer whose value, and whose backward, are those of the tape that the computation ends with.

@@ -114,6 +114,16 @@ pub(crate) trait Recipe: Send + Sync {
     fn name(&self) -> &'static str;
     fn position(&self) -> Position;
 
+    /// Whether it is the body of the annotated function in which it is written, and so is called by the name of that.
+    fn is_function(&self) -> bool {
+        false
+    }
+
+    /// Whether the library made it for itself: nobody wrote it.
+    fn is_internal(&self) -> bool {
+        false
+    }
+
     /// Of a delta: whether it turned out that none arrives.
     fn is_absent(&self) -> bool {
         false
@@ -221,7 +231,10 @@ impl Node {
             Expression::Unary(op, _) => op.name(),
             Expression::Binary(op, _) | Expression::WithNumber(op, ..) => op.name(),
             Expression::Primitive(op) => op.name(),
-            Expression::Dynamic(recipe) => recipe.name(),
+            Expression::Dynamic(recipe) => {
+                let function = recipe.is_function().then(|| self.calls().innermost()).flatten();
+                function.unwrap_or(recipe.name())
+            }
             Expression::Seed(_) => "seed",
         }
     }

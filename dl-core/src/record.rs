@@ -79,6 +79,7 @@ pub struct Recording {
 
 /// What one pass did.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct PassRecord {
     /// When it began.
     pub began: Duration,
@@ -94,11 +95,14 @@ pub struct PassRecord {
 
 /// A layer, as a pass met it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct NodeRecord {
     /// What kind of layer it is.
     pub kind: NodeKind,
     /// The operation; for what decides, the function.
     pub name: &'static str,
+    /// Of a weight or a buffer: which one. That is its [`Entry::id`](crate::Entry::id).
+    pub variable: Option<u64>,
     /// Where it was written; for a delta, the operation whose derivative it is, or the rule, if that is your own.
     pub place: &'static Location<'static>,
     /// In which functions it was written; for a delta, the operation whose derivative it is.
@@ -117,10 +121,43 @@ pub struct NodeRecord {
     pub bytes: usize,
     /// Why it has no value, if it failed.
     pub failure: Option<String>,
+    /// Whether the library made it for itself, as it does to hand out the derivatives of a layer.
+    pub internal: bool,
+}
+
+impl NodeRecord {
+    /// A layer of which no more is known.
+    #[doc(hidden)]
+    pub fn new(kind: NodeKind, name: &'static str, place: &'static Location<'static>) -> NodeRecord {
+        NodeRecord {
+            kind,
+            name,
+            variable: None,
+            place,
+            calls: Calls::default(),
+            direction: Direction::Forward,
+            operands: Vec::new(),
+            looked_at: Vec::new(),
+            became: None,
+            value: String::new(),
+            bytes: 0,
+            failure: None,
+            internal: false,
+        }
+    }
+}
+
+impl Decision {
+    /// Of this branch, outside of bodies.
+    #[doc(hidden)]
+    pub fn new(branch: &'static Branch, taken: usize) -> Decision {
+        Decision { node: None, branch, taken, looked_at: 0 }
+    }
 }
 
 /// What kind of layer a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum NodeKind {
     /// A plain value.
     Constant,
@@ -136,6 +173,7 @@ pub enum NodeKind {
 
 /// The way there, or the way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Direction {
     /// Values.
     Forward,
@@ -145,6 +183,7 @@ pub enum Direction {
 
 /// A way that was taken.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Decision {
     /// The node in whose body it was taken; none outside of bodies.
     pub node: Option<u32>,
@@ -173,6 +212,7 @@ pub struct Span {
 
 /// What a thread did in a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SpanWork {
     /// It computed a value.
     Kernel,

@@ -6,6 +6,7 @@ use crate::gradient::{Derivatives, part};
 use crate::layer::Layer;
 use crate::node::AnyLayer;
 use crate::weight::Weight;
+use std::panic::Location;
 
 /// Something to differentiate with respect to: a weight or a layer, or a tuple, an array, a `Vec` or an `Option` of such. For a struct of such there is
 /// `#[derive(Variables)]`.
@@ -74,14 +75,15 @@ pub trait Variables {
 pub struct EachVariable<'a> {
     pub(crate) derivatives: &'a Layer<Derivatives>,
     pub(crate) variables: &'a mut Vec<AnyLayer>,
+    /// Where the derivatives were asked for.
+    pub(crate) place: &'static Location<'static>,
 }
 
 impl EachVariable<'_> {
     /// The layer of the derivative with respect to this weight or layer.
-    #[track_caller]
     pub fn variable<X: Differentiable + ?Sized>(&mut self, x: &X) -> Layer<X::Delta> {
         self.variables.push(x.layer().into_any());
-        part(self.derivatives, self.variables.len()) // the value comes first
+        part(self.derivatives, self.variables.len(), self.place) // the value comes first
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a picture would show if nothing were folded, and how folding puts it together.
 
 use crate::facts::{Facts, Part, has_shape};
+use crate::scene::Outcome;
 use dl_core::Branch;
 use dl_core::record::{Direction, NodeKind};
 use std::collections::hash_map::Entry;
@@ -194,11 +195,11 @@ impl Atoms {
         let function = self.function(facts, atom);
         let branch = |decision: usize| std::ptr::from_ref(facts.record.decisions[decision].branch);
         match self.each[atom] {
-            Atom::Node(node) => {
-                let node = facts.node(node);
+            Atom::Node(index) => {
+                let (node, outcome) = (facts.node(index), facts.outcome[index]);
                 let (kind, name, place, direction) = (node.kind, node.name, node.place, node.direction);
                 let shape = if kind == NodeKind::Operation { "" } else { node.value.as_str() };
-                Key::Same { kind, name, place, direction, failed: node.failure.is_some(), shape, function }
+                Key::Same { kind, name, place, direction, outcome, shape, function }
             }
             Atom::Decision(decision) => Key::Decision(branch(decision), function),
             Atom::Arm(decision, arm) => Key::Arm(branch(decision), arm, function),
@@ -259,7 +260,7 @@ enum Key<'a> {
         name: &'static str,
         place: &'static Location<'static>,
         direction: Direction,
-        failed: bool,
+        outcome: Outcome,
         shape: &'a str,
         function: Option<usize>,
     },

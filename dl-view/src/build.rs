@@ -9,8 +9,14 @@ use dl_core::record::{NodeKind, PassRecord};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What a picture of this record shows, with at most so many items.
-pub(crate) fn scene(record: &PassRecord, backward: bool, most: usize, title: Option<&str>) -> Scene {
-    let facts = Facts::of(record, backward);
+pub(crate) fn scene(
+    record: &PassRecord,
+    names: &HashMap<u64, String>,
+    backward: bool,
+    most: usize,
+    title: Option<&str>,
+) -> Scene {
+    let facts = Facts::of(record, names, backward);
     let atoms = Atoms::of(&facts);
     let fitting = folded(&facts, &atoms, most);
     let Folding { item_of, kinds } = fitting.folding;

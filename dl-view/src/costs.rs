@@ -18,7 +18,8 @@ use std::time::Duration;
 ///
 /// *Time* is that which threads spent on a line, summed up over threads: with two threads at work at once it passes twice as fast as the clock. A kernel that runs
 /// within the poll of a body counts for its own line only. Arithmetic of plain numbers takes nanoseconds and is not timed: it is counted, its deltas come in one go,
-/// and that is the row "deltas written down" of [`runtime`](Costs::runtime).
+/// and that is in the row "deltas written down" of [`runtime`](Costs::runtime). So is the walk that writes down the deltas of tensors; computing these is *backward* of
+/// the lines of their operations.
 ///
 /// ```
 /// use dl_core::record::Recorder;
@@ -30,6 +31,9 @@ use std::time::Duration;
 /// }
 /// let costs = Costs::of(&recorder.take());
 /// assert_eq!((costs.passes, costs.lines.len(), costs.lines[0].evaluations), (10, 1, 10));
+/// assert!(costs.lines[0].forward.is_zero());
+/// let walks = costs.runtime.iter().find(|row| row.what == "deltas written down").expect("ten of them");
+/// assert!(walks.times == 10 && !walks.time.is_zero());
 /// println!("{costs}");
 /// # dl_core::Result::Ok(())
 /// ```
@@ -60,6 +64,7 @@ pub struct Costs {
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct LineCost {
     /// As the compiler calls it.
     pub file: String,
@@ -91,6 +96,7 @@ pub struct LineCost {
 /// assert_eq!(Costs::default().branches.iter().map(share).sum::<f64>(), 0.0);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BranchCost {
     /// As the compiler calls it.
     pub file: String,
@@ -203,7 +209,7 @@ impl Costs {
 
     fn sort(&mut self) {
         self.lines.sort_by(|a, b| b.time().cmp(&a.time()).then_with(|| (&a.file, a.line).cmp(&(&b.file, b.line))));
-        self.branches.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        self.branches.sort_by(|a, b| (&a.file, a.line, a.column, &a.arms).cmp(&(&b.file, b.line, b.column, &b.arms)));
     }
 
     fn read_sources(&mut self) {
@@ -274,11 +280,14 @@ impl AddAssign for Costs {
 /// How often each arm was taken.
 type Taken = (&'static Branch, Vec<usize>);
 
+/// Where a decision stands, its condition and its arms: those that one call of a macro makes stand at one place.
+type Which = (&'static Location<'static>, &'static str, &'static [&'static str]);
+
 /// What is counted, pass after pass.
 #[derive(Default)]
 struct Tally {
     lines: HashMap<(&'static str, u32), LineCost>,
-    branches: HashMap<(&'static Location<'static>, &'static str), Taken>,
+    branches: HashMap<Which, Taken>,
     runtime: BTreeMap<&'static str, (usize, Duration)>,
 }
 
@@ -290,18 +299,20 @@ impl Tally {
                 let line = self.line(node);
                 line.bytes += node.bytes;
                 match node.direction {
-                    Direction::Forward => line.evaluations += 1,
                     Direction::Backward => line.deltas += 1,
+                    _ => line.evaluations += 1,
                 }
             }
         }
         for (span, &time) in pass.spans.iter().zip(times) {
-            match span.node.and_then(|node| pass.nodes.get(node as usize)) {
+            // a walk back names the layer that it starts from, and is not its work
+            let node = span.node.filter(|_| span.work != SpanWork::Backward);
+            match node.and_then(|node| pass.nodes.get(node as usize)) {
                 Some(node) => {
                     let line = self.line(node);
                     match node.direction {
-                        Direction::Forward => line.forward += time,
                         Direction::Backward => line.backward += time,
+                        _ => line.forward += time,
                     }
                 }
                 None => {
@@ -312,7 +323,7 @@ impl Tally {
         }
         for decision in &pass.decisions {
             let branch = decision.branch;
-            let key = (branch.place, branch.condition);
+            let key = (branch.place, branch.condition, branch.arms);
             let (_, taken) = self.branches.entry(key).or_insert_with(|| (branch, vec![0; branch.arms.len()]));
             if let Some(taken) = taken.get_mut(decision.taken) {
                 *taken += 1;
@@ -352,5 +363,6 @@ fn what(work: SpanWork) -> &'static str {
         SpanWork::Body => "code outside of layers",
         SpanWork::Backward => "deltas written down",
         SpanWork::Commit => "steps taken",
+        _ => "other work",
     }
 }

@@ -1,11 +1,11 @@
 //! What is written in and beside the items of a picture.
 
-use crate::atoms::{Atom, Atoms, Kind};
+use crate::atoms::{Atom, Atoms, Kind, is_leaf};
 use crate::facts::Facts;
 use crate::functions::whereabouts;
-use crate::scene::{Item, Look};
+use crate::scene::{Item, Look, Outcome};
 use crate::text;
-use dl_core::record::{Direction, NodeKind, NodeRecord, SpanWork};
+use dl_core::record::{Direction, NodeKind, NodeRecord};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ pub(crate) fn items(facts: &Facts<'_>, atoms: &Atoms, members: &[Vec<usize>], ki
             (Kind::Function(function), _) => {
                 let function = facts.functions.get(function);
                 let name = match function.direction {
-                    Direction::Forward => format!("ƒ {}", function.call.function),
                     Direction::Backward => function.marked(function.call.function),
+                    _ => format!("ƒ {}", function.call.function),
                 };
                 group.many(vec![name], function.call.to_string())
             }
@@ -68,27 +68,45 @@ impl Group<'_> {
         })
     }
 
-    /// The first reason for a failure.
+    /// The first reason for a failure of its own.
     fn failure(&self) -> Option<&str> {
-        let of_body = |&atom: &usize| match self.atoms.each[atom] {
-            Atom::Node(node) => self.facts.node(node).failure.as_deref(),
-            Atom::Decision(decision) => {
-                let node = self.facts.record.decisions[decision].node?;
-                self.facts.record.nodes.get(node as usize)?.failure.as_deref()
-            }
-            _ => None,
+        let of_body = |&atom: &usize| {
+            let node = match self.atoms.each[atom] {
+                Atom::Node(node) => node,
+                Atom::Decision(decision) => self.facts.record.decisions[decision].node? as usize,
+                _ => return None,
+            };
+            let failed = self.facts.outcome.get(node) == Some(&Outcome::Failed);
+            self.facts.record.nodes.get(node).filter(|_| failed)?.failure.as_deref()
         };
         self.members.iter().find_map(of_body)
     }
 
-    fn item(&self, look: Look, name: Vec<String>, details: Vec<String>, hover: String) -> Item {
-        let failure = self.failure();
-        let mut item = Item { look, name, details, hover, within: None, share: 0.0, failed: failure.is_some() };
-        if let Some(failure) = failure {
-            item.details = text::wrapped(failure, COLUMNS + 6, 3);
-            item.hover = format!("{}\n{failure}", item.hover);
-        }
-        item
+    /// Whether nothing of it was computed, because something else failed. Decisions were taken, whatever came later.
+    fn is_not_computed(&self) -> bool {
+        let outcome = |&atom: &usize| match self.atoms.each[atom] {
+            Atom::Node(node) if !is_leaf(self.facts, node) => Some(self.facts.outcome[node]),
+            Atom::Decision(_) => Some(Outcome::Computed),
+            _ => None,
+        };
+        let mut outcomes = self.members.iter().filter_map(outcome).peekable();
+        outcomes.peek().is_some() && outcomes.all(|outcome| outcome == Outcome::NotComputed)
+    }
+
+    fn item(&self, look: Look, name: Vec<String>, mut details: Vec<String>, mut hover: String) -> Item {
+        let outcome = match self.failure() {
+            Some(failure) => {
+                details = text::wrapped(failure, COLUMNS + 6, 3);
+                hover = format!("{hover}\n{failure}");
+                Outcome::Failed
+            }
+            None if self.is_not_computed() => {
+                details = vec!["not computed".into()];
+                Outcome::NotComputed
+            }
+            None => Outcome::Computed,
+        };
+        Item { look, name, details, hover, within: None, share: 0.0, outcome }
     }
 
     /// Layers that are alike, or a single one.
@@ -100,11 +118,12 @@ impl Group<'_> {
             (NodeKind::Seed, Direction::Forward) => Look::Random,
             (NodeKind::Decision, _) => Look::Decision,
             (_, Direction::Backward) => Look::Backward,
-            (NodeKind::Operation, _) => Look::Operation,
+            _ => Look::Operation,
         };
         let name = match node.kind {
             NodeKind::Decision => format!("ƒ {}", node.name),
             NodeKind::Constant => "value".to_string(),
+            _ if node.variable.is_some() && self.members.len() == 1 => self.facts.name(node).to_string(),
             _ => node.name.to_string(),
         };
         let mut details = Vec::new();
@@ -117,9 +136,23 @@ impl Group<'_> {
         details.extend(self.cost());
         let hover = match self.members {
             [_] => format!("{}\n{}\n{}", whereabouts(node), self.value(node), self.nanos()),
-            many => format!("{} of them\n{}\n{}", text::count(many.len()), whereabouts(node), self.nanos()),
+            many => {
+                let count = text::count(many.len());
+                format!("{count} of them{}\n{}\n{}", self.paths(), whereabouts(node), self.nanos())
+            }
         };
         self.item(look, vec![text::cut(&self.times(&name), COLUMNS)], details, format!("{name}: {hover}"))
+    }
+
+    /// Those that are known of several variables, on a line of their own.
+    fn paths(&self) -> String {
+        const MOST: usize = 8;
+        let known = self.nodes().filter(|node| node.variable.is_some()).map(|node| self.facts.name(node));
+        let mut paths: Vec<&str> = known.take(MOST + 1).collect();
+        if paths.len() > MOST {
+            paths[MOST] = "…";
+        }
+        if paths.is_empty() { String::new() } else { format!("\n{}", paths.join(", ")) }
     }
 
     fn times(&self, name: &str) -> String {
@@ -253,9 +286,7 @@ pub(crate) fn head(
     }
     if back > 0 && !backward {
         let deltas = record.nodes.iter().zip(&facts.time).filter(|(node, _)| node.direction == Direction::Backward);
-        let written = record.spans.iter().filter(|span| span.work == SpanWork::Backward && span.node.is_none());
-        let written: Duration = written.map(|span| span.ended.saturating_sub(span.began)).sum();
-        let time = deltas.map(|(_, &time)| time).sum::<Duration>() + written;
+        let time = deltas.map(|(_, &time)| time).sum::<Duration>() + facts.walks;
         head.push(format!("The way back is not drawn: {}, {}.", text::counted(back, "delta"), text::time(time)));
     }
     head

@@ -1,6 +1,6 @@
 //! A picture in the language of Graphviz.
 
-use crate::scene::{Flow, Look, Scene};
+use crate::scene::{Flow, Look, Outcome, Scene};
 use std::fmt::Write;
 
 pub(crate) fn dot(scene: &Scene) -> String {
@@ -34,9 +34,13 @@ fn inside(out: &mut String, scene: &Scene, within: Option<usize>, depth: usize) 
     let indent = "  ".repeat(depth);
     for (index, item) in scene.items.iter().enumerate().filter(|(_, item)| item.within == within) {
         let lines: Vec<&str> = item.name.iter().chain(&item.details).map(String::as_str).collect();
-        let failed = if item.failed { ", color=\"#c62828\", fillcolor=\"#fdeaea\", fontcolor=\"#8f1414\"" } else { "" };
+        let outcome = match item.outcome {
+            Outcome::Computed => "",
+            Outcome::Failed => ", color=\"#c62828\", fillcolor=\"#fdeaea\", fontcolor=\"#8f1414\"",
+            Outcome::NotComputed => ", color=\"#afb8c1\", fillcolor=\"#eaecef\", fontcolor=\"#656d76\"",
+        };
         let (label, tooltip) = (quoted(&lines.join("\n")), quoted(&item.hover));
-        let _ = writeln!(out, "{indent}n{index} [label={label}, tooltip={tooltip}{}{failed}];", style(item.look));
+        let _ = writeln!(out, "{indent}n{index} [label={label}, tooltip={tooltip}{}{outcome}];", style(item.look));
     }
     for (index, function) in scene.boxes.iter().enumerate().filter(|(_, function)| function.within == within) {
         let _ = writeln!(out, "{indent}subgraph cluster_{index} {{");

@@ -25,8 +25,8 @@ impl Function {
     /// A name, with a mark if this is the way back.
     pub(crate) fn marked(&self, name: &str) -> String {
         match self.direction {
-            Direction::Forward => name.to_string(),
             Direction::Backward => format!("∂ {name}"),
+            _ => name.to_string(),
         }
     }
 }

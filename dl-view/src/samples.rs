@@ -1,5 +1,6 @@
 //! Records made by hand, for tests.
 
+use dl_core::bang::function;
 use dl_core::record::{Decision, Direction, NodeKind, NodeRecord, PassRecord, Span, SpanWork};
 use dl_core::{Branch, Calls};
 use std::panic::Location;
@@ -19,19 +20,11 @@ impl Sample {
         let index = self.record.nodes.len() as u32;
         let numbers: usize =
             value.split(|c: char| !c.is_ascii_digit()).skip(2).filter_map(|n| n.parse::<usize>().ok()).product();
-        self.record.nodes.push(NodeRecord {
-            kind,
-            name,
-            place: Location::caller(),
-            calls: self.calls,
-            direction: self.direction.unwrap_or(Direction::Forward),
-            operands: operands.to_vec(),
-            looked_at: Vec::new(),
-            became: None,
-            value: value.into(),
-            bytes: 4 * numbers,
-            failure: None,
-        });
+        let mut node = NodeRecord::new(kind, name, Location::caller());
+        (node.calls, node.direction) = (self.calls, self.direction.unwrap_or(Direction::Forward));
+        (node.operands, node.value) = (operands.to_vec(), value.into());
+        node.bytes = if value.is_empty() { 0 } else { 4 * numbers };
+        self.record.nodes.push(node);
         if kind == NodeKind::Operation {
             let began = self.record.ended;
             self.record.ended += Duration::from_nanos(1_000 + 10 * u64::from(index));
@@ -51,6 +44,13 @@ impl Sample {
         self.node(NodeKind::Weight, "weight", &[], value)
     }
 
+    /// The deltas are written down, from this loss.
+    pub(crate) fn walk_back(&mut self, from: u32, time: Duration) {
+        let (began, ended) = (self.record.ended, self.record.ended + time);
+        self.record.spans.push(Span { work: SpanWork::Backward, node: Some(from), thread: 0, began, ended });
+        self.record.ended = ended;
+    }
+
     /// A body that looked at these layers, took these ways, and became that layer.
     #[track_caller]
     pub(crate) fn body(
@@ -65,9 +65,21 @@ impl Sample {
         (node.looked_at, node.became) = (looked_at.to_vec(), became);
         // the first decisions looked at a layer each, if there are enough
         let looks = |way: usize| (looked_at.len() + way + 1).saturating_sub(ways.len()) as u32;
-        let decision = |(way, &(branch, taken))| Decision { node: Some(index), branch, taken, looked_at: looks(way) };
+        let decision = |(way, &(branch, taken))| {
+            let mut decision = Decision::new(branch, taken);
+            (decision.node, decision.looked_at) = (Some(index), looks(way));
+            decision
+        };
         self.record.decisions.extend(ways.iter().enumerate().map(decision));
         index
+    }
+}
+
+/// In these functions, each of them called by the one before.
+pub(crate) fn calls(functions: &[&'static str]) -> Calls {
+    match functions {
+        [] => Calls::here(),
+        [first, rest @ ..] => function("", first).run(|| calls(rest)),
     }
 }
 
@@ -79,14 +91,13 @@ pub(crate) fn branch(condition: &'static str, arms: &'static [&'static str]) -> 
 /// The gate chose the left expert.
 pub(crate) fn gated() -> PassRecord {
     let mut sample = Sample::default();
-    let outside = sample.calls;
     let input = sample.node(NodeKind::Constant, "constant", &[], "f32[64]");
-    sample.calls = outside.within("gated_net", Location::caller());
-    let inside = sample.calls;
+    let inside = calls(&["gated_net"]);
+    sample.calls = inside;
     let gate = sample.weight("f32[64, 2]");
     let product = sample.op("matmul", &[input, gate], "f32[2]");
     let (left, right) = (sample.op("element", &[product], "f32"), sample.op("element", &[product], "f32"));
-    sample.calls = inside.within("Expert::of", Location::caller());
+    sample.calls = calls(&["gated_net", "Expert::of"]);
     let (hidden, out) = (sample.weight("f32[64, 32]"), sample.weight("f32[32, 10]"));
     let first = sample.op("matmul", &[input, hidden], "f32[32]");
     let first = sample.op("relu", &[first], "f32[32]");
@@ -105,10 +116,8 @@ pub(crate) fn tree() -> PassRecord {
     let is_above = branch("at < threshold", &["left.of(features)", "right.of(features)"]);
     let leaf = branch("self", &["Leaf(value)", "Split { .. }"]);
     let mut outer = Vec::new();
-    let mut calls = sample.calls;
-    for _ in 0..3 {
-        calls = calls.within("Tree::of", Location::caller());
-        sample.calls = calls;
+    for level in 1..=3 {
+        sample.calls = calls(&["Tree::of"; 3][..level]);
         let feature = sample.op("element", &[features], "f64");
         outer.push(feature);
     }
@@ -125,7 +134,7 @@ pub(crate) fn tree() -> PassRecord {
 pub(crate) fn rounds(count: usize) -> PassRecord {
     let mut sample = Sample::default();
     let mut state = sample.node(NodeKind::Constant, "constant", &[], "f32[8]");
-    sample.calls = sample.calls.within("ponder", Location::caller());
+    sample.calls = calls(&["ponder"]);
     let (turn, stop) = (sample.weight("f32[8, 8]"), sample.weight("f32[8]"));
     let again = branch("!halt < 1.0", &["another round", "end"]);
     let (mut looked_at, mut ways) = (Vec::new(), Vec::new());
@@ -144,18 +153,16 @@ pub(crate) fn rounds(count: usize) -> PassRecord {
 pub(crate) fn deep(layers: usize) -> PassRecord {
     let mut sample = Sample::default();
     let mut at = sample.node(NodeKind::Constant, "constant", &[], "f32[16, 64]");
-    let outside = sample.calls.within("net", Location::caller());
-    let (first, last) = (outside.within("encoder", Location::caller()), outside.within("decoder", Location::caller()));
     for layer in 0..layers {
-        let half = if layer < layers / 2 { first } else { last };
-        sample.calls = half.within("block", Location::caller());
+        let half = if layer < layers / 2 { "encoder" } else { "decoder" };
+        sample.calls = calls(&["net", half, "block"]);
         let (weight, bias) = (sample.weight("f32[64, 64]"), sample.weight("f32[64]"));
         let product = sample.op("matmul", &[at, weight], "f32[16, 64]");
         let sum = sample.op("add", &[product, bias], "f32[16, 64]");
         let active = sample.op("gelu", &[sum], "f32[16, 64]");
         at = sample.op("add", &[active, at], "f32[16, 64]");
     }
-    sample.calls = outside;
+    sample.calls = calls(&["net"]);
     sample.op("sum", &[at], "f32");
     sample.record
 }
@@ -165,13 +172,14 @@ pub(crate) fn step() -> PassRecord {
     let mut sample = Sample::default();
     let input = sample.node(NodeKind::Constant, "constant", &[], "f32[16, 4]");
     let labels = sample.node(NodeKind::Constant, "constant", &[], "f32[16, 1]");
-    sample.calls = sample.calls.within("loss", Location::caller());
+    sample.calls = calls(&["loss"]);
     let (weight, bias) = (sample.weight("f32[4, 1]"), sample.weight("f32[1]"));
     let product = sample.op("matmul", &[input, weight], "f32[16, 1]");
     let sum = sample.op("add", &[product, bias], "f32[16, 1]");
     let difference = sample.op("sub", &[sum, labels], "f32[16, 1]");
     let square = sample.op("mul", &[difference, difference], "f32[16, 1]");
-    sample.op("mean", &[square], "f32");
+    let loss = sample.op("mean", &[square], "f32");
+    sample.walk_back(loss, Duration::from_micros(3));
     sample.direction = Some(Direction::Backward);
     let two = sample.node(NodeKind::Constant, "constant", &[], "f32");
     let delta = sample.op("mul", &[difference, two], "f32[16, 1]");
@@ -189,7 +197,12 @@ pub(crate) fn failed() -> PassRecord {
     let (left, right) = (sample.weight("f32[4, 3]"), sample.weight("f32[4, 3]"));
     let product = sample.op("matmul", &[left, right], "");
     let message = "matmul: the inner sizes differ: f32[4, 3] and f32[4, 3], at src/main.rs:12:5 & that is <bad>";
-    sample.record.nodes[product as usize].failure = Some(message.into());
-    sample.op("relu", &[product], "");
+    let relu = sample.op("relu", &[product], "");
+    let sum = sample.op("sum", &[relu], "");
+    // whoever needs the value fails in the same words
+    for node in [product, relu, sum] {
+        sample.record.nodes[node as usize].failure = Some(message.into());
+    }
+    sample.record.spans.truncate(1);
     sample.record
 }

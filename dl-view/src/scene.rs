@@ -23,7 +23,17 @@ pub(crate) struct Item {
     pub(crate) within: Option<usize>,
     /// Its time, as a share of that of the item that took longest.
     pub(crate) share: f64,
-    pub(crate) failed: bool,
+    pub(crate) outcome: Outcome,
+}
+
+/// What became of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Outcome {
+    /// It has a value, or nothing is said against it.
+    Computed,
+    Failed,
+    /// Something failed that it needs.
+    NotComputed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

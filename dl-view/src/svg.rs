@@ -1,7 +1,7 @@
 //! A picture as SVG.
 
 use crate::layout::{BOX_TITLE, DETAIL, LINE, Layout, NAME, Point, Rectangle, Route, layout, text_size};
-use crate::scene::{Flow, Item, Look, Scene};
+use crate::scene::{Flow, Item, Look, Outcome, Scene};
 use crate::text;
 use std::fmt::Write;
 
@@ -12,15 +12,18 @@ const LEGEND: f64 = 46.0;
 /// Under an item, for its share of the time.
 const BAR: f64 = 3.0;
 
+/// The class of the picture, and how its ids begin: it may stand in a page beside other things.
+const SCOPE: &str = "dl-picture";
+
 const STYLE: &str = "\
 text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;fill:#1f2328}\
 .code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace}\
-.small{fill:#57606a}.title{font-weight:600}.failed text{fill:#8f1414}.not-taken text{fill:#656d76}\
+.small{fill:#57606a}.title{font-weight:600}.failed text{fill:#8f1414}.not-taken text,.not-computed text{fill:#656d76}\
 .operation .shape{fill:#f6f8fa;stroke:#8c959f}.backward .shape{fill:#e9f6ec;stroke:#2f8f4e}\
 .function .shape{fill:#eef0f3;stroke:#57606a;stroke-width:1.5}.weight .shape{fill:#e3effc;stroke:#3b7dc4}\
 .constant .shape{fill:#fff;stroke:#8c959f}.random .shape{fill:#f4edfc;stroke:#8250df}\
 .decision .shape{fill:#fff3cf;stroke:#b27708;stroke-width:1.5}.taken .shape{fill:#fffaf0;stroke:#b27708;stroke-width:1.5}\
-.not-taken .shape{fill:#fff;stroke:#afb8c1;stroke-dasharray:4 3}.failed .shape{fill:#fdeaea;stroke:#c62828;stroke-width:2}\
+.not-taken .shape{fill:#fff;stroke:#afb8c1;stroke-dasharray:4 3}.not-computed .shape{fill:#eaecef;stroke:#afb8c1}.failed .shape{fill:#fdeaea;stroke:#c62828;stroke-width:2}\
 .bar{fill:#d1604a}.box{fill:#0969da;fill-opacity:.035;stroke:#b6c3d1}\
 .edge{fill:none;stroke:#6e7781;stroke-width:1.2}.looked{stroke:#b27708;stroke-dasharray:2 3}\
 .way{stroke:#b27708;stroke-width:2}.stub{stroke:#afb8c1;stroke-dasharray:4 3}.halo{stroke:#fff;stroke-width:6;stroke-linejoin:round;paint-order:stroke}";
@@ -55,6 +58,16 @@ pub(crate) fn svg(scene: &Scene) -> String {
     out
 }
 
+/// Rules that hold in the picture only.
+fn scoped(style: &str) -> String {
+    let within = |rule: &str| {
+        let (selectors, body) = rule.split_once('{')?;
+        let selectors: Vec<String> = selectors.split(',').map(|selector| format!(".{SCOPE} {selector}")).collect();
+        Some(format!("{}{{{body}", selectors.join(",")))
+    };
+    style.split_inclusive('}').filter_map(within).collect()
+}
+
 fn head_size(line: usize) -> f64 {
     if line == 0 { TITLE } else { HEAD }
 }
@@ -67,14 +80,15 @@ fn open(out: &mut String, scene: &Scene, width: f64, height: f64) {
     let title = scene.head.first().map(String::as_str).unwrap_or_default();
     let _ = write!(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" role=\"img\">\
-         <title>{}</title><style>{STYLE}</style><defs>",
-        escaped(title)
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" role=\"img\" class=\"{SCOPE}\">\
+         <title>{}</title><style>{}</style><defs>",
+        escaped(title),
+        scoped(STYLE)
     );
     for (name, colour) in [("data", "#6e7781"), ("looked", "#b27708"), ("way", "#b27708"), ("stub", "#afb8c1")] {
         let _ = write!(
             out,
-            "<marker id=\"{name}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" \
+            "<marker id=\"{SCOPE}-{name}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" \
              markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0.5L8 4L0 7.5z\" fill=\"{colour}\"/></marker>"
         );
     }
@@ -100,8 +114,12 @@ fn box_titles(out: &mut String, scene: &Scene, layout: &Layout) {
 }
 
 fn item(out: &mut String, item: &Item, place: &Rectangle) {
-    let failed = if item.failed { " failed" } else { "" };
-    let _ = write!(out, "<g class=\"item {}{failed}\">", class(item.look));
+    let class = match item.outcome {
+        Outcome::NotComputed => "not-computed",
+        _ => class(item.look),
+    };
+    let failed = if item.outcome == Outcome::Failed { " failed" } else { "" };
+    let _ = write!(out, "<g class=\"item {class}{failed}\">");
     title(out, &item.hover);
     shape(out, item.look, place);
     if item.share > 0.02 && item.look != Look::Decision {
@@ -147,7 +165,8 @@ fn edge(out: &mut String, scene: &Scene, route: &Route) {
         Flow::Way => ("edge way", "way"),
         Flow::Below => return,
     };
-    let _ = write!(out, "<path class=\"{class}\" d=\"{}\" marker-end=\"url(#{marker})\"/>", curve(&route.points));
+    let _ =
+        write!(out, "<path class=\"{class}\" d=\"{}\" marker-end=\"url(#{SCOPE}-{marker})\"/>", curve(&route.points));
 }
 
 /// Straight between the points, and round at them.

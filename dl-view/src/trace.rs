@@ -87,12 +87,17 @@ fn block(number: usize, pass: &PassRecord, span: &Span) -> Value {
         SpanWork::Body => "body",
         SpanWork::Backward => "backward",
         SpanWork::Commit => "commit",
+        _ => "other",
     };
     let node = span.node.and_then(|node| pass.nodes.get(node as usize));
     let mut args = node.map(told).unwrap_or_default();
+    if span.work == SpanWork::Backward {
+        args.insert("direction".into(), json!("backward")); // it starts from the layer, and is not its work
+    }
     args.insert("pass".into(), json!(number));
+    let name = node.filter(|_| span.work != SpanWork::Backward).map_or(category, |node| node.name);
     json!({
-        "name": node.map_or(category, |node| node.name), "cat": category, "ph": "X",
+        "name": name, "cat": category, "ph": "X",
         "ts": micros(span.began), "dur": micros(span.ended.saturating_sub(span.began)),
         "pid": PROCESS, "tid": span.thread, "args": args,
     })

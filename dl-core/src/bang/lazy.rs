@@ -5,8 +5,9 @@ use crate::data::Data;
 use crate::deferred::Do;
 use crate::delta::Nothing;
 use crate::error::{Error, Result};
-use crate::layer::Layer;
+use crate::layer::{Decider, Layer};
 use std::future::{Future, poll_fn};
+use std::panic::Location;
 use std::pin::pin;
 
 /// What a lazy function can return.
@@ -42,7 +43,7 @@ impl<T: Data> Lazy for Layer<T> {
         F: Fn() -> Run + Send + Sync + 'static,
         Run: Future<Output = Result<Self>> + Send + 'static,
     {
-        Layer::dynamic(body)
+        Layer::deciding(Decider::Function, Location::caller(), body)
     }
 }
 
@@ -85,9 +86,10 @@ where
     F: Fn() -> Run + Send + Sync + 'static,
     Run: Future<Output = Result<T>> + Send + 'static,
 {
-    Layer::dynamic(move || {
+    let place = Location::caller();
+    Layer::deciding(Decider::Function, place, move || {
         let run = body();
-        async move { Ok(Layer::constant(Decided(run.await?))) }
+        async move { Ok(Layer::constant_at(Decided(run.await?), place)) }
     })
 }
 

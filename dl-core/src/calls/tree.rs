@@ -54,6 +54,11 @@ pub(super) fn frames(calls: Calls) -> Vec<Call> {
     std::iter::successors(tree.frame(calls), |frame| tree.frame(frame.outer)).map(|frame| frame.call).collect()
 }
 
+/// The name of the innermost function.
+pub(super) fn innermost(calls: Calls) -> Option<&'static str> {
+    TREE.read().unwrap_or_else(PoisonError::into_inner).frame(calls).map(|frame| frame.call.function)
+}
+
 fn look_up(outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
     if let Some(known) = TREE.read().unwrap_or_else(PoisonError::into_inner).find(outer, function, from) {
         return known;

@@ -72,8 +72,17 @@ impl Entry {
         self.leaf.variable().expect("an entry has a leaf of a variable")
     }
 
-    /// The number of its variable.
-    pub(super) fn id(&self) -> u64 {
+    /// The number of the weight or buffer, which no other one of the program has. A [record](crate::record) has it, too.
+    ///
+    /// ```
+    /// use dl_core::record::Recorder;
+    /// use dl_core::{Differentiable, Module, Weight};
+    /// let (recorder, net) = (Recorder::new(), [1.0, 2.0].map(Weight::<f64>::new));
+    /// net[1].sin().predict().recorded(&recorder).wait()?;
+    /// assert_eq!(recorder.take().passes[0].nodes[0].variable, Some(net.entry("1")?.id()));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn id(&self) -> u64 {
         self.variable().id()
     }
 

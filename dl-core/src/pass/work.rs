@@ -174,7 +174,7 @@ impl Pass {
                     }
                     _ => unreachable!("the others have not failed"),
                 };
-                Poll::Ready(Err(error.at(recipe.name(), node.site())))
+                Poll::Ready(Err(error.at(node.name(), node.site())))
             }
         };
         drop(body);

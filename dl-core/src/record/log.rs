@@ -129,7 +129,7 @@ impl State {
         }
         if self.ids[entry] == NOBODY {
             self.ids[entry] = self.record.nodes.len() as u32;
-            self.record.nodes.push(NodeRecord::new(node));
+            self.record.nodes.push(met(node));
             self.complete.push(false);
         }
         self.ids[entry]
@@ -172,29 +172,21 @@ impl State {
     }
 }
 
-impl NodeRecord {
-    fn new(node: &Node) -> NodeRecord {
-        let kind = match &node.expression {
-            Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => NodeKind::Constant,
-            Expression::Weight(_) => NodeKind::Weight,
-            Expression::Dynamic(_) => NodeKind::Decision,
-            Expression::Seed(_) => NodeKind::Seed,
-            _ => NodeKind::Operation,
-        };
-        NodeRecord {
-            kind,
-            name: node.name_or_panic(),
-            place: node.place,
-            calls: node.calls(),
-            direction: node.direction(),
-            operands: Vec::new(),
-            looked_at: Vec::new(),
-            became: None,
-            value: String::new(),
-            bytes: 0,
-            failure: None,
-        }
-    }
+fn met(node: &Node) -> NodeRecord {
+    let kind = match &node.expression {
+        Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => NodeKind::Constant,
+        Expression::Weight(_) => NodeKind::Weight,
+        Expression::Dynamic(_) => NodeKind::Decision,
+        Expression::Seed(_) => NodeKind::Seed,
+        _ => NodeKind::Operation,
+    };
+    let record = NodeRecord::new(kind, node.name_or_panic(), node.place);
+    let internal = matches!(&node.expression, Expression::Dynamic(recipe) if recipe.is_internal());
+    let variable = match &node.expression {
+        Expression::Weight(variable) => Some(variable.id()),
+        _ => None,
+    };
+    NodeRecord { calls: node.calls(), direction: node.direction(), variable, internal, ..record }
 }
 
 /// Numbers the nodes anew: those that a node mentions come before it.

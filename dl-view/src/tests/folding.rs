@@ -78,6 +78,14 @@ fn ten_thousand_layers_are_a_small_picture() {
     check("deep", &graph.svg());
 }
 
+#[test]
+fn there_is_a_most() {
+    let parts = |layers: usize, most: usize| Graph::of(&samples::deep(layers)).at_most(most).scene().items.len();
+    assert_eq!((parts(12, 0), parts(33, usize::MAX)), (3, 200));
+    // six more are too many, whatever was asked for
+    assert!(parts(34, 206) < 200);
+}
+
 fn of_name(scene: &crate::scene::Scene, name: &str) -> u64 {
     let count = |item: &crate::scene::Item| {
         item.name[0].strip_prefix(name)?.strip_prefix(" ×")?.replace(',', "").parse::<u64>().ok()

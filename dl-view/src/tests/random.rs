@@ -2,30 +2,24 @@
 
 use super::geometry::check;
 use super::words::parse_dot;
-use crate::samples::{Sample, branch};
+use crate::samples::{self, Sample, branch};
 use crate::{Costs, Graph, chrome_trace};
 use dl_core::record::{Direction, NodeKind, PassRecord, Recording};
 use proptest::prelude::*;
-use std::panic::Location;
 
 /// Of each layer: its kind, what it reads, how it is called, what it becomes.
 type Recipe = Vec<(u8, Vec<u16>, u8, u16)>;
 
 fn record(recipe: &Recipe) -> PassRecord {
     let mut sample = Sample::default();
-    let outside = sample.calls;
     let functions = ["f", "g", "h"];
     let which = [branch("x > 1.0", &["left", "right"]), branch("match x", &["a", "b", "c", "d", "e", "f"])];
     for (kind, reads, calls, became) in recipe {
         let count = sample.record.nodes.len() as u32;
         let any = |read: &u16| u32::from(*read) % (count + 2);
         let reads: Vec<u32> = reads.iter().map(any).collect();
-        sample.calls = outside;
-        for function in 0..calls % 4 {
-            sample.calls = sample
-                .calls
-                .within(functions[(usize::from(function) + usize::from(calls / 4)) % 3], Location::caller());
-        }
+        let called = |function: u8| functions[usize::from(function + calls / 4) % 3];
+        sample.calls = samples::calls(&(0..calls % 4).map(called).collect::<Vec<_>>());
         sample.direction = (kind % 11 == 10).then_some(Direction::Backward);
         match kind % 8 {
             0 => sample.weight(["f32[4]", "f64"][usize::from(*calls) % 2]),

@@ -3,7 +3,7 @@
 use super::all;
 use crate::Graph;
 use crate::samples::{self, Sample, branch};
-use crate::scene::{Flow, Look, Scene};
+use crate::scene::{Flow, Look, Outcome, Scene};
 use dl_core::record::NodeKind;
 use layout::gv::DotParser;
 use roxmltree::Document;
@@ -71,7 +71,11 @@ fn the_way_back_is_drawn_if_asked_for() {
     let step = Graph::of(&samples::step());
     let backward = |graph: &Graph| graph.scene().items.iter().filter(|item| item.look == Look::Backward).count();
     assert_eq!((backward(&step), backward(&step.clone().backward(true))), (0, 3));
-    assert!(step.scene().head.iter().any(|line| line.starts_with("The way back is not drawn: 4 deltas")));
+    // 3.33 µs of kernels, and 3 µs in which the deltas were written down
+    assert!(step.scene().head.contains(&"The way back is not drawn: 4 deltas, 6.33 µs.".to_string()));
+    // which is no time of the loss
+    let loss = step.scene().items.into_iter().find(|item| item.name == ["mean"]).expect("it is drawn");
+    assert!(loss.hover.contains("1080 ns"), "{}", loss.hover);
 }
 
 #[test]
@@ -82,6 +86,11 @@ fn what_failed_is_red_and_says_why() {
         document.descendants().filter(|node| node.attribute("class") == Some("item operation failed")).collect();
     let words: String = failed[0].descendants().filter_map(|node| node.text()).collect();
     assert!(failed.len() == 1 && words.contains("the inner sizes differ") && words.contains("<bad>"), "{words}");
+    // what reads it is not to blame, though the record says the same of it
+    let scene = Graph::of(&samples::failed()).scene();
+    let relu = scene.items.iter().find(|item| item.name == ["relu"]).expect("it is drawn");
+    assert_eq!((relu.outcome, &relu.details[..]), (Outcome::NotComputed, &["not computed".to_string()][..]));
+    assert_eq!(svg.matches("item not-computed").count(), 2);
 }
 
 #[test]
@@ -90,9 +99,10 @@ fn a_body_that_failed_leads_nowhere() {
     let weight = sample.weight("f64");
     let body = sample.body("risky", &[weight], &[(branch("!w > 1.0", &["w", "-w"]), 0)], None);
     sample.record.nodes[body as usize].failure = Some("panicked: no".into());
-    sample.op("sin", &[body], "");
+    let sin = sample.op("sin", &[body], "");
+    sample.record.nodes[sin as usize].failure = Some("panicked: no".into());
     let scene = Graph::of(&sample.record).scene();
-    assert!(scene.items.iter().any(|item| item.failed && item.look == Look::Decision));
+    assert!(scene.items.iter().any(|item| item.outcome == Outcome::Failed && item.look == Look::Decision));
     assert!(edges(&scene, Flow::Way).contains(&pair("w", "sin")));
 }
 
@@ -128,6 +138,23 @@ fn conditions_may_hold_anything() {
     let texts: String = document.descendants().filter_map(|node| node.text()).collect();
     assert!(texts.contains("a < b && c > \"d\\n\"") && texts.contains("]]>") && texts.contains("<&\">"), "{texts}");
     parse_dot("conditions", &graph.dot());
+}
+
+#[test]
+fn a_picture_may_stand_in_a_page() {
+    let svg = Graph::of(&samples::gated()).svg();
+    let document = Document::parse(&svg).expect("XML");
+    let root = document.root_element();
+    assert_eq!(root.attribute("class"), Some("dl-picture"));
+    let style = root.children().find(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "style")));
+    let rules: Vec<&str> = style.and_then(|style| style.text()).expect("rules").split_terminator('}').collect();
+    let selectors = rules.iter().flat_map(|rule| rule.split('{').next().unwrap_or_default().split(','));
+    let mut loose = selectors.filter(|selector| !selector.starts_with(".dl-picture "));
+    assert!(rules.len() > 15 && loose.next().is_none(), "{rules:?}");
+    let ids: Vec<&str> = document.descendants().filter_map(|node| node.attribute("id")).collect();
+    assert!(ids.len() == 4 && ids.iter().all(|id| id.starts_with("dl-picture-")), "{ids:?}");
+    let used = document.descendants().filter_map(|node| node.attribute("marker-end"));
+    assert!(used.map(|used| used.trim_start_matches("url(#").trim_end_matches(')')).all(|used| ids.contains(&used)));
 }
 
 /// By a parser that is not ours.
