@@ -18,7 +18,7 @@ const CEILING: usize = 200;
 ///
 /// Values flow downwards. A weight is blue; a decision is a diamond with its condition, dotted lines lead from what it looked at into it, the arm that was taken is
 /// a solid way, and the others end in dashed boxes. A box has the time and the bytes of an operation, a bar its share of the time of the longest one, an edge the
-/// shape of the value. Functions marked `#[differentiable]` are frames around what they built. Who rests the mouse on something is told the file, the line, the
+/// shape of the value. Functions marked `#[differentiable]` are frames around what they built. A tooltip on each thing says the file, the line, the
 /// functions that led there and the exact numbers.
 ///
 /// Plain numbers are left out, but where they are results. Of a training step, the way back is drawn if [asked for](Graph::backward): deltas are green, and stand in

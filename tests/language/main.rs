@@ -1,7 +1,7 @@
 //! Programs in annotated functions that compile without a warning, and do what they should: one file for each part of the language.
 
 #![deny(warnings)]
-#![allow(unreachable_pub, reason = "users write it")]
+#![allow(unreachable_pub, clippy::all, reason = "users write it")]
 
 mod attributes_and_docs_are_kept;
 mod bangs_of_collections;
