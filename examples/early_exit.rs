@@ -214,7 +214,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let curve = thresholds.into_iter().map(&mut point).collect::<dl::Result<Vec<_>>>()?;
     println!("chosen:");
     let chosen = point(threshold)?;
-    draw(&curve, chosen, &out)?;
+    draw(&curve, chosen, &out).map_err(|error| format!("{} cannot be drawn: {error}", out.display()))?;
     println!("drawn: {}\n", out.display());
 
     let whole = curve[curve.len() - 1];
