@@ -1,0 +1,26 @@
+//! Buffers that come back, written or not.
+
+use dl_core::buffers;
+
+const LEN: usize = 10_000;
+
+#[test]
+fn a_buffer_comes_back_whatever_was_written_of_it() {
+    buffers::release();
+    for written in [0, LEN / 2, LEN] {
+        let mut room: Vec<f64> = buffers::take(LEN);
+        assert!(room.is_empty() && room.capacity() >= LEN);
+        room.resize(written, 1.0);
+        let place = room.as_ptr();
+        buffers::give_back(room);
+
+        let mut filled = buffers::take_filled::<f64>(LEN - 1);
+        assert_eq!((filled.len(), filled.as_ptr()), (LEN - 1, place));
+        // what has never been written is zeros, and nothing is left to chance
+        let old = written.min(LEN - 1);
+        assert!(filled[..old].iter().all(|&number| number == 1.0) && filled[old..].iter().all(|&number| number == 0.0));
+        filled.truncate(0);
+        buffers::give_back(filled);
+    }
+    buffers::release();
+}
