@@ -1,7 +1,8 @@
 //! The memory of values that are gone, for the values that come.
 //!
-//! A tensor of some megabytes costs more to get from the system, page by page, than to compute. So a type with large buffers leaves them
-//! here when it goes, and a kernel takes one of the right size from here, in the same pass or in a later one.
+//! A tensor of some megabytes costs more to get from the system, page by page, than to compute; thousands of tensors of some bytes cost more to get from the allocator. So
+//! a type with buffers leaves them here when it goes, and a kernel takes one of the right size from here, in the same pass or in a later one. Large ones are shared
+//! by all threads; of small ones, each thread keeps its own.
 //!
 //! ```
 //! use dl_core::buffers;
@@ -12,6 +13,10 @@
 //! assert_eq!(buffers::take::<f32>(100_000).as_ptr(), place);
 //! buffers::release();
 //! ```
+
+mod small;
+
+pub use small::{AtHand, Small};
 
 use crate::pass;
 use crate::rules::Number;
@@ -71,8 +76,8 @@ impl<A> Buffers<A> {
     }
 }
 
-/// Less than this, the allocator has at hand.
-const WORTH_KEEPING_BYTES: usize = 1 << 14;
+/// No more than this, a thread keeps for itself.
+const SHARED_BYTES: usize = 1 << 14;
 /// More than this is not kept.
 const KEPT_BYTES: usize = 1 << 28;
 
@@ -95,7 +100,7 @@ pub fn take<A: Number>(len: usize) -> Vec<A> {
             buffer.clear();
             buffer
         }
-        None => reserved(len),
+        None => new(len),
     }
 }
 
@@ -114,22 +119,22 @@ pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
             buffer.resize(len, A::zero());
             buffer
         }
-        None if is_worth_keeping::<A>(len) => {
-            drop(reserved::<A>(len)); // `vec!` would abort
+        None if is_shared::<A>(len) => {
+            drop(new::<A>(len)); // `vec!` would abort
             vec![A::zero(); len]
         }
         None => {
-            let mut new = reserved(len);
+            let mut new = new(len);
             new.resize(len, A::zero());
             new
         }
     }
 }
 
-/// Leaves a buffer that was taken from here for later use, if it is worth keeping.
+/// Leaves a buffer that was taken from here for later use.
 pub fn give_back<A: Number>(buffer: Vec<A>) {
-    if !is_worth_keeping::<A>(buffer.capacity()) {
-        return;
+    if !is_shared::<A>(buffer.capacity()) {
+        return small::give_back(buffer);
     }
     if !A::free_buffers(&mut free()).expects(buffer.capacity()) {
         return;
@@ -149,15 +154,16 @@ pub fn give_back<A: Number>(buffer: Vec<A>) {
     }
 }
 
-/// Hands all free buffers back to the allocator.
+/// Hands all free buffers back to the allocator, but for the small ones of other threads, which are some megabytes at most for each of them.
 pub fn release() {
+    small::release();
     let all = std::mem::take(&mut *free());
     drop(all);
 }
 
 fn find<A: Number>(len: usize) -> Option<Vec<A>> {
-    if !is_worth_keeping::<A>(len) {
-        return None;
+    if !is_shared::<A>(len) {
+        return small::take(len);
     }
     let mut free = free();
     let buffer = A::free_buffers(&mut free).take(len)?;
@@ -167,9 +173,10 @@ fn find<A: Number>(len: usize) -> Option<Vec<A>> {
     Some(buffer)
 }
 
-fn reserved<A>(len: usize) -> Vec<A> {
+fn new<A>(len: usize) -> Vec<A> {
+    let room = if is_shared::<A>(len) { len } else { small::capacity(len) };
     let mut new = Vec::new();
-    if new.try_reserve_exact(len).is_err() {
+    if new.try_reserve_exact(room).is_err() {
         panic!("there is no memory for {len} numbers");
     }
     new
@@ -179,12 +186,7 @@ fn bytes<A>(buffer: &Vec<A>) -> usize {
     buffer.capacity() * size_of::<A>()
 }
 
-/// Whether a buffer of so many numbers is worth giving back: smaller ones the allocator has at hand.
-///
-/// ```
-/// use dl_core::buffers;
-/// assert!(buffers::is_worth_keeping::<f32>(1 << 20) && !buffers::is_worth_keeping::<f32>(10));
-/// ```
-pub fn is_worth_keeping<A>(len: usize) -> bool {
-    len.saturating_mul(size_of::<A>()) >= WORTH_KEEPING_BYTES
+/// Whether a buffer of so many numbers is one of those that threads share.
+fn is_shared<A>(len: usize) -> bool {
+    len.saturating_mul(size_of::<A>()) > SHARED_BYTES
 }

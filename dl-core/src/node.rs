@@ -8,6 +8,8 @@ mod count;
 mod handle;
 #[allow(unsafe_code, reason = "a box in memory of nodes: see the module")]
 mod kept;
+#[allow(unsafe_code, reason = "data are counted by hand: see the module")]
+mod shared;
 #[allow(unsafe_code, reason = "a weight owns its leaves and outlives them: see the module")]
 mod variable;
 
@@ -15,6 +17,7 @@ mod variable;
 pub use handle::AnyLayer;
 pub(crate) use handle::{Held, help_is_over};
 pub(crate) use kept::Kept;
+pub(crate) use shared::Shared;
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use variable::use_leaf;
 pub(crate) use variable::{Variable, VariableRef};
@@ -34,7 +37,7 @@ use crate::sync::{AtomicU32, AtomicU64, Guarded};
 use crate::tape::AnyBackward;
 use crate::value::{Repr, Value};
 use count::Count;
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -63,7 +66,7 @@ pub(crate) enum Expression {
     F32(f32),
     F64(f64),
     /// Another plain value.
-    Plain(Arc<dyn Any + Send + Sync>),
+    Plain(Shared),
     /// A trainable variable.
     Weight(VariableRef),
     /// Scalar arithmetic, done in place by discovery and by the numeric reading of the reverse pass.

@@ -1,8 +1,7 @@
 //! A forward value with its type forgotten, as the executor stores it: scalars inline, everything else behind one pointer.
 
 use crate::data::Data;
-use std::any::Any;
-use std::sync::Arc;
+use crate::node::Shared;
 
 /// A value of some [`Data`] type. The type is known to whoever made it: every layer is built typed and erased afterwards.
 #[derive(Clone)]
@@ -12,13 +11,13 @@ pub struct Value(pub(crate) Repr);
 pub(crate) enum Repr {
     F32(f32),
     F64(f64),
-    Any(Arc<dyn Any + Send + Sync>),
+    Any(Shared),
 }
 
 impl Value {
     /// Stores a value that is no scalar.
     pub fn boxed<T: Data>(data: T) -> Self {
-        Value(Repr::Any(Arc::new(data)))
+        Value(Repr::Any(Shared::new(data)))
     }
 
     /// Reads a value that was stored by [`Value::boxed`].
@@ -44,7 +43,7 @@ impl Value {
     /// Changes the data, in place if nobody else holds them.
     pub(crate) fn change<T: Data>(&mut self, change: impl FnOnce(&mut T)) {
         if let Repr::Any(any) = &mut self.0
-            && let Some(data) = Arc::get_mut(any).and_then(|any| any.downcast_mut())
+            && let Some(data) = any.downcast_mut()
         {
             return change(data);
         }
@@ -56,10 +55,7 @@ impl Value {
     /// Takes the data out, without a copy when nobody else holds it.
     pub(crate) fn into<T: Data>(self) -> T {
         match self.0 {
-            Repr::Any(any) => match any.downcast::<T>() {
-                Ok(data) => Arc::try_unwrap(data).unwrap_or_else(|shared| (*shared).clone()),
-                Err(_) => unreachable!("a layer holds the type that it was built with"),
-            },
+            Repr::Any(any) => any.into_data().expect("a layer holds the type that it was built with"),
             _ => T::from_value(&self).clone(),
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::element::{Item, Rank};
 use crate::formula::Formula;
-use dl_core::buffers;
 use ndarray::ArcArray;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -94,10 +93,6 @@ impl<A: Item, D: Rank> Deref for Elements<A, D> {
 
 impl<A: Item, D: Rank> Drop for Elements<A, D> {
     fn drop(&mut self) {
-        let Place::Array(array) = &self.0 else { return };
-        if !buffers::is_worth_keeping::<A>(array.len()) {
-            return;
-        }
         let Place::Array(array) = std::mem::replace(&mut self.0, Place::Nowhere) else { return };
         if let Ok(array) = array.try_into_owned_nocopy() {
             A::recycle(array.into_raw_vec_and_offset().0);

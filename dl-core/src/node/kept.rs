@@ -7,6 +7,7 @@ use super::Recipe;
 use super::handle::{give_back_cell, take_cell};
 use crate::primitive::AnyPrimitive;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
@@ -42,8 +43,9 @@ const fn fits(size: usize, align: usize) -> bool {
     0 < size && size <= size_of::<Cell>() && align <= align_of::<Cell>()
 }
 
+/// Puts a value where it stays until it is [removed](remove).
 #[inline]
-fn place<T>(value: T) -> NonNull<T> {
+pub(super) fn place<T>(value: T) -> NonNull<T> {
     if !fits(size_of::<T>(), align_of::<T>()) {
         return NonNull::from(Box::leak(Box::new(value)));
     }
@@ -51,6 +53,47 @@ fn place<T>(value: T) -> NonNull<T> {
     // SAFETY: the cell is ours, and large enough
     unsafe { place.write(value) };
     place
+}
+
+/// Drops a value, and gives its place back.
+///
+/// # Safety
+/// `place` has put it there, and nobody uses it any more.
+#[inline]
+pub(super) unsafe fn remove<T: ?Sized>(value: NonNull<T>) {
+    struct Vacate(NonNull<Cell>);
+
+    impl Drop for Vacate {
+        fn drop(&mut self) {
+            // SAFETY: `take_cell` gave it, and what was in it is dropped
+            unsafe { give_back_cell(self.0) };
+        }
+    }
+
+    // SAFETY: it is alive
+    let known = unsafe { value.as_ref() };
+    if fits(size_of_val(known), align_of_val(known)) {
+        // also if the destructor panics
+        let _vacate = Vacate(value.cast());
+        // SAFETY: it was placed there, and nobody uses it any more
+        unsafe { value.drop_in_place() };
+    } else {
+        // SAFETY: `place` took it out of a box, and nobody uses it any more
+        drop(unsafe { Box::from_raw(value.as_ptr()) });
+    }
+}
+
+/// The value, which leaves its place.
+///
+/// # Safety
+/// `place` has put it there, and nobody uses it any more.
+pub(super) unsafe fn take_out<T>(place: NonNull<T>) -> T {
+    // SAFETY: passed on; whoever takes the place next finds no value in it
+    unsafe {
+        let value = place.read();
+        remove(place.cast::<MaybeUninit<T>>());
+        value
+    }
 }
 
 impl<T: ?Sized> Deref for Kept<T> {
@@ -66,24 +109,8 @@ impl<T: ?Sized> Deref for Kept<T> {
 impl<T: ?Sized> Drop for Kept<T> {
     #[inline]
     fn drop(&mut self) {
-        struct Vacate(NonNull<Cell>);
-
-        impl Drop for Vacate {
-            fn drop(&mut self) {
-                // SAFETY: `take_cell` gave it, and what was in it is dropped
-                unsafe { give_back_cell(self.0) };
-            }
-        }
-
-        if fits(size_of_val(&**self), align_of_val(&**self)) {
-            // also if the destructor panics
-            let _vacate = Vacate(self.0.cast());
-            // SAFETY: it was placed there, and nobody uses it any more
-            unsafe { self.0.drop_in_place() };
-        } else {
-            // SAFETY: `place` took it out of a box, and nobody uses it any more
-            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-        }
+        // SAFETY: it was placed there, and goes with this
+        unsafe { remove(self.0) };
     }
 }
 

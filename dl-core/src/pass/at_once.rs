@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::node::AnyLayer;
 use crate::primitive::AnyPrimitive;
 use crate::seed::Position;
-use crate::sync::MutexGuard;
+use crate::sync::{MutexGuard, current_num_threads};
 use crate::value::Value;
 use std::sync::Arc;
 use std::task::Waker;
@@ -178,7 +178,8 @@ impl Books {
             }
             trained |= operand.trained;
         }
-        if !self.cost(index, op).is_ok_and(|nanoseconds| (0.0..=SMALL_NANOSECONDS).contains(&nanoseconds)) {
+        let small = |nanoseconds: f64| (0.0..=SMALL_NANOSECONDS).contains(&nanoseconds) || current_num_threads() == 1;
+        if !self.cost(index, op).is_ok_and(small) {
             return false;
         }
         self.entries[index as usize].trained = trained;

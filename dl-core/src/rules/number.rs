@@ -2,7 +2,7 @@
 
 use super::elementary::{self, Format};
 use super::term::{Algebra, Term};
-use crate::buffers::{Buffers, Free};
+use crate::buffers::{AtHand, Buffers, Free, Small};
 use crate::optimizer::Chunk;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -124,6 +124,9 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
 
     #[doc(hidden)]
     fn free_buffers(free: &mut Free) -> &mut Buffers<Self>;
+
+    #[doc(hidden)]
+    fn small_buffers(at_hand: &mut AtHand) -> &mut Small<Self>;
 }
 
 macro_rules! number {
@@ -140,6 +143,10 @@ macro_rules! number {
 
             fn free_buffers(free: &mut Free) -> &mut Buffers<$T> {
                 &mut free.$T
+            }
+
+            fn small_buffers(at_hand: &mut AtHand) -> &mut Small<$T> {
+                &mut at_hand.$T
             }
         }
     };
