@@ -10,7 +10,7 @@ use crate::layer::Layer;
 use crate::optimizer::Optimizer;
 use crate::pass::{self, Pass, Purpose, Settings};
 use crate::record::{SpanWork, Told};
-use crate::reverse::{self, AnyDelta};
+use crate::reverse::{self, AnyDelta, When};
 use crate::side_effects::SideEffects;
 use crate::tape::Tape;
 use crate::value::Value;
@@ -165,7 +165,7 @@ impl<T: Data> Recipe<SideEffects> for Backward<T> {
             let value = ExtractValue::new(root.clone()).await?;
             let pass = pass::current().expect("a backward runs in its pass");
             let one = reverse::one(&root, &value)?;
-            reverse::side_effects(&pass, &root, AnyDelta::Ready(one))
+            reverse::side_effects(&pass, &root, AnyDelta::Ready(one), When::Asked)
         })
     }
 }
@@ -201,7 +201,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
             let value = ExtractValue::new(layer.any().clone()).await?;
             let pass = pass::current().expect("a training step runs in its pass");
             let one = reverse::one(layer.any(), &value)?;
-            let effects = reverse::side_effects(&pass, layer.any(), AnyDelta::Ready(one))?;
+            let effects = reverse::side_effects(&pass, layer.any(), AnyDelta::Ready(one), When::AtOnce)?;
             effects.take(&pass, &optimizer).await?;
             extract::hand_out(value, layer.any())
         })

@@ -189,6 +189,11 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     /// ```
     const IS_SUM: bool = false;
 
+    /// Whether the kernel is nothing but a computation on its operands: it runs no code of others, starts no pass, and waits for nobody. A step may then run it on the way
+    /// back, while the books of the pass are locked.
+    #[doc(hidden)]
+    const IS_PLAIN: bool = false;
+
     /// Whether the value fits `to`, so that [`accumulate`](Primitive::accumulate) cannot fail; and whether, with a factor of 1, it gives the bits of the sum of both. Where
     /// it does not, results would depend on who else wants the value.
     fn can_accumulate(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>, to: &Self::Output) -> bool {

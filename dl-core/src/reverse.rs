@@ -7,6 +7,7 @@
 
 mod accumulated;
 mod arrived;
+mod eager;
 
 pub(crate) use arrived::{AnyDelta, Arrived};
 
@@ -22,6 +23,7 @@ use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
 use crate::side_effects::{Deltas, SideEffects};
 use crate::sync::MutexGuard;
 use crate::value::{Repr, Value};
+use eager::Eager;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -32,13 +34,22 @@ pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
         .map_err(|payload| Error::panic(payload).at(root.name(), root.site()))
 }
 
-/// The lazy deltas of all weights that `root`, which has been evaluated in `pass`, depends on.
+/// When deltas are computed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// When somebody asks for them, if ever.
+    Asked,
+    /// At once, as far as they are small: all of them are needed.
+    AtOnce,
+}
+
+/// The deltas of all weights that `root`, which has been evaluated in `pass`, depends on.
 ///
 /// # Errors
 /// A panic in a rule of the user's; a pass that does not keep its values.
-pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<SideEffects> {
+pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta, when: When) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
-    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, &mut effects))?;
+    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, when, &mut effects))?;
     effects.push(pass, deltas);
     Ok(effects)
 }
@@ -90,7 +101,7 @@ fn unmarked(books: &mut Books, layers: &[AnyLayer]) -> Vec<AnyLayer> {
 /// handle to the root.
 pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<Vec<(Held, AnyDelta)>> {
     let mut theirs = SideEffects::none();
-    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, &mut theirs))?;
+    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, When::Asked, &mut theirs))?;
     debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
     Ok(deltas)
 }
@@ -198,6 +209,7 @@ fn walk_to_weights<K: Knows>(
     pass: &Arc<Pass>,
     root: &AnyLayer,
     delta: AnyDelta,
+    when: When,
     effects: &mut SideEffects,
 ) -> Result<Vec<(K, AnyDelta)>> {
     let mut books = kept(pass)?;
@@ -210,7 +222,7 @@ fn walk_to_weights<K: Knows>(
     arrived[books.unmarked(root) as usize].add(delta);
     let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
     let step = |step: usize| order.as_ref().map_or(step as u32, |order| order[step]);
-    walk_back(pass, books, (0..steps).rev().map(step), &Trained, arrived, effects)
+    walk_back(pass, books, (0..steps).rev().map(step), &Trained, when, arrived, effects)
 }
 
 /// The same for these layers, from those that depend on them and their deltas; and a layer with a hand-written backward that lies in between, if there is one. All deltas are layers here, never plain numbers.
@@ -250,7 +262,7 @@ fn walk_towards(
         }
     }
     let hand_written = order.iter().find(|&&index| books.backward(index).is_some()).map(|&index| books.handle(index));
-    Ok((walk_back(pass, books, order.into_iter().rev(), &goal, arrived, effects)?, hand_written))
+    Ok((walk_back(pass, books, order.into_iter().rev(), &goal, When::Asked, arrived, effects)?, hand_written))
 }
 
 /// Takes what has arrived at these entries, consumers before their operands, to where the goal is.
@@ -259,10 +271,12 @@ fn walk_back<'a, K: Knows, G: Goal>(
     mut books: MutexGuard<'a, Books>,
     steps: impl Iterator<Item = u32>,
     goal: &G,
+    when: When,
     mut arrived: Vec<Arrived>,
     effects: &mut SideEffects,
 ) -> Result<Vec<(K, AnyDelta)>> {
     let mut deltas = Vec::new();
+    let mut eager = if when == When::AtOnce { Eager::of(pass, &books) } else { None };
     for index in steps {
         let numeric = match &arrived[index as usize] {
             Arrived::Nothing => continue,
@@ -288,12 +302,22 @@ fn walk_back<'a, K: Knows, G: Goal>(
                 continue;
             }
         }
+        let is_weight = matches!(node.expression, Expression::Weight(_));
         let delta = match arrived[index as usize].take_one() {
             Some(delta) => delta,
-            None => take_sum(&mut arrived[index as usize], node)?,
+            None => {
+                let sum = take_sum(&mut arrived[index as usize], node)?;
+                match (&mut eager, &sum) {
+                    (Some(eager), AnyDelta::Lazy(layer)) if !is_weight => {
+                        eager.value(&mut books, layer).map_or(sum, AnyDelta::Ready)
+                    }
+                    _ => sum,
+                }
+            }
         };
-        if matches!(node.expression, Expression::Weight(_)) {
+        if is_weight {
             if !is_told && goal.is_at(index, true) {
+                let delta = if eager.is_some() { delta.at_hand() } else { delta };
                 deltas.push((K::node(node), delta));
             }
             continue; // nothing is below
@@ -329,9 +353,14 @@ fn walk_back<'a, K: Knows, G: Goal>(
                     let Some(delta) = delta else { continue };
                     let place = books.unmarked(books.operand(index, which));
                     if goal.wants(&books, place) {
+                        let delta = match &mut eager {
+                            Some(eager) => eager.arriving(&mut books, delta, place),
+                            None => delta,
+                        };
                         arrived[place as usize].add(AnyDelta::Lazy(delta));
                     }
                 }
+                eager.as_mut().map(Eager::next_rule);
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Outcome};
 use crate::pass::{self, Holder};
-use crate::reverse::{self, AnyDelta};
+use crate::reverse::{self, AnyDelta, When};
 use crate::side_effects::SideEffects;
 use crate::value::Value;
 use std::fmt;
@@ -106,7 +106,7 @@ impl<T: Data> Tape<T, T::Delta> {
         match &self.origin {
             Origin::Layer(layer, holder) => match holder.pass() {
                 Some(pass) => {
-                    reverse::side_effects(&pass, layer, AnyDelta::Lazy(delta)).unwrap_or_else(SideEffects::failed)
+                    reverse::side_effects(&pass, layer, AnyDelta::Lazy(delta), When::Asked).unwrap_or_else(SideEffects::failed)
                 }
                 None => SideEffects::failed(Error::cancelled()),
             },

@@ -55,6 +55,7 @@ struct SumTo<A, D> {
 impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "sum_to"
@@ -105,6 +106,7 @@ struct BroadcastTo<A, D> {
 impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "expand"

@@ -315,6 +315,7 @@ struct Where<A, D>(PhantomData<(A, D)>);
 impl<A: Element, D: Rank> Primitive for Where<A, D> {
     type Operands = (Layer<Nd<bool, D>>, Layer<Nd<A, D>>, Layer<Nd<A, D>>);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "where"

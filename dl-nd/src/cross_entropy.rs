@@ -364,6 +364,7 @@ struct Fused<A, D, E, R>(PhantomData<(A, D, E, R)>);
 impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for Fused<A, D, E, R> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
     type Output = R::Of<A, E>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "cross_entropy"
@@ -397,6 +398,7 @@ struct Excess<A, D, E>(PhantomData<(A, D, E)>);
 impl<A: Element, D: Rank, E: Rank> Primitive for Excess<A, D, E> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "cross_entropy"
@@ -436,6 +438,7 @@ struct Lined<A, D, E> {
 impl<A: Element, D: Rank, E: Rank> Primitive for Lined<A, D, E> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
     type Output = Nd<usize, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -475,6 +478,7 @@ struct Kept<A, D, E> {
 impl<A: Element, D: Rank, E: Rank> Primitive for Kept<A, D, E> {
     type Operands = (Layer<Nd<usize, E>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name

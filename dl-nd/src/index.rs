@@ -183,6 +183,7 @@ fn check<'a>(indices: impl IntoIterator<Item = &'a usize>, axis: usize, shape: &
 impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
     type Output = Nd<A, O>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -228,6 +229,7 @@ struct PutBack<A, D, E, O> {
 impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for PutBack<A, D, E, O> {
     type Operands = (Layer<Nd<A, O>>, Layer<Nd<usize, E>>);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name

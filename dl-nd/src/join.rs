@@ -92,6 +92,7 @@ impl<A: Element, D: Rank> Concat<A, D> {
 impl<A: Element, D: Rank> Primitive for Concat<A, D> {
     type Operands = Vec<Layer<Nd<A, D>>>;
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name

@@ -65,6 +65,7 @@ struct Like<A, D, E> {
 impl<A: Element, D: Rank, E: Rank> Primitive for Like<A, D, E> {
     type Operands = (Layer<Nd<A, E>>, Layer<Nd<A, D>>);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name

@@ -227,6 +227,7 @@ fn batch_of(left: &[usize], right: &[usize]) -> Result<IxDyn> {
 impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, E>>);
     type Output = Nd<A, D::Product>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name

@@ -52,6 +52,7 @@ struct Parts<A, D> {
 impl<A: Element, D: Rank> Primitive for Parts<A, D> {
     type Operands = Vec<Layer<Nd<A, IxDyn>>>;
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "put_back"

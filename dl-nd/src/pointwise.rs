@@ -72,6 +72,7 @@ struct UnaryOp<A, D> {
 impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.op.name()
@@ -109,6 +110,7 @@ struct NumberOp<A, D> {
 impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.op.name()
@@ -152,6 +154,7 @@ struct BinaryOp<A, D> {
 impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, D>>);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.op.name()

@@ -184,6 +184,7 @@ struct Reduction<A, D, O> {
 impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = O;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.form.name
@@ -401,6 +402,7 @@ struct Fill<A, D> {
 impl<A: Element, D: Rank> Primitive for Fill<A, D> {
     type Operands = (Layer<A>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "fill"

@@ -173,6 +173,7 @@ struct Reduced<A, D, R> {
 impl<A: Element, D: Rank, R: Reduction> Primitive for Reduced<A, D, R> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = R::Of<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name

@@ -318,6 +318,7 @@ struct Part<A, D, E> {
 impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, E>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         self.name
@@ -377,6 +378,7 @@ impl<A: Element, D: Rank> Pad<A, D> {
 impl<A: Element, D: Rank> Primitive for Pad<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "pad"
@@ -417,6 +419,7 @@ struct ElementAt<A, D> {
 impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = A;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "at"

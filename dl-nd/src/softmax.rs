@@ -141,6 +141,7 @@ struct Softmax<A, D> {
 impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "softmax"
@@ -175,6 +176,7 @@ struct LogSoftmax<A, D> {
 impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "log_softmax"

@@ -34,6 +34,7 @@ impl<A: Element, D: Rank> Primitive for Sum<A, D> {
     type Operands = Vec<Layer<Nd<A, D>>>;
     type Output = Nd<A, D>;
     const IS_SUM: bool = true;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "sum"

@@ -46,7 +46,7 @@ pub(crate) struct Books {
     /// Who waits for whom: a list for each entry, threaded through one table.
     pub(super) waiting: Vec<Waiting>,
     pub(super) unused_waiting: u32,
-    /// How many vacant entries were filled again, and how many nodes were not evaluated when they were entered.
+    /// How many nodes have no entry any more, or never had one, and how many nodes were not evaluated when they were entered.
     pub(super) refilled: usize,
     pub(super) others: usize,
     /// Who is to be woken as soon as the lock is released.
@@ -208,6 +208,13 @@ impl Books {
         let nodes = self.entries.len() + self.refilled;
         let so_far = self.count.so_far;
         Counters { nodes, evaluations: nodes - self.others + so_far.evaluations, ..so_far }
+    }
+
+    /// An operation was evaluated that has no entry.
+    pub(crate) fn note_evaluation(&mut self) {
+        self.refilled += 1;
+        self.others += 1;
+        self.count.so_far.evaluations += 1;
     }
 
     /// Whether nothing but scalar arithmetic was evaluated.

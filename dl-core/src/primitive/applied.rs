@@ -35,6 +35,11 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         false
     }
 
+    /// See [`Primitive::IS_PLAIN`].
+    fn is_plain(&self) -> bool {
+        false
+    }
+
     /// See [`Primitive::IS_SUM`].
     fn is_sum(&self) -> bool {
         false
@@ -121,6 +126,10 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
 
     fn accumulates(&self) -> bool {
         P::ACCUMULATES
+    }
+
+    fn is_plain(&self) -> bool {
+        P::IS_PLAIN
     }
 
     fn is_sum(&self) -> bool {

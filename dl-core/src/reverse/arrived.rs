@@ -26,6 +26,14 @@ impl AnyDelta {
         }
     }
 
+    /// The same delta, which is ready if it is a constant.
+    pub(super) fn at_hand(self) -> AnyDelta {
+        match self {
+            AnyDelta::Lazy(layer) => layer.expression.as_constant().map_or(AnyDelta::Lazy(layer), AnyDelta::Ready),
+            other => other,
+        }
+    }
+
     /// This delta, which has been computed.
     pub(crate) fn expect_ready(&self) -> &Value {
         match self {
