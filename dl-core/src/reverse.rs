@@ -349,6 +349,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
             Expression::Weight(_) | Expression::Seed(_) => {}
             Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => {}
             _ => {
+                let mut eager = eager.as_mut().and_then(|eager| eager.next_rule(&delta).then_some(eager));
                 for (which, delta) in pull_back(&mut books, index, delta, goal)?.into_iter().enumerate() {
                     let Some(delta) = delta else { continue };
                     let place = books.unmarked(books.operand(index, which));
@@ -360,7 +361,6 @@ fn walk_back<'a, K: Knows, G: Goal>(
                         arrived[place as usize].add(AnyDelta::Lazy(delta));
                     }
                 }
-                eager.as_mut().map(Eager::next_rule);
             }
         }
     }

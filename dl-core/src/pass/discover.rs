@@ -325,35 +325,17 @@ impl Books {
 
     /// The value of scalar arithmetic whose operands are there, and whether a gradient could flow through it.
     #[inline(always)]
-    fn arithmetic(&self, node: &Node, [a, b]: [u32; 2]) -> Option<(Scalar, bool, Arithmetic)> {
-        match &node.expression {
+    fn arithmetic(&self, node: &Node, operands: [u32; 2]) -> Option<(Scalar, bool, Arithmetic)> {
+        let [a, b] = operands;
+        let number = scalar(&node.expression, |which| self.entry(operands[which]).number())?;
+        Some(match &node.expression {
             Expression::Binary(op, _) => {
-                let (a, b) = (self.entry(a), self.entry(b));
-                let number = match (a.number()?, b.number()?) {
-                    (Scalar::F32(a), Scalar::F32(b)) => Scalar::F32(op.value(a, b)),
-                    (Scalar::F64(a), Scalar::F64(b)) => Scalar::F64(op.value(a, b)),
-                    _ => unreachable!("scalar arithmetic works on scalars of one type"),
-                };
-                Some((number, a.trained | b.trained, Arithmetic::Binary(*op)))
+                (number, self.entry(a).trained | self.entry(b).trained, Arithmetic::Binary(*op))
             }
-            Expression::WithNumber(op, side, number, _) => {
-                let x = self.entry(a);
-                let number = match x.number()? {
-                    Scalar::F32(x) => Scalar::F32(with_number(*op, *side, *number as f32, x)),
-                    Scalar::F64(x) => Scalar::F64(with_number(*op, *side, *number, x)),
-                };
-                Some((number, x.trained, Arithmetic::WithNumber))
-            }
-            Expression::Unary(op, _) => {
-                let x = self.entry(a);
-                let number = match x.number()? {
-                    Scalar::F32(x) => Scalar::F32(op.value(x)),
-                    Scalar::F64(x) => Scalar::F64(op.value(x)),
-                };
-                Some((number, x.trained, Arithmetic::Unary(*op)))
-            }
-            _ => None,
-        }
+            Expression::WithNumber(..) => (number, self.entry(a).trained, Arithmetic::WithNumber),
+            Expression::Unary(op, _) => (number, self.entry(a).trained, Arithmetic::Unary(*op)),
+            _ => return None,
+        })
     }
 
     /// The same for an entry that had to wait.
@@ -361,6 +343,27 @@ impl Books {
         let entry = self.entry(index);
         self.arithmetic(&entry.held(), entry.operands)
     }
+}
+
+/// The value of scalar arithmetic, if its operands are numbers.
+#[inline(always)]
+pub(crate) fn scalar(expression: &Expression, mut operand: impl FnMut(usize) -> Option<Scalar>) -> Option<Scalar> {
+    Some(match expression {
+        Expression::Binary(op, _) => match (operand(0)?, operand(1)?) {
+            (Scalar::F32(a), Scalar::F32(b)) => Scalar::F32(op.value(a, b)),
+            (Scalar::F64(a), Scalar::F64(b)) => Scalar::F64(op.value(a, b)),
+            _ => unreachable!("scalar arithmetic works on scalars of one type"),
+        },
+        Expression::WithNumber(op, side, number, _) => match operand(0)? {
+            Scalar::F32(x) => Scalar::F32(with_number(*op, *side, *number as f32, x)),
+            Scalar::F64(x) => Scalar::F64(with_number(*op, *side, *number, x)),
+        },
+        Expression::Unary(op, _) => match operand(0)? {
+            Scalar::F32(x) => Scalar::F32(op.value(x)),
+            Scalar::F64(x) => Scalar::F64(op.value(x)),
+        },
+        _ => return None,
+    })
 }
 
 #[inline(always)]

@@ -196,7 +196,7 @@ impl Scalar {
     }
 
     #[inline(always)]
-    pub(super) fn of(value: &Value) -> Option<Scalar> {
+    pub(crate) fn of(value: &Value) -> Option<Scalar> {
         match value.0 {
             Repr::F32(number) => Some(Scalar::F32(number)),
             Repr::F64(number) => Some(Scalar::F64(number)),

@@ -1,0 +1,113 @@
+//! Deltas that are computed as they are written down.
+//!
+//! What a training step writes down on its way back it is going to need, at once and nobody else ever. So a small operation of the library, on values that are there, is
+//! computed where its delta arrives: its layer goes again without having been in the books, and its value as soon as the walk is past it. What is dear is left to
+//! the executor, which has it done in parallel; and so is what fails, which fails there once more, with all that fails beside it.
+//!
+//! A delta that arrives where nobody trains is not looked at, as ever. A product that arrives at a weight is not made: it goes into the weight.
+
+use super::AnyDelta;
+use crate::node::{AnyLayer, Expression};
+use crate::pass::{self, Books, Pass, Scalar, Status};
+use crate::primitive::{AnyPrimitive, Few};
+use crate::sync::current_num_threads;
+use crate::value::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// To have such an operation done by the executor, in parallel, costs as much as the operation.
+const SMALL_NANOSECONDS: f64 = 1_000.0;
+/// The lock of the books is held meanwhile.
+const LONGEST_NANOSECONDS: f64 = 20_000.0;
+/// A rule that writes down more than this, one on top of the other, is not followed.
+const DEEPEST: usize = 32;
+
+pub(super) struct Eager<'a> {
+    pass: &'a Arc<Pass>,
+    /// Dearer operations are left to the executor.
+    longest: f64,
+    /// What the rule at hand has written down for several operands, by address.
+    shared: Vec<(usize, Value)>,
+}
+
+impl<'a> Eager<'a> {
+    /// For a step in this pass, unless somebody wants to see each operation, or values are gone that a rule may look at.
+    pub(super) fn of(pass: &'a Arc<Pass>, books: &Books) -> Option<Self> {
+        if pass.is_watched() || books.has_forgotten() {
+            return None;
+        }
+        let longest = if current_num_threads() == 1 { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS };
+        Some(Eager { pass, longest, shared: Vec::new() })
+    }
+
+    /// The value of a delta, if it can be had at once.
+    pub(super) fn value(&mut self, books: &mut Books, delta: &AnyLayer) -> Option<Value> {
+        pass::computing(self.pass, || self.below(books, delta, self.longest, 0))
+    }
+
+    /// The same delta, which arrives at this entry, as a constant if it can be had at once.
+    pub(super) fn arriving(&mut self, books: &mut Books, delta: AnyLayer, place: u32) -> AnyLayer {
+        let node = books.node(place);
+        let value = match &node.expression {
+            Expression::Weight(_) if delta.accumulates().is_some() => None,
+            Expression::Weight(_) => {
+                pass::computing(self.pass, || self.below(books, &delta, SMALL_NANOSECONDS, 0))
+            }
+            _ => self.value(books, &delta),
+        };
+        value.map_or(delta, |value| AnyDelta::Ready(value).into_layer(&node))
+    }
+
+    /// A rule is asked about this delta. Says whether what it writes down can be computed at once: not if the delta could not.
+    pub(super) fn next_rule(&mut self, delta: &AnyDelta) -> bool {
+        self.shared.clear();
+        match delta {
+            AnyDelta::Lazy(layer) => layer.expression.as_constant().is_some(),
+            _ => true,
+        }
+    }
+
+    fn below(&mut self, books: &mut Books, layer: &AnyLayer, longest: f64, depth: usize) -> Option<Value> {
+        if let Some(value) = layer.expression.as_constant() {
+            return Some(value);
+        }
+        if let Some(index) = books.find_any_leaf(layer) {
+            return match books.status(index) {
+                Status::Done(value) => Some(value.to_value()),
+                _ => None,
+            };
+        }
+        if depth == DEEPEST {
+            return None;
+        }
+        let Expression::Primitive(op) = &layer.expression else {
+            let mut number = |which: usize| Scalar::of(&self.below(books, &layer.operands()[which], longest, depth + 1)?);
+            return pass::scalar(&layer.expression, &mut number).map(Value::from);
+        };
+        if !op.is_plain() {
+            return None;
+        }
+        let lone = layer.is_lone();
+        if !lone && let Some((_, value)) = self.shared.iter().find(|(address, _)| *address == layer.address()) {
+            return Some(value.clone());
+        }
+        let operands = op.operands().iter().map(|operand| self.below(books, operand, longest, depth + 1));
+        let operands: Few<Value> = operands.collect::<Option<_>>()?;
+        let value = computed(&**op, &operands, longest)?;
+        books.note_evaluation();
+        if !lone {
+            self.shared.push((layer.address(), value.clone()));
+        }
+        Some(value)
+    }
+}
+
+/// The value of this operation, if it does not take longer than that, and is not an error.
+fn computed(op: &dyn AnyPrimitive, operands: &[Value], longest: f64) -> Option<Value> {
+    let operands: Few<&Value> = operands.iter().collect();
+    let value = || match op.cost(&operands) {
+        nanoseconds if nanoseconds <= longest => op.value(&operands).ok(),
+        _ => None,
+    };
+    catch_unwind(AssertUnwindSafe(value)).unwrap_or_default()
+}
