@@ -137,6 +137,7 @@ struct Triangle<A, D> {
 impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         if self.lower { "tril" } else { "triu" }
@@ -194,6 +195,7 @@ struct Diag<A, D> {
 impl<A: Element, D: Rank> Primitive for Diag<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, Ix2>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "diag"
@@ -242,6 +244,7 @@ fn as_matrix<A: Element, D: Rank>(x: &Nd<A, D>) -> Result<ArrayView2<'_, A>> {
 impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, Ix1>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "diagonal"
@@ -278,6 +281,7 @@ struct Roll<A, D> {
 impl<A: Element, D: Rank> Primitive for Roll<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "roll"
@@ -327,6 +331,7 @@ struct Cumsum<A, D> {
 impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "cumsum"

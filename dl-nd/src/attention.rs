@@ -191,6 +191,7 @@ struct ByRootOfLength<A, D>(PhantomData<(A, D)>);
 impl<A: Element, D: Rank> Primitive for ByRootOfLength<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         NAME

@@ -460,6 +460,7 @@ impl<A: Element, D: Rank, E: Rank, F: Rank> Convolution<A, D, E, F> {
 impl<A: Element, D: Rank, E: Rank, F: Rank> Primitive for Convolution<A, D, E, F> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, E>>);
     type Output = Nd<A, F>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         let names = match self.wanted {

@@ -69,6 +69,7 @@ struct Dropout<A, D> {
 impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Seed>);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "dropout"

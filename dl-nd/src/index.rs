@@ -310,6 +310,7 @@ struct Gather<A, D> {
 impl<A: Element, D: Rank> Primitive for Gather<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, D>>);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "gather"
@@ -352,6 +353,7 @@ struct ScatterAdd<A, D> {
 impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, D>>, Layer<Nd<A, D>>);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "scatter_add"

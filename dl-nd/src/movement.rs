@@ -304,6 +304,7 @@ struct Reshape<A, D, E> {
 impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, E>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         match self.target {
@@ -397,6 +398,7 @@ enum Order<D> {
 impl<A: Item, D: Rank> Primitive for Permute<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         match self.order {

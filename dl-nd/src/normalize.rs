@@ -288,6 +288,7 @@ struct Grouped<A, D> {
 impl<A: Element, D: Rank> Primitive for Grouped<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, Ix3>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "group_norm"

@@ -317,6 +317,7 @@ struct Maxima<A, D> {
 impl<A: Element, D: Rank> Primitive for Maxima<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Places;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         ["max_pool1d", "max_pool2d", "max_pool3d"][self.windows.len() - 1]
@@ -447,6 +448,7 @@ struct Gather<A, D> {
 impl<A: Element, D: Rank> Primitive for Gather<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Places>);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "gather_places"
@@ -493,6 +495,7 @@ struct Scatter<A, D> {
 impl<A: Element, D: Rank> Primitive for Scatter<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Places>);
     type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
         "scatter_places"
