@@ -26,7 +26,7 @@ pub(super) struct Eager<'a> {
     pass: &'a Arc<Pass>,
     /// Dearer operations are left to the executor.
     longest: f64,
-    /// What the rule at hand has written down for several operands, by address.
+    /// What the rule at hand has written down for several operands, by address; nothing new comes to lie there before the next rule is asked, but constants.
     shared: Vec<(usize, Value)>,
 }
 
@@ -87,15 +87,14 @@ impl<'a> Eager<'a> {
         if !op.is_plain() {
             return None;
         }
-        let lone = layer.is_lone();
-        if !lone && let Some((_, value)) = self.shared.iter().find(|(address, _)| *address == layer.address()) {
+        if let Some((_, value)) = self.shared.iter().find(|(address, _)| *address == layer.address()) {
             return Some(value.clone());
         }
         let operands = op.operands().iter().map(|operand| self.below(books, operand, longest, depth + 1));
         let operands: Few<Value> = operands.collect::<Option<_>>()?;
         let value = computed(&**op, &operands, longest)?;
         books.note_evaluation();
-        if !lone {
+        if !layer.is_lone() {
             self.shared.push((layer.address(), value.clone()));
         }
         Some(value)
