@@ -105,9 +105,8 @@ impl<T: Data> Tape<T, T::Delta> {
         let delta = Layer::from(delta).into_any();
         match &self.origin {
             Origin::Layer(layer, holder) => match holder.pass() {
-                Some(pass) => {
-                    reverse::side_effects(&pass, layer, AnyDelta::Lazy(delta), When::Asked).unwrap_or_else(SideEffects::failed)
-                }
+                Some(pass) => reverse::side_effects(&pass, layer, AnyDelta::Lazy(delta), When::Asked)
+                    .unwrap_or_else(SideEffects::failed),
                 None => SideEffects::failed(Error::cancelled()),
             },
             Origin::Custom(backward) => backward.backward(delta),

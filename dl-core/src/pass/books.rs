@@ -49,6 +49,8 @@ pub(crate) struct Books {
     /// How many nodes have no entry any more, or never had one, and how many nodes were not evaluated when they were entered.
     pub(super) refilled: usize,
     pub(super) others: usize,
+    /// How many of these are constants.
+    pub(super) constants: usize,
     /// Who is to be woken as soon as the lock is released.
     pub(super) woken: Vec<Waker>,
     pub(super) wakers: HashMap<u32, Vec<Waker>>,
@@ -119,6 +121,7 @@ impl Books {
             unused_waiting: NONE,
             refilled: 0,
             others: 0,
+            constants: 0,
             woken: Vec::new(),
             wakers: HashMap::new(),
             tasks: HashMap::new(),
@@ -191,7 +194,7 @@ impl Books {
         self.woken.clear();
         self.discarded.clear();
         self.drivers.clear();
-        (self.refilled, self.others) = (0, 0);
+        (self.refilled, self.others, self.constants) = (0, 0, 0);
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
         self.sweep_at = SWEEP_AT_LEAST;
         self.closed.clear();
@@ -205,16 +208,15 @@ impl Books {
     }
 
     pub(super) fn counters(&self) -> Counters {
-        let nodes = self.entries.len() + self.refilled;
+        let all = self.entries.len() + self.refilled;
         let so_far = self.count.so_far;
-        Counters { nodes, evaluations: nodes - self.others + so_far.evaluations, ..so_far }
+        let evaluations = all - self.others + so_far.evaluations;
+        Counters { nodes: all - self.constants, evaluations, ..so_far }
     }
 
     /// An operation was evaluated that has no entry.
     pub(crate) fn note_evaluation(&mut self) {
         self.refilled += 1;
-        self.others += 1;
-        self.count.so_far.evaluations += 1;
     }
 
     /// Whether nothing but scalar arithmetic was evaluated.

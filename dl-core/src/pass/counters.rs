@@ -12,7 +12,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Layers that it met: constants, weights, operations, decisions; those of the backward, too.
+    /// Layers that it met: weights, operations, decisions; those of the backward, too. Constants are not counted.
     pub nodes: usize,
     /// Operations that it evaluated. The arithmetic of a scalar's backward, which needs no layers, is not among them.
     pub evaluations: usize,

@@ -251,6 +251,7 @@ impl Books {
     fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, runs: bool) -> (u32, bool) {
         if let Some(value) = node.expression.as_constant() {
             self.others += 1;
+            self.constants += 1;
             return (self.add_value(node, value, false, lone), false);
         }
         let index = match &node.expression {

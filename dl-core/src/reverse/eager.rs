@@ -50,9 +50,7 @@ impl<'a> Eager<'a> {
         let node = books.node(place);
         let value = match &node.expression {
             Expression::Weight(_) if delta.accumulates().is_some() => None,
-            Expression::Weight(_) => {
-                pass::computing(self.pass, || self.below(books, &delta, SMALL_NANOSECONDS, 0))
-            }
+            Expression::Weight(_) => pass::computing(self.pass, || self.below(books, &delta, SMALL_NANOSECONDS, 0)),
             _ => self.value(books, &delta),
         };
         value.map_or(delta, |value| AnyDelta::Ready(value).into_layer(&node))
@@ -77,22 +75,24 @@ impl<'a> Eager<'a> {
                 _ => None,
             };
         }
-        if depth == DEEPEST {
-            return None;
-        }
-        let Expression::Primitive(op) = &layer.expression else {
-            let mut number = |which: usize| Scalar::of(&self.below(books, &layer.operands()[which], longest, depth + 1)?);
-            return pass::scalar(&layer.expression, &mut number).map(Value::from);
-        };
-        if !op.is_plain() {
-            return None;
-        }
         if let Some((_, value)) = self.shared.iter().find(|(address, _)| *address == layer.address()) {
             return Some(value.clone());
         }
-        let operands = op.operands().iter().map(|operand| self.below(books, operand, longest, depth + 1));
-        let operands: Few<Value> = operands.collect::<Option<_>>()?;
-        let value = computed(&**op, &operands, longest)?;
+        if depth == DEEPEST {
+            return None;
+        }
+        let value = match &layer.expression {
+            Expression::Primitive(op) if op.is_plain() => {
+                let operands = op.operands().iter().map(|operand| self.below(books, operand, longest, depth + 1));
+                computed(&**op, &operands.collect::<Option<Few<Value>>>()?, longest)?
+            }
+            Expression::Primitive(_) => return None,
+            arithmetic => {
+                let operands = layer.operands();
+                let mut number = |at: usize| Scalar::of(&self.below(books, &operands[at], longest, depth + 1)?);
+                pass::scalar(arithmetic, &mut number)?.into()
+            }
+        };
         books.note_evaluation();
         if !layer.is_lone() {
             self.shared.push((layer.address(), value.clone()));

@@ -1,6 +1,6 @@
 //! The layers that a pass met.
 
-use crate::support::{RULE, checked, magnitude, names, node, record, twice};
+use crate::support::{RULE, checked, counted, magnitude, names, node, record, twice};
 use dl_core::record::{Direction, NodeKind, NodeRecord, Recorder};
 use dl_core::{Differentiable, Do, Layer, Seed, Sgd, Weight};
 
@@ -69,7 +69,7 @@ fn a_gradient_inside_a_pass() {
         (value.unwrap(), pass)
     };
     assert_eq!(value, 24.0 * 24.0 + 1.0);
-    assert_eq!(pass.nodes.len(), counters.nodes);
+    assert_eq!(counted(&pass), counters.nodes);
     let backward = |direction| pass.nodes.iter().filter(move |node| node.direction == direction);
     assert_eq!(backward(Direction::Forward).filter(|node| node.name == "twice").count(), 1);
     let stray: Vec<_> =
@@ -125,7 +125,7 @@ fn a_long_pass_that_sweeps_loses_no_node() {
     let (ended, pass) = record(run.predict().counted());
     let (value, counters) = ended.unwrap();
     assert_eq!(value, 1.0 + ROUNDS as f64);
-    assert_eq!(pass.nodes.len(), counters.nodes);
+    assert_eq!(counted(&pass), counters.nodes);
     let (_, body) = node(&pass, "differentiable function", Direction::Forward);
     assert_eq!(body.looked_at.len(), ROUNDS);
     assert_eq!(pass.nodes.iter().filter(|node| node.name == "add" && node.operands.len() == 1).count(), ROUNDS);

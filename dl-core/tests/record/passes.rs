@@ -1,6 +1,6 @@
 //! Which passes a recorder hears of, and that they do not mind.
 
-use crate::support::{RULE, checked, magnitude, names, on_threads, record, twice};
+use crate::support::{RULE, checked, counted, magnitude, names, on_threads, record, twice};
 use dl_core::record::{Direction, Recorder, SpanWork};
 use dl_core::{Adam, Differentiable, Do, Layer, Sgd, Weight};
 
@@ -36,7 +36,7 @@ fn recording_changes_no_bit_and_no_count() {
         let recorder = Recorder::new();
         assert_eq!(train(threads, Some(&recorder)), plain, "{threads} threads");
         let recording = checked(recorder.take());
-        let nodes = recording.passes.iter().map(|pass| pass.nodes.len());
+        let nodes = recording.passes.iter().map(counted);
         assert!(nodes.eq(plain.1.iter().map(|&(nodes, _)| nodes)));
     }
 }

@@ -1,6 +1,6 @@
 //! Operations to look at, and what holds for every record.
 
-use dl_core::record::{Direction, NodeRecord, PassRecord, Recorder, Recording};
+use dl_core::record::{Direction, NodeKind, NodeRecord, PassRecord, Recorder, Recording};
 use dl_core::{At, Deltas, Do, Layer, Primitive, Result};
 use std::time::{Duration, Instant};
 
@@ -83,6 +83,11 @@ pub(crate) fn checked(recording: Recording) -> Recording {
         }
     }
     recording
+}
+
+/// How many nodes the counters count.
+pub(crate) fn counted(pass: &PassRecord) -> usize {
+    pass.nodes.iter().filter(|node| node.kind != NodeKind::Constant).count()
 }
 
 pub(crate) fn names(pass: &PassRecord) -> Vec<&'static str> {
