@@ -590,6 +590,17 @@ mod tests {
     }
 
     #[test]
+    fn a_product_with_1_is_no_instruction() {
+        let x = Nd::full(Dim(1 << 16), -0.0_f32);
+        let times_one = Operation::WithNumber { op: Binary::Mul, number: 1.0, left: true, x }.of_shape(Dim(1 << 16));
+        let outer = unary(Unary::Neg, &times_one);
+        let formula = outer.formula().expect("large tensors are written down");
+        assert_eq!(Program::of(&[formula]).0.instructions.len(), 1);
+        let formula = times_one.formula().expect("large tensors are written down");
+        assert!(compute(formula).iter().all(|found| found.to_bits() == (-0.0_f32).to_bits()));
+    }
+
+    #[test]
     fn what_is_dear_is_kept_for_whoever_has_it() {
         for summed in [false, true] {
             assert!(is_kept(Unary::Tanh, true, summed));
