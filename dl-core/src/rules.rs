@@ -433,7 +433,7 @@ unary! {
     /// The logistic function `1 / (1 + e⁻ˣ)`.
     Sigmoid sigmoid = "torch.sigmoid", 10.0 ns: |x| Number::logistic(x), |y, d| d * (y * (1.0 - y));
     /// `max(x, 0)`; its derivative at 0 is 0.
-    Relu relu = "torch.relu", 0.5 ns: |x| if x <= A::zero() { A::zero() } else { x }, |y, d| d * y.sign();
+    Relu relu = "torch.relu", 0.5 ns: |x| if x <= A::zero() { A::zero() } else { x }, |y, d| d.gate(y);
     /// `x · Φ(x)`, where `Φ` is the distribution function of the standard normal distribution.
     Gelu gelu = "torch.nn.functional.gelu", 10.0 ns: |x| share(normal(x), x), |y, d| d * (x.ndtr() + x * normal_density(x));
     /// The approximation of `gelu` by the hyperbolic tangent.
@@ -475,6 +475,8 @@ binary! {
         |y, d| (d * b.ln(), d * a / b);
     /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below. No gradient flows through it.
     Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else { A::zero() }, |y, d| (Flat, Flat);
+    /// `a` where `b` is positive, 0 where it is not (and `a` if it is NaN). No gradient flows to `b`.
+    Gate gate = "", 0.5 ns: |a, b| if b <= A::zero() { A::zero() } else { a }, |y, d| (d.gate(b), Flat);
     /// The slope of a line with a kink at 0: 1 where `a` is positive, `b` elsewhere.
     Kink kink = "", 0.5 ns: |a, b| if a > A::zero() { A::one() } else { b }, |y, d| (Flat, d * (1.0 - a.relu().sign()));
     /// `a · b`, and 0 where `a` is 0, whatever `b` is.

@@ -72,6 +72,21 @@ pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD
     sums
 }
 
+/// The sum of rows of so many columns, at most [`RUN`] and at least one.
+pub(crate) fn sum_rows<A: Element>(rows: &[A], columns: usize) -> Vec<A> {
+    let (first, others) = rows.split_at(columns);
+    let mut sums = first.to_vec();
+    arch().dispatch(
+        #[inline(always)]
+        || {
+            for row in others.chunks_exact(columns.max(1)) {
+                sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = *sum + x);
+            }
+        },
+    );
+    sums
+}
+
 /// A sum of terms that come one after the other.
 pub(crate) struct Sum<A> {
     run: A,

@@ -1,6 +1,6 @@
 //! Broadcasting: which shape two operands have together, and how a delta finds back to the shape of its operand.
 
-use crate::accurate::{RUN, sum_along};
+use crate::accurate::{RUN, sum_along, sum_rows};
 use crate::element::{Element, Rank};
 use crate::formula::Operation;
 use crate::nd::{Nd, check_size};
@@ -67,10 +67,7 @@ impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
             && (1..=RUN).contains(&rows)
         {
             // the usual case, of a bias
-            let mut sums = elements[..columns].to_vec();
-            for row in elements.chunks_exact(columns.max(1)).skip(1) {
-                sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = *sum + x);
-            }
+            let sums = sum_rows(elements, columns);
             return Ok(Nd::from(Array::from_shape_vec(self.shape.clone(), sums).expect("a sum for each column")));
         }
         let mut sum = x.array().into_dyn();

@@ -394,13 +394,13 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
             }
             Some(Operation::Binary(op, a, b)) => {
                 let (a, b) = (self.value(&a), self.value(&b));
-                self.push(Step::Binary(op, a, b))
+                self.binary(op, a, b)
             }
             Some(Operation::WithNumber { op, number, left, x }) => {
                 let x = self.value(&x);
                 let number = self.number(number);
                 let (a, b) = if left { (number, x) } else { (x, number) };
-                self.push(Step::Binary(op, a, b))
+                self.binary(op, a, b)
             }
         };
         self.known.push((address, step));
@@ -411,13 +411,24 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         let Some(formula) = x.formula() else { return self.operand(&x.0) };
         let step = self.formula(formula);
         match self.dear.iter_mut().find(|dear| dear.step == step) {
-            Some(dear) => dear.uses += 1,
+            // and not a product of it with 1
+            Some(dear) => dear.uses += usize::from(Arc::ptr_eq(&dear.formula, formula)),
             None if matches!(self.steps[step], Step::Unary(op, _) if op.cost() >= DEAR_NANOSECONDS) => {
                 self.dear.push(Dear { formula: formula.clone(), step, uses: 1 });
             }
             None => {}
         }
         step
+    }
+
+    /// A product with 1, which is what a delta begins with, is the other factor.
+    fn binary(&mut self, op: Binary, a: usize, b: usize) -> usize {
+        let is_one = |step: usize| matches!(self.steps[step], Step::Number(number) if number == A::of(1.0));
+        match op {
+            Binary::Mul if is_one(a) => b,
+            Binary::Mul if is_one(b) => a,
+            _ => self.push(Step::Binary(op, a, b)),
+        }
     }
 
     fn push(&mut self, step: Step<A>) -> usize {
@@ -576,6 +587,17 @@ mod tests {
         let computed = looked_at.upgrade().is_some_and(|formula| formula.computed().is_some());
         drop(kept);
         computed
+    }
+
+    #[test]
+    fn a_product_with_1_is_no_instruction() {
+        let x = Nd::full(Dim(1 << 16), -0.0_f32);
+        let times_one = Operation::WithNumber { op: Binary::Mul, number: 1.0, left: true, x }.of_shape(Dim(1 << 16));
+        let outer = unary(Unary::Neg, &times_one);
+        let formula = outer.formula().expect("large tensors are written down");
+        assert_eq!(Program::of(&[formula]).0.instructions.len(), 1);
+        let formula = times_one.formula().expect("large tensors are written down");
+        assert!(compute(formula).iter().all(|found| found.to_bits() == (-0.0_f32).to_bits()));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::accurate::Sum;
 use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
+use crate::program::arch;
 use crate::reduce::sum_along;
 use dl_core::{Along, At, Binary, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
 use ndarray::{Array, ArrayView1, ArrayViewMut1, Axis};
@@ -71,13 +72,17 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
 pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(usize, A)) -> (A, A) {
     let max = x.iter().fold(A::neg_infinity(), |max, &x| Binary::Max.value(max, x));
     let mut sum = Sum::new();
-    const ABREAST: usize = 8;
+    const ABREAST: usize = 16;
+    let arch = arch();
     for start in (0..x.len()).step_by(ABREAST) {
         // always as many, so that they are computed side by side
         let mut terms = [A::zero(); ABREAST];
         let these = start..x.len().min(start + ABREAST);
         terms.iter_mut().zip(these.clone()).for_each(|(term, i)| *term = x[i] - max);
-        terms.iter_mut().for_each(|term| *term = Number::exp(*term));
+        arch.dispatch(
+            #[inline(always)]
+            || terms.iter_mut().for_each(|term| *term = Number::exp(*term)),
+        );
         for (i, &term) in these.zip(&terms) {
             sum.add(term);
             each(i, term);

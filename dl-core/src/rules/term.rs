@@ -215,7 +215,7 @@ macro_rules! in_rules {
     };
 }
 
-in_rules!(pow Pow, min Min, max Max, above Above, xlogy Xlogy, kink Kink, strong_mul StrongMul, pow_slope PowSlope, pow_log PowLog);
+in_rules!(pow Pow, min Min, max Max, above Above, xlogy Xlogy, gate Gate, kink Kink, strong_mul StrongMul, pow_slope PowSlope, pow_log PowLog);
 
 /// In the place of a delta: no gradient flows this way.
 pub(super) struct Flat;

@@ -7,10 +7,14 @@ use num_traits::Float;
 pub trait Format: Float {
     /// A number is rounded to an integer when this is added, which is then in the lowest bits, twice the bias of exponents above.
     const ROUND: Self;
+    /// The same, with the bias less one above.
+    const ROUND_HALF: Self;
     /// `1 / ln 2`
     const LOG2_E: Self;
     /// `ln 2` in two parts; the product of the first with an exponent is exact.
     const LN_2: [Self; 2];
+    /// `ln 2`
+    const LN_2_NEAREST: Self;
     /// Outside of it `eˣ` is 0 or infinite.
     const EXP_RANGE: [Self; 2];
     /// From here on `erfc x` is 0.
@@ -27,9 +31,9 @@ pub trait Format: Float {
     /// `2ᵏ x`, if `exponent` is `k + ROUND`; rounded at most once.
     #[must_use]
     fn scale(self, exponent: Self) -> Self;
-    /// `2ᵏ⁻¹`, if `exponent` is `k + ROUND`.
+    /// `2ᵏ⁻¹`, if `exponent` is `k + ROUND_HALF`.
     #[must_use]
-    fn half_power(exponent: Self) -> Self;
+    fn power(exponent: Self) -> Self;
     /// `k` and `m` with `2ᵏ m = x` and `m` between `√½` and `√2`, if `x` is positive and normal.
     fn split(self) -> (Self, Self);
     /// The upper half of the digits, whose square is exact.
@@ -55,7 +59,9 @@ macro_rules! format {
         impl Format for $T {
             $($constant)*
             const ROUND: $T = 1.5 / $T::EPSILON + 2.0 * ($T::MAX_EXP - 1) as $T;
+            const ROUND_HALF: $T = 1.5 / $T::EPSILON + ($T::MAX_EXP - 2) as $T;
             const LOG2_E: $T = std::$T::consts::LOG2_E;
+            const LN_2_NEAREST: $T = std::$T::consts::LN_2;
             const ERFC_SCALED: [$T; 2] = coefficients::$T::ERFC_SCALED;
             const TINY: $T = $T::EPSILON / 4.0;
             const LIFT: $T = 2.0 / $T::EPSILON;
@@ -70,8 +76,8 @@ macro_rules! format {
             }
 
             #[inline(always)]
-            fn half_power(exponent: $T) -> $T {
-                $T::from_bits(exponent.to_bits().wrapping_sub($T::MAX_EXP as $Bits) << ($T::MANTISSA_DIGITS - 1))
+            fn power(exponent: $T) -> $T {
+                $T::from_bits(exponent.to_bits() << ($T::MANTISSA_DIGITS - 1))
             }
 
             #[inline(always)]

@@ -4,6 +4,8 @@
 macro_rules! polynomial {
     ($x:ident; $c:expr) => { $c };
     ($x:ident; $a:expr, $b:expr) => { $a + $x * $b };
+    // a step more than Estrin's, and one multiplication less
+    ($x:ident; $a:expr, $b:expr, $c:expr) => { $a + $x * ($b + $x * $c) };
     ($x:ident; $($c:expr),+) => {{
         let square = $x * $x;
         polynomial!(@pairs $x square [] $($c),+)
