@@ -20,7 +20,7 @@ mod tile;
 use dl_core::{Number, buffers, parallel};
 use kernels::Kernels;
 use ndarray::{ArrayView, ArrayView2, ArrayViewMut2, Dimension};
-use run::{Block, DEPTH, Product, even, room_of_panel};
+use run::{COLUMNS, DEPTH, Product, ROWS, multiply_blocks, pieces};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use tile::Raw;
@@ -226,107 +226,36 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
     work(columns, rows, a.row != 1, c.row != 1) < work(rows, columns, b.column != 1, c.column != 1)
 }
 
-/// A piece of several panels takes about so many nanoseconds, and one of a single panel so many: each has to read all of that.
-const PIECE: f64 = 30_000.0;
-const PIECE_OF_PANEL: f64 = 90_000.0;
+/// A piece for a thread takes about so many nanoseconds at least.
+const PIECE: f64 = 60_000.0;
+/// There are about so many pieces, or more if the product is large.
+const PIECES: usize = 16;
+/// It takes so many rows to make a copy of the columns worth while.
+const REUSED: usize = 24;
 
 /// # Safety
 /// That of [`multiply`].
 unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
     let &Product { rows, depth, columns, a, b, c, .. } = product;
-    let (_, width) = kernels.tile;
-    let reused = rows >= 24 && columns > width;
-    if reused && columns >= 4 * width && rows * columns * depth >= 1 << 20 {
+    let (high, wide) = kernels.tile();
+    let copy = rows >= REUSED && columns > wide;
+    let nanoseconds = nanoseconds(rows, depth, columns);
+    if nanoseconds < 2.0 * PIECE {
         // SAFETY: as the caller says
-        return unsafe { multiply_packed(kernels, product) };
+        return unsafe { multiply_blocks(kernels, product, copy) };
     }
-    let by_columns = columns > width;
-    let pieces = (nanoseconds(rows, depth, columns) / if by_columns { PIECE } else { PIECE_OF_PANEL }) as usize;
-    let direct = |product: &Product<A>| {
-        let room = if reused || product.b.column != 1 { room_of_panel(kernels.lanes) } else { 0 };
-        let mut room: Vec<A> = buffers::take(room);
-        // SAFETY: as the caller says, for this part of the product; there is room for a panel
-        unsafe { (kernels.direct)(product, room.as_mut_ptr(), reused) };
-        buffers::give_back(room);
-    };
-    if pieces < 2 {
-        return direct(product);
-    }
-    // panels of columns if there are several, else rows, in whole tiles
-    let (len, unit) = if by_columns { (columns, width) } else { (rows, kernels.tile.0) };
-    let each = len.div_ceil(unit).div_ceil(pieces) * unit;
-    let pieces = len.div_ceil(each);
-    parallel::for_each(pieces, nanoseconds(rows, depth, columns) / pieces as f64, |piece| {
-        let (from, len) = (piece * each, each.min(len - piece * each));
-        direct(&if by_columns {
-            Product { columns: len, b: b.at(0, from), c: c.at(0, from), ..*product }
-        } else {
-            Product { rows: len, a: a.at(from, 0), c: c.at(from, 0), ..*product }
-        });
+    // whole blocks; if they are too few, some panels of columns, and some tiles of rows
+    let wanted = PIECES.min((nanoseconds / PIECE) as usize);
+    let blocks = rows.div_ceil(ROWS);
+    let panels = (COLUMNS / wide).min(columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks)));
+    let across: Vec<_> = pieces(columns, panels * wide).collect();
+    let tiles = rows.div_ceil(high).div_ceil(blocks.max(wanted.div_ceil(across.len())));
+    let down: Vec<_> = pieces(rows, tiles * high).collect();
+    let several = across.len() * down.len();
+    parallel::for_each(several, nanoseconds / several as f64, |piece| {
+        let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);
+        let (a, b, c) = (a.at(row, 0), b.at(0, column), c.at(row, column));
+        // SAFETY: as the caller says, for this part of the product
+        unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, c, ..*product }, copy) };
     });
-}
-
-/// So many rows of `a`, and columns of `b` in panels, are packed and multiplied at a time.
-const ROWS: usize = 96;
-const PANELS: usize = 4;
-/// So many numbers are packed at a time, if the matrices are not larger than that.
-const PACKED: usize = 1 << 20;
-
-/// Copies both operands first.
-///
-/// # Safety
-/// That of [`multiply`].
-unsafe fn multiply_packed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
-    let &Product { rows, depth, columns, alpha, a, b, beta, c } = product;
-    let (high, wide) = kernels.tile;
-    let panels = columns.div_ceil(wide);
-    let (of_a, of_b) = (rows, panels * wide);
-    let slab = DEPTH * (PACKED / (of_a + of_b) / DEPTH).max(1);
-    let mut room: Vec<A> = buffers::take((of_a + of_b) * slab.min(depth));
-    let groups: Vec<(usize, usize)> = even(rows, ROWS).collect();
-
-    for from in (0..depth).step_by(slab) {
-        let slab = slab.min(depth - from);
-        let packed_b = Raw { start: room.as_mut_ptr(), row: 0, column: 1 };
-        let packed_a = packed_b.at(0, of_b * slab);
-        // the parts of the slab, and where their operands lie
-        let parts = move || {
-            (0..slab)
-                .step_by(DEPTH)
-                .map(move |at| (from + at, DEPTH.min(slab - at), packed_a.at(0, of_a * at), packed_b.at(0, of_b * at)))
-        };
-        let pieces = groups.len() + panels;
-        let nanoseconds_each = 0.4 * ((of_a + of_b) * slab) as f64 / pieces as f64;
-        parallel::for_each(pieces, nanoseconds_each, |piece| {
-            for (at, part, to_a, to_b) in parts() {
-                // SAFETY: each group and each panel has its own place in the room
-                unsafe {
-                    if let Some(&(row, rows)) = groups.get(piece) {
-                        for (tile, height) in even(rows, high) {
-                            let row = row + tile;
-                            (kernels.pack)(a.at(row, at), height, height, part, to_a.at(0, row * part).start);
-                        }
-                    } else {
-                        let column = (piece - groups.len()) * wide;
-                        let width = wide.min(columns - column);
-                        let to = to_b.at(0, column * part).start;
-                        (kernels.pack)(b.at(at, column).transposed(), width, wide, part, to);
-                    }
-                }
-            }
-        });
-        let pieces = groups.len() * panels.div_ceil(PANELS);
-        parallel::for_each(pieces, nanoseconds(rows, slab, columns) / pieces as f64, |piece| {
-            let first = piece / groups.len() * PANELS * wide;
-            let columns = (first, columns.min(first + PANELS * wide));
-            for (at, part, a, b) in parts() {
-                let beta = if at == 0 { beta } else { A::one() };
-                let (a, b) = (a.start.cast_const(), b.start.cast_const());
-                let block = Block { depth: part, a, b, c, rows: groups[piece % groups.len()], columns, alpha, beta };
-                // SAFETY: what is packed is complete, and this part of `c` belongs to this piece
-                unsafe { (kernels.block)(&block) };
-            }
-        });
-    }
-    buffers::give_back(room);
 }

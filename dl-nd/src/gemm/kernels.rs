@@ -2,50 +2,40 @@
 
 use super::Multiply;
 use super::dot::dot;
+use super::lanes::{Lanes, Portable};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
-use super::lanes::{Lanes, Portable, Tiles};
-use super::pack::pack;
-use super::run::{Block, Product, block, direct, packed_tile};
+use super::pack::copy_columns;
 use super::tile::{Raw, Tile};
 
 /// The kernels for one set of instructions.
-pub struct Kernels<A> {
-    pub(super) direct: unsafe fn(&Product<A>, *mut A, bool),
-    pub(super) block: unsafe fn(&Block<A>),
-    pub(super) pack: unsafe fn(Raw<*const A>, usize, usize, usize, *mut A),
+pub struct Kernels<A: 'static> {
+    /// Those for tiles of one register and more, each for one row and more.
+    pub(super) tiles: &'static [&'static [RunTile<A>]],
+    /// Those for tiles of the most registers, all lanes of which count.
+    pub(super) whole: &'static [RunTile<A>],
+    pub(super) copy_columns: unsafe fn(Raw<*const A>, usize, usize, *mut A, isize),
     pub(super) dot: unsafe fn(*const A, *const A, usize) -> A,
-    /// The rows and columns of a packed tile.
-    pub(super) tile: (usize, usize),
     pub(super) lanes: usize,
 }
 
-macro_rules! kernels {
-    ($name:ident: $A:ty, $L:ty$(, $feature:literal)?) => {
-        impl Tiles for $L {
-            #[inline(always)]
-            unsafe fn tile<const ROWS: usize, const WIDE: usize, const PACKED: bool>(tile: &Tile<$A>) {
-                $(#[target_feature(enable = $feature)])?
-                #[inline(never)]
-                unsafe fn run<const ROWS: usize, const WIDE: usize, const PACKED: bool>(tile: &Tile<$A>) {
-                    // SAFETY: the caller says so
-                    unsafe { tile.run::<$L, ROWS, WIDE, PACKED>() }
-                }
-                // SAFETY: the caller says so
-                unsafe { run::<ROWS, WIDE, PACKED>(tile) }
-            }
-        }
+/// A function of its own for each size, so that its registers are its own, too.
+pub(super) type RunTile<A> = unsafe fn(&Tile<A>);
 
+impl<A: 'static> Kernels<A> {
+    /// The rows and columns of the largest tile.
+    pub(super) fn tile(&self) -> (usize, usize) {
+        (self.whole.len(), self.tiles.len() * self.lanes)
+    }
+}
+
+macro_rules! kernels {
+    ($name:ident: $A:ty, $L:ty, [$($wide:literal)*], $widest:literal$(, $feature:literal)?) => {
         static $name: Kernels<$A> = {
             $(#[target_feature(enable = $feature)])?
-            unsafe fn run_direct(product: &Product<$A>, room: *mut $A, copy: bool) {
+            unsafe fn tile<const ROWS: usize, const WIDE: usize, const WHOLE: bool>(tile: &Tile<$A>) {
                 // SAFETY: the caller says so
-                unsafe { direct::<$L, $A>(product, room, copy) }
-            }
-            $(#[target_feature(enable = $feature)])?
-            unsafe fn run_block(part: &Block<$A>) {
-                // SAFETY: the caller says so
-                unsafe { block::<$L, $A>(part) }
+                unsafe { tile.run::<$L, ROWS, WIDE, WHOLE>() }
             }
             $(#[target_feature(enable = $feature)])?
             unsafe fn run_dot(x: *const $A, y: *const $A, len: usize) -> $A {
@@ -53,25 +43,61 @@ macro_rules! kernels {
                 unsafe { dot::<$L, $A>(x, y, len) }
             }
             $(#[target_feature(enable = $feature)])?
-            unsafe fn run_pack(from: Raw<*const $A>, rows: usize, width: usize, depth: usize, to: *mut $A) {
+            unsafe fn run_copy(from: Raw<*const $A>, rows: usize, depth: usize, to: *mut $A, width: isize) {
                 // SAFETY: the caller says so
-                unsafe { pack::<$A>(from, rows, width, depth, to) }
+                unsafe { copy_columns::<$L, $A>(from, rows, depth, to, width) }
             }
-            Kernels { direct: run_direct, block: run_block, pack: run_pack, dot: run_dot, tile: packed_tile::<$L>(), lanes: <$L as Lanes>::N }
+            Kernels {
+                tiles: &[
+                    // a single register leaves room for more rows
+                    &[
+                        tile::<1, 1, false>,
+                        tile::<2, 1, false>,
+                        tile::<3, 1, false>,
+                        tile::<4, 1, false>,
+                        tile::<5, 1, false>,
+                        tile::<6, 1, false>,
+                        tile::<7, 1, false>,
+                        tile::<8, 1, false>,
+                    ],
+                    $(kernels!(tile, $wide, false)),*
+                ],
+                whole: kernels!(tile, $widest, true),
+                copy_columns: run_copy,
+                dot: run_dot,
+                lanes: <$L as Lanes>::N,
+            }
         };
+    };
+    ($tile:ident, $wide:literal, $whole:literal) => {
+        &[
+            $tile::<1, $wide, $whole>,
+            $tile::<2, $wide, $whole>,
+            $tile::<3, $wide, $whole>,
+            $tile::<4, $wide, $whole>,
+            $tile::<5, $wide, $whole>,
+            $tile::<6, $wide, $whole>,
+        ]
     };
 }
 
-kernels!(PORTABLE_F32: f32, Portable<f32, 4>);
-kernels!(PORTABLE_F64: f64, Portable<f64, 2>);
+#[cfg(not(target_arch = "aarch64"))]
+kernels!(PORTABLE_F32: f32, Portable<f32, 4>, [2], 2);
+#[cfg(not(target_arch = "aarch64"))]
+kernels!(PORTABLE_F64: f64, Portable<f64, 2>, [2], 2);
+// with 32 registers
+#[cfg(target_arch = "aarch64")]
+kernels!(PORTABLE_F32: f32, Portable<f32, 4>, [2 3 4], 4);
+#[cfg(target_arch = "aarch64")]
+kernels!(PORTABLE_F64: f64, Portable<f64, 2>, [2 3 4], 4);
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX2_F32: f32, Avx2F32, "avx2,fma");
+kernels!(AVX2_F32: f32, Avx2F32, [2], 2, "avx2,fma");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX2_F64: f64, Avx2F64, "avx2,fma");
+kernels!(AVX2_F64: f64, Avx2F64, [2], 2, "avx2,fma");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX512_F32: f32, Avx512F32, "avx512f");
+kernels!(AVX512_F32: f32, Avx512F32, [2 3 4], 4, "avx512f");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX512_F64: f64, Avx512F64, "avx512f");
+kernels!(AVX512_F64: f64, Avx512F64, [2 3 4], 4, "avx512f");
 
 macro_rules! choice {
     ($A:ty: $portable:ident, $avx2:ident, $avx512:ident) => {
