@@ -20,7 +20,7 @@ mod tile;
 use dl_core::{Number, buffers, parallel};
 use kernels::Kernels;
 use ndarray::{ArrayView, ArrayView2, ArrayViewMut2, Dimension};
-use run::{COLUMNS, DEPTH, Product, ROWS, multiply_blocks, pieces};
+use run::{Copies, DEPTH, Product, ROWS, multiply_blocks, pieces};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use tile::Raw;
@@ -227,9 +227,9 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
 }
 
 /// A piece for a thread takes about so many nanoseconds at least.
-const PIECE: f64 = 60_000.0;
+const PIECE: f64 = 100_000.0;
 /// There are about so many pieces, or more if the product is large.
-const PIECES: usize = 16;
+const PIECES: usize = 8;
 /// It takes so many rows to make a copy of the columns worth while.
 const REUSED: usize = 24;
 
@@ -237,17 +237,20 @@ const REUSED: usize = 24;
 /// That of [`multiply`].
 unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
     let &Product { rows, depth, columns, a, b, c, .. } = product;
-    let (high, wide) = kernels.tile();
-    let copy = rows >= REUSED && columns > wide;
+    let (high, wide) = (kernels.high(), kernels.wide(columns));
+    let copies = Copies {
+        a: (a.column != 1 || columns >= 1024) && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
+        b: b.column != 1 || rows >= REUSED && columns > wide,
+    };
     let nanoseconds = nanoseconds(rows, depth, columns);
     if nanoseconds < 2.0 * PIECE {
         // SAFETY: as the caller says
-        return unsafe { multiply_blocks(kernels, product, copy) };
+        return unsafe { multiply_blocks(kernels, product, copies) };
     }
     // whole blocks; if they are too few, some panels of columns, and some tiles of rows
     let wanted = PIECES.min((nanoseconds / PIECE) as usize);
     let blocks = rows.div_ceil(ROWS);
-    let panels = (COLUMNS / wide).min(columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks)));
+    let panels = columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks));
     let across: Vec<_> = pieces(columns, panels * wide).collect();
     let tiles = rows.div_ceil(high).div_ceil(blocks.max(wanted.div_ceil(across.len())));
     let down: Vec<_> = pieces(rows, tiles * high).collect();
@@ -256,6 +259,6 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);
         let (a, b, c) = (a.at(row, 0), b.at(0, column), c.at(row, column));
         // SAFETY: as the caller says, for this part of the product
-        unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, c, ..*product }, copy) };
+        unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, c, ..*product }, copies) };
     });
 }

@@ -2,18 +2,18 @@
 
 use super::Multiply;
 use super::dot::dot;
-use super::lanes::{Lanes, Portable};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+use super::lanes::{Lanes, Portable};
 use super::pack::copy_columns;
 use super::tile::{Raw, Tile};
 
 /// The kernels for one set of instructions.
 pub struct Kernels<A: 'static> {
-    /// Those for tiles of one register and more, each for one row and more.
-    pub(super) tiles: &'static [&'static [RunTile<A>]],
-    /// Those for tiles of the most registers, all lanes of which count.
-    pub(super) whole: &'static [RunTile<A>],
+    /// Those for tiles of one register and more, each for one row and more; and the same for tiles all lanes of which count.
+    pub(super) tiles: [&'static [&'static [RunTile<A>]]; 2],
+    /// How many registers wide a panel is, if there are several.
+    pub(super) panel: usize,
     pub(super) copy_columns: unsafe fn(Raw<*const A>, usize, usize, *mut A, isize),
     pub(super) dot: unsafe fn(*const A, *const A, usize) -> A,
     pub(super) lanes: usize,
@@ -22,15 +22,21 @@ pub struct Kernels<A: 'static> {
 /// A function of its own for each size, so that its registers are its own, too.
 pub(super) type RunTile<A> = unsafe fn(&Tile<A>);
 
-impl<A: 'static> Kernels<A> {
-    /// The rows and columns of the largest tile.
-    pub(super) fn tile(&self) -> (usize, usize) {
-        (self.whole.len(), self.tiles.len() * self.lanes)
+impl<A> Kernels<A> {
+    /// How many columns a panel has at most: one panel may be wider than one of several.
+    pub(super) fn wide(&self, columns: usize) -> usize {
+        let most = self.tiles[0].len() * self.lanes;
+        if columns <= most { most } else { self.panel * self.lanes }
+    }
+
+    /// How many rows a tile of such a panel has.
+    pub(super) fn high(&self) -> usize {
+        self.tiles[0][self.panel - 1].len()
     }
 }
 
 macro_rules! kernels {
-    ($name:ident: $A:ty, $L:ty, [$($wide:literal)*], $widest:literal$(, $feature:literal)?) => {
+    ($name:ident: $A:ty, $L:ty, $panel:literal, [$([$($rows:literal)*] x $wide:literal),*]$(, $feature:literal)?) => {
         static $name: Kernels<$A> = {
             $(#[target_feature(enable = $feature)])?
             unsafe fn tile<const ROWS: usize, const WIDE: usize, const WHOLE: bool>(tile: &Tile<$A>) {
@@ -48,56 +54,36 @@ macro_rules! kernels {
                 unsafe { copy_columns::<$L, $A>(from, rows, depth, to, width) }
             }
             Kernels {
-                tiles: &[
-                    // a single register leaves room for more rows
-                    &[
-                        tile::<1, 1, false>,
-                        tile::<2, 1, false>,
-                        tile::<3, 1, false>,
-                        tile::<4, 1, false>,
-                        tile::<5, 1, false>,
-                        tile::<6, 1, false>,
-                        tile::<7, 1, false>,
-                        tile::<8, 1, false>,
-                    ],
-                    $(kernels!(tile, $wide, false)),*
+                tiles: [
+                    &[$(&[$(tile::<$rows, $wide, false>),*]),*],
+                    &[$(&[$(tile::<$rows, $wide, true>),*]),*],
                 ],
-                whole: kernels!(tile, $widest, true),
+                panel: $panel,
                 copy_columns: run_copy,
                 dot: run_dot,
                 lanes: <$L as Lanes>::N,
             }
         };
     };
-    ($tile:ident, $wide:literal, $whole:literal) => {
-        &[
-            $tile::<1, $wide, $whole>,
-            $tile::<2, $wide, $whole>,
-            $tile::<3, $wide, $whole>,
-            $tile::<4, $wide, $whole>,
-            $tile::<5, $wide, $whole>,
-            $tile::<6, $wide, $whole>,
-        ]
-    };
 }
 
 #[cfg(not(target_arch = "aarch64"))]
-kernels!(PORTABLE_F32: f32, Portable<f32, 4>, [2], 2);
+kernels!(PORTABLE_F32: f32, Portable<f32, 4>, 2, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2]);
 #[cfg(not(target_arch = "aarch64"))]
-kernels!(PORTABLE_F64: f64, Portable<f64, 2>, [2], 2);
+kernels!(PORTABLE_F64: f64, Portable<f64, 2>, 2, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2]);
 // with 32 registers
 #[cfg(target_arch = "aarch64")]
-kernels!(PORTABLE_F32: f32, Portable<f32, 4>, [2 3 4], 4);
+kernels!(PORTABLE_F32: f32, Portable<f32, 4>, 4, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6 7 8] x 2, [1 2 3 4 5 6 7 8] x 3, [1 2 3 4 5 6] x 4]);
 #[cfg(target_arch = "aarch64")]
-kernels!(PORTABLE_F64: f64, Portable<f64, 2>, [2 3 4], 4);
+kernels!(PORTABLE_F64: f64, Portable<f64, 2>, 4, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6 7 8] x 2, [1 2 3 4 5 6 7 8] x 3, [1 2 3 4 5 6] x 4]);
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX2_F32: f32, Avx2F32, [2], 2, "avx2,fma");
+kernels!(AVX2_F32: f32, Avx2F32, 2, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2], "avx2,fma");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX2_F64: f64, Avx2F64, [2], 2, "avx2,fma");
+kernels!(AVX2_F64: f64, Avx2F64, 2, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2], "avx2,fma");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX512_F32: f32, Avx512F32, [2 3 4], 4, "avx512f");
+kernels!(AVX512_F32: f32, Avx512F32, 4, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6 7 8] x 2, [1 2 3 4 5 6 7 8] x 3, [1 2 3 4 5 6] x 4], "avx512f");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX512_F64: f64, Avx512F64, [2 3 4], 4, "avx512f");
+kernels!(AVX512_F64: f64, Avx512F64, 4, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6 7 8] x 2, [1 2 3 4 5 6 7 8] x 3, [1 2 3 4 5 6] x 4], "avx512f");
 
 macro_rules! choice {
     ($A:ty: $portable:ident, $avx2:ident, $avx512:ident) => {

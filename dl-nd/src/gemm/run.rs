@@ -6,8 +6,8 @@ use super::pack::{Room, pack};
 use super::tile::{Raw, Tile};
 use std::mem::MaybeUninit;
 
-/// Sums run over so many terms before they are added to the result. This, and not the size of a cache, decides how the result is rounded.
-pub(super) const DEPTH: usize = 128;
+/// Sums run over so many terms, or a few less, before they are added to the result. This, and not the size of a cache, decides how the result is rounded.
+pub(super) const DEPTH: usize = 512;
 
 /// `c = alpha · a · b + beta · c`, of these sizes.
 #[derive(Clone, Copy)]
@@ -36,33 +36,39 @@ pub(super) fn pieces(len: usize, each: usize) -> impl Iterator<Item = (usize, us
 }
 
 /// Columns of `b`, as many as a tile has at most, and those of `c`.
-struct Panel<A> {
-    depth: usize,
-    width: usize,
+pub(super) struct Panel<A> {
+    pub(super) depth: usize,
+    pub(super) width: usize,
     /// Its columns lie one after the other.
-    b: *const A,
-    b_row: isize,
-    c: Raw<*mut A>,
-    alpha: A,
-    beta: A,
+    pub(super) b: *const A,
+    pub(super) b_row: isize,
+    pub(super) c: Raw<*mut A>,
+    pub(super) alpha: A,
+    pub(super) beta: A,
 }
 
 /// As many numbers as the largest tile has.
 const LARGEST: usize = 6 * 64;
 
 impl<A: Multiply> Panel<A> {
-    /// Multiplies so many rows of `a`, tile by tile.
+    /// Multiplies so many rows, tile by tile. `a` says where those of a tile lie, given the first one and their number, which is at most `high`.
     ///
     /// # Safety
     /// All that belongs to the panel, and these rows, can be read, or written, and nobody else has that part of `c`.
-    unsafe fn multiply(&self, kernels: &Kernels<A>, rows: usize, a: Raw<*const A>) {
+    #[inline]
+    pub(super) unsafe fn multiply(
+        &self,
+        kernels: &Kernels<A>,
+        rows: usize,
+        high: usize,
+        a: impl Fn(usize, usize) -> Raw<*const A>,
+    ) {
         let Panel { depth, width, b, b_row, c, alpha, beta } = *self;
         let wide = width.div_ceil(kernels.lanes);
         let last = width - (wide - 1) * kernels.lanes;
-        let is_whole = last == kernels.lanes && wide == kernels.tiles.len();
-        let tiles = if is_whole { kernels.whole } else { kernels.tiles[wide - 1] };
-        for (row, rows) in even(rows, tiles.len()) {
-            let (run, a, c) = (tiles[rows - 1], a.at(row, 0), c.at(row, 0));
+        let tiles = kernels.tiles[usize::from(last == kernels.lanes)][wide - 1];
+        for (row, rows) in even(rows, high.min(tiles.len())) {
+            let (run, a, c) = (tiles[rows - 1], a(row, rows), c.at(row, 0));
             let tile = Tile { depth, a, b, b_row, last, c: c.start, c_row: c.row, alpha, beta };
             // SAFETY: it is part of the panel, and a tile of this size
             unsafe {
@@ -106,35 +112,57 @@ unsafe fn scatter<A: Multiply>(
     }
 }
 
-/// Sums over so many rows and columns of the result run before others begin: with their operands they stay in the second cache.
+/// So many rows are multiplied by all panels of a part before others begin: they stay in the second cache.
 pub(super) const ROWS: usize = 384;
-pub(super) const COLUMNS: usize = 256;
 
-/// Block by block, and panel by panel, with `a` where it is. With `copy`, or if its columns do not lie one after the other, `b` is copied, a panel at a time.
+/// What is copied before it is multiplied.
+#[derive(Clone, Copy)]
+pub(super) struct Copies {
+    pub(super) a: bool,
+    pub(super) b: bool,
+}
+
+/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b` at a time.
 ///
 /// # Safety
-/// All that belongs to the product can be read, or written, and nobody else has `c`.
-pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copy: bool) {
+/// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
+pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copies: Copies) {
     let Product { rows, depth, columns, alpha, a, b, beta, c } = *product;
-    let copy = copy || b.column != 1;
-    let wide = kernels.tile().1;
-    let mut room = Room::take(if copy { depth.min(DEPTH) * wide } else { 0 });
-    for ((row, rows), (first, columns)) in
-        even(rows, ROWS).flat_map(|rows| pieces(columns, COLUMNS).map(move |columns| (rows, columns)))
-    {
-        for (from, depth) in pieces(depth, DEPTH) {
+    let (high, wide) = (kernels.high(), kernels.wide(columns));
+    let room_of = |copied: bool, len: usize| if copied { depth.min(DEPTH) * len } else { 0 };
+    let mut room_of_a = Room::<A>::take(room_of(copies.a, rows.min(ROWS)));
+    let mut room_of_b = Room::take(room_of(copies.b, wide.min(columns.next_multiple_of(kernels.lanes))));
+    for (row, rows) in even(rows, ROWS) {
+        for (from, depth) in even(depth, DEPTH) {
             let beta = if from == 0 { beta } else { A::one() };
+            let a = a.at(row, from);
+            let packed = room_of_a.start();
+            if copies.a {
+                for (tile, height) in even(rows, high) {
+                    // SAFETY: there is room for so many rows
+                    unsafe { pack(kernels, a.at(tile, 0), height, height, depth, packed.wrapping_add(tile * depth)) };
+                }
+            }
             for (column, width) in pieces(columns, wide) {
-                let (b, c) = (b.at(from, first + column), c.at(row, first + column));
+                let (b, c) = (b.at(from, column), c.at(row, column));
                 let mut panel = Panel { depth, width, b: b.start, b_row: b.row, c, alpha, beta };
                 // SAFETY: as the caller says, for this part of the product; there is room for a panel
                 unsafe {
-                    if copy {
+                    if copies.b {
                         let padded = width.next_multiple_of(kernels.lanes);
-                        pack(kernels, b.transposed(), width, padded, depth, room.start());
-                        (panel.b, panel.b_row) = (room.start(), padded as isize);
+                        pack(kernels, b.transposed(), width, padded, depth, room_of_b.start());
+                        (panel.b, panel.b_row) = (room_of_b.start(), padded as isize);
                     }
-                    panel.multiply(kernels, rows, a.at(row, from));
+                    if copies.a {
+                        let tile = |row, height: usize| Raw {
+                            start: packed.wrapping_add(row * depth).cast_const(),
+                            row: 1,
+                            column: height as isize,
+                        };
+                        panel.multiply(kernels, rows, high, tile);
+                    } else {
+                        panel.multiply(kernels, rows, usize::MAX, |row, _| a.at(row, 0));
+                    }
                 }
             }
         }
