@@ -17,6 +17,8 @@ mod run;
 mod tests;
 mod tile;
 
+pub(crate) use pack::Room;
+
 use dl_core::{Number, buffers, parallel};
 use kernels::Kernels;
 use ndarray::{ArrayView, ArrayView2, ArrayViewMut2, Dimension};
@@ -129,26 +131,22 @@ pub(crate) fn products<A: Multiply>(pairs: &[(Matrix<'_, A>, Matrix<'_, A>)]) ->
     elements
 }
 
-/// A buffer in parts of equal length, each of which begins with zeros and is written by `work`, in about so many nanoseconds.
-pub(crate) fn zeros_in_parts<A: Multiply>(
+/// A buffer in parts of equal length, each of which is written whole by `work`, in about so many nanoseconds: what is there at first may be anything.
+///
+/// # Panics
+/// If the length is not a multiple of that of a part.
+pub(crate) fn in_parts<A: Multiply>(
     len: usize,
     each: usize,
     nanoseconds: f64,
     work: impl Fn(usize, &mut [A]) + Sync,
 ) -> Vec<A> {
-    let mut elements: Vec<A> = buffers::take(len);
+    let mut elements: Vec<A> = buffers::take_filled(len);
     if len > 0 {
         assert!(len.is_multiple_of(each), "parts of equal length");
-        let mut parts: Vec<&mut [MaybeUninit<A>]> =
-            elements.spare_capacity_mut()[..len].chunks_exact_mut(each).collect();
-        parallel::for_each_mut(&mut parts, nanoseconds, |i, part| {
-            part.fill(MaybeUninit::new(A::zero()));
-            // SAFETY: all of it has just been written
-            work(i, unsafe { part.assume_init_mut() });
-        });
+        let mut parts: Vec<&mut [A]> = elements.chunks_exact_mut(each).collect();
+        parallel::for_each_mut(&mut parts, nanoseconds, |i, part| work(i, part));
     }
-    // SAFETY: all parts were written
-    unsafe { elements.set_len(len) };
     elements
 }
 

@@ -6,29 +6,35 @@ use super::lanes::Lanes;
 use super::tile::Raw;
 use dl_core::buffers;
 
-/// Room for copies, which begins with a line of the cache: a register that reaches into two of them takes longer to load.
-pub(super) struct Room<A: Multiply>(Vec<A>);
+/// Room for copies, which begins with a line of the cache: a register that reaches into two of them takes longer to load. What is there at first may be
+/// anything.
+pub(crate) struct Room<A: Multiply> {
+    buffer: Vec<A>,
+    from: usize,
+}
 
 const LINE_BYTES: usize = 64;
 
 impl<A: Multiply> Room<A> {
-    pub(super) fn take(len: usize) -> Self {
-        Room(if len == 0 { Vec::new() } else { buffers::take(len + LINE_BYTES / size_of::<A>()) })
+    pub(crate) fn take(len: usize) -> Self {
+        if len == 0 {
+            return Room { buffer: Vec::new(), from: 0 };
+        }
+        let line = LINE_BYTES / size_of::<A>();
+        let buffer: Vec<A> = buffers::take_filled(len + line);
+        // only a machine that has no addresses, as that of miri, says that there is no such place
+        let from = buffer.as_ptr().align_offset(LINE_BYTES).min(line);
+        Room { buffer, from }
     }
 
-    pub(super) fn start(&mut self) -> *mut A {
-        let start = self.0.as_mut_ptr();
-        // miri, and nobody else, may say that there is no such place
-        match start.align_offset(LINE_BYTES) {
-            offset if offset < LINE_BYTES => start.wrapping_add(offset),
-            _ => start,
-        }
+    pub(crate) fn numbers(&mut self) -> &mut [A] {
+        &mut self.buffer[self.from..]
     }
 }
 
 impl<A: Multiply> Drop for Room<A> {
     fn drop(&mut self) {
-        buffers::give_back(std::mem::take(&mut self.0));
+        buffers::give_back(std::mem::take(&mut self.buffer));
     }
 }
 

@@ -131,12 +131,12 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
     let (high, wide) = (kernels.high(), kernels.wide(columns));
     let room_of = |copied: bool, len: usize| if copied { depth.min(DEPTH) * len } else { 0 };
     let mut room_of_a = Room::<A>::take(room_of(copies.a, rows.min(ROWS)));
-    let mut room_of_b = Room::take(room_of(copies.b, wide.min(columns.next_multiple_of(kernels.lanes))));
+    let mut room_of_b = Room::<A>::take(room_of(copies.b, wide.min(columns.next_multiple_of(kernels.lanes))));
     for (row, rows) in even(rows, ROWS) {
         for (from, depth) in even(depth, DEPTH) {
             let beta = if from == 0 { beta } else { A::one() };
             let a = a.at(row, from);
-            let packed = room_of_a.start();
+            let packed = room_of_a.numbers().as_mut_ptr();
             if copies.a {
                 for (tile, height) in even(rows, high) {
                     // SAFETY: there is room for so many rows
@@ -150,8 +150,9 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                 unsafe {
                     if copies.b {
                         let padded = width.next_multiple_of(kernels.lanes);
-                        pack(kernels, b.transposed(), width, padded, depth, room_of_b.start());
-                        (panel.b, panel.b_row) = (room_of_b.start(), padded as isize);
+                        let room = room_of_b.numbers().as_mut_ptr();
+                        pack(kernels, b.transposed(), width, padded, depth, room);
+                        (panel.b, panel.b_row) = (room, padded as isize);
                     }
                     if copies.a {
                         let tile = |row, height: usize| Raw {
