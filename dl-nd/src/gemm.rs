@@ -13,6 +13,7 @@ mod kernels;
 mod lanes;
 mod pack;
 mod run;
+mod square;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -228,6 +229,8 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
 const PIECE: f64 = 100_000.0;
 /// There are about so many pieces, or more if the product is large.
 const PIECES: usize = 8;
+/// So many rows are worth a piece, which makes a copy of the columns.
+const LEAST_ROWS: usize = 96;
 /// It takes so many rows to make a copy of the columns worth while.
 const REUSED: usize = 24;
 
@@ -245,9 +248,9 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         // SAFETY: as the caller says
         return unsafe { multiply_blocks(kernels, product, copies) };
     }
-    // whole blocks; if they are too few, some panels of columns, and some tiles of rows
+    // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels of columns each, and then some tiles of rows
     let wanted = PIECES.min((nanoseconds / PIECE) as usize);
-    let blocks = rows.div_ceil(ROWS);
+    let blocks = rows.div_ceil(ROWS).max(if copies.a { wanted.min(rows / LEAST_ROWS) } else { 1 });
     let panels = columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks));
     let across: Vec<_> = pieces(columns, panels * wide).collect();
     let tiles = rows.div_ceil(high).div_ceil(blocks.max(wanted.div_ceil(across.len())));

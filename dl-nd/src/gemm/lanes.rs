@@ -2,9 +2,11 @@
 //!
 //! The functions are inlined into those of `kernels.rs`, which run only where the processor has such registers.
 
+use super::square;
+
 /// A register of `N` numbers.
 pub(super) trait Lanes: Copy {
-    type Number: Copy;
+    type Number: Copy + 'static;
 
     /// How many numbers it holds.
     const N: usize;
@@ -33,6 +35,19 @@ pub(super) trait Lanes: Copy {
     fn multiply_add(self, b: Self, c: Self) -> Self;
 
     fn multiply(self, b: Self) -> Self;
+
+    /// Squares of so many rows and columns are transposed at a time.
+    const SQUARE: usize = square::SQUARE;
+
+    /// A square with its rows `row` apart becomes one with its columns `width` apart.
+    ///
+    /// # Safety
+    /// So many rows of as many numbers can be read, and as many columns written.
+    #[inline(always)]
+    unsafe fn transpose(from: *const Self::Number, row: isize, to: *mut Self::Number, width: isize) {
+        // SAFETY: as the caller says
+        unsafe { square::transpose(from, row, to, width) }
+    }
 }
 
 /// What any processor can do: the compiler makes what it can of it.
@@ -107,12 +122,14 @@ portable!(f64, 2);
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::Lanes;
+    use super::square::transpose_8;
     use std::arch::x86_64::*;
 
     macro_rules! registers {
         ($Name:ident($Register:ty) of $A:ty, $n:literal lanes:
             $set1:ident $load:ident $store:ident $fma:ident $mul:ident
-            |$from:ident, $some:ident| $load_some:expr, |$to:ident, $value:ident, $count:ident| $store_some:expr) => {
+            |$from:ident, $some:ident| $load_some:expr, |$to:ident, $value:ident, $count:ident| $store_some:expr
+            $(, squares of $square:literal by $transpose:ident)?) => {
             #[derive(Clone, Copy)]
             pub(in super::super) struct $Name($Register);
 
@@ -163,6 +180,16 @@ mod x86 {
                     // SAFETY: the processor has these registers; what is read and written is as the caller says
                     $Name(unsafe { $mul(self.0, b.0) })
                 }
+
+                $(
+                    const SQUARE: usize = $square;
+
+                    #[inline(always)]
+                    unsafe fn transpose(from: *const $A, row: isize, to: *mut $A, width: isize) {
+                        // SAFETY: the processor has these registers; what is read and written is as the caller says
+                        unsafe { $transpose(from, row, to, width) }
+                    }
+                )?
             }
         };
     }
@@ -171,7 +198,8 @@ mod x86 {
         Avx512F32(__m512) of f32, 16 lanes:
         _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps
         |from, count| _mm512_maskz_loadu_ps(first(count) as __mmask16, from),
-        |to, value, count| _mm512_mask_storeu_ps(to, first(count) as __mmask16, value)
+        |to, value, count| _mm512_mask_storeu_ps(to, first(count) as __mmask16, value),
+        squares of 8 by transpose_8
     }
 
     registers! {
@@ -185,7 +213,8 @@ mod x86 {
         Avx2F32(__m256) of f32, 8 lanes:
         _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps
         |from, count| _mm256_maskload_ps(from, first_of_8(count)),
-        |to, value, count| _mm256_maskstore_ps(to, first_of_8(count), value)
+        |to, value, count| _mm256_maskstore_ps(to, first_of_8(count), value),
+        squares of 8 by transpose_8
     }
 
     registers! {

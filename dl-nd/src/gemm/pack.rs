@@ -3,6 +3,7 @@
 use super::Multiply;
 use super::kernels::Kernels;
 use super::lanes::Lanes;
+use super::square::{SQUARE, transpose};
 use super::tile::Raw;
 use dl_core::buffers;
 
@@ -76,29 +77,40 @@ pub(super) unsafe fn copy_columns<L: Lanes<Number = A>, A: Multiply>(
 ) {
     let place = |row: usize, column: usize| to.wrapping_offset(column as isize * width + row as isize);
     let mut column = 0;
-    if rows >= L::N && from.row == 1 {
+    // no closures: what they call would not be inlined
+    if from.row == 1 && rows >= L::N {
         while column < depth {
-            // SAFETY: so many rows and columns are left
-            overlapping(rows, L::N, |row| unsafe {
-                L::load(from.at(row, column).start).store(place(row, column));
-            });
+            for row in starts(rows, L::N) {
+                // SAFETY: so many rows and columns are left
+                unsafe { L::load(from.at(row, column).start).store(place(row, column)) };
+            }
             column += 1;
         }
-    } else if rows >= SQUARE && from.row == 1 {
+    } else if from.row == 1 && rows >= SQUARE {
         while column < depth {
-            // SAFETY: so many rows and columns are left
-            overlapping(rows, SQUARE, |row| unsafe {
-                let square = from.at(row, column).start.cast::<[A; SQUARE]>().read_unaligned();
-                place(row, column).cast::<[A; SQUARE]>().write_unaligned(square);
-            });
+            for row in starts(rows, SQUARE) {
+                // SAFETY: so many rows and columns are left
+                unsafe {
+                    let square = from.at(row, column).start.cast::<[A; SQUARE]>().read_unaligned();
+                    place(row, column).cast::<[A; SQUARE]>().write_unaligned(square);
+                }
+            }
             column += 1;
         }
-    } else if rows >= SQUARE && from.column == 1 {
+    } else if from.column == 1 && rows >= L::SQUARE {
+        while column + L::SQUARE <= depth {
+            for row in starts(rows, L::SQUARE) {
+                // SAFETY: so many rows and columns are left
+                unsafe { L::transpose(from.at(row, column).start, from.row, place(row, column), width) };
+            }
+            column += L::SQUARE;
+        }
+    } else if from.column == 1 && rows >= SQUARE {
         while column + SQUARE <= depth {
-            // SAFETY: so many rows and columns are left
-            overlapping(rows, SQUARE, |row| unsafe {
-                transpose(from.at(row, column).start, from.row, place(row, column), width);
-            });
+            for row in starts(rows, SQUARE) {
+                // SAFETY: so many rows and columns are left
+                unsafe { transpose(from.at(row, column).start, from.row, place(row, column), width) };
+            }
             column += SQUARE;
         }
     }
@@ -118,52 +130,8 @@ pub(super) unsafe fn copy_columns<L: Lanes<Number = A>, A: Multiply>(
     }
 }
 
-/// So many rows and columns are moved at a time.
-const SQUARE: usize = 4;
-
 /// Where pieces of this length begin that cover so many rows, which are at least as many; the last one may overlap with the one before it.
 #[inline(always)]
-fn overlapping(rows: usize, len: usize, mut each: impl FnMut(usize)) {
-    let mut row = 0;
-    while row + len < rows {
-        each(row);
-        row += len;
-    }
-    each(rows - len);
-}
-
-/// A square with its rows `row` apart becomes one with its columns `width` apart.
-///
-/// # Safety
-/// Four rows of four numbers can be read, and four columns of four written.
-#[inline(always)]
-unsafe fn transpose<A: Multiply>(from: *const A, row: isize, to: *mut A, width: isize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::any::TypeId;
-        use std::arch::x86_64::*;
-        if TypeId::of::<A>() == TypeId::of::<f32>() {
-            let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
-            // SAFETY: every such processor has these registers; the rest is as the caller says
-            unsafe {
-                let [a, b, c, d] = [0, 1, 2, 3].map(|i| _mm_loadu_ps(from.offset(i * row)));
-                let (ab, cd) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
-                let (ab_high, cd_high) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
-                _mm_storeu_ps(to, _mm_movelh_ps(ab, cd));
-                _mm_storeu_ps(to.offset(width), _mm_movehl_ps(cd, ab));
-                _mm_storeu_ps(to.offset(2 * width), _mm_movelh_ps(ab_high, cd_high));
-                _mm_storeu_ps(to.offset(3 * width), _mm_movehl_ps(cd_high, ab_high));
-            }
-            return;
-        }
-    }
-    // SAFETY: as the caller says
-    unsafe {
-        let rows: [[A; SQUARE]; SQUARE] =
-            std::array::from_fn(|i| from.offset(i as isize * row).cast::<[A; SQUARE]>().read_unaligned());
-        let columns: [[A; SQUARE]; SQUARE] = std::array::from_fn(|column| rows.map(|row| row[column]));
-        for (column, numbers) in columns.into_iter().enumerate() {
-            to.offset(column as isize * width).cast::<[A; SQUARE]>().write_unaligned(numbers);
-        }
-    }
+fn starts(rows: usize, len: usize) -> impl Iterator<Item = usize> {
+    (0..rows.div_ceil(len)).map(move |piece| (piece * len).min(rows - len))
 }

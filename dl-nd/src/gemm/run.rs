@@ -115,6 +115,9 @@ unsafe fn scatter<A: Multiply>(
 /// So many rows are multiplied by all panels of a part before others begin: they stay in the second cache.
 pub(super) const ROWS: usize = 384;
 
+/// So many columns of `a` are copied at a time.
+const STRIP: usize = 32;
+
 /// What is copied before it is multiplied.
 #[derive(Clone, Copy)]
 pub(super) struct Copies {
@@ -138,9 +141,13 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
             let a = a.at(row, from);
             let packed = room_of_a.numbers().as_mut_ptr();
             if copies.a {
-                for (tile, height) in even(rows, high) {
-                    // SAFETY: there is room for so many rows
-                    unsafe { pack(kernels, a.at(tile, 0), height, height, depth, packed.wrapping_add(tile * depth)) };
+                // tile beside tile, so that what is read of a line of the cache is read while it is there
+                for (at, few) in pieces(depth, STRIP) {
+                    for (tile, height) in even(rows, high) {
+                        let to = packed.wrapping_add(tile * depth + at * height);
+                        // SAFETY: there is room for so many rows
+                        unsafe { pack(kernels, a.at(tile, at), height, height, few, to) };
+                    }
                 }
             }
             for (column, width) in pieces(columns, wide) {
