@@ -3,7 +3,7 @@
 //! The sums of a tile of the result stay in registers while they run over the depth, and the two operands are read where they are or, if that pays, copied first in the order in
 //! which they are read: transposed operands cost no more than that. There are kernels for AVX-512, for AVX2, and for any processor; which one is chosen when it runs.
 //!
-//! Each element is a chain of multiply-adds over the depth, [`DEPTH`](run::DEPTH) at a time, whatever tile it is in. So its bits depend neither on how the product is divided, nor
+//! Each element is a chain of multiply-adds over the depth, in as few equal parts as none is longer than [`DEPTH`](run::DEPTH), whatever tile it is in. So its bits depend neither on how the product is divided, nor
 //! on the number of threads, nor on the sizes of caches. Only the product of a matrix and a vector has another order, which depends on the shape.
 //!
 //! The kernels work on raw pointers. They are made here, from views, and all that a kernel may touch is checked here.
@@ -238,7 +238,7 @@ const REUSED: usize = 24;
 /// That of [`multiply`].
 unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
     let &Product { rows, depth, columns, a, b, c, .. } = product;
-    let (high, wide) = (kernels.high(), kernels.wide(columns));
+    let (high, wide) = (kernels.high(), kernels.wide());
     let copies = Copies {
         a: (a.column != 1 || columns >= 1024) && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
         b: b.column != 1 || rows >= REUSED && columns > wide,

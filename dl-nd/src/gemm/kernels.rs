@@ -12,8 +12,6 @@ use super::tile::{Raw, Tile};
 pub struct Kernels<A: 'static> {
     /// Those for tiles of one register and more, each for one row and more; and the same for tiles all lanes of which count.
     pub(super) tiles: [&'static [&'static [RunTile<A>]]; 2],
-    /// How many registers wide a panel is, if there are several.
-    pub(super) panel: usize,
     pub(super) copy_columns: unsafe fn(Raw<*const A>, usize, usize, *mut A, isize),
     pub(super) dot: unsafe fn(*const A, *const A, usize) -> A,
     pub(super) lanes: usize,
@@ -23,20 +21,25 @@ pub struct Kernels<A: 'static> {
 pub(super) type RunTile<A> = unsafe fn(&Tile<A>);
 
 impl<A> Kernels<A> {
-    /// How many columns a panel has at most: one panel may be wider than one of several.
-    pub(super) fn wide(&self, columns: usize) -> usize {
-        let most = self.tiles[0].len() * self.lanes;
-        if columns <= most { most } else { self.panel * self.lanes }
+    /// How many columns the largest tile has.
+    pub(super) fn wide(&self) -> usize {
+        self.tiles[0].len() * self.lanes
     }
 
-    /// How many rows a tile of such a panel has.
+    /// How many rows it has.
     pub(super) fn high(&self) -> usize {
-        self.tiles[0][self.panel - 1].len()
+        self.tiles[0].last().map_or(1, |tiles| tiles.len())
     }
 }
 
 macro_rules! kernels {
-    ($name:ident: $A:ty, $L:ty, $panel:literal, [$([$($rows:literal)*] x $wide:literal),*]$(, $feature:literal)?) => {
+    ($name:ident: $A:ty, $L:ty, 16 registers$(, $feature:literal)?) => {
+        kernels!($name: $A, $L, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2]$(, $feature)?);
+    };
+    ($name:ident: $A:ty, $L:ty, 32 registers$(, $feature:literal)?) => {
+        kernels!($name: $A, $L, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2, [1 2 3 4 5 6] x 3, [1 2 3 4 5 6] x 4]$(, $feature)?);
+    };
+    ($name:ident: $A:ty, $L:ty, [$([$($rows:literal)*] x $wide:literal),*]$(, $feature:literal)?) => {
         static $name: Kernels<$A> = {
             $(#[target_feature(enable = $feature)])?
             unsafe fn tile<const ROWS: usize, const WIDE: usize, const WHOLE: bool>(tile: &Tile<$A>) {
@@ -58,7 +61,6 @@ macro_rules! kernels {
                     &[$(&[$(tile::<$rows, $wide, false>),*]),*],
                     &[$(&[$(tile::<$rows, $wide, true>),*]),*],
                 ],
-                panel: $panel,
                 copy_columns: run_copy,
                 dot: run_dot,
                 lanes: <$L as Lanes>::N,
@@ -68,22 +70,21 @@ macro_rules! kernels {
 }
 
 #[cfg(not(target_arch = "aarch64"))]
-kernels!(PORTABLE_F32: f32, Portable<f32, 4>, 2, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2]);
+kernels!(PORTABLE_F32: f32, Portable<f32, 4>, 16 registers);
 #[cfg(not(target_arch = "aarch64"))]
-kernels!(PORTABLE_F64: f64, Portable<f64, 2>, 2, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2]);
-// with 32 registers
+kernels!(PORTABLE_F64: f64, Portable<f64, 2>, 16 registers);
 #[cfg(target_arch = "aarch64")]
-kernels!(PORTABLE_F32: f32, Portable<f32, 4>, 4, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6 7 8] x 2, [1 2 3 4 5 6 7 8] x 3, [1 2 3 4 5 6] x 4]);
+kernels!(PORTABLE_F32: f32, Portable<f32, 4>, 32 registers);
 #[cfg(target_arch = "aarch64")]
-kernels!(PORTABLE_F64: f64, Portable<f64, 2>, 4, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6 7 8] x 2, [1 2 3 4 5 6 7 8] x 3, [1 2 3 4 5 6] x 4]);
+kernels!(PORTABLE_F64: f64, Portable<f64, 2>, 32 registers);
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX2_F32: f32, Avx2F32, 2, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2], "avx2,fma");
+kernels!(AVX2_F32: f32, Avx2F32, 16 registers, "avx2,fma");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX2_F64: f64, Avx2F64, 2, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2], "avx2,fma");
+kernels!(AVX2_F64: f64, Avx2F64, 16 registers, "avx2,fma");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX512_F32: f32, Avx512F32, 4, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6 7 8] x 2, [1 2 3 4 5 6 7 8] x 3, [1 2 3 4 5 6] x 4], "avx512f");
+kernels!(AVX512_F32: f32, Avx512F32, 32 registers, "avx512f");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX512_F64: f64, Avx512F64, 4, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6 7 8] x 2, [1 2 3 4 5 6 7 8] x 3, [1 2 3 4 5 6] x 4], "avx512f");
+kernels!(AVX512_F64: f64, Avx512F64, 32 registers, "avx512f");
 
 macro_rules! choice {
     ($A:ty: $portable:ident, $avx2:ident, $avx512:ident) => {

@@ -131,7 +131,7 @@ pub(super) struct Copies {
 /// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
 pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copies: Copies) {
     let Product { rows, depth, columns, alpha, a, b, beta, c } = *product;
-    let (high, wide) = (kernels.high(), kernels.wide(columns));
+    let (high, wide) = (kernels.high(), kernels.wide());
     let room_of = |copied: bool, len: usize| if copied { depth.min(DEPTH) * len } else { 0 };
     let mut room_of_a = Room::<A>::take(room_of(copies.a, rows.min(ROWS)));
     let mut room_of_b = Room::<A>::take(room_of(copies.b, wide.min(columns.next_multiple_of(kernels.lanes))));
