@@ -231,7 +231,7 @@ const PIECE: f64 = 100_000.0;
 const PIECES: usize = 8;
 /// So many rows are worth a piece, which makes a copy of the columns.
 const LEAST_ROWS: usize = 96;
-/// It takes so many rows to make a copy of the columns worth while.
+/// It takes so many rows to make a copy of the columns worth while, where they do not fill the lines of the cache one after the other.
 const REUSED: usize = 24;
 
 /// # Safety
@@ -241,7 +241,7 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let (high, wide) = (kernels.high(), kernels.wide());
     let copies = Copies {
         a: (a.column != 1 || columns >= 1024) && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
-        b: b.column != 1 || rows >= REUSED && columns > wide,
+        b: b.column != 1 || rows >= REUSED && b.row > wide as isize,
     };
     let nanoseconds = nanoseconds(rows, depth, columns);
     if nanoseconds < 2.0 * PIECE {

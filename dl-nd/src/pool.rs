@@ -3,6 +3,7 @@
 use crate::element::{Element, HasRank, Rank};
 use crate::gemm;
 use crate::nd::Nd;
+use crate::program::arch;
 use crate::resample::{Rule, resample};
 use crate::window::{PerAxis, SPATIAL, Window, check_batch, filled, size, tensor, windows, zeros};
 use dl_core::{Along, At, Data, Differentiable, Error, Layer, Nothing, Primitive, Result, parallel};
@@ -387,22 +388,27 @@ fn first_maxima_of_squares<A: Element>(
     columns: usize,
     places: &mut [u32],
 ) {
-    let below_by = width as u32;
-    for (line, places) in places.chunks_exact_mut(columns).enumerate() {
-        let (plane, line) = (line / lines, line % lines);
-        let start = (plane * height + 2 * line) * width;
-        let (above, below) = (&channel[start..start + 2 * columns], &channel[start + width..][..2 * columns]);
-        let lines = above.chunks_exact(2).zip(below.chunks_exact(2));
-        for (to, (above, below)) in places.iter_mut().zip(lines) {
-            let ((above, max), (below, other)) = (first_maximum(above), first_maximum(below));
-            // arithmetic instead of a branch: which element is the largest is anybody's guess
-            let is_below = u32::from((other > max) | other.is_nan());
-            *to = above.wrapping_add(is_below.wrapping_mul((below_by + below).wrapping_sub(above)));
-        }
-        for (place, to) in (start as u32..).step_by(2).zip(places) {
-            *to += place;
-        }
-    }
+    arch().dispatch(
+        #[inline(always)]
+        || {
+            let below_by = width as u32;
+            for (line, places) in places.chunks_exact_mut(columns).enumerate() {
+                let (plane, line) = (line / lines, line % lines);
+                let start = (plane * height + 2 * line) * width;
+                let (above, below) = (&channel[start..start + 2 * columns], &channel[start + width..][..2 * columns]);
+                let lines = above.chunks_exact(2).zip(below.chunks_exact(2));
+                for (to, (above, below)) in places.iter_mut().zip(lines) {
+                    let ((above, max), (below, other)) = (first_maximum(above), first_maximum(below));
+                    // arithmetic instead of a branch: which element is the largest is anybody's guess
+                    let is_below = u32::from((other > max) | other.is_nan());
+                    *to = above.wrapping_add(is_below.wrapping_mul((below_by + below).wrapping_sub(above)));
+                }
+                for (place, to) in (start as u32..).step_by(2).zip(places) {
+                    *to += place;
+                }
+            }
+        },
+    );
 }
 
 /// The place of the first maximum of two elements, and its value. NaN counts as the largest.
