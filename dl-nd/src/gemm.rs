@@ -3,7 +3,7 @@
 //! The sums of a tile of the result stay in registers while they run over the depth, and the two operands are read where they are or, if that pays, copied first in the order in
 //! which they are read: transposed operands cost no more than that. There are kernels for AVX-512, for AVX2, and for any processor; which one is chosen when it runs.
 //!
-//! Each element is a chain of multiply-adds over the depth, [`DEPTH`](run::DEPTH) at a time, whatever tile it is in. So its bits depend neither on how the product is divided, nor
+//! Each element is a chain of multiply-adds over the depth, in as few equal parts as none is longer than [`DEPTH`](run::DEPTH), whatever tile it is in. So its bits depend neither on how the product is divided, nor
 //! on the number of threads, nor on the sizes of caches. Only the product of a matrix and a vector has another order, which depends on the shape.
 //!
 //! The kernels work on raw pointers. They are made here, from views, and all that a kernel may touch is checked here.
@@ -13,14 +13,17 @@ mod kernels;
 mod lanes;
 mod pack;
 mod run;
+mod square;
 #[cfg(test)]
 mod tests;
 mod tile;
 
+pub(crate) use pack::Room;
+
 use dl_core::{Number, buffers, parallel};
 use kernels::Kernels;
 use ndarray::{ArrayView, ArrayView2, ArrayViewMut2, Dimension};
-use run::{Block, DEPTH, Product, even, room_of_panel};
+use run::{Copies, DEPTH, Product, ROWS, multiply_blocks, pieces};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use tile::Raw;
@@ -129,26 +132,22 @@ pub(crate) fn products<A: Multiply>(pairs: &[(Matrix<'_, A>, Matrix<'_, A>)]) ->
     elements
 }
 
-/// A buffer in parts of equal length, each of which begins with zeros and is written by `work`, in about so many nanoseconds.
-pub(crate) fn zeros_in_parts<A: Multiply>(
+/// A buffer in parts of equal length, each of which is written whole by `work`, in about so many nanoseconds: what is there at first may be anything.
+///
+/// # Panics
+/// If the length is not a multiple of that of a part.
+pub(crate) fn in_parts<A: Multiply>(
     len: usize,
     each: usize,
     nanoseconds: f64,
     work: impl Fn(usize, &mut [A]) + Sync,
 ) -> Vec<A> {
-    let mut elements: Vec<A> = buffers::take(len);
+    let mut elements: Vec<A> = buffers::take_filled(len);
     if len > 0 {
         assert!(len.is_multiple_of(each), "parts of equal length");
-        let mut parts: Vec<&mut [MaybeUninit<A>]> =
-            elements.spare_capacity_mut()[..len].chunks_exact_mut(each).collect();
-        parallel::for_each_mut(&mut parts, nanoseconds, |i, part| {
-            part.fill(MaybeUninit::new(A::zero()));
-            // SAFETY: all of it has just been written
-            work(i, unsafe { part.assume_init_mut() });
-        });
+        let mut parts: Vec<&mut [A]> = elements.chunks_exact_mut(each).collect();
+        parallel::for_each_mut(&mut parts, nanoseconds, |i, part| work(i, part));
     }
-    // SAFETY: all parts were written
-    unsafe { elements.set_len(len) };
     elements
 }
 
@@ -226,107 +225,41 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
     work(columns, rows, a.row != 1, c.row != 1) < work(rows, columns, b.column != 1, c.column != 1)
 }
 
-/// A piece of several panels takes about so many nanoseconds, and one of a single panel so many: each has to read all of that.
-const PIECE: f64 = 30_000.0;
-const PIECE_OF_PANEL: f64 = 90_000.0;
+/// A piece for a thread takes about so many nanoseconds at least.
+const PIECE: f64 = 100_000.0;
+/// There are about so many pieces, or more if the product is large.
+const PIECES: usize = 8;
+/// So many rows are worth a piece, which makes a copy of the columns.
+const LEAST_ROWS: usize = 96;
+/// It takes so many rows to make a copy of the columns worth while, where they do not fill the lines of the cache one after the other.
+const REUSED: usize = 24;
 
 /// # Safety
 /// That of [`multiply`].
 unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
     let &Product { rows, depth, columns, a, b, c, .. } = product;
-    let (_, width) = kernels.tile;
-    let reused = rows >= 24 && columns > width;
-    if reused && columns >= 4 * width && rows * columns * depth >= 1 << 20 {
-        // SAFETY: as the caller says
-        return unsafe { multiply_packed(kernels, product) };
-    }
-    let by_columns = columns > width;
-    let pieces = (nanoseconds(rows, depth, columns) / if by_columns { PIECE } else { PIECE_OF_PANEL }) as usize;
-    let direct = |product: &Product<A>| {
-        let room = if reused || product.b.column != 1 { room_of_panel(kernels.lanes) } else { 0 };
-        let mut room: Vec<A> = buffers::take(room);
-        // SAFETY: as the caller says, for this part of the product; there is room for a panel
-        unsafe { (kernels.direct)(product, room.as_mut_ptr(), reused) };
-        buffers::give_back(room);
+    let (high, wide) = (kernels.high(), kernels.wide());
+    let copies = Copies {
+        a: (a.column != 1 || columns >= 1024) && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
+        b: b.column != 1 || rows >= REUSED && b.row > wide as isize,
     };
-    if pieces < 2 {
-        return direct(product);
+    let nanoseconds = nanoseconds(rows, depth, columns);
+    if nanoseconds < 2.0 * PIECE {
+        // SAFETY: as the caller says
+        return unsafe { multiply_blocks(kernels, product, copies) };
     }
-    // panels of columns if there are several, else rows, in whole tiles
-    let (len, unit) = if by_columns { (columns, width) } else { (rows, kernels.tile.0) };
-    let each = len.div_ceil(unit).div_ceil(pieces) * unit;
-    let pieces = len.div_ceil(each);
-    parallel::for_each(pieces, nanoseconds(rows, depth, columns) / pieces as f64, |piece| {
-        let (from, len) = (piece * each, each.min(len - piece * each));
-        direct(&if by_columns {
-            Product { columns: len, b: b.at(0, from), c: c.at(0, from), ..*product }
-        } else {
-            Product { rows: len, a: a.at(from, 0), c: c.at(from, 0), ..*product }
-        });
+    // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels of columns each, and then some tiles of rows
+    let wanted = PIECES.min((nanoseconds / PIECE) as usize);
+    let blocks = rows.div_ceil(ROWS).max(if copies.a { wanted.min(rows / LEAST_ROWS) } else { 1 });
+    let panels = columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks));
+    let across: Vec<_> = pieces(columns, panels * wide).collect();
+    let tiles = rows.div_ceil(high).div_ceil(blocks.max(wanted.div_ceil(across.len())));
+    let down: Vec<_> = pieces(rows, tiles * high).collect();
+    let several = across.len() * down.len();
+    parallel::for_each(several, nanoseconds / several as f64, |piece| {
+        let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);
+        let (a, b, c) = (a.at(row, 0), b.at(0, column), c.at(row, column));
+        // SAFETY: as the caller says, for this part of the product
+        unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, c, ..*product }, copies) };
     });
-}
-
-/// So many rows of `a`, and columns of `b` in panels, are packed and multiplied at a time.
-const ROWS: usize = 96;
-const PANELS: usize = 4;
-/// So many numbers are packed at a time, if the matrices are not larger than that.
-const PACKED: usize = 1 << 20;
-
-/// Copies both operands first.
-///
-/// # Safety
-/// That of [`multiply`].
-unsafe fn multiply_packed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
-    let &Product { rows, depth, columns, alpha, a, b, beta, c } = product;
-    let (high, wide) = kernels.tile;
-    let panels = columns.div_ceil(wide);
-    let (of_a, of_b) = (rows, panels * wide);
-    let slab = DEPTH * (PACKED / (of_a + of_b) / DEPTH).max(1);
-    let mut room: Vec<A> = buffers::take((of_a + of_b) * slab.min(depth));
-    let groups: Vec<(usize, usize)> = even(rows, ROWS).collect();
-
-    for from in (0..depth).step_by(slab) {
-        let slab = slab.min(depth - from);
-        let packed_b = Raw { start: room.as_mut_ptr(), row: 0, column: 1 };
-        let packed_a = packed_b.at(0, of_b * slab);
-        // the parts of the slab, and where their operands lie
-        let parts = move || {
-            (0..slab)
-                .step_by(DEPTH)
-                .map(move |at| (from + at, DEPTH.min(slab - at), packed_a.at(0, of_a * at), packed_b.at(0, of_b * at)))
-        };
-        let pieces = groups.len() + panels;
-        let nanoseconds_each = 0.4 * ((of_a + of_b) * slab) as f64 / pieces as f64;
-        parallel::for_each(pieces, nanoseconds_each, |piece| {
-            for (at, part, to_a, to_b) in parts() {
-                // SAFETY: each group and each panel has its own place in the room
-                unsafe {
-                    if let Some(&(row, rows)) = groups.get(piece) {
-                        for (tile, height) in even(rows, high) {
-                            let row = row + tile;
-                            (kernels.pack)(a.at(row, at), height, height, part, to_a.at(0, row * part).start);
-                        }
-                    } else {
-                        let column = (piece - groups.len()) * wide;
-                        let width = wide.min(columns - column);
-                        let to = to_b.at(0, column * part).start;
-                        (kernels.pack)(b.at(at, column).transposed(), width, wide, part, to);
-                    }
-                }
-            }
-        });
-        let pieces = groups.len() * panels.div_ceil(PANELS);
-        parallel::for_each(pieces, nanoseconds(rows, slab, columns) / pieces as f64, |piece| {
-            let first = piece / groups.len() * PANELS * wide;
-            let columns = (first, columns.min(first + PANELS * wide));
-            for (at, part, a, b) in parts() {
-                let beta = if at == 0 { beta } else { A::one() };
-                let (a, b) = (a.start.cast_const(), b.start.cast_const());
-                let block = Block { depth: part, a, b, c, rows: groups[piece % groups.len()], columns, alpha, beta };
-                // SAFETY: what is packed is complete, and this part of `c` belongs to this piece
-                unsafe { (kernels.block)(&block) };
-            }
-        });
-    }
-    buffers::give_back(room);
 }

@@ -3,6 +3,7 @@
 use crate::element::{Element, HasRank, Rank};
 use crate::gemm;
 use crate::nd::Nd;
+use crate::program::arch;
 use crate::resample::{Rule, resample};
 use crate::window::{PerAxis, SPATIAL, Window, check_batch, filled, size, tensor, windows, zeros};
 use dl_core::{Along, At, Data, Differentiable, Error, Layer, Nothing, Primitive, Result, parallel};
@@ -288,11 +289,11 @@ fn max_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, pool: Pool<
 #[derive(Clone)]
 struct Places {
     shape: Arc<[usize]>,
-    places: Arc<Vec<usize>>,
+    places: Arc<Vec<u32>>,
 }
 
 /// The place of a maximum over padding alone.
-const NOWHERE: usize = usize::MAX;
+const NOWHERE: u32 = u32::MAX;
 
 /// Places are not differentiable: no delta ever flows to them.
 impl Data for Places {
@@ -329,7 +330,7 @@ impl<A: Element, D: Rank> Primitive for Maxima<A, D> {
         for (axis, &window) in (2..).zip(&*self.windows) {
             shape[axis] = outputs(window, x.shape(), axis, self.ceil)?;
         }
-        let mut places = vec![NOWHERE; size::<usize>(&shape)?];
+        let mut places = vec![NOWHERE; size::<u32>(&shape)?];
         if !places.is_empty() {
             let lengths = filled(&x.shape()[2..], 1);
             let windows = filled(&self.windows, Window::POINT);
@@ -339,9 +340,12 @@ impl<A: Element, D: Rank> Primitive for Maxima<A, D> {
             });
             let x = x.0.as_standard_layout();
             let x = x.as_slice().expect("in standard layout");
-            let channel = lengths.iter().product();
+            let channel: usize = lengths.iter().product();
+            if channel >= NOWHERE as usize {
+                return Err(Error::shape(format!("{lengths:?} are too many elements for the places of a pooling")));
+            }
             let nanoseconds = self.nanoseconds(channel);
-            let mut parts: Vec<&mut [usize]> = places.chunks_mut(axes.iter().map(Vec::len).product()).collect();
+            let mut parts: Vec<&mut [u32]> = places.chunks_mut(axes.iter().map(Vec::len).product()).collect();
             parallel::for_each_mut(&mut parts, nanoseconds, |i, places| {
                 let channel = &x[i * channel..(i + 1) * channel];
                 if windows == HALVES && axes[1].len() * 2 <= lengths[1] && axes[2].len() * 2 <= lengths[2] {
@@ -383,30 +387,36 @@ fn first_maxima_of_squares<A: Element>(
     [_, height, width]: [usize; SPATIAL],
     lines: usize,
     columns: usize,
-    places: &mut [usize],
+    places: &mut [u32],
 ) {
-    for (line, places) in places.chunks_exact_mut(columns).enumerate() {
-        let (plane, line) = (line / lines, line % lines);
-        let start = (plane * height + 2 * line) * width;
-        let (above, below) = (&channel[start..start + 2 * columns], &channel[start + width..][..2 * columns]);
-        let lines = above.chunks_exact(2).zip(below.chunks_exact(2));
-        for (to, (above, below)) in places.iter_mut().zip(lines) {
-            let ((above, max), (below, other)) = (first_maximum(above), first_maximum(below));
-            // arithmetic instead of a branch: which element is the largest is anybody's guess
-            let is_below = usize::from((other > max) | other.is_nan());
-            *to = above.wrapping_add(is_below.wrapping_mul((width + below).wrapping_sub(above)));
-        }
-        for (column, to) in places.iter_mut().enumerate() {
-            *to += start + 2 * column;
-        }
-    }
+    arch().dispatch(
+        #[inline(always)]
+        || {
+            let below_by = width as u32;
+            for (line, places) in places.chunks_exact_mut(columns).enumerate() {
+                let (plane, line) = (line / lines, line % lines);
+                let start = (plane * height + 2 * line) * width;
+                let (above, below) = (&channel[start..start + 2 * columns], &channel[start + width..][..2 * columns]);
+                let lines = above.chunks_exact(2).zip(below.chunks_exact(2));
+                for (to, (above, below)) in places.iter_mut().zip(lines) {
+                    let ((above, max), (below, other)) = (first_maximum(above), first_maximum(below));
+                    // arithmetic instead of a branch: which element is the largest is anybody's guess
+                    let is_below = u32::from((other > max) | other.is_nan());
+                    *to = above.wrapping_add(is_below.wrapping_mul((below_by + below).wrapping_sub(above)));
+                }
+                for (place, to) in (start as u32..).step_by(2).zip(places) {
+                    *to += place;
+                }
+            }
+        },
+    );
 }
 
 /// The place of the first maximum of two elements, and its value. NaN counts as the largest.
 #[inline(always)]
-fn first_maximum<A: Element>(elements: &[A]) -> (usize, A) {
+fn first_maximum<A: Element>(elements: &[A]) -> (u32, A) {
     let second = (elements[1] > elements[0]) | elements[1].is_nan();
-    (usize::from(second), if second { elements[1] } else { elements[0] })
+    (u32::from(second), if second { elements[1] } else { elements[0] })
 }
 
 /// The places of the first maxima in one channel, given what is under the windows along each axis. NaN counts as the
@@ -415,7 +425,7 @@ fn first_maxima<A: Element>(
     channel: &[A],
     [_, height, width]: [usize; SPATIAL],
     [planes, lines, columns]: &[Vec<impl Iterator<Item = usize> + Clone>; SPATIAL],
-    places: &mut [usize],
+    places: &mut [u32],
 ) {
     let mut places = places.iter_mut();
     for planes in planes {
@@ -433,7 +443,7 @@ fn first_maxima<A: Element>(
                         }
                     }
                 }
-                *places.next().expect("a place for each window") = first.map_or(NOWHERE, |(place, _)| place);
+                *places.next().expect("a place for each window") = first.map_or(NOWHERE, |(place, _)| place as u32);
             }
         }
     }
@@ -462,10 +472,10 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
         let x = x.as_slice().expect("in standard layout");
         let channels = shape[0] * shape[1];
         let (channel, windows) = (x.len() / channels, places.len() / channels);
-        let elements = gemm::zeros_in_parts(places.len(), windows, 1.5 * windows as f64, |i, elements| {
+        let elements = gemm::in_parts(places.len(), windows, 1.5 * windows as f64, |i, elements| {
             let x = &x[i * channel..(i + 1) * channel];
             for (to, &place) in elements.iter_mut().zip(&places[i * windows..]) {
-                *to = x.get(place).copied().unwrap_or(self.missing);
+                *to = x.get(place as usize).copied().unwrap_or(self.missing);
             }
         });
         Ok(tensor(shape, elements))
@@ -510,11 +520,13 @@ impl<A: Element, D: Rank> Primitive for Scatter<A, D> {
         let channels = shape[0] * shape[1];
         let (channel, windows) = (self.shape.size() / channels, places.len() / channels);
         let nanoseconds = 0.3 * channel as f64 + 1.5 * windows as f64;
-        let x = gemm::zeros_in_parts(self.shape.size(), channel, nanoseconds, |i, x| {
+        let x = gemm::in_parts(self.shape.size(), channel, nanoseconds, |i, x: &mut [A]| {
+            x.fill(A::zero());
             let part = i * windows..(i + 1) * windows;
             for (&y, &place) in y[part.clone()].iter().zip(&places[part]) {
                 if place != NOWHERE {
-                    x[place] = x[place] + y;
+                    let x = &mut x[place as usize];
+                    *x = *x + y;
                 }
             }
         });

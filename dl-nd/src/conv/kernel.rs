@@ -9,8 +9,8 @@
 
 use super::patches::{Columns, Reach, Samples};
 use crate::element::Element;
-use crate::gemm::{self, product_into};
-use crate::window::{SPATIAL, Window, zeros};
+use crate::gemm::{self, Room, product_into};
+use crate::window::{SPATIAL, Window};
 use dl_core::{buffers, parallel};
 use ndarray::{ArrayBase, ArrayView2, ArrayViewMut2, Axis, Ix2, RawData, Slice};
 use std::ops::Range;
@@ -56,8 +56,9 @@ impl Geometry {
             let mut y = matrix_mut(y, outputs, positions);
             self.blocks(&reach, 0..taps, ROWS, COLUMNS, |rows, columns, room| {
                 let patches = samples.patches(&rows, &columns, room);
+                let beta = A::of(if rows.start == 0 { 0.0 } else { 1.0 });
                 let (w, mut y) = (cut(w, 1, rows), cut(y.view_mut(), 1, columns.range()));
-                product_into(A::of(1.0), w, patches, A::of(1.0), &mut y);
+                product_into(A::of(1.0), w, patches, beta, &mut y);
             });
             samples.give_back();
         })
@@ -75,6 +76,7 @@ impl Geometry {
             let w = cut(w, 1, nth(within, taps / split));
             let y = matrix(&y[nth(part, self.outputs * positions)], self.outputs, positions);
             let mut samples = Samples::empty(&reach, inputs);
+            x.fill(A::of(0.0));
             self.blocks(&reach, 0..taps / split, ROWS, COLUMNS, |rows, columns, room| {
                 let mut patches = matrix_mut(room, rows.len(), columns.len());
                 let (w, y) = (cut(w, 1, rows.clone()).reversed_axes(), cut(y, 1, columns.range()));
@@ -89,12 +91,12 @@ impl Geometry {
     pub(super) fn weight<A: Element>(&self, x: &[A], y: &[A]) -> Vec<A> {
         let (taps, outputs, positions) = (self.taps(), self.outputs, self.positions());
         let reach = Reach::of(self);
-        let mut w = zeros(outputs * self.groups * taps);
+        let len = self.groups * taps * outputs;
         // each piece sums over some of the samples, for some of the rows of the patches: `[taps, outputs]`
-        let by_samples = PIECES.min(self.batch).min(SUMS / w.len()).max(1);
+        let by_samples = PIECES.min(self.batch).min(SUMS / len).max(1);
         let by_rows = (PIECES / (by_samples * self.groups)).min(taps / 24).max(1);
         let pieces = by_samples * self.groups;
-        let mut sums: Vec<A> = zeros(pieces * taps * outputs);
+        let mut sums: Vec<A> = buffers::take_filled(by_samples * len);
         let mut parts: Vec<(usize, Range<usize>, &mut [A])> = Vec::with_capacity(pieces * by_rows);
         for (piece, mut sums) in sums.chunks_exact_mut(taps * outputs).enumerate() {
             for rows in chunks(taps, taps.div_ceil(by_rows)) {
@@ -108,32 +110,38 @@ impl Geometry {
             let (some, group) = (*piece / self.groups, *piece % self.groups);
             let first = rows.start;
             let mut sums = matrix_mut(sums, rows.len(), outputs);
-            for sample in some * self.batch / by_samples..(some + 1) * self.batch / by_samples {
+            let samples = some * self.batch / by_samples..(some + 1) * self.batch / by_samples;
+            for sample in samples.clone() {
                 let part = sample * self.groups + group;
-                let samples = Samples::of(&reach, &x[nth(part, self.inputs * self.elements())]);
+                let padded = Samples::of(&reach, &x[nth(part, self.inputs * self.elements())]);
                 let y = matrix(&y[nth(part, outputs * positions)], outputs, positions);
-                self.blocks(&reach, rows.clone(), ROWS / 2, DEPTH, |rows, columns, room| {
-                    let patches = samples.patches(&rows, &columns, room);
+                let is_first = sample == samples.start;
+                self.blocks(&reach, rows.clone(), ROWS, DEPTH, |rows, columns, room| {
+                    let beta = A::of(if is_first && columns.range().start == 0 { 0.0 } else { 1.0 });
+                    let patches = padded.patches(&rows, &columns, room);
                     let y = cut(y, 1, columns.range()).reversed_axes();
                     let mut sums = cut(sums.view_mut(), 0, rows.start - first..rows.end - first);
-                    product_into(A::of(1.0), patches, y, A::of(1.0), &mut sums);
+                    product_into(A::of(1.0), patches, y, beta, &mut sums);
                 });
-                samples.give_back();
+                padded.give_back();
             }
         });
-        for (piece, sums) in sums.chunks_exact(taps * outputs).enumerate() {
-            let w = &mut w[nth(piece % self.groups, outputs * taps)];
-            let mut w = matrix_mut(w, outputs, taps);
-            w.zip_mut_with(&matrix(sums, taps, outputs).reversed_axes(), |w, &sum| *w = *w + sum);
+        let (first, others) = sums.split_at_mut(len);
+        for other in others.chunks_exact(len) {
+            first.iter_mut().zip(other).for_each(|(sum, &other)| *sum = *sum + other);
+        }
+        let mut w = buffers::take_filled(len);
+        for (w, sums) in w.chunks_exact_mut(taps * outputs).zip(first.chunks_exact(taps * outputs)) {
+            matrix_mut(w, outputs, taps).assign(&matrix(sums, taps, outputs).reversed_axes());
         }
         buffers::give_back(sums);
         w
     }
 
-    /// The samples and groups of a result, or equal parts of them, one after the other: each begins with zeros.
+    /// The samples and groups of a result, or equal parts of them, one after the other: each is written whole.
     fn in_pieces<A: Element>(&self, split: usize, each: usize, work: impl Fn(usize, &mut [A]) + Sync) -> Vec<A> {
         let pieces = self.batch * self.groups * split;
-        gemm::zeros_in_parts(pieces * each, each, self.nanoseconds() / pieces.max(1) as f64, work)
+        gemm::in_parts(pieces * each, each, self.nanoseconds() / pieces.max(1) as f64, work)
     }
 
     /// Into how many equal parts the channels of a sample and group are divided, so that there are enough pieces.
@@ -173,15 +181,14 @@ impl Geometry {
         wide: usize,
         mut work: impl FnMut(Range<usize>, Columns, &mut [A]),
     ) {
-        let mut room = zeros(rows.len().min(high) * self.positions().min(wide));
+        let mut room = Room::take(rows.len().min(high) * self.positions().min(wide));
         for columns in chunks(self.positions(), wide) {
             let columns = Columns::new(reach, columns);
             for part in chunks(rows.len(), high) {
-                let room = &mut room[..part.len() * columns.len()];
+                let room = &mut room.numbers()[..part.len() * columns.len()];
                 work(rows.start + part.start..rows.start + part.end, columns.clone(), room);
             }
         }
-        buffers::give_back(room);
     }
 }
 

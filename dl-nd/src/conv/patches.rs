@@ -2,6 +2,7 @@
 
 use super::kernel::{Geometry, cut, matrix};
 use crate::element::Element;
+use crate::program::arch;
 use crate::window::{SPATIAL, Window, zeros};
 use dl_core::buffers;
 use ndarray::ArrayView2;
@@ -139,14 +140,22 @@ impl<'a, A: Element> Samples<'a, A> {
             return cut(cut(patches, 0, rows.clone()), 1, columns.range());
         }
         let step = self.reach.geometry.windows[2].stride;
-        for (row, line) in rows.clone().zip(room.chunks_exact_mut(columns.len())) {
-            if let (Some(&tap), 1) = (self.reach.taps.get(row), step) {
-                let elements = &self.elements[tap..];
-                for run in &columns.runs {
-                    copy(&mut line[run.start..run.start + run.len], &elements[run.at..run.at + run.len]);
-                }
-                continue;
-            }
+        let lines = room.chunks_exact_mut(columns.len());
+        if let (Some(taps), 1) = (self.reach.taps.get(rows.clone()), step) {
+            arch().dispatch(
+                #[inline(always)]
+                || {
+                    for (&tap, line) in taps.iter().zip(lines) {
+                        let elements = &self.elements[tap..];
+                        for run in &columns.runs {
+                            copy(&mut line[run.start..run.start + run.len], &elements[run.at..run.at + run.len]);
+                        }
+                    }
+                },
+            );
+            return matrix(room, rows.len(), columns.len());
+        }
+        for (row, line) in rows.clone().zip(lines) {
             self.runs(row, columns, |run, from| match from {
                 None => line[run].fill(A::of(0.0)),
                 Some(from) => {
@@ -163,14 +172,23 @@ impl<'a, A: Element> Samples<'a, A> {
         let mut elements = std::mem::take(self.elements.to_mut());
         let to = if self.is_padded() { &mut elements[..] } else { x };
         let step = self.reach.geometry.windows[2].stride;
-        for (row, line) in rows.clone().zip(patches.chunks_exact(columns.len())) {
-            if let (Some(&tap), 1) = (self.reach.taps.get(row), step) {
-                let to = &mut to[tap..];
-                for run in &columns.runs {
-                    add(&mut to[run.at..run.at + run.len], &line[run.start..run.start + run.len]);
-                }
-                continue;
-            }
+        let lines = patches.chunks_exact(columns.len());
+        if let (Some(taps), 1) = (self.reach.taps.get(rows.clone()), step) {
+            arch().dispatch(
+                #[inline(always)]
+                || {
+                    for (&tap, line) in taps.iter().zip(lines) {
+                        let to = &mut to[tap..];
+                        for run in &columns.runs {
+                            add(&mut to[run.at..run.at + run.len], &line[run.start..run.start + run.len]);
+                        }
+                    }
+                },
+            );
+            self.elements = Cow::Owned(elements);
+            return;
+        }
+        for (row, line) in rows.clone().zip(lines) {
             self.runs(row, columns, |run, from| {
                 if let Some(from) = from {
                     let to = to[from..].iter_mut().step_by(step);

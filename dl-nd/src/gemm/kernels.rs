@@ -4,48 +4,47 @@ use super::Multiply;
 use super::dot::dot;
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
-use super::lanes::{Lanes, Portable, Tiles};
-use super::pack::pack;
-use super::run::{Block, Product, block, direct, packed_tile};
+use super::lanes::{Lanes, Portable};
+use super::pack::copy_columns;
 use super::tile::{Raw, Tile};
 
 /// The kernels for one set of instructions.
-pub struct Kernels<A> {
-    pub(super) direct: unsafe fn(&Product<A>, *mut A, bool),
-    pub(super) block: unsafe fn(&Block<A>),
-    pub(super) pack: unsafe fn(Raw<*const A>, usize, usize, usize, *mut A),
+pub struct Kernels<A: 'static> {
+    /// Those for tiles of one register and more, each for one row and more; and the same for tiles all lanes of which count.
+    pub(super) tiles: [&'static [&'static [RunTile<A>]]; 2],
+    pub(super) copy_columns: unsafe fn(Raw<*const A>, usize, usize, *mut A, isize),
     pub(super) dot: unsafe fn(*const A, *const A, usize) -> A,
-    /// The rows and columns of a packed tile.
-    pub(super) tile: (usize, usize),
     pub(super) lanes: usize,
 }
 
-macro_rules! kernels {
-    ($name:ident: $A:ty, $L:ty$(, $feature:literal)?) => {
-        impl Tiles for $L {
-            #[inline(always)]
-            unsafe fn tile<const ROWS: usize, const WIDE: usize, const PACKED: bool>(tile: &Tile<$A>) {
-                $(#[target_feature(enable = $feature)])?
-                #[inline(never)]
-                unsafe fn run<const ROWS: usize, const WIDE: usize, const PACKED: bool>(tile: &Tile<$A>) {
-                    // SAFETY: the caller says so
-                    unsafe { tile.run::<$L, ROWS, WIDE, PACKED>() }
-                }
-                // SAFETY: the caller says so
-                unsafe { run::<ROWS, WIDE, PACKED>(tile) }
-            }
-        }
+/// A function of its own for each size, so that its registers are its own, too.
+pub(super) type RunTile<A> = unsafe fn(&Tile<A>);
 
+impl<A> Kernels<A> {
+    /// How many columns the largest tile has.
+    pub(super) fn wide(&self) -> usize {
+        self.tiles[0].len() * self.lanes
+    }
+
+    /// How many rows it has.
+    pub(super) fn high(&self) -> usize {
+        self.tiles[0].last().map_or(1, |tiles| tiles.len())
+    }
+}
+
+macro_rules! kernels {
+    ($name:ident: $A:ty, $L:ty, 16 registers$(, $feature:literal)?) => {
+        kernels!($name: $A, $L, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2]$(, $feature)?);
+    };
+    ($name:ident: $A:ty, $L:ty, 32 registers$(, $feature:literal)?) => {
+        kernels!($name: $A, $L, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2, [1 2 3 4 5 6] x 3, [1 2 3 4 5 6] x 4]$(, $feature)?);
+    };
+    ($name:ident: $A:ty, $L:ty, [$([$($rows:literal)*] x $wide:literal),*]$(, $feature:literal)?) => {
         static $name: Kernels<$A> = {
             $(#[target_feature(enable = $feature)])?
-            unsafe fn run_direct(product: &Product<$A>, room: *mut $A, copy: bool) {
+            unsafe fn tile<const ROWS: usize, const WIDE: usize, const WHOLE: bool>(tile: &Tile<$A>) {
                 // SAFETY: the caller says so
-                unsafe { direct::<$L, $A>(product, room, copy) }
-            }
-            $(#[target_feature(enable = $feature)])?
-            unsafe fn run_block(part: &Block<$A>) {
-                // SAFETY: the caller says so
-                unsafe { block::<$L, $A>(part) }
+                unsafe { tile.run::<$L, ROWS, WIDE, WHOLE>() }
             }
             $(#[target_feature(enable = $feature)])?
             unsafe fn run_dot(x: *const $A, y: *const $A, len: usize) -> $A {
@@ -53,25 +52,39 @@ macro_rules! kernels {
                 unsafe { dot::<$L, $A>(x, y, len) }
             }
             $(#[target_feature(enable = $feature)])?
-            unsafe fn run_pack(from: Raw<*const $A>, rows: usize, width: usize, depth: usize, to: *mut $A) {
+            unsafe fn run_copy(from: Raw<*const $A>, rows: usize, depth: usize, to: *mut $A, width: isize) {
                 // SAFETY: the caller says so
-                unsafe { pack::<$A>(from, rows, width, depth, to) }
+                unsafe { copy_columns::<$L, $A>(from, rows, depth, to, width) }
             }
-            Kernels { direct: run_direct, block: run_block, pack: run_pack, dot: run_dot, tile: packed_tile::<$L>(), lanes: <$L as Lanes>::N }
+            Kernels {
+                tiles: [
+                    &[$(&[$(tile::<$rows, $wide, false>),*]),*],
+                    &[$(&[$(tile::<$rows, $wide, true>),*]),*],
+                ],
+                copy_columns: run_copy,
+                dot: run_dot,
+                lanes: <$L as Lanes>::N,
+            }
         };
     };
 }
 
-kernels!(PORTABLE_F32: f32, Portable<f32, 4>);
-kernels!(PORTABLE_F64: f64, Portable<f64, 2>);
+#[cfg(not(target_arch = "aarch64"))]
+kernels!(PORTABLE_F32: f32, Portable<f32, 4>, 16 registers);
+#[cfg(not(target_arch = "aarch64"))]
+kernels!(PORTABLE_F64: f64, Portable<f64, 2>, 16 registers);
+#[cfg(target_arch = "aarch64")]
+kernels!(PORTABLE_F32: f32, Portable<f32, 4>, 32 registers);
+#[cfg(target_arch = "aarch64")]
+kernels!(PORTABLE_F64: f64, Portable<f64, 2>, 32 registers);
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX2_F32: f32, Avx2F32, "avx2,fma");
+kernels!(AVX2_F32: f32, Avx2F32, 16 registers, "avx2,fma");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX2_F64: f64, Avx2F64, "avx2,fma");
+kernels!(AVX2_F64: f64, Avx2F64, 16 registers, "avx2,fma");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX512_F32: f32, Avx512F32, "avx512f");
+kernels!(AVX512_F32: f32, Avx512F32, 32 registers, "avx512f");
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX512_F64: f64, Avx512F64, "avx512f");
+kernels!(AVX512_F64: f64, Avx512F64, 32 registers, "avx512f");
 
 macro_rules! choice {
     ($A:ty: $portable:ident, $avx2:ident, $avx512:ident) => {

@@ -2,14 +2,14 @@
 //!
 //! The functions are inlined into those of `kernels.rs`, which run only where the processor has such registers.
 
+use super::square;
+
 /// A register of `N` numbers.
 pub(super) trait Lanes: Copy {
-    type Number: Copy;
+    type Number: Copy + 'static;
 
     /// How many numbers it holds.
     const N: usize;
-    /// How many such registers there are, or as many as are worth using.
-    const REGISTERS: usize;
 
     fn splat(number: Self::Number) -> Self;
 
@@ -35,13 +35,19 @@ pub(super) trait Lanes: Copy {
     fn multiply_add(self, b: Self, c: Self) -> Self;
 
     fn multiply(self, b: Self) -> Self;
-}
 
-/// Tiles of these registers, each a function of its own, so that its registers are its own, too.
-pub(super) trait Tiles: Lanes {
+    /// Squares of so many rows and columns are transposed at a time.
+    const SQUARE: usize = square::SQUARE;
+
+    /// A square with its rows `row` apart becomes one with its columns `width` apart.
+    ///
     /// # Safety
-    /// See [`Tile::run`].
-    unsafe fn tile<const ROWS: usize, const WIDE: usize, const PACKED: bool>(tile: &super::tile::Tile<Self::Number>);
+    /// So many rows of as many numbers can be read, and as many columns written.
+    #[inline(always)]
+    unsafe fn transpose(from: *const Self::Number, row: isize, to: *mut Self::Number, width: isize) {
+        // SAFETY: as the caller says
+        unsafe { square::transpose(from, row, to, width) }
+    }
 }
 
 /// What any processor can do: the compiler makes what it can of it.
@@ -54,7 +60,6 @@ macro_rules! portable {
             type Number = $A;
 
             const N: usize = $N;
-            const REGISTERS: usize = if cfg!(target_arch = "aarch64") { 32 } else { 16 };
 
             #[inline(always)]
             fn splat(number: $A) -> Self {
@@ -117,12 +122,14 @@ portable!(f64, 2);
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::Lanes;
+    use super::square::transpose_8;
     use std::arch::x86_64::*;
 
     macro_rules! registers {
-        ($Name:ident($Register:ty) of $A:ty, $n:literal lanes, $registers:literal registers:
+        ($Name:ident($Register:ty) of $A:ty, $n:literal lanes:
             $set1:ident $load:ident $store:ident $fma:ident $mul:ident
-            |$from:ident, $some:ident| $load_some:expr, |$to:ident, $value:ident, $count:ident| $store_some:expr) => {
+            |$from:ident, $some:ident| $load_some:expr, |$to:ident, $value:ident, $count:ident| $store_some:expr
+            $(, squares of $square:literal by $transpose:ident)?) => {
             #[derive(Clone, Copy)]
             pub(in super::super) struct $Name($Register);
 
@@ -130,7 +137,6 @@ mod x86 {
                 type Number = $A;
 
                 const N: usize = $n;
-                const REGISTERS: usize = $registers;
 
                 #[inline(always)]
                 fn splat(number: $A) -> Self {
@@ -174,33 +180,45 @@ mod x86 {
                     // SAFETY: the processor has these registers; what is read and written is as the caller says
                     $Name(unsafe { $mul(self.0, b.0) })
                 }
+
+                $(
+                    const SQUARE: usize = $square;
+
+                    #[inline(always)]
+                    unsafe fn transpose(from: *const $A, row: isize, to: *mut $A, width: isize) {
+                        // SAFETY: the processor has these registers; what is read and written is as the caller says
+                        unsafe { $transpose(from, row, to, width) }
+                    }
+                )?
             }
         };
     }
 
     registers! {
-        Avx512F32(__m512) of f32, 16 lanes, 32 registers:
+        Avx512F32(__m512) of f32, 16 lanes:
         _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps
         |from, count| _mm512_maskz_loadu_ps(first(count) as __mmask16, from),
-        |to, value, count| _mm512_mask_storeu_ps(to, first(count) as __mmask16, value)
+        |to, value, count| _mm512_mask_storeu_ps(to, first(count) as __mmask16, value),
+        squares of 8 by transpose_8
     }
 
     registers! {
-        Avx512F64(__m512d) of f64, 8 lanes, 32 registers:
+        Avx512F64(__m512d) of f64, 8 lanes:
         _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd
         |from, count| _mm512_maskz_loadu_pd(first(count) as __mmask8, from),
         |to, value, count| _mm512_mask_storeu_pd(to, first(count) as __mmask8, value)
     }
 
     registers! {
-        Avx2F32(__m256) of f32, 8 lanes, 16 registers:
+        Avx2F32(__m256) of f32, 8 lanes:
         _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps
         |from, count| _mm256_maskload_ps(from, first_of_8(count)),
-        |to, value, count| _mm256_maskstore_ps(to, first_of_8(count), value)
+        |to, value, count| _mm256_maskstore_ps(to, first_of_8(count), value),
+        squares of 8 by transpose_8
     }
 
     registers! {
-        Avx2F64(__m256d) of f64, 4 lanes, 16 registers:
+        Avx2F64(__m256d) of f64, 4 lanes:
         _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd
         |from, count| _mm256_maskload_pd(from, first_of_4(count)),
         |to, value, count| _mm256_maskstore_pd(to, first_of_4(count), value)

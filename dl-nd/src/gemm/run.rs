@@ -1,12 +1,13 @@
 //! How a product is divided into tiles.
 
 use super::Multiply;
-use super::lanes::{Lanes, Tiles};
-use super::pack::pack;
+use super::kernels::Kernels;
+use super::pack::{Room, pack};
 use super::tile::{Raw, Tile};
+use std::mem::MaybeUninit;
 
-/// Sums run over so many terms before they are added to the result. This, and not the size of a cache, decides how the result is rounded.
-pub(super) const DEPTH: usize = 128;
+/// Sums run over so many terms, or a few less, before they are added to the result. This, and not the size of a cache, decides how the result is rounded.
+pub(super) const DEPTH: usize = 512;
 
 /// `c = alpha · a · b + beta · c`, of these sizes.
 #[derive(Clone, Copy)]
@@ -29,123 +30,149 @@ pub(super) fn even(len: usize, most: usize) -> impl Iterator<Item = (usize, usiz
     (0..parts).map(move |part| (part * each + part.min(larger), each + usize::from(part < larger)))
 }
 
-/// The panels of the columns: where each begins, how many registers wide it is, and how much of the last of them is used.
-#[inline(always)]
-fn panels<L: Lanes>(columns: usize) -> impl Iterator<Item = (usize, usize, usize)> {
-    let widest = if L::REGISTERS == 32 { 4 } else { 2 };
-    let mut next = 0;
-    std::iter::from_fn(move || {
-        let left = columns - next;
-        if left == 0 {
-            return None;
-        }
-        let wide = left.div_ceil(L::N).min(widest);
-        let start = next;
-        next = columns.min(start + wide * L::N);
-        Some((start, wide, next - start - (wide - 1) * L::N))
-    })
+/// A range in pieces of this length, of which the last one may be shorter: where each begins, and its length.
+pub(super) fn pieces(len: usize, each: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
+    (0..len).step_by(each).map(move |from| (from, each.min(len - from)))
 }
 
-macro_rules! tiles {
-    ($tile:expr, $L:ty, $packed:literal, ($rows:expr, $wide:expr): $($r:literal x $w:literal),*) => {
-        match ($rows, $wide) {
-            // SAFETY: the caller says so
-            $(($r, $w) => unsafe { <$L>::tile::<$r, $w, $packed>(&$tile) },)*
-            _ => unreachable!("there are tiles of these sizes only"),
-        }
-    };
-}
-
-/// How many numbers a panel takes that [`direct`] copies.
-pub(super) fn room_of_panel(lanes: usize) -> usize {
-    DEPTH * 4 * lanes
-}
-
-/// Tile by tile, with `a` where it is. With `copy`, or if its columns do not lie one after the other, `b` is copied first, panel by panel.
-///
-/// # Safety
-/// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is copied, [`room_of_panel`] numbers can be written to `room`.
-#[inline(always)]
-pub(super) unsafe fn direct<L: Tiles<Number = A>, A: Multiply>(product: &Product<A>, room: *mut A, copy: bool) {
-    let Product { rows, depth, columns, alpha, a, b, mut beta, c } = *product;
-    let mut from = 0;
-    while from < depth {
-        let part = (depth - from).min(DEPTH);
-        for (column, wide, last) in panels::<L>(columns) {
-            let width = (wide - 1) * L::N + last;
-            let (mut start, mut b_row) = (b.at(from, column).start, b.row);
-            if copy || b.column != 1 {
-                // SAFETY: a panel has room there
-                unsafe { pack(b.at(from, column).transposed(), width, width, part, room) };
-                (start, b_row) = (room.cast_const(), width as isize);
-            }
-            let most = if wide == 1 { 8 } else { 6 };
-            for (row, rows) in even(rows, most) {
-                let tile =
-                    Tile { depth: part, a: a.at(row, from), b: start, b_row, last, c: c.at(row, column), alpha, beta };
-                tiles! {
-                    tile, L, false, (rows, wide):
-                    1 x 4, 2 x 4, 3 x 4, 4 x 4, 5 x 4, 6 x 4,
-                    1 x 3, 2 x 3, 3 x 3, 4 x 3, 5 x 3, 6 x 3,
-                    1 x 2, 2 x 2, 3 x 2, 4 x 2, 5 x 2, 6 x 2,
-                    1 x 1, 2 x 1, 3 x 1, 4 x 1, 5 x 1, 6 x 1, 7 x 1, 8 x 1
-                }
-            }
-        }
-        beta = A::one();
-        from += part;
-    }
-}
-
-/// How many rows and columns a packed tile has.
-#[inline(always)]
-pub(super) const fn packed_tile<L: Lanes>() -> (usize, usize) {
-    (6, if L::REGISTERS == 32 { 4 } else { 2 } * L::N)
-}
-
-/// Part of a product whose operands are packed: rows `rows` and columns `columns` of `c`.
-pub(super) struct Block<A> {
+/// Columns of `b`, as many as a tile has at most, and those of `c`.
+pub(super) struct Panel<A> {
     pub(super) depth: usize,
-    pub(super) a: *const A,
+    pub(super) width: usize,
+    /// Its columns lie one after the other.
     pub(super) b: *const A,
+    pub(super) b_row: isize,
     pub(super) c: Raw<*mut A>,
-    pub(super) rows: (usize, usize),
-    pub(super) columns: (usize, usize),
     pub(super) alpha: A,
     pub(super) beta: A,
 }
 
-/// # Safety
-/// All that belongs to the block can be read, or written, and nobody else has that part of `c`.
-#[inline(always)]
-pub(super) unsafe fn block<L: Tiles<Number = A>, A: Multiply>(block: &Block<A>) {
-    let Block { depth, a, b, c, rows, columns, alpha, beta } = *block;
-    let (high, wide) = packed_tile::<L>();
-    for (row, height) in even(rows.1, high) {
-        let row = rows.0 + row;
-        let mut column = columns.0;
-        while column < columns.1 {
-            let width = (columns.1 - column).min(wide);
-            let registers = width.div_ceil(L::N);
-            let last = width - (registers - 1) * L::N;
-            let tile = Tile {
-                depth,
-                a: Raw { start: a.wrapping_add(row * depth), row: 1, column: 0 },
-                b: b.wrapping_add(column * depth),
-                b_row: wide as isize,
-                last,
-                c: c.at(row, column),
-                alpha,
-                beta,
-            };
-            tiles! {
-                tile, L, true, (height, registers):
-                1 x 4, 2 x 4, 3 x 4, 4 x 4, 5 x 4, 6 x 4,
-                1 x 3, 2 x 3, 3 x 3, 4 x 3, 5 x 3, 6 x 3,
-                1 x 2, 2 x 2, 3 x 2, 4 x 2, 5 x 2, 6 x 2,
-                1 x 1, 2 x 1, 3 x 1, 4 x 1, 5 x 1, 6 x 1
+/// As many numbers as the largest tile has.
+const LARGEST: usize = 6 * 64;
+
+impl<A: Multiply> Panel<A> {
+    /// Multiplies so many rows, tile by tile. `a` says where those of a tile lie, given the first one and their number, which is at most `high`.
+    ///
+    /// # Safety
+    /// All that belongs to the panel, and these rows, can be read, or written, and nobody else has that part of `c`.
+    #[inline]
+    pub(super) unsafe fn multiply(
+        &self,
+        kernels: &Kernels<A>,
+        rows: usize,
+        high: usize,
+        a: impl Fn(usize, usize) -> Raw<*const A>,
+    ) {
+        let Panel { depth, width, b, b_row, c, alpha, beta } = *self;
+        let wide = width.div_ceil(kernels.lanes);
+        let last = width - (wide - 1) * kernels.lanes;
+        let tiles = kernels.tiles[usize::from(last == kernels.lanes)][wide - 1];
+        for (row, rows) in even(rows, high.min(tiles.len())) {
+            let (run, a, c) = (tiles[rows - 1], a(row, rows), c.at(row, 0));
+            let tile = Tile { depth, a, b, b_row, last, c: c.start, c_row: c.row, alpha, beta };
+            // SAFETY: it is part of the panel, and a tile of this size
+            unsafe {
+                if c.column == 1 {
+                    run(&tile);
+                } else {
+                    let mut sums = [const { MaybeUninit::<A>::uninit() }; LARGEST];
+                    let (sums, row) = (sums.as_mut_ptr().cast::<A>(), width as isize);
+                    run(&Tile { c: sums, c_row: row, beta: A::zero(), ..tile });
+                    scatter(kernels, Raw { start: sums, row, column: 1 }, rows, width, c, beta);
+                }
             }
-            column += width;
+        }
+    }
+}
+
+/// Adds a tile to `beta · c`, whose columns do not lie one after the other.
+///
+/// # Safety
+/// All of the tile can be read, and `c` can be written; with a `beta` other than 0 it can be read.
+unsafe fn scatter<A: Multiply>(
+    kernels: &Kernels<A>,
+    tile: Raw<*const A>,
+    rows: usize,
+    columns: usize,
+    c: Raw<*mut A>,
+    beta: A,
+) {
+    if c.row == 1 && beta == A::zero() {
+        // SAFETY: as the caller says
+        return unsafe { (kernels.copy_columns)(tile, rows, columns, c.start, c.column) };
+    }
+    for column in 0..columns {
+        for row in 0..rows {
+            // SAFETY: as the caller says
+            unsafe {
+                let (sum, to) = (*tile.at(row, column).start, c.at(row, column).start);
+                to.write(if beta == A::zero() { sum } else { beta * *to + sum });
+            }
+        }
+    }
+}
+
+/// So many rows are multiplied by all panels of a part before others begin: they stay in the second cache.
+pub(super) const ROWS: usize = 384;
+
+/// So many columns of `a` are copied at a time.
+const STRIP: usize = 32;
+
+/// What is copied before it is multiplied.
+#[derive(Clone, Copy)]
+pub(super) struct Copies {
+    pub(super) a: bool,
+    pub(super) b: bool,
+}
+
+/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b` at a time.
+///
+/// # Safety
+/// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
+pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copies: Copies) {
+    let Product { rows, depth, columns, alpha, a, b, beta, c } = *product;
+    let (high, wide) = (kernels.high(), kernels.wide());
+    let room_of = |copied: bool, len: usize| if copied { depth.min(DEPTH) * len } else { 0 };
+    let mut room_of_a = Room::<A>::take(room_of(copies.a, rows.min(ROWS)));
+    let mut room_of_b = Room::<A>::take(room_of(copies.b, wide.min(columns.next_multiple_of(kernels.lanes))));
+    for (row, rows) in even(rows, ROWS) {
+        for (from, depth) in even(depth, DEPTH) {
+            let beta = if from == 0 { beta } else { A::one() };
+            let a = a.at(row, from);
+            let packed = room_of_a.numbers().as_mut_ptr();
+            if copies.a {
+                // tile beside tile, so that what is read of a line of the cache is read while it is there
+                for (at, few) in pieces(depth, STRIP) {
+                    for (tile, height) in even(rows, high) {
+                        let to = packed.wrapping_add(tile * depth + at * height);
+                        // SAFETY: there is room for so many rows
+                        unsafe { pack(kernels, a.at(tile, at), height, height, few, to) };
+                    }
+                }
+            }
+            for (column, width) in pieces(columns, wide) {
+                let (b, c) = (b.at(from, column), c.at(row, column));
+                let mut panel = Panel { depth, width, b: b.start, b_row: b.row, c, alpha, beta };
+                // SAFETY: as the caller says, for this part of the product; there is room for a panel
+                unsafe {
+                    if copies.b {
+                        let padded = width.next_multiple_of(kernels.lanes);
+                        let room = room_of_b.numbers().as_mut_ptr();
+                        pack(kernels, b.transposed(), width, padded, depth, room);
+                        (panel.b, panel.b_row) = (room, padded as isize);
+                    }
+                    if copies.a {
+                        let tile = |row, height: usize| Raw {
+                            start: packed.wrapping_add(row * depth).cast_const(),
+                            row: 1,
+                            column: height as isize,
+                        };
+                        panel.multiply(kernels, rows, high, tile);
+                    } else {
+                        panel.multiply(kernels, rows, usize::MAX, |row, _| a.at(row, 0));
+                    }
+                }
+            }
         }
     }
 }

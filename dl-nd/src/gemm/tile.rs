@@ -45,24 +45,25 @@ impl<A> Raw<*mut A> {
 pub(super) struct Tile<A> {
     pub(super) depth: usize,
     pub(super) a: Raw<*const A>,
-    /// Its columns lie one after the other.
+    /// Its columns lie one after the other, as do those of `c`.
     pub(super) b: *const A,
     pub(super) b_row: isize,
     pub(super) last: usize,
-    pub(super) c: Raw<*mut A>,
+    pub(super) c: *mut A,
+    pub(super) c_row: isize,
     pub(super) alpha: A,
     pub(super) beta: A,
 }
 
 impl<A: Multiply> Tile<A> {
-    /// With `PACKED`, `a` lies as `[depth, ROWS]`, and all lanes of `b` can be read.
+    /// With `WHOLE`, all of the last register counts.
     ///
     /// # Safety
     /// All that belongs to the tile can be read, or written, and nobody else has `c`.
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "indices of registers are places in memory, too")]
-    pub(super) unsafe fn run<L: Lanes<Number = A>, const ROWS: usize, const WIDE: usize, const PACKED: bool>(&self) {
-        let Tile { depth, a, mut b, b_row, last, c, alpha, beta } = *self;
+    pub(super) unsafe fn run<L: Lanes<Number = A>, const ROWS: usize, const WIDE: usize, const WHOLE: bool>(&self) {
+        let Tile { depth, a, mut b, b_row, last, c, c_row, alpha, beta } = *self;
         let mut sums = [[L::splat(A::zero()); WIDE]; ROWS];
         let mut at = a.start;
         let (mut at3, mut at6) = (at.wrapping_offset(3 * a.row), at.wrapping_offset(6 * a.row));
@@ -70,66 +71,34 @@ impl<A: Multiply> Tile<A> {
             // SAFETY: `b` has `depth` such rows
             let columns: [L; WIDE] = std::array::from_fn(|i| unsafe {
                 let from = b.add(i * L::N);
-                if PACKED || i + 1 < WIDE { L::load(from) } else { L::load_some(from, last) }
+                if WHOLE || i + 1 < WIDE { L::load(from) } else { L::load_some(from, last) }
             });
             for row in 0..ROWS {
                 // three rows from either place, so that the processor can reach them by one addition
-                let (start, row_from) = if PACKED || row < 3 {
-                    (at, row)
-                } else if row < 6 {
-                    (at3, row - 3)
-                } else {
-                    (at6, row - 6)
-                };
-                let place = if PACKED { row as isize } else { row_from as isize * a.row };
+                let start = [at, at3, at6][row / 3];
                 // SAFETY: `a` has `ROWS` rows and `depth` columns
-                let factor = L::splat(unsafe { *start.offset(place) });
+                let factor = L::splat(unsafe { *start.offset((row % 3) as isize * a.row) });
                 for i in 0..WIDE {
                     sums[row][i] = factor.multiply_add(columns[i], sums[row][i]);
                 }
             }
-            let step = if PACKED { ROWS as isize } else { a.column };
-            (at, at3, at6) = (at.wrapping_offset(step), at3.wrapping_offset(step), at6.wrapping_offset(step));
+            (at, at3, at6) =
+                (at.wrapping_offset(a.column), at3.wrapping_offset(a.column), at6.wrapping_offset(a.column));
             b = b.wrapping_offset(b_row);
         }
         let alpha = L::splat(alpha);
-        if c.column == 1 {
-            for row in 0..ROWS {
-                for i in 0..WIDE {
-                    let count = if i + 1 < WIDE { L::N } else { last };
-                    // SAFETY: `c` has `ROWS` rows and so many columns
-                    unsafe {
-                        let to = c.start.offset(row as isize * c.row + (i * L::N) as isize);
-                        let mut value = alpha.multiply(sums[row][i]);
-                        if beta != A::zero() {
-                            let old = if count == L::N { L::load(to) } else { L::load_some(to, count) };
-                            value = L::splat(beta).multiply_add(old, value);
-                        }
-                        if count == L::N { value.store(to) } else { value.store_some(to, count) }
+        for row in 0..ROWS {
+            for i in 0..WIDE {
+                let whole = WHOLE || i + 1 < WIDE;
+                // SAFETY: `c` has `ROWS` rows and so many columns
+                unsafe {
+                    let to = c.offset(row as isize * c_row + (i * L::N) as isize);
+                    let mut value = alpha.multiply(sums[row][i]);
+                    if beta != A::zero() {
+                        let old = if whole { L::load(to) } else { L::load_some(to, last) };
+                        value = L::splat(beta).multiply_add(old, value);
                     }
-                }
-            }
-            return;
-        }
-        let mut lanes = [[A::zero(); 16]; ROWS];
-        for i in 0..WIDE {
-            let count = if i + 1 < WIDE { L::N } else { last };
-            for row in 0..ROWS {
-                // SAFETY: there are at least as many as lanes
-                unsafe { alpha.multiply(sums[row][i]).store(lanes[row].as_mut_ptr()) };
-            }
-            for lane in 0..count {
-                let to = c.at(0, i * L::N + lane);
-                for row in 0..ROWS {
-                    // SAFETY: `c` has `ROWS` rows and so many columns
-                    unsafe {
-                        let to = to.start.offset(row as isize * c.row);
-                        let mut value = lanes[row][lane];
-                        if beta != A::zero() {
-                            value = beta * *to + value;
-                        }
-                        *to = value;
-                    }
+                    if whole { value.store(to) } else { value.store_some(to, last) }
                 }
             }
         }

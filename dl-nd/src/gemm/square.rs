@@ -1,0 +1,71 @@
+//! Squares that are transposed in registers.
+
+/// So many rows and columns are moved at a time.
+pub(super) const SQUARE: usize = 4;
+
+/// A square with its rows `row` apart becomes one with its columns `width` apart.
+///
+/// # Safety
+/// Four rows of four numbers can be read, and four columns of four written.
+#[inline(always)]
+pub(super) unsafe fn transpose<A: Copy + 'static>(from: *const A, row: isize, to: *mut A, width: isize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::any::TypeId;
+        use std::arch::x86_64::*;
+        if TypeId::of::<A>() == TypeId::of::<f32>() {
+            let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
+            // SAFETY: every such processor has these registers; the rest is as the caller says
+            unsafe {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|i| _mm_loadu_ps(from.offset(i * row)));
+                let (ab, cd) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
+                let (ab_high, cd_high) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
+                _mm_storeu_ps(to, _mm_movelh_ps(ab, cd));
+                _mm_storeu_ps(to.offset(width), _mm_movehl_ps(cd, ab));
+                _mm_storeu_ps(to.offset(2 * width), _mm_movelh_ps(ab_high, cd_high));
+                _mm_storeu_ps(to.offset(3 * width), _mm_movehl_ps(cd_high, ab_high));
+            }
+            return;
+        }
+    }
+    // SAFETY: as the caller says
+    unsafe {
+        let rows: [[A; SQUARE]; SQUARE] =
+            std::array::from_fn(|i| from.offset(i as isize * row).cast::<[A; SQUARE]>().read_unaligned());
+        let columns: [[A; SQUARE]; SQUARE] = std::array::from_fn(|column| rows.map(|row| row[column]));
+        for (column, numbers) in columns.into_iter().enumerate() {
+            to.offset(column as isize * width).cast::<[A; SQUARE]>().write_unaligned(numbers);
+        }
+    }
+}
+
+/// The same for a square of 8 rows.
+///
+/// # Safety
+/// Eight rows of eight numbers can be read, and eight columns of eight written; the processor has AVX.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) unsafe fn transpose_8(from: *const f32, row: isize, to: *mut f32, width: isize) {
+    use std::arch::x86_64::*;
+    // no closures: what they call would be a call
+    // SAFETY: as the caller says
+    unsafe {
+        for half in [0, 4] {
+            // row `i` below row `i + 4`: four columns of each
+            let mut rows = [_mm256_setzero_ps(); 4];
+            for i in 0..4 {
+                let low = _mm_loadu_ps(from.offset(half + i * row));
+                let high = _mm_loadu_ps(from.offset(half + (i + 4) * row));
+                rows[i as usize] = _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(low), high);
+            }
+            let [a, b, c, d] = rows;
+            let (ab, cd) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+            let (ab_high, cd_high) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+            let to = to.offset(half * width);
+            _mm256_storeu_ps(to, _mm256_shuffle_ps::<0x44>(ab, cd));
+            _mm256_storeu_ps(to.offset(width), _mm256_shuffle_ps::<0xee>(ab, cd));
+            _mm256_storeu_ps(to.offset(2 * width), _mm256_shuffle_ps::<0x44>(ab_high, cd_high));
+            _mm256_storeu_ps(to.offset(3 * width), _mm256_shuffle_ps::<0xee>(ab_high, cd_high));
+        }
+    }
+}
