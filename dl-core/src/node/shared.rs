@@ -88,7 +88,15 @@ impl Drop for Shared {
             }
             fence(Ordering::Acquire);
         }
-        // SAFETY: `new` has placed it, and this was the last handle
+        self.drop_data();
+    }
+}
+
+impl Shared {
+    /// This was the last handle. Not inlined: most values are numbers.
+    #[inline(never)]
+    fn drop_data(&mut self) {
+        // SAFETY: `new` has placed it, and nobody else has a handle
         unsafe { remove(self.0) };
     }
 }

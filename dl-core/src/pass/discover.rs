@@ -327,16 +327,14 @@ impl Books {
     /// The value of scalar arithmetic whose operands are there, and whether a gradient could flow through it.
     #[inline(always)]
     fn arithmetic(&self, node: &Node, operands: [u32; 2]) -> Option<(Scalar, bool, Arithmetic)> {
-        let [a, b] = operands;
-        let number = scalar(&node.expression, |which| self.entry(operands[which]).number())?;
-        Some(match &node.expression {
-            Expression::Binary(op, _) => {
-                (number, self.entry(a).trained | self.entry(b).trained, Arithmetic::Binary(*op))
-            }
-            Expression::WithNumber(..) => (number, self.entry(a).trained, Arithmetic::WithNumber),
-            Expression::Unary(op, _) => (number, self.entry(a).trained, Arithmetic::Unary(*op)),
-            _ => return None,
-        })
+        let mut trained = false;
+        let operand = |which: usize| {
+            let entry = self.entry(operands[which]);
+            trained |= entry.trained;
+            entry.number()
+        };
+        let (number, arithmetic) = arithmetic(&node.expression, operand)?;
+        Some((number, trained, arithmetic))
     }
 
     /// The same for an entry that had to wait.
@@ -346,23 +344,35 @@ impl Books {
     }
 }
 
-/// The value of scalar arithmetic, if its operands are numbers.
+/// The value of scalar arithmetic, if this is that and its operands are numbers.
 #[inline(always)]
-pub(crate) fn scalar(expression: &Expression, mut operand: impl FnMut(usize) -> Option<Scalar>) -> Option<Scalar> {
+pub(crate) fn arithmetic(
+    expression: &Expression,
+    mut operand: impl FnMut(usize) -> Option<Scalar>,
+) -> Option<(Scalar, Arithmetic)> {
     Some(match expression {
-        Expression::Binary(op, _) => match (operand(0)?, operand(1)?) {
-            (Scalar::F32(a), Scalar::F32(b)) => Scalar::F32(op.value(a, b)),
-            (Scalar::F64(a), Scalar::F64(b)) => Scalar::F64(op.value(a, b)),
-            _ => unreachable!("scalar arithmetic works on scalars of one type"),
-        },
-        Expression::WithNumber(op, side, number, _) => match operand(0)? {
-            Scalar::F32(x) => Scalar::F32(with_number(*op, *side, *number as f32, x)),
-            Scalar::F64(x) => Scalar::F64(with_number(*op, *side, *number, x)),
-        },
-        Expression::Unary(op, _) => match operand(0)? {
-            Scalar::F32(x) => Scalar::F32(op.value(x)),
-            Scalar::F64(x) => Scalar::F64(op.value(x)),
-        },
+        Expression::Binary(op, _) => {
+            let number = match (operand(0)?, operand(1)?) {
+                (Scalar::F32(a), Scalar::F32(b)) => Scalar::F32(op.value(a, b)),
+                (Scalar::F64(a), Scalar::F64(b)) => Scalar::F64(op.value(a, b)),
+                _ => unreachable!("scalar arithmetic works on scalars of one type"),
+            };
+            (number, Arithmetic::Binary(*op))
+        }
+        Expression::WithNumber(op, side, number, _) => {
+            let number = match operand(0)? {
+                Scalar::F32(x) => Scalar::F32(with_number(*op, *side, *number as f32, x)),
+                Scalar::F64(x) => Scalar::F64(with_number(*op, *side, *number, x)),
+            };
+            (number, Arithmetic::WithNumber)
+        }
+        Expression::Unary(op, _) => {
+            let number = match operand(0)? {
+                Scalar::F32(x) => Scalar::F32(op.value(x)),
+                Scalar::F64(x) => Scalar::F64(op.value(x)),
+            };
+            (number, Arithmetic::Unary(*op))
+        }
         _ => return None,
     })
 }

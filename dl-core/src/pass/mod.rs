@@ -36,7 +36,7 @@ pub(crate) use context::{
     Holder, computing, current, enter, holder, in_pass, is_current, outside, with_computing, with_current,
 };
 pub use counters::Counters;
-pub(crate) use discover::scalar;
+pub(crate) use discover::arithmetic;
 pub(crate) use entry::{Arithmetic, Entry, NONE, Scalar, Seen, Status};
 pub(crate) use segment::Hold;
 pub use settings::Mode;

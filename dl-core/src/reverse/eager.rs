@@ -87,10 +87,10 @@ impl<'a> Eager<'a> {
                 computed(&**op, &operands.collect::<Option<Few<Value>>>()?, longest)?
             }
             Expression::Primitive(_) => return None,
-            arithmetic => {
+            expression => {
                 let operands = layer.operands();
-                let mut number = |at: usize| Scalar::of(&self.below(books, &operands[at], longest, depth + 1)?);
-                pass::scalar(arithmetic, &mut number)?.into()
+                let number = |at: usize| Scalar::of(&self.below(books, &operands[at], longest, depth + 1)?);
+                pass::arithmetic(expression, number)?.0.into()
             }
         };
         books.note_evaluation();
