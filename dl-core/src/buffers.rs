@@ -154,7 +154,7 @@ pub fn give_back<A: Number>(buffer: Vec<A>) {
     }
 }
 
-/// Hands all free buffers back to the allocator, but for the small ones of other threads, which are some megabytes at most for each of them.
+/// Hands all free buffers back to the allocator, but for the small ones of other threads, which are a megabyte at most for each of them.
 pub fn release() {
     small::release();
     let all = std::mem::take(&mut *free());

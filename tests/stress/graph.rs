@@ -93,6 +93,8 @@ pub(crate) enum Binary {
     Max,
     /// The share of a gradient that the left one takes in a contest; appears in deltas only.
     Above,
+    /// The left one where the right one is positive, else 0; appears in deltas only.
+    Gate,
 }
 
 /// Operations with a kernel of their own.

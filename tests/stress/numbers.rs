@@ -118,6 +118,8 @@ macro_rules! arithmetic {
                 Binary::Above if a > b => 1.0,
                 Binary::Above if a == b => 0.5,
                 Binary::Above => 0.0,
+                Binary::Gate if b <= 0.0 => 0.0,
+                Binary::Gate => a,
             }
         }
     };

@@ -59,6 +59,10 @@ impl Writer<'_, '_> {
         self.0.add(Expression::Binary(Binary::Above, [a, b]))
     }
 
+    fn gate(&mut self, a: Id, b: Id) -> Id {
+        self.0.add(Expression::Binary(Binary::Gate, [a, b]))
+    }
+
     fn kernel(&mut self, kernel: Kernel, x: Id) -> Id {
         self.0.add(Expression::Kernel(kernel, vec![x]))
     }
@@ -104,10 +108,7 @@ fn unary(write: &mut Writer<'_, '_>, op: Unary, x: Id, y: Id, d: Id) -> Option<I
             let slope = write.mul(y, rest);
             write.mul(d, slope)
         }
-        Unary::Relu => {
-            let sign = write.unary(Unary::Sign, y);
-            write.mul(d, sign)
-        }
+        Unary::Relu => write.gate(d, y),
         Unary::Softplus => {
             let sigmoid = write.unary(Unary::Sigmoid, x);
             write.mul(d, sigmoid)
@@ -131,6 +132,7 @@ fn binary(write: &mut Writer<'_, '_>, op: Binary, a: Id, b: Id, y: Id, d: Id) ->
             (write.mul(d, left), write.mul(d, right))
         }
         Binary::Above => return [None, None],
+        Binary::Gate => return [Some(write.gate(d, b)), None],
     };
     [Some(left), Some(right)]
 }

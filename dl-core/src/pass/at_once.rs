@@ -2,8 +2,8 @@
 //!
 //! To queue a kernel, to wait for its operands and to tell its consumers costs more than a small kernel takes. So if a walk that enters layers (see
 //! `discover.rs`) meets a small kernel whose operands are all there, it is interrupted: the kernel runs, outside the lock like any other, its value is
-//! written down, and the walk goes on. Once there is work in the queue that others could share, kernels are queued behind it. Where there is one thread only, no kernel
-//! is queued.
+//! written down, and the walk goes on. Once there is work in the queue that others could share, kernels are queued behind it. Where there is one thread only, kernels are
+//! queued behind bodies of dynamic nodes alone.
 //!
 //! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same node. Nor does anybody wait for
 //! it: what is to be entered meanwhile is left to whoever is walking.
@@ -166,7 +166,7 @@ impl Pass {
 
 impl Books {
     /// Whether this new entry is that of a small kernel whose operands are all there. If so, it is to be run at once. To a thread that nobody could help, every kernel is
-    /// small.
+    /// small, unless something else is to come first: a body that is going to wait for the outside had better begin.
     pub(super) fn is_small(&mut self, index: u32, op: &dyn AnyPrimitive) -> bool {
         if self.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
             return false;
@@ -180,7 +180,7 @@ impl Books {
             }
             trained |= operand.trained;
         }
-        let alone = current_num_threads() == 1;
+        let alone = self.queue.len() == 0 && current_num_threads() == 1;
         let small = |nanoseconds: f64| alone || (0.0..=SMALL_NANOSECONDS).contains(&nanoseconds);
         // code of the user's is always asked, as it may fail there
         if !(alone && op.is_plain() || self.cost(index, op).is_ok_and(small)) {
