@@ -30,8 +30,9 @@ pub(crate) fn predict_holds_its_width() {
         let (shallow, deep) = (peak(50, false), peak(400, false));
         assert!(deep < shallow + 4 * BUFFER, "{} buffers more for 8 times the depth", (deep - shallow) / BUFFER);
         assert!(shallow < 12 * BUFFER, "{} buffers for a chain", shallow / BUFFER);
+        // one of the two operations of a round has a value of its own
         let trained = peak(100, true) - peak(50, true);
-        assert!(trained > 75 * BUFFER, "values are kept for the backward, and this test sees it");
+        assert!(trained > 45 * BUFFER, "values are kept for the backward, and this test sees it");
     }
 }
 
