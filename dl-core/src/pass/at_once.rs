@@ -23,8 +23,9 @@ use crate::value::Value;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// The queue costs a few hundred nanoseconds for each kernel.
-const SMALL_NANOSECONDS: f64 = 500.0;
+/// The queue costs a few hundred nanoseconds for each kernel, and a thread that takes it from there as much again. What does not say how long it takes, and is taken for
+/// this long, is not small.
+const SMALL_NANOSECONDS: f64 = 1_000.0;
 
 /// What was to be done while somebody else was walking.
 pub(super) enum Later {
@@ -181,7 +182,7 @@ impl Books {
             trained |= operand.trained;
         }
         let alone = self.queue.len() == 0 && current_num_threads() == 1;
-        let small = |nanoseconds: f64| alone || (0.0..=SMALL_NANOSECONDS).contains(&nanoseconds);
+        let small = |nanoseconds: f64| alone || (0.0..SMALL_NANOSECONDS).contains(&nanoseconds);
         // code of the user's is always asked, as it may fail there
         if !(alone && op.is_plain() || self.cost(index, op).is_ok_and(small)) {
             return false;
