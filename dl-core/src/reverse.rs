@@ -309,7 +309,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
                 let sum = take_sum(&mut arrived[index as usize], node)?;
                 match (&mut eager, &sum) {
                     (Some(eager), AnyDelta::Lazy(layer)) if !is_weight => {
-                        eager.value(&mut books, layer).map_or(sum, AnyDelta::Ready)
+                        eager.sum(&mut books, layer).map_or(sum, AnyDelta::Ready)
                     }
                     _ => sum,
                 }

@@ -10,6 +10,8 @@ struct Seen {
     products: Arc<AtomicUsize>,
     deltas: Arc<AtomicUsize>,
     fails: bool,
+    /// How much a rule writes down on top of each delta.
+    on_top: usize,
 }
 
 /// A product, as an operation that may run on the way back. Its rule writes down one delta for both operands.
@@ -31,7 +33,10 @@ impl Primitive for Product {
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let delta = Layer::apply(Delta(self.0.clone()), (at.delta.clone(),));
-        let times = |x: &Layer<f64>| Some(Layer::apply(Product(self.0.clone()), (delta.clone(), x.clone())));
+        let times = |x: &Layer<f64>| {
+            let product = Layer::apply(Product(self.0.clone()), (delta.clone(), x.clone()));
+            Some((0..self.0.on_top).fold(product, |delta, _| Layer::apply(Delta(self.0.clone()), (delta,))))
+        };
         (times(&at.operands.1), times(&at.operands.0))
     }
 
@@ -100,10 +105,27 @@ fn each_delta_is_computed_once_and_only_where_somebody_trains() {
             twice.train(&sgd).wait()?;
             // forward 2; at the upper one two for the same operand, at the lower one one for each weight
             assert_eq!(seen.counts(), (6, 2), "{threads} threads");
+            // (a·b)² at −2 and 3.5
+            assert_eq!((a.value(), b.value()), (22.5, -10.5), "{threads} threads");
             Ok::<_, Error>(())
         })
         .expect("it succeeds");
     }
+}
+
+#[test]
+fn nothing_is_taken_for_what_has_lain_at_the_same_place_before() -> Result<()> {
+    on(1, || {
+        for on_top in 0..12 {
+            let seen = Seen { on_top, ..Seen::default() };
+            let a = Weight::new(2.0);
+            // sums of three deltas between rules that share what they write down
+            let power = (0..3).fold(a.layer(), |x, _| seen.product(&seen.product(&x, &x), &x));
+            power.train(&Sgd::new(1.0)).wait()?;
+            assert_eq!(a.value(), 2.0 - 27.0 * 2.0_f64.powi(26), "{on_top} on top");
+        }
+        Ok(())
+    })
 }
 
 #[test]

@@ -40,9 +40,11 @@ impl<'a> Eager<'a> {
         Some(Eager { pass, longest, shared: Vec::new() })
     }
 
-    /// The value of a delta, if it can be had at once.
-    pub(super) fn value(&mut self, books: &mut Books, delta: &AnyLayer) -> Option<Value> {
-        pass::computing(self.pass, || self.below(books, delta, self.longest, 0))
+    /// The value of a sum of deltas that have arrived, if it can be had at once.
+    pub(super) fn sum(&mut self, books: &mut Books, sum: &AnyLayer) -> Option<Value> {
+        // it may lie where something of the last rule has lain
+        self.shared.clear();
+        pass::computing(self.pass, || self.below(books, sum, self.longest, 0))
     }
 
     /// The same delta, which arrives at this entry, as a constant if it can be had at once.
@@ -51,7 +53,7 @@ impl<'a> Eager<'a> {
         let value = match &node.expression {
             Expression::Weight(_) if delta.accumulates().is_some() => None,
             Expression::Weight(_) => pass::computing(self.pass, || self.below(books, &delta, SMALL_NANOSECONDS, 0)),
-            _ => self.value(books, &delta),
+            _ => pass::computing(self.pass, || self.below(books, &delta, self.longest, 0)),
         };
         value.map_or(delta, |value| AnyDelta::Ready(value).into_layer(&node))
     }
