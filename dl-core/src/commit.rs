@@ -9,8 +9,9 @@ use crate::record::{SpanWork, Told};
 use crate::reverse::AnyDelta;
 use crate::snapshot::Earlier;
 use crate::sync::{MutexGuard, thread_local};
-use crate::value::Value;
+use crate::value::{Repr, Value};
 use crate::weight::WeightId;
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::Deref;
@@ -243,7 +244,7 @@ fn propose(
 
 /// Takes the steps of plain gradient descent, which are in place and cannot fail.
 fn descend(changes: &[Change<'_>]) {
-    let steps: Vec<(&Variable, f64, &AnyDelta)> = changes
+    let steps: SmallVec<[(&Variable, f64, &AnyDelta); 8]> = changes
         .iter()
         .filter_map(|change| match (change.rate, &change.source) {
             (Some(rate), Source::Delta(delta)) => Some((change.variable, rate, *delta)),
@@ -301,6 +302,7 @@ impl AnyDelta {
             AnyDelta::Unmade(layer, operands) => {
                 layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<Vec<_>>()))
             }
+            AnyDelta::Ready(Value(Repr::F32(_) | Repr::F64(_))) => 10.0,
             _ => 1_000.0,
         }
     }

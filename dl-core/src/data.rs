@@ -136,7 +136,7 @@ pub trait Trainable: Data {
     ///
     /// ```
     /// use dl_core::Trainable;
-    /// assert!(!f64::DESCENDS); // a number is copied as fast as it is changed
+    /// assert!(f64::DESCENDS);
     /// ```
     const DESCENDS: bool = false;
 

@@ -75,8 +75,14 @@ macro_rules! scalar {
         }
 
         impl Trainable for $T {
+            const DESCENDS: bool = true;
+
             fn zeros_like(&self) -> $T {
                 0.0
+            }
+
+            fn descend(&mut self, rate: f64, delta: &$T) {
+                *self -= rate as $T * delta;
             }
 
             fn update(

@@ -5,13 +5,16 @@
 //! written down, and the walk goes on. Once there is work in the queue that others could share, kernels are queued behind it. Where there is one thread only, kernels are
 //! queued behind bodies of dynamic nodes alone.
 //!
+//! A small operation of the library's own is computed without an interruption, under the lock: its operands are tensors or numbers, so nothing of the user's runs there, not
+//! even a destructor. If it fails, the kernel fails once more, and says where.
+//!
 //! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same node. Nor does anybody wait for
 //! it: what is to be entered meanwhile is left to whoever is walking.
 
 use super::Pass;
 use super::books::Books;
-use super::context::{in_task, may_work};
-use super::discover::Walked;
+use super::context::{computing, in_task, may_work};
+use super::discover::{Small, Walked};
 use super::entry::{NONE, Scalar, State};
 use super::work::WORTH_OFFERING_NANOSECONDS;
 use crate::error::Result;
@@ -20,12 +23,36 @@ use crate::primitive::AnyPrimitive;
 use crate::seed::Position;
 use crate::sync::{MutexGuard, current_num_threads};
 use crate::value::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
 /// The queue costs a few hundred nanoseconds for each kernel, and a thread that takes it from there as much again. What does not say how long it takes, and is taken for
 /// this long, is not small.
-const SMALL_NANOSECONDS: f64 = 1_000.0;
+pub(crate) const SMALL_NANOSECONDS: f64 = 1_000.0;
+/// The lock of the books is held so long at most.
+const LONGEST_NANOSECONDS: f64 = 20_000.0;
+
+/// So long may an operation of the library take that is computed under the lock. Where there are several threads, to have one of them do it costs as much as a small one.
+pub(crate) fn longest_under_lock() -> f64 {
+    if current_num_threads() == 1 { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS }
+}
+
+/// The value of this operation of the library, if it does not take longer than that, and is not an error.
+pub(crate) fn value_under_lock(op: &dyn AnyPrimitive, operands: &[&Value], longest: f64) -> Option<Value> {
+    let value = || if op.cost(operands) <= longest { op.value(operands).ok() } else { None };
+    catch_unwind(AssertUnwindSafe(value)).unwrap_or_default()
+}
+
+/// What becomes of the new entry of an operation.
+pub(super) enum Met {
+    /// It has been computed.
+    Computed,
+    /// It is to be run at once.
+    Small,
+    /// It waits for its operands, or in the queue.
+    Other,
+}
 
 /// What was to be done while somebody else was walking.
 pub(super) enum Later {
@@ -130,8 +157,13 @@ impl Pass {
         runs: bool,
         working: bool,
     ) -> (MutexGuard<'a, Books>, u32) {
-        let mut walk = books.begin_walk(root, runs);
-        let mut walked = books.walk(&mut walk);
+        let small = match runs {
+            false => Small::Queued,
+            true if self.is_watched() => Small::Run,
+            true => Small::Computed,
+        };
+        let mut walk = books.begin_walk(root, small);
+        let mut walked = computing(self, || books.walk(&mut walk));
         if let Walked::Meets(_) = walked {
             books.walking = true;
             if !working {
@@ -141,8 +173,13 @@ impl Pass {
             while let Walked::Meets(index) = walked {
                 books = self.run_at_once(index, books);
                 // nothing is started in a pass that rests
-                walk.runs &= books.rests == rests;
-                walked = if walk.is_through() { Walked::Through(index) } else { books.walk(&mut walk) };
+                if books.rests != rests {
+                    walk.small = Small::Queued;
+                }
+                walked = match walk.is_through() {
+                    true => Walked::Through(index),
+                    false => computing(self, || books.walk(&mut walk)),
+                };
             }
             if !working {
                 self.width().rests();
@@ -166,33 +203,66 @@ impl Pass {
 }
 
 impl Books {
-    /// Whether this new entry is that of a small kernel whose operands are all there. If so, it is to be run at once. To a thread that nobody could help, every kernel is
+    /// What becomes of this new entry. Its kernel is run at once if it is small and its operands are all there. To a thread that nobody could help, every kernel is
     /// small, unless something else is to come first: a body that is going to wait for the outside had better begin.
-    pub(super) fn is_small(&mut self, index: u32, op: &dyn AnyPrimitive) -> bool {
+    pub(super) fn meet(&mut self, index: u32, op: &dyn AnyPrimitive, small: Small) -> Met {
         if self.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
-            return false;
+            return Met::Other;
         }
         let operands = op.operands().len();
         let mut trained = false;
         for which in 0..operands {
             let operand = self.entry(self.operand(index, which));
             if !matches!(operand.state, State::F32 | State::F64 | State::Done) {
-                return false;
+                return Met::Other;
             }
             trained |= operand.trained;
         }
-        let alone = self.queue.len() == 0 && current_num_threads() == 1;
-        let small = |nanoseconds: f64| alone || (0.0..SMALL_NANOSECONDS).contains(&nanoseconds);
-        // code of the user's is always asked, as it may fail there
-        if !(alone && op.is_plain() || self.cost(index, op).is_ok_and(small)) {
-            return false;
-        }
         self.entries[index as usize].trained = trained;
+        let alone = self.queue.len() == 0 && current_num_threads() == 1;
+        if small == Small::Computed && op.is_plain() {
+            let longest = if alone { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS };
+            let value = |operands: &[&Value]| value_under_lock(op, operands, longest);
+            if let Some(value) = self.with_operands(index, operands, value) {
+                self.computed(index, operands, value);
+                return Met::Computed;
+            }
+        }
+        let is_small = |nanoseconds: f64| alone || (0.0..SMALL_NANOSECONDS).contains(&nanoseconds);
+        // code of the user's is always asked, as it may fail there
+        if !(alone && op.is_plain() || self.cost(index, op).is_ok_and(is_small)) {
+            return Met::Other;
+        }
         for which in 0..operands {
             let operand = self.operand(index, which);
             self.meet_consumer(operand);
         }
-        true
+        Met::Small
+    }
+
+    /// Writes down the value of a new entry, and lets go of those of its operands that nobody needs any more.
+    fn computed(&mut self, index: u32, operands: usize, value: Value) {
+        self.count.so_far.evaluations += 1;
+        match Scalar::of(&value) {
+            Some(number) => self.entries[index as usize].set_number(number),
+            None => {
+                let bytes = (self.node(index).kind_of_data.bytes)(&value);
+                self.count.holds(bytes);
+                self.entries[index as usize].state = State::Done;
+                let links = self.links(index);
+                (links.outcome, links.bytes, links.scheduled) = (Some(Ok(value)), bytes, true);
+            }
+        }
+        for which in 0..operands {
+            let operand = self.operand(index, which);
+            if self.is_scheduled(operand) {
+                self.linked(operand).consumers += 1;
+                if self.is_dead(operand) {
+                    drop(self.take_value(operand));
+                    self.forget_bytes(operand);
+                }
+            }
+        }
     }
 
     fn finish_at_once(&mut self, index: u32, result: Result<Value>) {

@@ -101,6 +101,9 @@ pub(super) const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };
 /// A pass of more nodes than this does not notice the growth of its tables.
 const ENTRIES_KEPT: usize = 1 << 16;
 
+/// Among so many weights it is faster to look for one than to sort them out.
+const FEW_WEIGHTS: usize = 16;
+
 impl Books {
     pub(super) fn new() -> Self {
         Books {
@@ -340,6 +343,9 @@ impl Books {
     pub(super) fn find_weight(&mut self, address: usize, several_leaves: bool) -> Option<u32> {
         if !several_leaves {
             return None;
+        }
+        if self.weights.len() <= FEW_WEIGHTS {
+            return self.weights.iter().find(|(known, _)| *known == address).map(|&(_, index)| index);
         }
         let known = self.weights_by_address.len();
         self.weights_by_address.extend(self.weights[known..].iter().copied());

@@ -8,6 +8,7 @@
 //! nobody can meet it another way. Its entry is known to its consumer, and it is claimed when somebody is given a handle to it.
 
 use super::Keep;
+use super::at_once::Met;
 use super::books::Books;
 use super::entry::{Arithmetic, Entry, NONE, Scalar, State};
 use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
@@ -33,8 +34,18 @@ pub(super) struct Walk {
     at: Option<Step>,
     /// The entry of that node's second operand, once it is known.
     second: u32,
-    /// Whether small kernels may be run on the way.
-    pub(super) runs: bool,
+    pub(super) small: Small,
+}
+
+/// What is done with a small kernel that is met on the way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Small {
+    /// It is queued as any other.
+    Queued,
+    /// It is run.
+    Run,
+    /// It is run; if it is the library's own, without an interruption.
+    Computed,
 }
 
 /// How far a walk came.
@@ -105,21 +116,19 @@ impl Books {
     }
 
     /// Begins to enter a node and everything it needs. The pass is to have a handle to it in the end.
-    ///
-    /// `runs` says whether small kernels may be run on the way.
     #[inline]
-    pub(super) fn begin_walk(&mut self, root: &AnyLayer, runs: bool) -> Walk {
+    pub(super) fn begin_walk(&mut self, root: &AnyLayer, small: Small) -> Walk {
         self.roots_met += 1;
         if self.live_entries() >= self.sweep_at {
             self.sweep();
         }
-        Walk { at: Some(Step { node: held(root), first: NONE, many: FEW }), second: NONE, runs }
+        Walk { at: Some(Step { node: held(root), first: NONE, many: FEW }), second: NONE, small }
     }
 
     /// Enters a dynamic node, which needs nothing yet. The pass is to have a handle to it.
     pub(super) fn enter_dynamic(&mut self, root: &AnyLayer) -> u32 {
-        let _ = self.begin_walk(root, false);
-        self.enter_other(held(root), [NONE; 2], false, false).0
+        let _ = self.begin_walk(root, Small::Queued);
+        self.enter_other(held(root), [NONE; 2], false, Small::Queued).0
     }
 
     /// Goes on to enter what a node needs, and then the node.
@@ -148,7 +157,7 @@ impl Books {
                 continue;
             }
             let Some(consumer) = steps.pop() else {
-                let (index, runs) = self.enter(node, [first, second], false, walk.runs);
+                let (index, runs) = self.enter(node, [first, second], false, walk.small);
                 break if runs { Walked::Meets(index) } else { Walked::Through(index) };
             };
             if let Some(next) = steps.last() {
@@ -156,7 +165,7 @@ impl Books {
             }
             // a lone node is known to its consumer, if that has few operands
             let lone = consumer.many == FEW && node.is_lone();
-            let (index, runs) = self.enter(node, [first, second], lone, walk.runs);
+            let (index, runs) = self.enter(node, [first, second], lone, walk.small);
             (node, first, second, many) = (consumer.node, consumer.first, NONE, consumer.many);
             if many == FEW {
                 match first {
@@ -238,17 +247,17 @@ impl Books {
 
     /// Makes the entry of a node whose operands are all entered. Says whether it is that of a small kernel, which is to be run now.
     #[inline(always)]
-    fn enter(&mut self, node: Held, operands: [u32; 2], lone: bool, runs: bool) -> (u32, bool) {
+    fn enter(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, bool) {
         match self.arithmetic(&node, operands) {
             Some((number, trained, arithmetic)) => {
                 let entry = Entry { operands, arithmetic, ..Entry::of_number(node, number, trained) };
                 (self.add(entry, node, lone), false)
             }
-            None => self.enter_other(node, operands, lone, runs),
+            None => self.enter_other(node, operands, lone, small),
         }
     }
 
-    fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, runs: bool) -> (u32, bool) {
+    fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, bool) {
         if let Some(value) = node.expression.as_constant() {
             self.others += 1;
             self.constants += 1;
@@ -270,13 +279,15 @@ impl Books {
             expression => {
                 self.others += 1;
                 let index = self.add(Entry::pending(node, operands), node, lone);
-                if let Expression::Primitive(op) = expression
-                    && runs
-                    && self.is_small(index, &**op)
-                {
-                    return (index, true);
+                let met = match expression {
+                    Expression::Primitive(op) if small != Small::Queued => self.meet(index, &**op, small),
+                    _ => Met::Other,
+                };
+                match met {
+                    Met::Computed => {}
+                    Met::Small => return (index, true),
+                    Met::Other => self.schedule(index),
                 }
-                self.schedule(index);
                 index
             }
         };

@@ -80,15 +80,20 @@ impl Books {
 
     /// How long the kernel of this entry takes, whose operands are there, or the panic of whoever was asked.
     pub(super) fn cost(&self, index: u32, op: &dyn AnyPrimitive) -> std::thread::Result<f64> {
-        let value = |which| self.value(self.operand(index, which));
         let cost = |operands: &[&Value]| catch_unwind(AssertUnwindSafe(|| op.cost(operands)));
-        match op.operands().len() {
-            0 => cost(&[]),
-            1 => cost(&[value(0).as_value()]),
-            2 => cost(&[value(0).as_value(), value(1).as_value()]),
+        self.with_operands(index, op.operands().len(), cost)
+    }
+
+    /// Looks at the values of the operands of this entry, which are there.
+    pub(super) fn with_operands<R>(&self, index: u32, count: usize, look: impl FnOnce(&[&Value]) -> R) -> R {
+        let value = |which| self.value(self.operand(index, which));
+        match count {
+            0 => look(&[]),
+            1 => look(&[value(0).as_value()]),
+            2 => look(&[value(0).as_value(), value(1).as_value()]),
             n => {
                 let values: Vec<Seen<'_>> = (0..n).map(value).collect();
-                cost(&values.iter().map(Seen::as_value).collect::<Vec<_>>())
+                look(&values.iter().map(Seen::as_value).collect::<Vec<_>>())
             }
         }
     }

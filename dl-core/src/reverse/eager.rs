@@ -9,16 +9,10 @@
 use super::AnyDelta;
 use crate::node::{AnyLayer, Expression};
 use crate::pass::{self, Books, Pass, Scalar, Status};
-use crate::primitive::{AnyPrimitive, Few};
-use crate::sync::current_num_threads;
+use crate::primitive::Few;
 use crate::value::Value;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// To have such an operation done by the executor, in parallel, costs as much as the operation.
-const SMALL_NANOSECONDS: f64 = 1_000.0;
-/// The lock of the books is held meanwhile.
-const LONGEST_NANOSECONDS: f64 = 20_000.0;
 /// A rule that writes down more than this, one on top of the other, is not followed.
 const DEEPEST: usize = 32;
 
@@ -36,8 +30,7 @@ impl<'a> Eager<'a> {
         if pass.is_watched() || books.has_forgotten() {
             return None;
         }
-        let longest = if current_num_threads() == 1 { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS };
-        Some(Eager { pass, longest, shared: Vec::new() })
+        Some(Eager { pass, longest: pass::longest_under_lock(), shared: Vec::new() })
     }
 
     /// The value of a sum of deltas that have arrived, if it can be had at once.
@@ -52,7 +45,9 @@ impl<'a> Eager<'a> {
         let node = books.node(place);
         let value = match &node.expression {
             Expression::Weight(_) if delta.accumulates().is_some() => None,
-            Expression::Weight(_) => pass::computing(self.pass, || self.below(books, &delta, SMALL_NANOSECONDS, 0)),
+            Expression::Weight(_) => {
+                pass::computing(self.pass, || self.below(books, &delta, pass::SMALL_NANOSECONDS, 0))
+            }
             _ => pass::computing(self.pass, || self.below(books, &delta, self.longest, 0)),
         };
         value.map_or(delta, |value| AnyDelta::Ready(value).into_layer(&node))
@@ -86,7 +81,8 @@ impl<'a> Eager<'a> {
         let value = match &layer.expression {
             Expression::Primitive(op) if op.is_plain() => {
                 let operands = op.operands().iter().map(|operand| self.below(books, operand, longest, depth + 1));
-                computed(&**op, &operands.collect::<Option<Few<Value>>>()?, longest)?
+                let operands = operands.collect::<Option<Few<Value>>>()?;
+                pass::value_under_lock(&**op, &operands.iter().collect::<Few<&Value>>(), longest)?
             }
             Expression::Primitive(_) => return None,
             expression => {
@@ -101,14 +97,4 @@ impl<'a> Eager<'a> {
         }
         Some(value)
     }
-}
-
-/// The value of this operation, if it does not take longer than that, and is not an error.
-fn computed(op: &dyn AnyPrimitive, operands: &[Value], longest: f64) -> Option<Value> {
-    let operands: Few<&Value> = operands.iter().collect();
-    let value = || match op.cost(&operands) {
-        nanoseconds if nanoseconds <= longest => op.value(&operands).ok(),
-        _ => None,
-    };
-    catch_unwind(AssertUnwindSafe(value)).unwrap_or_default()
 }
