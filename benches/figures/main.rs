@@ -7,6 +7,7 @@
 //! cargo bench --bench figures -- --threads 1     # on so many threads only; `--threads 1,2,4` for several
 //! cargo bench --bench figures -- --rows          # the rows without the table
 //! cargo bench --bench figures -- --quick         # short measurements: to see that it runs, not how fast
+//! cargo bench --bench figures --features view -- --trace step.json   # no figures, but what two threads do in a step of the paper's network
 //! ```
 //!
 //! The workloads are defined in `benches/README.md`. Other libraries run the same with the same numbers: `benches/peers`. Results by
@@ -31,6 +32,8 @@ mod prediction;
 mod products;
 mod scalars;
 mod table;
+#[cfg(feature = "view")]
+mod trace;
 mod tree_lstm;
 
 // the example's own network and data
@@ -43,11 +46,19 @@ mod network;
 use common::{Bench, Pace};
 
 fn main() {
-    let Arguments { workloads, variants, threads, pace, rows } = Arguments::parse(std::env::args().skip(1))
-        .unwrap_or_else(|what| {
-            eprintln!("{what}; see the head of benches/figures/main.rs");
-            std::process::exit(2);
-        });
+    let refused = |what: String| {
+        eprintln!("{what}; see the head of benches/figures/main.rs");
+        std::process::exit(2);
+    };
+    let Arguments { workloads, variants, threads, pace, rows, trace } =
+        Arguments::parse(std::env::args().skip(1)).unwrap_or_else(refused);
+    if let Some(path) = trace {
+        #[cfg(feature = "view")]
+        trace::save(&path).unwrap_or_else(|error| refused(error.to_string()));
+        #[cfg(not(feature = "view"))]
+        refused(format!("a trace into `{path}` needs `--features view`"));
+        return;
+    }
     let mut all = Vec::new();
     for threads in threads {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
@@ -86,6 +97,7 @@ struct Arguments {
     threads: Vec<usize>,
     pace: Pace,
     rows: bool,
+    trace: Option<String>,
 }
 
 impl Arguments {
@@ -96,12 +108,14 @@ impl Arguments {
             threads: vec![1, 2],
             pace: Pace::THOROUGH,
             rows: false,
+            trace: None,
         };
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--bench" => {} // cargo's own
                 "--quick" => arguments.pace = Pace::QUICK,
                 "--rows" => arguments.rows = true,
+                "--trace" => arguments.trace = Some(words.next().ok_or("--trace takes the path of a file")?),
                 "--variants" => arguments.variants = words.next().ok_or("--variants takes a part of their names")?,
                 "--threads" => {
                     let numbers = words.next().unwrap_or_default();

@@ -5,6 +5,7 @@ use crate::common::{Bench, Numbers, coarse_labels, fine_labels};
 use crate::dense::{dense, uniform};
 use dl::nn::Linear;
 use dl::prelude::*;
+use std::ops::Range;
 
 const BATCHES: usize = 20;
 const PIXELS: usize = 3072;
@@ -33,6 +34,13 @@ impl Net {
     pub(crate) fn features(&self, images: &Nd) -> NdLayer {
         let columns = self.columns.iter().map(|[first, second]| second.of(first.of(images).relu()).relu());
         columns.reduce(|sum, column| sum + column).expect("there is a column")
+    }
+
+    /// The loss of the coarse classifier, and of those fine ones that are wanted.
+    pub(crate) fn loss(&self, images: &Nd, coarse: &[usize], fine: &[usize], wanted: Range<usize>) -> Layer<f32> {
+        let features = self.features(images);
+        let fine: Layer<f32> = self.fine[wanted].iter().map(|net| net.of(&features).cross_entropy(fine)).sum();
+        self.coarse.of(&features).cross_entropy(coarse) + fine
     }
 }
 
@@ -64,11 +72,8 @@ pub(crate) fn measure(bench: &mut Bench) {
             let variant = format!("cols={columns};{}", if skip { "skip" } else { "noskip" });
             bench.training("w1", &variant, || {
                 let (class, (images, coarse, fine)) = turns.next().expect("a cycle does not end");
-                let features = net.features(images);
-                let wanted = if skip { &net.fine[class..=class] } else { &net.fine };
-                let fine: Layer<f32> = wanted.iter().map(|net| net.of(&features).cross_entropy(fine)).sum();
-                let loss = net.coarse.of(&features).cross_entropy(coarse) + fine;
-                loss.train(&sgd).wait().expect("it succeeds").into()
+                let wanted = if skip { class..class + 1 } else { 0..20 };
+                net.loss(images, coarse, fine, wanted).train(&sgd).wait().expect("it succeeds").into()
             });
         }
     }

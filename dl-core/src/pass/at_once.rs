@@ -6,7 +6,7 @@
 //! queued behind bodies of dynamic nodes alone.
 //!
 //! A small operation of the library's own is computed without an interruption, under the lock: its operands are tensors or numbers, so nothing of the user's runs there, not
-//! even a destructor. If it fails, the kernel fails once more, and says where.
+//! even a destructor. If it fails, the kernel fails once more, and says where. When this has gone on for a while, the next one interrupts the walk again: others may wait for the lock.
 //!
 //! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same node. Nor does anybody wait for
 //! it: what is to be entered meanwhile is left to whoever is walking.
@@ -30,17 +30,22 @@ use std::task::Waker;
 /// The queue costs a few hundred nanoseconds for each kernel, and a thread that takes it from there as much again. What does not say how long it takes, and is taken for
 /// this long, is not small.
 pub(crate) const SMALL_NANOSECONDS: f64 = 1_000.0;
-/// The lock of the books is held so long at most.
+/// The lock of the books is held for about so long at most.
 const LONGEST_NANOSECONDS: f64 = 20_000.0;
+/// What is written down about an operation takes about as long.
+const BOOKING_NANOSECONDS: f64 = 100.0;
 
 /// So long may an operation of the library take that is computed under the lock. Where there are several threads, to have one of them do it costs as much as a small one.
 pub(crate) fn longest_under_lock() -> f64 {
     if current_num_threads() == 1 { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS }
 }
 
-/// The value of this operation of the library, if it does not take longer than that, and is not an error.
-pub(crate) fn value_under_lock(op: &dyn AnyPrimitive, operands: &[&Value], longest: f64) -> Option<Value> {
-    let value = || if op.cost(operands) <= longest { op.value(operands).ok() } else { None };
+/// The value of this operation of the library, if it does not take longer than that, and is not an error; and how long it takes.
+pub(crate) fn value_under_lock(op: &dyn AnyPrimitive, operands: &[&Value], longest: f64) -> Option<(Value, f64)> {
+    let value = || match op.cost(operands) {
+        nanoseconds if nanoseconds <= longest => Some((op.value(operands).ok()?, nanoseconds)),
+        _ => None,
+    };
     catch_unwind(AssertUnwindSafe(value)).unwrap_or_default()
 }
 
@@ -163,7 +168,12 @@ impl Pass {
             true => Small::Computed,
         };
         let mut walk = books.begin_walk(root, small);
+        let evaluations = books.count.so_far.evaluations;
         let mut walked = computing(self, || books.walk(&mut walk));
+        if !working && books.count.so_far.evaluations > evaluations {
+            self.width().works();
+            self.width().rests();
+        }
         if let Walked::Meets(_) = walked {
             books.walking = true;
             if !working {
@@ -197,6 +207,7 @@ impl Pass {
         let result = self.run_kernel(index, books);
         here.enter();
         let mut books = self.books();
+        books.under_lock = 0.0;
         books.finish_at_once(index, result);
         books
     }
@@ -222,8 +233,10 @@ impl Books {
         let alone = self.queue.len() == 0 && current_num_threads() == 1;
         if small == Small::Computed && op.is_plain() {
             let longest = if alone { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS };
+            let longest = longest.min(LONGEST_NANOSECONDS - self.under_lock);
             let value = |operands: &[&Value]| value_under_lock(op, operands, longest);
-            if let Some(value) = self.with_operands(index, operands, value) {
+            if let Some((value, nanoseconds)) = self.with_operands(index, operands, value) {
+                self.under_lock += nanoseconds + BOOKING_NANOSECONDS;
                 self.computed(index, operands, value);
                 return Met::Computed;
             }

@@ -74,6 +74,8 @@ pub(crate) struct Books {
     /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
     pub(super) in_order: bool,
     pub(super) walk: Vec<discover::Step>,
+    /// How many nanoseconds of operations this walk has computed since it was interrupted last.
+    pub(super) under_lock: f64,
     /// Whether somebody is in the middle of a walk, and what is left to him.
     pub(super) walking: bool,
     pub(super) later: Vec<at_once::Later>,
@@ -139,6 +141,7 @@ impl Books {
             roots_met: 0,
             in_order: true,
             walk: Vec::new(),
+            under_lock: 0.0,
             walking: false,
             later: Vec::new(),
             finished: Vec::new(),

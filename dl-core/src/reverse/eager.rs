@@ -82,7 +82,7 @@ impl<'a> Eager<'a> {
             Expression::Primitive(op) if op.is_plain() => {
                 let operands = op.operands().iter().map(|operand| self.below(books, operand, longest, depth + 1));
                 let operands = operands.collect::<Option<Few<Value>>>()?;
-                pass::value_under_lock(&**op, &operands.iter().collect::<Few<&Value>>(), longest)?
+                pass::value_under_lock(&**op, &operands.iter().collect::<Few<&Value>>(), longest)?.0
             }
             Expression::Primitive(_) => return None,
             expression => {
