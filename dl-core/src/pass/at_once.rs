@@ -182,9 +182,10 @@ impl Books {
             trained |= operand.trained;
         }
         let alone = self.queue.len() == 0 && current_num_threads() == 1;
-        let small = |nanoseconds: f64| alone || (0.0..SMALL_NANOSECONDS).contains(&nanoseconds);
         // code of the user's is always asked, as it may fail there
-        if !(alone && op.is_plain() || self.cost(index, op).is_ok_and(small)) {
+        let small = alone && op.is_plain()
+            || self.cost(index, op).is_ok_and(|cost| alone || (0.0..SMALL_NANOSECONDS).contains(&cost));
+        if !small {
             return false;
         }
         self.entries[index as usize].trained = trained;
