@@ -317,7 +317,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
         };
         if is_weight {
             if !is_told && goal.is_at(index, true) {
-                let delta = if eager.is_some() { delta.at_hand() } else { delta };
+                let delta = delta.at_hand();
                 deltas.push((K::node(node), delta));
             }
             continue; // nothing is below

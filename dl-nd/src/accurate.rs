@@ -3,7 +3,7 @@
 
 use crate::element::Element;
 use crate::program::{PIECE, arch};
-use dl_core::parallel;
+use dl_core::{buffers, parallel};
 use ndarray::{ArrayD, ArrayViewD, Axis};
 
 /// So many terms are summed in a run.
@@ -75,7 +75,8 @@ pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD
 /// The sum of rows of so many columns, at most [`RUN`] and at least one.
 pub(crate) fn sum_rows<A: Element>(rows: &[A], columns: usize) -> Vec<A> {
     let (first, others) = rows.split_at(columns);
-    let mut sums = first.to_vec();
+    let mut sums = buffers::take(columns);
+    sums.extend_from_slice(first);
     arch().dispatch(
         #[inline(always)]
         || {

@@ -8,6 +8,8 @@ mod cases;
 mod peak;
 mod remat;
 
+use std::time::{Duration, Instant};
+
 #[global_allocator]
 static ALLOCATOR: allocator::Counting = allocator::Counting;
 
@@ -15,6 +17,18 @@ static ALLOCATOR: allocator::Counting = allocator::Counting;
 fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
     dl::buffers::release();
     allocator::peak_of(f)
+}
+
+/// Whether this is so within some seconds: threads that are told to end take a moment.
+fn soon(so: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !so() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
 
 fn main() {

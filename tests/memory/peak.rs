@@ -31,8 +31,13 @@ pub(crate) fn predict_holds_its_width() {
         assert!(deep < shallow + 4 * BUFFER, "{} buffers more for 8 times the depth", (deep - shallow) / BUFFER);
         assert!(shallow < 12 * BUFFER, "{} buffers for a chain", shallow / BUFFER);
         // one of the two operations of a round has a value of its own
-        let trained = peak(100, true) - peak(50, true);
-        assert!(trained > 45 * BUFFER, "values are kept for the backward, and this test sees it");
+        let trained = (peak(100, true) - peak(50, true)) / BUFFER;
+        assert!(trained > 45, "values are kept for the backward, and this test sees it");
+        // where others could help, deltas of this size are left to the executor, and all of them are there at a time
+        assert!(
+            threads > 1 || trained < 60,
+            "{trained} buffers more for 50 rounds: each delta goes when it has been used"
+        );
     }
 }
 

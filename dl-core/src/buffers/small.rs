@@ -31,13 +31,13 @@ pub struct Small<A> {
     bytes: usize,
 }
 
-/// More than this a thread does not keep.
+/// More than this a thread does not keep of numbers of one type.
 const KEPT_BYTES: usize = 1 << 19;
 /// Numbers in a buffer of the smallest class, as a power of two.
 const SMALLEST: u32 = 4;
 const CLASSES: usize = 33;
 
-/// Buffers of the same capacity. There are four capacities for each power of two, so that at most a fifth of a buffer is wasted.
+/// Buffers of the same capacity. Beyond the smallest there are four for each power of two, so that at most a fifth of such a buffer is wasted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Class {
     number: usize,

@@ -29,7 +29,7 @@ use std::task::Waker;
 
 /// The queue costs a few hundred nanoseconds for each kernel, and a thread that takes it from there as much again. What does not say how long it takes, and is taken for
 /// this long, is not small.
-pub(crate) const SMALL_NANOSECONDS: f64 = 1_000.0;
+const SMALL_NANOSECONDS: f64 = 1_000.0;
 /// The lock of the books is held for about so long at most.
 const LONGEST_NANOSECONDS: f64 = 20_000.0;
 /// What is written down about an operation takes about as long.
@@ -216,7 +216,7 @@ impl Pass {
 impl Books {
     /// What becomes of this new entry. Its kernel is run at once if it is small and its operands are all there. To a thread that nobody could help, every kernel is
     /// small, unless something else is to come first: a body that is going to wait for the outside had better begin.
-    pub(super) fn meet(&mut self, index: u32, op: &dyn AnyPrimitive, small: Small) -> Met {
+    pub(super) fn meet(&mut self, index: u32, op: &dyn AnyPrimitive, way: Small) -> Met {
         if self.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
             return Met::Other;
         }
@@ -231,7 +231,7 @@ impl Books {
         }
         self.entries[index as usize].trained = trained;
         let alone = self.queue.len() == 0 && current_num_threads() == 1;
-        if small == Small::Computed && op.is_plain() {
+        if way == Small::Computed && op.is_plain() {
             let longest = if alone { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS };
             let longest = longest.min(LONGEST_NANOSECONDS - self.under_lock);
             let value = |operands: &[&Value]| value_under_lock(op, operands, longest);
@@ -241,9 +241,10 @@ impl Books {
                 return Met::Computed;
             }
         }
-        let is_small = |nanoseconds: f64| alone || (0.0..SMALL_NANOSECONDS).contains(&nanoseconds);
         // code of the user's is always asked, as it may fail there
-        if !(alone && op.is_plain() || self.cost(index, op).is_ok_and(is_small)) {
+        let small = alone && op.is_plain()
+            || self.cost(index, op).is_ok_and(|cost| alone || (0.0..SMALL_NANOSECONDS).contains(&cost));
+        if !small {
             return Met::Other;
         }
         for which in 0..operands {

@@ -16,7 +16,7 @@ pub struct Counters {
     pub nodes: usize,
     /// Operations that it evaluated. The arithmetic of a scalar's backward, which needs no layers, is not among them.
     pub evaluations: usize,
-    /// Buffers that it wrote into a second time instead of asking the allocator for new ones.
+    /// Buffers of more than 16 KB that it wrote into a second time instead of asking the allocator for new ones. Smaller ones, which a thread keeps for itself, are not counted.
     pub reused_buffers: usize,
     /// The most that its values occupied at any time, in bytes. Plain numbers, which are kept in its tables, do not count.
     pub bytes_peak: usize,

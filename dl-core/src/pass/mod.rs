@@ -28,7 +28,7 @@ mod watch;
 mod width;
 mod work;
 
-pub(crate) use at_once::{SMALL_NANOSECONDS, longest_under_lock, value_under_lock};
+pub(crate) use at_once::{longest_under_lock, value_under_lock};
 pub(crate) use books::Books;
 pub(crate) use claim::Claim;
 #[cfg(all(test, any(shuttle, loom)))]

@@ -5,6 +5,8 @@
 //! the executor, which has it done in parallel; and so is what fails, which fails there once more, with all that fails beside it.
 //!
 //! A delta that arrives where nobody trains is not looked at, as ever. A product that arrives at a weight is not made: it goes into the weight.
+//!
+//! Nothing of the user's is dropped meanwhile, under the lock of the books: operands and values of plain operations are tensors and numbers.
 
 use super::AnyDelta;
 use crate::node::{AnyLayer, Expression};
@@ -37,7 +39,7 @@ impl<'a> Eager<'a> {
     pub(super) fn sum(&mut self, books: &mut Books, sum: &AnyLayer) -> Option<Value> {
         // it may lie where something of the last rule has lain
         self.shared.clear();
-        pass::computing(self.pass, || self.below(books, sum, self.longest, 0))
+        pass::computing(self.pass, || self.below(books, sum, 0))
     }
 
     /// The same delta, which arrives at this entry, as a constant if it can be had at once.
@@ -45,10 +47,7 @@ impl<'a> Eager<'a> {
         let node = books.node(place);
         let value = match &node.expression {
             Expression::Weight(_) if delta.accumulates().is_some() => None,
-            Expression::Weight(_) => {
-                pass::computing(self.pass, || self.below(books, &delta, pass::SMALL_NANOSECONDS, 0))
-            }
-            _ => pass::computing(self.pass, || self.below(books, &delta, self.longest, 0)),
+            _ => pass::computing(self.pass, || self.below(books, &delta, 0)),
         };
         value.map_or(delta, |value| AnyDelta::Ready(value).into_layer(&node))
     }
@@ -62,7 +61,7 @@ impl<'a> Eager<'a> {
         }
     }
 
-    fn below(&mut self, books: &mut Books, layer: &AnyLayer, longest: f64, depth: usize) -> Option<Value> {
+    fn below(&mut self, books: &mut Books, layer: &AnyLayer, depth: usize) -> Option<Value> {
         if let Some(value) = layer.expression.as_constant() {
             return Some(value);
         }
@@ -80,14 +79,14 @@ impl<'a> Eager<'a> {
         }
         let value = match &layer.expression {
             Expression::Primitive(op) if op.is_plain() => {
-                let operands = op.operands().iter().map(|operand| self.below(books, operand, longest, depth + 1));
+                let operands = op.operands().iter().map(|operand| self.below(books, operand, depth + 1));
                 let operands = operands.collect::<Option<Few<Value>>>()?;
-                pass::value_under_lock(&**op, &operands.iter().collect::<Few<&Value>>(), longest)?.0
+                pass::value_under_lock(&**op, &operands.iter().collect::<Few<&Value>>(), self.longest)?.0
             }
             Expression::Primitive(_) => return None,
             expression => {
                 let operands = layer.operands();
-                let number = |at: usize| Scalar::of(&self.below(books, &operands[at], longest, depth + 1)?);
+                let number = |at: usize| Scalar::of(&self.below(books, &operands[at], depth + 1)?);
                 pass::arithmetic(expression, number)?.0.into()
             }
         };
