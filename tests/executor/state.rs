@@ -251,7 +251,7 @@ fn the_width_is_the_number_of_threads_that_worked() {
         let (_, alone) = on_threads(2, || Layer::constant(1.0).predict().counted().wait().unwrap());
         assert_eq!(alone.parallel_width, 0);
         // what is computed where it is met is work, too
-        let small = NdLayer::from(Nd::from([0.5_f32, 1.0])).tanh().exp();
+        let small = Layer::constant(Nd::from([0.5_f32, 1.0])).tanh().exp();
         let (_, small) = on_threads(2, || small.predict().counted().wait().unwrap());
         assert_eq!((small.parallel_width, small.evaluations), (1, 2));
     });
