@@ -46,17 +46,14 @@ mod network;
 use common::{Bench, Pace};
 
 fn main() {
-    let refused = |what: String| {
-        eprintln!("{what}; see the head of benches/figures/main.rs");
-        std::process::exit(2);
-    };
     let Arguments { workloads, variants, threads, pace, rows, trace } =
-        Arguments::parse(std::env::args().skip(1)).unwrap_or_else(refused);
+        Arguments::parse(std::env::args().skip(1)).unwrap_or_else(|what| refuse(&what));
     if let Some(path) = trace {
         #[cfg(feature = "view")]
-        trace::save(&path).unwrap_or_else(|error| refused(error.to_string()));
+        trace::save(&path).unwrap_or_else(|error| refuse(&format!("no trace: {error}")));
         #[cfg(not(feature = "view"))]
-        refused(format!("a trace into `{path}` needs `--features view`"));
+        refuse(&format!("a trace into `{path}` needs `--features view`"));
+        #[cfg(feature = "view")]
         return;
     }
     let mut all = Vec::new();
@@ -75,6 +72,12 @@ fn main() {
     if !rows {
         table::print(&all);
     }
+}
+
+/// Says what is wrong, and ends.
+fn refuse(what: &str) -> ! {
+    eprintln!("{what}; see the head of benches/figures/main.rs");
+    std::process::exit(2);
 }
 
 type Workload = fn(&mut Bench);
