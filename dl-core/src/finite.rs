@@ -35,7 +35,7 @@ impl<T: Data> Layer<T> {
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
     /// let w = Weight::new(1.0_f64);
-    /// assert_eq!((w.square() + 1.0).refuse_non_finite().predict().wait()?, 2.0);
+    /// assert_eq!(w.exp().refuse_non_finite().predict().wait()?, 1_f64.exp());
     /// w.set(1e3);
     /// assert!(w.exp().refuse_non_finite().predict().wait().unwrap_err().is_not_finite());
     /// # dl_core::Result::Ok(())

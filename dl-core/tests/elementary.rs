@@ -28,11 +28,11 @@ macro_rules! functions {
 }
 
 functions! {
-    exp f64::exp, 1.0 1.0;
-    exp_m1 f64::exp_m1, 1.6 1.6;
+    exp f64::exp, 0.85 0.85;
+    exp_m1 f64::exp_m1, 1.05 1.2;
     ln f64::ln, 0.85 0.85;
     ln_1p f64::ln_1p, 0.9 0.9;
-    tanh f64::tanh, 2.2 2.2;
+    tanh f64::tanh, 2.2 2.0;
     logistic |x| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }, 2.5 2.5;
     erf libm::erf, 1.4 1.4;
     erfc libm::erfc, 3.2 3.6;

@@ -5,10 +5,10 @@ use super::polynomial::polynomial;
 pub(super) mod f32 {
     use super::polynomial;
 
-    /// `(eʳ − 1 − r) / r²`, with an error below 6.8e-8.
+    /// `(eʳ − 1 − r) / r²`, with an error below 1.5e-9.
     #[inline(always)]
     pub(in super::super) fn exp_tail(x: f32) -> f32 {
-        polynomial!(x; 0.5, 0.16666576, 0.041666556, 0.008363179, 0.0013926184)
+        polynomial!(x; 0.5, 0.16666667, 0.041666467, 0.0083333105, 0.001393365, 0.00019890991)
     }
 
     /// `(ln((1 + s) / (1 − s)) − 2 s) / (s z)`, where `z = s²`, with an error below 1.2e-9.
@@ -36,10 +36,10 @@ pub(super) mod f32 {
 pub(super) mod f64 {
     use super::polynomial;
 
-    /// `(eʳ − 1 − r) / r²`, with an error below 1.1e-16.
+    /// `(eʳ − 1 − r) / r²`, with an error below 1.5e-18.
     #[inline(always)]
     pub(in super::super) fn exp_tail(x: f64) -> f64 {
-        polynomial!(x; 0.5000000000000001, 0.16666666666666669, 0.04166666666662413, 0.008333333333330062, 0.0013888888917213717, 0.00019841269863053618, 2.4801521295954376e-05, 2.7557268459997064e-06, 2.7620088445409746e-07, 2.510038549551032e-08)
+        polynomial!(x; 0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326136, 0.0013888888888883748, 0.00019841269874820627, 2.4801587325547743e-05, 2.7557255400206422e-06, 2.75572736431103e-07, 2.5105217004720745e-08, 2.0914686968086876e-09)
     }
 
     /// `(ln((1 + s) / (1 − s)) − 2 s) / (s z)`, where `z = s²`, with an error below 3.3e-16.
