@@ -195,7 +195,7 @@ pub trait Optimizer: Send + Sync {
     /// Any error refuses the whole training step: no weight and no state changes.
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()>;
 
-    /// The learning rate, if every step is `w ← w − rate · delta` and nothing else. The runtime may then do without [`step`](Optimizer::step): it changes tensors in
+    /// The learning rate, if every step is `w ← w − rate · delta` and nothing else. The runtime may then do without [`step`](Optimizer::step): it changes values in
     /// place, and a delta that is a product goes into its weight without being made.
     ///
     /// ```

@@ -189,8 +189,8 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     /// ```
     const IS_SUM: bool = false;
 
-    /// Whether the kernel is nothing but a computation on its operands: it runs no code of others, starts no pass, and waits for nobody. A step may then run it on the way
-    /// back, while the books of the pass are locked.
+    /// Whether the kernel is nothing but a computation on its operands: it runs no code of others, starts no pass, and waits for nobody; it returns errors, and does not panic; its operands and its result
+    /// are plain data, whose destructors do nothing; and its cost says when it is not small. A pass may then run it while its books are locked, on the way forward and on the way back.
     #[doc(hidden)]
     const IS_PLAIN: bool = false;
 

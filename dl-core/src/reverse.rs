@@ -317,7 +317,8 @@ fn walk_back<'a, K: Knows, G: Goal>(
         };
         if is_weight {
             if !is_told && goal.is_at(index, true) {
-                let delta = delta.at_hand();
+                // a constant may be what the delta of a delta is asked for: it stays the layer that it is
+                let delta = if when == When::AtOnce { delta.at_hand() } else { delta };
                 deltas.push((K::node(node), delta));
             }
             continue; // nothing is below

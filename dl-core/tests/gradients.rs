@@ -185,3 +185,11 @@ fn remainders() {
     let n = Weight::new(0.1);
     assert_eq!(trained(&(1.0 % &n), &n), -9.0);
 }
+
+#[test]
+fn a_constant_that_arrives_at_a_weight_is_still_the_constant() {
+    let (w, c) = (Weight::new(3.0), Layer::constant(2.0));
+    // it arrives as it is: the product is c, and its derivative by c is 1
+    assert_eq!(w.layer().vjp(&w, &c).gradient(&c).predict().wait().unwrap(), 1.0);
+    assert_eq!((&w + 5.0).vjp(&w, &c).gradient(&c).predict().wait().unwrap(), 1.0);
+}

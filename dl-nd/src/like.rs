@@ -119,8 +119,8 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Like<A, D, E> {
         Some(Layer::apply(like, (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
-    fn cost(&self, _: (&Nd<A, E>, &Nd<A, D>)) -> f64 {
-        200.0
+    fn cost(&self, (x, _): (&Nd<A, E>, &Nd<A, D>)) -> f64 {
+        200.0 + x.nanoseconds_to_arrange()
     }
 }
 

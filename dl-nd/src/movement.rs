@@ -376,8 +376,8 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
         Some(reshape(along.tangents.0.as_ref()?, self.target.clone()))
     }
 
-    fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
-        200.0
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.nanoseconds_to_arrange()
     }
 }
 
@@ -446,7 +446,7 @@ impl<A: Item, D: Rank> Primitive for Permute<A, D> {
         Some(Layer::apply(Permute { order: self.order.clone(), element: PhantomData }, (along.tangents.0.clone()?,)))
     }
 
-    fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
-        200.0
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.nanoseconds_to_arrange()
     }
 }

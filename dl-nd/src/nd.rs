@@ -158,6 +158,15 @@ impl<A: Item, D: Rank> Nd<A, D> {
         self.0.formula()
     }
 
+    /// About how long it takes until all elements are there and in row-major order: nothing, if they are.
+    pub(crate) fn nanoseconds_to_arrange(&self) -> f64 {
+        let there = match self.formula() {
+            Some(formula) => formula.computed().is_some(),
+            None => self.0.is_standard_layout(),
+        };
+        if there { 0.0 } else { self.len() as f64 }
+    }
+
     /// A tensor with the one element `number`, which broadcasts to every shape.
     pub(crate) fn single(number: A) -> Self {
         Self::full(single::<D>(), number)

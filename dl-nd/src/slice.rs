@@ -341,8 +341,8 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
         Some(Layer::apply(part, (along.tangents.0.clone()?,)))
     }
 
-    fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
-        200.0
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.nanoseconds_to_arrange()
     }
 }
 
@@ -444,7 +444,7 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
         Some(element(along.tangents.0.clone()?, self.index.clone()))
     }
 
-    fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
-        20.0
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        20.0 + x.nanoseconds_to_arrange()
     }
 }

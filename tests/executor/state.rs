@@ -2,6 +2,7 @@
 
 use crate::support::{on_threads, watched};
 use dl::prelude::*;
+use dl::record::Recorder;
 use dl::{At, Counters, Deltas, Primitive, Result};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
@@ -255,4 +256,42 @@ fn the_width_is_the_number_of_threads_that_worked() {
         let (_, small) = on_threads(2, || small.predict().counted().wait().unwrap());
         assert_eq!((small.parallel_width, small.evaluations), (1, 2));
     });
+}
+
+#[test]
+fn what_is_computed_in_a_walk_is_counted_and_freed_as_what_interrupts_it() {
+    watched("both ways", || {
+        let deep = || {
+            let x = Layer::constant(Nd::from([0.5_f32; 100]));
+            // each is an operand of one operation twice, and of the next one
+            (0..50).fold(x, |y, _| (&y * &y + &y).tanh()).sum()
+        };
+        for train in [false, true] {
+            let counted = |recorder: Option<&Recorder>| {
+                on_threads(1, || {
+                    let w = Weight::new(1.0_f32);
+                    let run = if train { (deep() * &w).train(&Sgd::new(0.1)) } else { deep().predict() }.counted();
+                    recorder.map_or(run.clone(), |recorder| run.recorded(recorder)).wait().unwrap()
+                })
+            };
+            // in a pass that is recorded every kernel interrupts the walk
+            let ((value, counters), (recorded, other)) = (counted(None), counted(Some(&Recorder::new())));
+            assert_eq!(value.to_bits(), recorded.to_bits());
+            assert_eq!((counters.nodes, counters.evaluations), (other.nodes, other.evaluations));
+            assert_eq!(counters.bytes_peak, other.bytes_peak);
+        }
+        let (_, counters) = on_threads(1, || deep().predict().counted().wait().unwrap());
+        assert!(counters.bytes_peak <= 4 * 100 * size_of::<f32>(), "{} bytes", counters.bytes_peak);
+    });
+}
+
+#[test]
+fn an_error_in_a_walk_points_to_the_operation() {
+    let (a, b) = (Layer::constant(Nd::from([1.0_f32, 2.0])), Layer::constant(Nd::from([1.0_f32, 2.0, 3.0])));
+    for threads in [1, 2] {
+        let line = line!() + 1;
+        let sum = &a.exp() + &b.exp();
+        let error = on_threads(threads, || sum.tanh().predict().wait().unwrap_err());
+        assert_eq!(error.place().map(|place| place.line()), Some(line), "{error}");
+    }
 }

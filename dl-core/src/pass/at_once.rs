@@ -5,8 +5,9 @@
 //! written down, and the walk goes on. Once there is work in the queue that others could share, kernels are queued behind it. Where there is one thread only, kernels are
 //! queued behind bodies of dynamic nodes alone.
 //!
-//! A small operation of the library's own is computed without an interruption, under the lock: its operands are tensors or numbers, so nothing of the user's runs there, not
-//! even a destructor. If it fails, the kernel fails once more, and says where. When this has gone on for a while, the next one interrupts the walk again: others may wait for the lock.
+//! A small operation of the library's own is computed without an interruption, under the lock: its operands hold plain data, so nothing of the user's runs there, not
+//! even a destructor. (A panic would call the user's hook: kernels of the library return errors.) If it fails, the kernel fails once more, and says where. After some 20 µs of
+//! this the next one interrupts the walk again, and while other threads work for the pass, each does: they may wait for the lock.
 //!
 //! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same node. Nor does anybody wait for
 //! it: what is to be entered meanwhile is left to whoever is walking.
@@ -34,6 +35,8 @@ const SMALL_NANOSECONDS: f64 = 1_000.0;
 const LONGEST_NANOSECONDS: f64 = 20_000.0;
 /// What is written down about an operation takes about as long.
 const BOOKING_NANOSECONDS: f64 = 100.0;
+/// The memory of a larger value is not given back under the lock.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// So long may an operation of the library take that is computed under the lock. Where there are several threads, to have one of them do it costs as much as a small one.
 pub(crate) fn longest_under_lock() -> f64 {
@@ -43,7 +46,7 @@ pub(crate) fn longest_under_lock() -> f64 {
 /// The value of this operation of the library, if it does not take longer than that, and is not an error; and how long it takes.
 pub(crate) fn value_under_lock(op: &dyn AnyPrimitive, operands: &[&Value], longest: f64) -> Option<(Value, f64)> {
     let value = || match op.cost(operands) {
-        nanoseconds if nanoseconds <= longest => Some((op.value(operands).ok()?, nanoseconds)),
+        nanoseconds if nanoseconds < longest => Some((op.value(operands).ok()?, nanoseconds)),
         _ => None,
     };
     catch_unwind(AssertUnwindSafe(value)).unwrap_or_default()
@@ -231,7 +234,7 @@ impl Books {
         }
         self.entries[index as usize].trained = trained;
         let alone = self.queue.len() == 0 && current_num_threads() == 1;
-        if way == Small::Computed && op.is_plain() {
+        if way == Small::Computed && self.tickets == 0 && op.is_plain() {
             let longest = if alone { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS };
             let longest = longest.min(LONGEST_NANOSECONDS - self.under_lock);
             let value = |operands: &[&Value]| value_under_lock(op, operands, longest);
@@ -272,8 +275,12 @@ impl Books {
             if self.is_scheduled(operand) {
                 self.linked(operand).consumers += 1;
                 if self.is_dead(operand) {
-                    drop(self.take_value(operand));
-                    self.forget_bytes(operand);
+                    let discarded = self.discarded.len();
+                    let is_large = self.linked(operand).bytes > LARGE_BYTES;
+                    self.discard_value(operand);
+                    if !is_large {
+                        self.discarded.truncate(discarded);
+                    }
                 }
             }
         }

@@ -74,7 +74,7 @@ pub(crate) struct Books {
     /// Whether operands have smaller numbers than their consumers. Dynamic nodes end that.
     pub(super) in_order: bool,
     pub(super) walk: Vec<discover::Step>,
-    /// How many nanoseconds of operations this walk has computed since it was interrupted last.
+    /// How many nanoseconds of operations walks have computed since one was interrupted.
     pub(super) under_lock: f64,
     /// Whether somebody is in the middle of a walk, and what is left to him.
     pub(super) walking: bool,
@@ -195,6 +195,7 @@ impl Books {
         // empty, unless code of the user's has panicked
         self.walk.clear();
         self.walking = false;
+        self.under_lock = 0.0;
         self.later.clear();
         self.finished.clear();
         self.woken.clear();

@@ -119,7 +119,6 @@ impl Books {
     #[inline]
     pub(super) fn begin_walk(&mut self, root: &AnyLayer, small: Small) -> Walk {
         self.roots_met += 1;
-        self.under_lock = 0.0;
         if self.live_entries() >= self.sweep_at {
             self.sweep();
         }

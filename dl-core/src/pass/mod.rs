@@ -1,7 +1,7 @@
 //! One pass: a call of `predict`, `train` or `forward`, and everything it evaluates.
 //!
 //! A pass keeps its books in dense tables of its own (`books.rs`), behind its own lock; kernels and bodies of dynamic nodes run outside
-//! that lock (`work.rs`). Under it run only what computes nothing: estimates of costs and sizes, and the rules that write down deltas. Whoever
+//! that lock (`work.rs`). Under it run only estimates of costs and sizes, the rules that write down deltas, and small operations of the library (`at_once.rs`). Whoever
 //! drives the pass works through its queue; other threads of the rayon pool are only *offered* a share, by tickets, so nobody
 //! ever waits for a thread to become free, and a `wait()` inside a worker cannot deadlock.
 
