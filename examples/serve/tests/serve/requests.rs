@@ -191,6 +191,7 @@ async fn who_does_not_go_on_is_not_waited_for() {
     let _mute = begun(&service.address.to_string()).await;
     let mut half = TcpStream::connect(service.address).await.unwrap();
     half.write_all(b"GET /hea").await.unwrap();
+    assert_eq!(service.get("/health").await.status(), 200); // what was sent before has arrived
     service.stop.send(()).unwrap();
     let cut_off = service.served.await.unwrap().unwrap_err();
     assert_eq!(cut_off.to_string(), "some requests were not over after 200ms, and were cut off");
