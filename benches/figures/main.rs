@@ -34,6 +34,12 @@ mod scalars;
 mod table;
 #[cfg(feature = "view")]
 mod trace;
+#[cfg(not(feature = "view"))]
+mod trace {
+    pub(crate) fn save(path: &str) -> dl::Result<()> {
+        Err(dl::Error::invalid(format!("to write `{path}` needs `--features view`")))
+    }
+}
 mod tree_lstm;
 
 // the example's own network and data
@@ -49,12 +55,7 @@ fn main() {
     let Arguments { workloads, variants, threads, pace, rows, trace } =
         Arguments::parse(std::env::args().skip(1)).unwrap_or_else(|what| refuse(&what));
     if let Some(path) = trace {
-        #[cfg(feature = "view")]
-        trace::save(&path).unwrap_or_else(|error| refuse(&format!("no trace: {error}")));
-        #[cfg(not(feature = "view"))]
-        refuse(&format!("a trace into `{path}` needs `--features view`"));
-        #[cfg(feature = "view")]
-        return;
+        return trace::save(&path).unwrap_or_else(|error| refuse(&format!("no trace: {error}")));
     }
     let mut all = Vec::new();
     for threads in threads {

@@ -72,7 +72,7 @@ pub(crate) fn measure(bench: &mut Bench) {
             let variant = format!("cols={columns};{}", if skip { "skip" } else { "noskip" });
             bench.training("w1", &variant, || {
                 let (class, (images, coarse, fine)) = turns.next().expect("a cycle does not end");
-                let wanted = if skip { class..class + 1 } else { 0..20 };
+                let wanted = if skip { class..class + 1 } else { 0..net.fine.len() };
                 net.loss(images, coarse, fine, wanted).train(&sgd).wait().expect("it succeeds").into()
             });
         }

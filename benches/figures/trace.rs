@@ -28,7 +28,7 @@ pub(crate) fn save(path: &str) -> dl::Result<()> {
 fn one_step() -> dl::Result<Recording> {
     let (images, net) = images_and_net(4);
     let (coarse, fine, sgd) = (coarse_labels(0), fine_labels(0), Sgd::new(0.01));
-    let loss = || net.loss(&images[0], &coarse, &fine, 0..20);
+    let loss = || net.loss(&images[0], &coarse, &fine, 0..net.fine.len());
     for _ in 0..STEPS_BEFORE {
         loss().train(&sgd).wait()?;
     }

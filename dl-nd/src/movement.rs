@@ -447,6 +447,6 @@ impl<A: Item, D: Rank> Primitive for Permute<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        200.0 + x.nanoseconds_to_arrange()
+        200.0 + x.nanoseconds_to_compute()
     }
 }

@@ -158,13 +158,16 @@ impl<A: Item, D: Rank> Nd<A, D> {
         self.0.formula()
     }
 
-    /// About how long it takes until all elements are there and in row-major order: nothing, if they are.
+    /// About how long it takes until all elements are there: nothing, if they are.
+    pub(crate) fn nanoseconds_to_compute(&self) -> f64 {
+        let is_pending = self.formula().is_some_and(|formula| formula.computed().is_none());
+        if is_pending { self.len() as f64 } else { 0.0 }
+    }
+
+    /// The same until they are in row-major order, too. What is computed is.
     pub(crate) fn nanoseconds_to_arrange(&self) -> f64 {
-        let there = match self.formula() {
-            Some(formula) => formula.computed().is_some(),
-            None => self.0.is_standard_layout(),
-        };
-        if there { 0.0 } else { self.len() as f64 }
+        let is_view = self.formula().is_none() && !self.0.is_standard_layout();
+        if is_view { self.len() as f64 } else { self.nanoseconds_to_compute() }
     }
 
     /// A tensor with the one element `number`, which broadcasts to every shape.
@@ -440,5 +443,27 @@ impl<A: Element, D: Rank> Nd<A, D> {
             *array = array.as_standard_layout().into_owned().into_shared();
         }
         array.as_slice_mut().expect("in standard layout")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formula::Operation;
+    use ndarray::{Array, Dim};
+
+    #[test]
+    fn what_has_to_be_computed_or_arranged_first_takes_its_time() {
+        let (rows, columns) = (200, 300);
+        let len = (rows * columns) as f64;
+        let there: Nd<f32, ndarray::Ix2> = Nd::full(Dim((rows, columns)), 0.5);
+        let seen = |x: &Nd<f32, ndarray::Ix2>| (x.nanoseconds_to_compute(), x.nanoseconds_to_arrange());
+        assert_eq!(seen(&there), (0.0, 0.0));
+        let across = Nd::from(Array::<f32, _>::zeros((columns, rows)).reversed_axes());
+        assert_eq!(seen(&across), (0.0, len));
+        let pending = Operation::Unary(dl_core::Unary::Exp, there).of_shape(Dim((rows, columns)));
+        assert_eq!(seen(&pending), (len, len));
+        pending.view();
+        assert_eq!(seen(&pending), (0.0, 0.0));
     }
 }

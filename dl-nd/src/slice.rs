@@ -342,7 +342,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        200.0 + x.nanoseconds_to_arrange()
+        200.0 + x.nanoseconds_to_compute()
     }
 }
 
@@ -445,6 +445,6 @@ impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        20.0 + x.nanoseconds_to_arrange()
+        20.0 + x.nanoseconds_to_compute()
     }
 }

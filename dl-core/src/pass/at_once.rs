@@ -38,9 +38,9 @@ const BOOKING_NANOSECONDS: f64 = 100.0;
 /// The memory of a larger value is not given back under the lock.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// So long may an operation of the library take that is computed under the lock. Where there are several threads, to have one of them do it costs as much as a small one.
-pub(crate) fn longest_under_lock() -> f64 {
-    if current_num_threads() == 1 { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS }
+/// So long may an operation of the library take that is computed under the lock. Where somebody else could do it, to have it done costs as much as a small one.
+pub(crate) fn longest_under_lock(alone: bool) -> f64 {
+    if alone { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS }
 }
 
 /// The value of this operation of the library, if it does not take longer than that, and is not an error; and how long it takes.
@@ -171,9 +171,9 @@ impl Pass {
             true => Small::Computed,
         };
         let mut walk = books.begin_walk(root, small);
-        let evaluations = books.count.so_far.evaluations;
+        let before = books.under_lock;
         let mut walked = computing(self, || books.walk(&mut walk));
-        if !working && books.count.so_far.evaluations > evaluations {
+        if !working && books.under_lock > before {
             self.width().works();
             self.width().rests();
         }
@@ -235,8 +235,7 @@ impl Books {
         self.entries[index as usize].trained = trained;
         let alone = self.queue.len() == 0 && current_num_threads() == 1;
         if way == Small::Computed && self.tickets == 0 && op.is_plain() {
-            let longest = if alone { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS };
-            let longest = longest.min(LONGEST_NANOSECONDS - self.under_lock);
+            let longest = longest_under_lock(alone).min(LONGEST_NANOSECONDS - self.under_lock);
             let value = |operands: &[&Value]| value_under_lock(op, operands, longest);
             if let Some((value, nanoseconds)) = self.with_operands(index, operands, value) {
                 self.under_lock += nanoseconds + BOOKING_NANOSECONDS;

@@ -6,12 +6,13 @@
 //!
 //! A delta that arrives where nobody trains is not looked at, as ever. A product that arrives at a weight is not made: it goes into the weight.
 //!
-//! Nothing of the user's is dropped meanwhile, under the lock of the books: operands and values of plain operations are tensors and numbers.
+//! Nothing of the user's is dropped meanwhile, under the lock of the books: operands and values of plain operations hold plain data.
 
 use super::AnyDelta;
 use crate::node::{AnyLayer, Expression};
 use crate::pass::{self, Books, Pass, Scalar, Status};
 use crate::primitive::Few;
+use crate::sync::current_num_threads;
 use crate::value::Value;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ impl<'a> Eager<'a> {
         if pass.is_watched() || books.has_forgotten() {
             return None;
         }
-        Some(Eager { pass, longest: pass::longest_under_lock(), shared: Vec::new() })
+        Some(Eager { pass, longest: pass::longest_under_lock(current_num_threads() == 1), shared: Vec::new() })
     }
 
     /// The value of a sum of deltas that have arrived, if it can be had at once.
