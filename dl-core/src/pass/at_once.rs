@@ -304,3 +304,51 @@ impl Books {
         self.part_from_operands(index, &node);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::pass::context::with_computing;
+    use crate::{At, Deltas, Do, Layer, Primitive, Result};
+    use std::sync::{Arc, Mutex};
+
+    /// An operation as those of the library, which looks whether others could have the lock meanwhile.
+    struct Probe(Arc<Mutex<Vec<bool>>>);
+
+    impl Primitive for Probe {
+        type Operands = (Layer<f64>,);
+        type Output = f64;
+        const IS_PLAIN: bool = true;
+
+        fn name(&self) -> &'static str {
+            "probe"
+        }
+
+        fn value(&self, (x,): (&f64,)) -> Result<f64> {
+            let is_free = with_computing(|pass| pass.expect("it runs in a pass").books.try_lock().is_ok());
+            self.0.lock().expect("nobody panics").push(is_free);
+            Ok(x + 1.0)
+        }
+
+        fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+            (Some(at.delta.clone()),)
+        }
+
+        fn cost(&self, _: (&f64,)) -> f64 {
+            900.0
+        }
+    }
+
+    #[test]
+    fn the_lock_is_held_for_some_operations_only() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        // two walks, as there are two roots: they count together
+        let chain = |x: f64| (0..100).fold(Layer::constant(x), |y, _| Layer::apply(Probe(seen.clone()), (y,)));
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a pool");
+        let both = pool.install(|| Do::predict((chain(0.0), chain(1.0))).wait());
+        assert_eq!(both.expect("it succeeds"), (100.0, 101.0));
+        let seen = seen.lock().expect("nobody panics");
+        assert_eq!(seen.len(), 200);
+        let longest = seen.split(|&is_free| is_free).map(<[bool]>::len).max();
+        assert_eq!(longest, Some(20), "of 900 ns and 100 ns each, 20 take 20 µs: {seen:?}");
+    }
+}
