@@ -305,7 +305,7 @@ impl Books {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
     use crate::pass::context::with_computing;
     use crate::{At, Deltas, Do, Layer, Primitive, Result};
