@@ -2,6 +2,7 @@
 //!
 //! What cannot be evaluated at once when it is entered (see `discover.rs`) waits until its last operand is done; then it is queued (`schedule.rs`).
 
+use super::chain::Chains;
 use super::claim::Seat;
 use super::counters::{Count, Counters};
 use super::drivers::Drivers;
@@ -46,6 +47,8 @@ pub(crate) struct Books {
     /// Who waits for whom: a list for each entry, threaded through one table.
     pub(super) waiting: Vec<Waiting>,
     pub(super) unused_waiting: u32,
+    /// Which operations are run together.
+    pub(super) chains: Chains,
     /// How many nodes have no entry any more, or never had one, and how many nodes were not evaluated when they were entered.
     pub(super) refilled: usize,
     pub(super) others: usize,
@@ -124,6 +127,7 @@ impl Books {
             weights_by_address: HashMap::new(),
             waiting: Vec::new(),
             unused_waiting: NONE,
+            chains: Chains::default(),
             refilled: 0,
             others: 0,
             constants: 0,
@@ -178,6 +182,7 @@ impl Books {
         self.tickets = 0;
         self.waiting.clear();
         self.unused_waiting = NONE;
+        self.chains.clear();
         if self.side.capacity() > 0 {
             self.side.clear();
         }

@@ -1,5 +1,6 @@
 //! What the books of a pass say of one node.
 
+use super::chain::CLOSED;
 use crate::error::Error;
 use crate::node::Held;
 use crate::rules::{Binary, Unary};
@@ -130,6 +131,8 @@ pub(super) struct Links {
     pub(super) pending: u32,
     /// The first of those who wait for this one.
     pub(super) waiting: u32,
+    /// The place of its chain, or how it stands to chains: see `chain.rs`.
+    pub(super) chain: u32,
     /// Operand edges that lead here, and those among them whose consumer is not done. Those of scalar arithmetic are not counted: it works on
     /// numbers, which need not be let go.
     pub(super) consumers: u32,
@@ -159,6 +162,7 @@ impl Links {
         outcome: None,
         pending: 0,
         waiting: NONE,
+        chain: CLOSED,
         consumers: 0,
         unfinished: 0,
         followers: 0,

@@ -10,7 +10,7 @@ pub(super) struct Job {
 }
 
 pub(super) enum Work {
-    /// Evaluate the operation of this entry.
+    /// Evaluate the operation of this entry, and those that follow it in its chain.
     Kernel(u32),
     /// Poll the future of this dynamic node.
     Task(u32),
@@ -28,10 +28,6 @@ pub(super) struct Queue {
 const UNKNOWN_NANOSECONDS: f64 = 5_000.0;
 /// A second: no guess needs to be longer.
 const LONGEST_NANOSECONDS: f64 = 1e9;
-
-/// Kernels are taken from the queue in batches that keep a thread busy for so long: each time the lock is taken anew, another
-/// thread may stand in the way.
-const BATCH_NANOSECONDS: f64 = 8_000.0;
 
 impl Queue {
     pub(super) fn clear(&mut self) {
@@ -55,18 +51,11 @@ impl Queue {
         job
     }
 
-    /// More kernels to go with one that costs this much, as long as `share` of them are not taken.
-    pub(super) fn pop_batch(&mut self, nanoseconds: f64, share: usize, mut take: impl FnMut(u32)) {
-        let mut budget = BATCH_NANOSECONDS - nanoseconds;
-        for _ in 0..share {
-            match self.jobs.front() {
-                Some(&Job { what: Work::Kernel(index), nanoseconds }) if nanoseconds <= budget => {
-                    budget -= nanoseconds;
-                    self.pop();
-                    take(index);
-                }
-                _ => return,
-            }
+    /// The first job, if it is a kernel, and how long that takes.
+    pub(super) fn first_kernel(&self) -> Option<(u32, f64)> {
+        match self.jobs.front() {
+            Some(&Job { what: Work::Kernel(index), nanoseconds }) => Some((index, nanoseconds)),
+            _ => None,
         }
     }
 

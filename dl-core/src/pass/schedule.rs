@@ -4,6 +4,7 @@
 //! that failed. So the error that is reported does not depend on time.
 
 use super::books::Books;
+use super::chain::{OPEN, can_follow};
 use super::entry::{NONE, Seen, State, Status, Waiting};
 use super::queue::Work;
 use crate::error::{Error, Result};
@@ -30,13 +31,23 @@ impl Books {
                 let seed = self.seed(*position, &node);
                 self.finish(index, seed);
             }
-            _ => {
-                for which in 0..node.operands().len() {
+            expression => {
+                let operands = node.operands().len();
+                for which in 0..operands {
                     let operand = self.operand(index, which);
                     self.evaluate_again(operand);
                     if !node.is_arithmetic() {
                         self.meet_consumer(operand);
                     }
+                }
+                if can_follow(expression) {
+                    if self.follows_in_chain(index, operands) {
+                        return;
+                    }
+                    self.linked(index).chain = OPEN;
+                }
+                for which in 0..operands {
+                    let operand = self.operand(index, which);
                     if !self.ended(operand) {
                         self.wait_for(operand, index);
                     }
@@ -130,7 +141,7 @@ impl Books {
             }
         }
         if let Some(error) = failed {
-            self.finished.push((index, Err(error)));
+            self.is_not_run(index, error);
             return;
         }
         self.entries[index as usize].trained = trained;
@@ -138,12 +149,20 @@ impl Books {
             Expression::Primitive(op) => match self.cost(index, &**op) {
                 Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
                 Err(payload) => {
-                    let error = Error::panic(payload).at(op.name_or_panic(), node.site());
-                    self.finished.push((index, Err(error)));
+                    self.is_not_run(index, Error::panic(payload).at(op.name_or_panic(), node.site()));
                 }
             },
             _ => unreachable!("the other kinds have no operands, or are evaluated"),
         }
+    }
+
+    /// An operation fails before it is run.
+    #[cold]
+    fn is_not_run(&mut self, index: u32, error: Error) {
+        self.finished.push((index, Err(error)));
+        let mut followers = Vec::new();
+        self.take_chain(index, &mut followers);
+        self.part_chain(&followers);
     }
 
     #[inline]

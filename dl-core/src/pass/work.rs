@@ -2,16 +2,17 @@
 
 use super::books::Books;
 use super::context::{computing, may_work, polling};
+use super::kernels::Batch;
 use super::queue::{Job, Work};
 use super::wakers::{TaskWaker, Wakeable};
-use super::{Keep, Pass, context};
+use super::{Pass, context};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
-use crate::node::{Expression, Held, Node, Outcome, help_is_over};
+use crate::node::{Expression, Outcome, help_is_over};
 use crate::record::SpanWork;
 use crate::seed::Position;
 use crate::sync::{AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
-use crate::value::{Repr, Value};
+use crate::value::Value;
 use std::cell::LazyCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -104,7 +105,7 @@ impl Pass {
             match books.queue.pop() {
                 Some(Job { what: Work::Kernel(index), nanoseconds }) => {
                     let share = books.queue.len() / (1 + books.tickets);
-                    books = if share == 0 {
+                    books = if share == 0 && !books.has_followers(index) {
                         self.run_one(index, books)
                     } else {
                         books.take_batch(index, nanoseconds, share, &mut batch);
@@ -251,7 +252,7 @@ impl Pass {
     }
 
     /// Drops a dead value of the node that was written at this place. If the destructor panics, the pass is at fault.
-    fn discard(&self, value: Value, place: &'static Location<'static>) {
+    pub(super) fn discard(&self, value: Value, place: &'static Location<'static>) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
             let error = Error::panic(payload).at("destructor of a value", place);
             self.books().fault.get_or_insert(error);
@@ -262,7 +263,7 @@ impl Pass {
     /// `working` says that this thread is going to work through the queue itself.
     ///
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
-    fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
+    pub(super) fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
         self.share_with(books, working, &LazyCell::new(current_num_threads));
     }
 
@@ -324,124 +325,6 @@ fn linger(news: &AtomicUsize, read: usize) {
             return;
         }
         spin_loop();
-    }
-}
-
-/// Kernels that are run together, outside the lock. The tables are reused.
-#[derive(Default)]
-struct Batch {
-    kernels: Vec<Kernel>,
-    operands: Vec<Value>,
-    results: Vec<(u32, Result<Value>)>,
-}
-
-struct Kernel {
-    index: u32,
-    /// Alive: what is pending is not swept.
-    node: Held,
-}
-
-impl Books {
-    fn take_batch(&mut self, index: u32, nanoseconds: f64, share: usize, batch: &mut Batch) {
-        batch.kernels.push(Kernel { index, node: self.node(index) });
-        let mut more = Vec::new();
-        self.queue.pop_batch(nanoseconds, share, |index| more.push(index));
-        batch.kernels.extend(more.into_iter().map(|index| Kernel { index, node: self.node(index) }));
-        for kernel in &batch.kernels {
-            self.note_effects(kernel.index, &kernel.node);
-            let operands = kernel.node.operands().len();
-            batch.operands.extend((0..operands).map(|which| self.take_operand(kernel.index, which)));
-        }
-    }
-
-    /// The kernel of this entry is about to run, and its operands are there.
-    fn note_effects(&mut self, index: u32, node: &Node) {
-        if self.keep == Keep::Nothing || self.is_evaluated_again(index) {
-            return;
-        }
-        if let Expression::Primitive(op) = &node.expression
-            && let Some(update) = op.update()
-        {
-            self.updates.push(index);
-            let new = self.operand(index, update.new);
-            self.keep_value(new);
-        }
-        if node.is_mark() {
-            self.close_segment(self.operand(index, 0));
-        }
-    }
-}
-
-impl Pass {
-    fn run_one<'a>(self: &'a Arc<Self>, index: u32, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
-        let result = self.run_kernel(index, books);
-        let mut books = self.books();
-        books.finish(index, result);
-        books
-    }
-
-    /// Runs the kernel of this entry, outside the lock.
-    pub(super) fn run_kernel(self: &Arc<Self>, index: u32, mut books: MutexGuard<'_, Books>) -> Result<Value> {
-        // alive: what is pending is not swept
-        let node = books.node(index);
-        books.note_effects(index, &node);
-        match node.operands().len() {
-            1 => {
-                let mut operands = [books.take_operand(index, 0)];
-                self.release(books);
-                computing(self, || self.run(index, &node, &mut operands))
-            }
-            2 => {
-                let mut operands = [books.take_operand(index, 0), books.take_operand(index, 1)];
-                self.release(books);
-                computing(self, || self.run(index, &node, &mut operands))
-            }
-            n => {
-                let mut operands: Vec<Value> = (0..n).map(|which| books.take_operand(index, which)).collect();
-                self.release(books);
-                computing(self, || self.run(index, &node, &mut operands))
-            }
-        }
-    }
-
-    fn run_batch<'a>(self: &'a Arc<Self>, batch: &mut Batch, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
-        self.release(books);
-        computing(self, || {
-            let mut operands = &mut batch.operands[..];
-            for Kernel { index, node } in batch.kernels.drain(..) {
-                let (these, others) = operands.split_at_mut(node.operands().len());
-                batch.results.push((index, self.run(index, &node, these)));
-                operands = others;
-            }
-        });
-        batch.operands.clear();
-        let mut books = self.books();
-        for (index, result) in batch.results.drain(..) {
-            books.finish(index, result);
-        }
-        books
-    }
-
-    /// Runs a kernel and lets go of its operands. Whatever goes wrong is an error, which points to the operation.
-    #[inline]
-    fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Result<Value> {
-        let Expression::Primitive(op) = &node.expression else { unreachable!("kernels belong to operations") };
-        let _built = node.enter();
-        let value = || match &operands[..] {
-            [a] => op.value(&[a]),
-            [a, b] => op.value(&[a, b]),
-            many => op.value(&many.iter().collect::<Vec<_>>()),
-        };
-        let value = || self.during(SpanWork::Kernel, Some(node), || self.told(index), value);
-        let result = catch_unwind(AssertUnwindSafe(|| value().map_err(|error| error.at(op.name(), node.site()))));
-        for (which, operand) in operands.iter_mut().enumerate() {
-            // in the usual case somebody else has it still
-            if let Value(Repr::Any(_)) = operand {
-                let value = std::mem::replace(operand, Value(Repr::F64(0.0)));
-                self.discard(value, op.operands()[which].place);
-            }
-        }
-        result.unwrap_or_else(|payload| Err(Error::panic(payload).at(op.name_or_panic(), node.site())))
     }
 }
 

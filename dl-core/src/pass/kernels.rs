@@ -1,0 +1,260 @@
+//! Running kernels, outside the lock of the books.
+
+use super::books::Books;
+use super::context::computing;
+use super::{Keep, Pass};
+use crate::error::{Error, Result};
+use crate::node::{Expression, Held, Node};
+use crate::primitive::{AnyPrimitive, Few};
+use crate::record::SpanWork;
+use crate::sync::MutexGuard;
+use crate::value::{Repr, Value};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Small kernels are taken from the queue together, as many as keep a thread busy for so long: each time the lock is taken anew, another thread may stand in the
+/// way.
+const BATCH_NANOSECONDS: f64 = 8_000.0;
+/// Whoever runs a chain writes down after so long what he has, before he goes on: others may wait for it, or nobody any more for the rest.
+const LEG_NANOSECONDS: f64 = 20_000.0;
+
+/// Kernels that are run together: those of a chain, or some that nobody follows. The tables are reused.
+#[derive(Default)]
+pub(super) struct Batch {
+    kernels: Vec<Kernel>,
+    /// What they need; none where that is the result of the kernel before.
+    operands: Vec<Option<Value>>,
+    /// Those of the kernels that have been run and are not written down yet.
+    results: Vec<Result<Value>>,
+    /// How many have been written down, and the last result among them.
+    written: usize,
+    before: Option<Result<Value>>,
+    followers: Vec<u32>,
+}
+
+const GIVEN: &str = "what an operation needs is there, or comes from the one that it follows";
+
+#[derive(Clone, Copy)]
+struct Kernel {
+    index: u32,
+    /// Alive: what is pending is not swept.
+    node: Held,
+    /// How long it takes; of those that follow another it is not known before that has been run.
+    nanoseconds: Option<f64>,
+    /// Where its operands are.
+    operands: usize,
+}
+
+impl Books {
+    /// Takes a job that was first in the queue; if it is a single kernel, with others, as long as `share` of them are not taken.
+    pub(super) fn take_batch(&mut self, index: u32, nanoseconds: f64, share: usize, batch: &mut Batch) {
+        let mut followers = std::mem::take(&mut batch.followers);
+        self.take_chain(index, &mut followers);
+        self.take_kernel(index, Some(nanoseconds), batch);
+        for &follower in &followers {
+            self.take_kernel(follower, None, batch);
+        }
+        if followers.is_empty() {
+            let mut budget = BATCH_NANOSECONDS - nanoseconds;
+            for _ in 0..share {
+                match self.queue.first_kernel() {
+                    Some((index, nanoseconds)) if nanoseconds <= budget && !self.has_followers(index) => {
+                        budget -= nanoseconds;
+                        self.queue.pop();
+                        self.close_chain(index);
+                        self.take_kernel(index, Some(nanoseconds), batch);
+                    }
+                    _ => break,
+                }
+            }
+        }
+        batch.followers = followers;
+    }
+
+    fn take_kernel(&mut self, index: u32, nanoseconds: Option<f64>, batch: &mut Batch) {
+        let node = self.node(index);
+        let first = batch.operands.len();
+        batch.kernels.push(Kernel { index, node, nanoseconds, operands: first });
+        if nanoseconds.is_some() {
+            self.note_effects(index, &node);
+            batch.operands.extend((0..node.operands().len()).map(|which| Some(self.take_operand(index, which))));
+            return;
+        }
+        let mut trained = false;
+        for which in 0..node.operands().len() {
+            let operand = self.operand(index, which);
+            trained |= self.trained(operand);
+            // the books keep it until this kernel is written down
+            batch.operands.push(self.outcome(operand).and_then(Result::ok));
+        }
+        self.entries[index as usize].trained = trained;
+    }
+
+    /// The kernel of this entry is about to run, and its operands are there.
+    fn note_effects(&mut self, index: u32, node: &Node) {
+        if self.keep == Keep::Nothing || self.is_evaluated_again(index) {
+            return;
+        }
+        if let Expression::Primitive(op) = &node.expression
+            && let Some(update) = op.update()
+        {
+            self.updates.push(index);
+            let new = self.operand(index, update.new);
+            self.keep_value(new);
+        }
+        if node.is_mark() {
+            self.close_segment(self.operand(index, 0));
+        }
+    }
+}
+
+impl Batch {
+    /// Writes down what has been run. What comes back are those that have not been.
+    fn write_down(&mut self, books: &mut Books) -> &[Kernel] {
+        self.before = self.results.last().cloned();
+        for (kernel, result) in self.kernels[self.written..].iter().zip(self.results.drain(..)) {
+            books.finish(kernel.index, result);
+            self.written += 1;
+        }
+        &self.kernels[self.written..]
+    }
+
+    fn clear(&mut self) {
+        self.kernels.clear();
+        self.operands.clear();
+        (self.written, self.before) = (0, None);
+    }
+}
+
+impl Pass {
+    pub(super) fn run_one<'a>(
+        self: &'a Arc<Self>,
+        index: u32,
+        mut books: MutexGuard<'a, Books>,
+    ) -> MutexGuard<'a, Books> {
+        books.close_chain(index);
+        let result = self.run_kernel(index, books);
+        let mut books = self.books();
+        books.finish(index, result);
+        books
+    }
+
+    /// Runs the kernel of this entry.
+    pub(super) fn run_kernel(self: &Arc<Self>, index: u32, mut books: MutexGuard<'_, Books>) -> Result<Value> {
+        // alive: what is pending is not swept
+        let node = books.node(index);
+        books.note_effects(index, &node);
+        match node.operands().len() {
+            1 => {
+                let mut operands = [books.take_operand(index, 0)];
+                self.release(books);
+                computing(self, || self.run(index, &node, &mut operands))
+            }
+            2 => {
+                let mut operands = [books.take_operand(index, 0), books.take_operand(index, 1)];
+                self.release(books);
+                computing(self, || self.run(index, &node, &mut operands))
+            }
+            n => {
+                let mut operands: Vec<Value> = (0..n).map(|which| books.take_operand(index, which)).collect();
+                self.release(books);
+                computing(self, || self.run(index, &node, &mut operands))
+            }
+        }
+    }
+
+    pub(super) fn run_batch<'a>(
+        self: &'a Arc<Self>,
+        batch: &mut Batch,
+        mut books: MutexGuard<'a, Books>,
+    ) -> MutexGuard<'a, Books> {
+        loop {
+            self.release(books);
+            computing(self, || self.run_leg(batch));
+            books = self.books();
+            let rest = batch.write_down(&mut books);
+            if rest.is_empty() {
+                break;
+            }
+            if books.drivers.nobody() {
+                let rest: Vec<u32> = rest.iter().map(|kernel| kernel.index).collect();
+                books.part_chain(&rest);
+                break;
+            }
+            self.share(&mut books, true);
+        }
+        batch.clear();
+        books
+    }
+
+    /// Runs as many kernels as make a leg, at least one.
+    fn run_leg(self: &Arc<Self>, batch: &mut Batch) {
+        let mut spent = 0.0;
+        for &Kernel { index, node, nanoseconds, operands } in &batch.kernels[batch.written..] {
+            let operands = &mut batch.operands[operands..][..node.operands().len()];
+            let before = match batch.results.last().or(batch.before.as_ref()) {
+                Some(Ok(before)) => Some(before),
+                // of what it needs only this can have failed
+                Some(Err(error)) if nanoseconds.is_none() => {
+                    let failed = Err(error.clone());
+                    batch.results.push(failed);
+                    continue;
+                }
+                _ => None,
+            };
+            let nanoseconds = match nanoseconds {
+                Some(nanoseconds) => Ok(nanoseconds),
+                None => {
+                    let operands = operands.iter().map(|operand| operand.as_ref().or(before).expect(GIVEN));
+                    cost(&node, &operands.collect::<Few<&Value>>())
+                }
+            };
+            let result = match nanoseconds {
+                Ok(nanoseconds) => {
+                    if spent > 0.0 && spent + nanoseconds > LEG_NANOSECONDS {
+                        return;
+                    }
+                    spent += nanoseconds;
+                    let operands = operands.iter_mut().map(|operand| operand.take().or(before.cloned()).expect(GIVEN));
+                    self.run(index, &node, &mut operands.collect::<Few<Value>>())
+                }
+                Err(error) => Err(error),
+            };
+            batch.results.push(result);
+        }
+    }
+
+    /// Runs a kernel and lets go of its operands. Whatever goes wrong is an error, which points to the operation.
+    #[inline]
+    fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Result<Value> {
+        let op = operation(node);
+        let _built = node.enter();
+        let value = || match &operands[..] {
+            [a] => op.value(&[a]),
+            [a, b] => op.value(&[a, b]),
+            many => op.value(&many.iter().collect::<Vec<_>>()),
+        };
+        let value = || self.during(SpanWork::Kernel, Some(node), || self.told(index), value);
+        let result = catch_unwind(AssertUnwindSafe(|| value().map_err(|error| error.at(op.name(), node.site()))));
+        for (which, operand) in operands.iter_mut().enumerate() {
+            // in the usual case somebody else has it still
+            if let Value(Repr::Any(_)) = operand {
+                let value = std::mem::replace(operand, Value(Repr::F64(0.0)));
+                self.discard(value, op.operands()[which].place);
+            }
+        }
+        result.unwrap_or_else(|payload| Err(Error::panic(payload).at(op.name_or_panic(), node.site())))
+    }
+}
+
+fn operation(node: &Node) -> &dyn AnyPrimitive {
+    let Expression::Primitive(op) = &node.expression else { unreachable!("kernels belong to operations") };
+    &**op
+}
+
+/// How long the kernel of this node takes with these operands, or the panic of whoever was asked.
+fn cost(node: &Node, operands: &[&Value]) -> Result<f64> {
+    let op = operation(node);
+    catch_unwind(AssertUnwindSafe(|| op.cost(operands)))
+        .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))
+}
