@@ -7,7 +7,9 @@
 //!
 //! A small operation of the library's own is computed without an interruption, under the lock: its operands hold plain data, so nothing of the user's runs there, not
 //! even a destructor. (A panic would call the user's hook: kernels of the library return errors.) If it fails, the kernel fails once more, and says where. After some 20 µs of
-//! this the next one interrupts the walk again, and while other threads work for the pass, each does: they may wait for the lock.
+//! this the next one interrupts the walk again.
+//!
+//! Others need not wait for the end of a long walk: it stops for a moment when there is enough in the queue to be shared, and when somebody waits for the books.
 //!
 //! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same node. Nor does anybody wait for
 //! it: what is to be entered meanwhile is left to whoever is walking.
@@ -89,13 +91,14 @@ impl Pass {
         (self.catch_up(books), Some(index))
     }
 
-    /// The same for the first layer of a pass that has no driver yet, and that nobody else has. The pass gets no handle to the layer.
+    /// The same for the first layer of a pass that has no driver yet. The pass gets no handle to the layer.
     pub(super) fn discover_alone<'a>(
         self: &'a Arc<Self>,
         books: MutexGuard<'a, Books>,
         layer: &AnyLayer,
     ) -> (MutexGuard<'a, Books>, u32) {
-        self.enter(books, layer, true, false)
+        let (books, index) = self.enter(books, layer, true, false);
+        (self.catch_up(books), index)
     }
 
     /// A dynamic node turned out to be this layer, and a thread that works says so.
@@ -172,32 +175,47 @@ impl Pass {
         };
         let mut walk = books.begin_walk(root, small);
         let before = books.under_lock;
-        let mut walked = computing(self, || books.walk(&mut walk));
+        let mut walked = computing(self, || books.walk(&mut walk, self));
         if !working && books.under_lock > before {
             self.width().works();
             self.width().rests();
         }
-        if let Walked::Meets(_) = walked {
+        if !matches!(walked, Walked::Through(_)) {
             books.walking = true;
             if !working {
                 self.width().works();
             }
             let rests = books.rests;
-            while let Walked::Meets(index) = walked {
-                books = self.run_at_once(index, books);
+            let index = loop {
+                match walked {
+                    Walked::Through(index) => break index,
+                    Walked::Meets(index) => {
+                        books = self.run_at_once(index, books);
+                        if walk.is_through() {
+                            break index;
+                        }
+                    }
+                    Walked::Pauses => books = self.books_after_others(books),
+                    Walked::Offers => {
+                        // nobody walks before a driver has come, but whoever is going to be it
+                        if runs && books.drivers.nobody() && books.rests == rests {
+                            books.drivers.expect();
+                        }
+                        self.offer(books);
+                        books = self.books();
+                    }
+                }
                 // nothing is started in a pass that rests
                 if books.rests != rests {
                     walk.small = Small::Queued;
                 }
-                walked = match walk.is_through() {
-                    true => Walked::Through(index),
-                    false => computing(self, || books.walk(&mut walk)),
-                };
-            }
+                walked = computing(self, || books.walk(&mut walk, self));
+            };
             if !working {
                 self.width().rests();
             }
             books.walking = false;
+            walked = Walked::Through(index);
         }
         let Walked::Through(index) = walked else { unreachable!("it goes on until it is through") };
         books.end_walk();
@@ -234,7 +252,7 @@ impl Books {
         }
         self.entries[index as usize].trained = trained;
         let alone = self.queue.len() == 0 && current_num_threads() == 1;
-        if way == Small::Computed && self.tickets == 0 && op.is_plain() {
+        if way == Small::Computed && op.is_plain() {
             let longest = longest_under_lock(alone).min(LONGEST_NANOSECONDS - self.under_lock);
             let value = |operands: &[&Value]| value_under_lock(op, operands, longest);
             if let Some((value, nanoseconds)) = self.with_operands(index, operands, value) {

@@ -7,9 +7,10 @@
 //! A pass knows a node again by the claim on it (see `claim.rs`). A *lone* node, whose only handle is one operand of one consumer, needs none:
 //! nobody can meet it another way. Its entry is known to its consumer, and it is claimed when somebody is given a handle to it.
 
-use super::Keep;
+use super::{Keep, Pass};
 use super::at_once::Met;
 use super::books::Books;
+use super::work::WORTH_OFFERING_NANOSECONDS;
 use super::entry::{Arithmetic, Entry, NONE, Scalar, State};
 use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
 use crate::rules::{Binary, Number};
@@ -35,6 +36,9 @@ pub(super) struct Walk {
     /// The entry of that node's second operand, once it is known.
     second: u32,
     pub(super) small: Small,
+    /// How many jobs were in the queue when it was looked at last, and whether others have been asked to share them.
+    queued: usize,
+    offered: bool,
 }
 
 /// What is done with a small kernel that is met on the way.
@@ -54,6 +58,19 @@ pub(super) enum Walked {
     Through(u32),
     /// To a small kernel, which is to be run before it goes on.
     Meets(u32),
+    /// To where others, who wait for the books, had better have them for a moment.
+    Pauses,
+    /// To where there is so much in the queue that others should share it.
+    Offers,
+}
+
+/// What came of entering a node.
+enum Entered {
+    Done,
+    /// It is a small kernel, which is to be run now.
+    Runs,
+    /// It is no scalar arithmetic: there may be something to see in the queue.
+    Other,
 }
 
 #[allow(unsafe_code, reason = "the pass holds the roots of all that it has entered")]
@@ -65,6 +82,25 @@ fn held(layer: &AnyLayer) -> Held {
 impl Walk {
     pub(super) fn is_through(&self) -> bool {
         self.at.is_none()
+    }
+}
+
+impl Pass {
+    /// Whether a walk had better stop for a moment, for the sake of others.
+    #[inline]
+    fn stops(&self, walk: &mut Walk, books: &Books) -> Option<Walked> {
+        let queued = books.queue.len();
+        if queued > walk.queued {
+            if books.tickets > 0 {
+                self.tell_news();
+            }
+            if !walk.offered && books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
+                (walk.queued, walk.offered) = (queued, true);
+                return Some(Walked::Offers);
+            }
+        }
+        walk.queued = queued;
+        self.is_wanted().then_some(Walked::Pauses)
     }
 }
 
@@ -122,7 +158,8 @@ impl Books {
         if self.live_entries() >= self.sweep_at {
             self.sweep();
         }
-        Walk { at: Some(Step { node: held(root), first: NONE, many: FEW }), second: NONE, small }
+        let at = Some(Step { node: held(root), first: NONE, many: FEW });
+        Walk { at, second: NONE, small, queued: self.queue.len(), offered: false }
     }
 
     /// Enters a dynamic node, which needs nothing yet. The pass is to have a handle to it.
@@ -132,7 +169,7 @@ impl Books {
     }
 
     /// Goes on to enter what a node needs, and then the node.
-    pub(super) fn walk(&mut self, walk: &mut Walk) -> Walked {
+    pub(super) fn walk(&mut self, walk: &mut Walk, pass: &Pass) -> Walked {
         let mut steps = std::mem::take(&mut self.walk);
         let Some(Step { mut node, mut first, mut many }) = walk.at.take() else {
             unreachable!("a walk that is through does not go on")
@@ -157,15 +194,15 @@ impl Books {
                 continue;
             }
             let Some(consumer) = steps.pop() else {
-                let (index, runs) = self.enter(node, [first, second], false, walk.small);
-                break if runs { Walked::Meets(index) } else { Walked::Through(index) };
+                let (index, entered) = self.enter(node, [first, second], false, walk.small);
+                break if let Entered::Runs = entered { Walked::Meets(index) } else { Walked::Through(index) };
             };
             if let Some(next) = steps.last() {
                 next.node.prefetch();
             }
             // a lone node is known to its consumer, if that has few operands
             let lone = consumer.many == FEW && node.is_lone();
-            let (index, runs) = self.enter(node, [first, second], lone, walk.small);
+            let (index, entered) = self.enter(node, [first, second], lone, walk.small);
             (node, first, second, many) = (consumer.node, consumer.first, NONE, consumer.many);
             if many == FEW {
                 match first {
@@ -173,9 +210,14 @@ impl Books {
                     _ => second = index,
                 }
             }
-            if runs {
+            let stops = match entered {
+                Entered::Done => continue,
+                Entered::Runs => Some(Walked::Meets(index)),
+                Entered::Other => pass.stops(walk, self),
+            };
+            if let Some(walked) = stops {
                 (walk.at, walk.second) = (Some(Step { node, first, many }), second);
-                break Walked::Meets(index);
+                break walked;
             }
         };
         self.walk = steps;
@@ -245,23 +287,23 @@ impl Books {
         Some(&operands[*entered as usize])
     }
 
-    /// Makes the entry of a node whose operands are all entered. Says whether it is that of a small kernel, which is to be run now.
+    /// Makes the entry of a node whose operands are all entered.
     #[inline(always)]
-    fn enter(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, bool) {
+    fn enter(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, Entered) {
         match self.arithmetic(&node, operands) {
             Some((number, trained, arithmetic)) => {
                 let entry = Entry { operands, arithmetic, ..Entry::of_number(node, number, trained) };
-                (self.add(entry, node, lone), false)
+                (self.add(entry, node, lone), Entered::Done)
             }
             None => self.enter_other(node, operands, lone, small),
         }
     }
 
-    fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, bool) {
+    fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, Entered) {
         if let Some(value) = node.expression.as_constant() {
             self.others += 1;
             self.constants += 1;
-            return (self.add_value(node, value, false, lone), false);
+            return (self.add_value(node, value, false, lone), Entered::Done);
         }
         let index = match &node.expression {
             Expression::Weight(variable) => self.enter_weight(node, *variable),
@@ -285,13 +327,13 @@ impl Books {
                 };
                 match met {
                     Met::Computed => {}
-                    Met::Small => return (index, true),
+                    Met::Small => return (index, Entered::Runs),
                     Met::Other => self.schedule(index),
                 }
                 index
             }
         };
-        (index, false)
+        (index, Entered::Other)
     }
 
     fn enter_weight(&mut self, node: Held, variable: VariableRef) -> u32 {

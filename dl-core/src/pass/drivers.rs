@@ -9,6 +9,8 @@ use std::task::Waker;
 pub(super) struct Drivers {
     present: Vec<Driver>,
     arrived: u32,
+    /// Somebody who is at work already, and is going to arrive if the pass takes a driver.
+    expected: Option<u32>,
 }
 
 struct Driver {
@@ -23,9 +25,27 @@ impl Drivers {
     pub(super) fn clear(&mut self) {
         self.present.clear();
         self.arrived = 0;
+        self.expected = None;
+    }
+
+    /// Whoever works for the pass at the moment will be its driver: others may help from now on.
+    pub(super) fn expect(&mut self) {
+        let number = self.arrive();
+        self.polled(number, true);
+        self.expected = Some(number);
+    }
+
+    /// Whoever was expected need not come.
+    pub(super) fn expect_nobody(&mut self) {
+        if let Some(number) = self.expected.take() {
+            self.leave(number);
+        }
     }
 
     pub(super) fn arrive(&mut self) -> u32 {
+        if let Some(number) = self.expected.take() {
+            return number;
+        }
         self.arrived += 1;
         self.present.push(Driver { number: self.arrived, works: false, idle: None });
         self.arrived

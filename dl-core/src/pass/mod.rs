@@ -88,6 +88,8 @@ pub(crate) struct Pass {
     settings: Settings,
     /// Counts what a thread without work waits for: something queued, somebody woken.
     news: Arc<AtomicUsize>,
+    /// How many threads wait for the books.
+    wanted: AtomicUsize,
     /// How often a kernel took a free buffer.
     reused_buffers: AtomicUsize,
     width: Width,
@@ -137,6 +139,7 @@ impl Pass {
                 mode,
                 settings: Settings::default(),
                 news: Arc::default(),
+                wanted: AtomicUsize::new(0),
                 reused_buffers: AtomicUsize::new(0),
                 width: Width::default(),
                 watch: Watch::default(),
@@ -208,6 +211,9 @@ impl Pass {
     pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<(Result<Value>, bool)> {
         let (mut books, index) = self.discover_alone(self.books(), layer);
         let ended = books.outcome(index).map(|ended| (ended, books.is_arithmetic()));
+        if ended.is_some() {
+            books.drivers.expect_nobody();
+        }
         if !matches!(ended, Some((_, true))) {
             books.root(index); // else the pass is over before the caller's handle goes
         }
@@ -261,15 +267,50 @@ impl Pass {
     }
 
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
-        // the books are never held for long, and parking a thread costs more than waiting for its turn
-        for _ in 0..SPINS {
-            match self.books.try_lock() {
-                Ok(books) => return books,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => spin_loop(),
-            }
+        match self.books.try_lock() {
+            Ok(books) => books,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.wait_for_books(),
         }
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cold]
+    fn wait_for_books(&self) -> MutexGuard<'_, Books> {
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+        // the books are never held for long, and parking a thread costs more than waiting for its turn
+        let books = (0..SPINS).find_map(|_| match self.books.try_lock() {
+            Ok(books) => Some(books),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                spin_loop();
+                None
+            }
+        });
+        let books = books.unwrap_or_else(|| self.books.lock().unwrap_or_else(PoisonError::into_inner));
+        self.wanted.fetch_sub(1, Ordering::Relaxed);
+        books
+    }
+
+    #[inline]
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) > 0
+    }
+
+    /// Those who wait for news have another look.
+    fn tell_news(&self) {
+        self.news.fetch_add(1, Ordering::Release);
+    }
+
+    /// Gives the books to those who wait for them, and takes them again.
+    fn books_after_others<'a>(&'a self, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+        drop(books);
+        for _ in 0..SPINS {
+            if self.wanted.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            spin_loop();
+        }
+        self.books()
     }
 
     /// Enters these layers, and all that they need, into the books. What is cheap is evaluated at once.
