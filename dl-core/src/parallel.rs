@@ -17,9 +17,13 @@
 //! Nobody waits for a thread to become free, so this cannot deadlock, whatever locks the caller holds: the caller takes piece after piece until none is left, runs nothing else
 //! meanwhile, and then waits for those pieces alone that helpers are running at that moment. Helpers are only *offered* the work, by tickets for the rayon pool.
 //! Whoever comes too late finds the door closed, and goes.
+//!
+//! Each thread begins with a share of its own, of pieces side by side, and goes on with what is left of the shares of others. So what is divided in the same way time and again,
+//! as the weights are in each step, mostly stays in the caches of the same processors.
 
 use crate::pass::{Help, Pass, computing, with_computing};
 use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, current, current_num_threads, park, spawn, spin_loop, spins};
+use smallvec::SmallVec;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
@@ -95,8 +99,12 @@ struct Job<'a> {
 /// The pieces, and who works on them.
 struct Crew {
     pieces: usize,
-    /// The next piece that nobody has taken.
-    next: AtomicUsize,
+    /// For each thread that may come, the next piece of its share that nobody has taken.
+    shares: SmallVec<[AtomicUsize; 4]>,
+    /// How many threads have come.
+    workers: AtomicUsize,
+    /// Pieces from here on are not begun any more.
+    end: AtomicUsize,
     /// Twice the number of helpers inside, and [`CLOSED`] when nobody may come in any more.
     door: AtomicUsize,
     /// Borrowed from the caller until the door is closed and nobody is inside.
@@ -108,6 +116,11 @@ struct Crew {
 
 const CLOSED: usize = 1;
 const HELPER: usize = 2;
+
+/// Where one of so many shares of the pieces begins.
+fn begin(share: usize, shares: usize, pieces: usize) -> usize {
+    share * (pieces / shares) + share.min(pieces % shares)
+}
 
 struct Lent(*const Job<'static>);
 
@@ -130,7 +143,9 @@ pub(crate) fn shared(pieces: usize, helpers: usize, work: &(dyn Fn(usize) + Sync
 fn share(pieces: usize, helpers: usize, job: Job<'_>) {
     let crew = Arc::new(Crew {
         pieces,
-        next: AtomicUsize::new(0),
+        shares: (0..=helpers).map(|share| AtomicUsize::new(begin(share, helpers + 1, pieces))).collect(),
+        workers: AtomicUsize::new(0),
+        end: AtomicUsize::new(pieces),
         door: AtomicUsize::new(0),
         job: Lent((&raw const job).cast()),
         caller: current(),
@@ -153,20 +168,31 @@ fn share(pieces: usize, helpers: usize, job: Job<'_>) {
 impl Crew {
     /// Takes pieces, as long as there are any and as long as it may.
     fn work(&self, work: &(dyn Fn(usize) + Sync), mut may: impl FnMut() -> bool) {
-        while may() {
-            let piece = self.next.fetch_add(1, Ordering::Relaxed);
-            if piece >= self.pieces {
-                return;
-            }
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(piece))) {
-                // pieces are given out in order: those before this one have been taken, and will be done
-                self.next.store(self.pieces, Ordering::Relaxed);
-                let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-                if first.as_ref().is_none_or(|&(other, _)| piece < other) {
-                    *first = Some((piece, payload));
+        let own = self.workers.fetch_add(1, Ordering::Relaxed);
+        for share in (own..own + self.shares.len()).map(|share| share % self.shares.len()) {
+            let last = begin(share + 1, self.shares.len(), self.pieces);
+            while may() {
+                let piece = self.shares[share].fetch_add(1, Ordering::Relaxed);
+                if piece >= last.min(self.end.load(Ordering::Relaxed)) {
+                    break;
+                }
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(piece))) {
+                    // those before this one will be done
+                    self.end.fetch_min(piece, Ordering::Relaxed);
+                    let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+                    if first.as_ref().is_none_or(|&(other, _)| piece < other) {
+                        *first = Some((piece, payload));
+                    }
                 }
             }
         }
+    }
+
+    /// Whether there is a piece that nobody has taken.
+    fn has_more(&self) -> bool {
+        let end = self.end.load(Ordering::Relaxed);
+        let share = |share: usize| begin(share + 1, self.shares.len(), self.pieces).min(end);
+        (0..self.shares.len()).any(|at| self.shares[at].load(Ordering::Relaxed) < share(at))
     }
 
     /// What a ticket does.
@@ -187,7 +213,7 @@ impl Crew {
     }
 
     fn come_in(&self) -> bool {
-        if self.next.load(Ordering::Relaxed) >= self.pieces {
+        if !self.has_more() {
             return false;
         }
         let open = |door: usize| (door & CLOSED == 0).then_some(door + HELPER);

@@ -47,7 +47,7 @@ struct Kernel {
 
 impl Books {
     /// Takes a job that was first in the queue; if it is a single kernel, with others, as long as `share` of them are not taken.
-    pub(super) fn take_batch(&mut self, index: u32, nanoseconds: f64, share: usize, batch: &mut Batch) {
+    pub(super) fn take_batch(&mut self, index: u32, nanoseconds: f64, share: usize, helps: bool, batch: &mut Batch) {
         let mut followers = std::mem::take(&mut batch.followers);
         self.take_chain(index, &mut followers);
         self.take_kernel(index, Some(nanoseconds), batch);
@@ -57,10 +57,10 @@ impl Books {
         if followers.is_empty() {
             let mut budget = BATCH_NANOSECONDS - nanoseconds;
             for _ in 0..share {
-                match self.queue.first_kernel() {
+                match self.queue.next_kernel(helps) {
                     Some((index, nanoseconds)) if nanoseconds <= budget && !self.has_followers(index) => {
                         budget -= nanoseconds;
-                        self.queue.pop();
+                        self.queue.pop(helps);
                         self.close_chain(index);
                         self.take_kernel(index, Some(nanoseconds), batch);
                     }

@@ -42,8 +42,10 @@ impl Queue {
         self.jobs.push_back(Job { what, nanoseconds });
     }
 
-    pub(super) fn pop(&mut self) -> Option<Job> {
-        let job = self.jobs.pop_front();
+    /// The next job of whoever drives the pass, or of somebody who helps him: helpers begin at the other end, so that everybody mostly meets in each pass what he has met
+    /// in the one before, and has it in his caches.
+    pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
+        let job = if helps { self.jobs.pop_back() } else { self.jobs.pop_front() };
         self.nanoseconds = match &job {
             Some(job) if !self.jobs.is_empty() => self.nanoseconds - job.nanoseconds,
             _ => 0.0,
@@ -51,9 +53,9 @@ impl Queue {
         job
     }
 
-    /// The first job, if it is a kernel, and how long that takes.
-    pub(super) fn first_kernel(&self) -> Option<(u32, f64)> {
-        match self.jobs.front() {
+    /// The same job, if it is a kernel, and how long that takes.
+    pub(super) fn next_kernel(&self, helps: bool) -> Option<(u32, f64)> {
+        match if helps { self.jobs.back() } else { self.jobs.front() } {
             Some(&Job { what: Work::Kernel(index), nanoseconds }) => Some((index, nanoseconds)),
             _ => None,
         }

@@ -77,7 +77,7 @@ impl Pass {
             }
             _ => {
                 *asked = false;
-                let books = self.work(books);
+                let books = self.work(books, false);
                 self.release(books);
                 true
             }
@@ -92,7 +92,7 @@ impl Pass {
     }
 
     /// Works until the queue is empty, or nobody drives the pass any more.
-    fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
+    fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>, helps: bool) -> MutexGuard<'a, Books> {
         let mut batch = Batch::default();
         let mut spare = None;
         let threads = LazyCell::new(current_num_threads as fn() -> usize);
@@ -102,20 +102,20 @@ impl Pass {
             if books.drivers.nobody() {
                 break;
             }
-            match books.queue.pop() {
+            match books.queue.pop(helps) {
                 Some(Job { what: Work::Kernel(index), nanoseconds }) => {
                     let share = books.queue.len() / (1 + books.tickets);
                     books = if share == 0 && !books.has_followers(index) {
                         self.run_one(index, books)
                     } else {
-                        books.take_batch(index, nanoseconds, share, &mut batch);
+                        books.take_batch(index, nanoseconds, share, helps, &mut batch);
                         self.run_batch(&mut batch, books)
                     };
                 }
                 Some(Job { what: Work::Task(index), .. }) => books = self.poll_task(index, books, &mut spare),
                 Some(Job { what: Work::Help(pass), .. }) => {
                     self.release(books);
-                    let theirs = pass.work(pass.books());
+                    let theirs = pass.work(pass.books(), true);
                     pass.release(theirs);
                     drop(pass);
                     books = self.books();
@@ -304,7 +304,7 @@ impl Pass {
 fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
     let mut read = news.load(Ordering::Acquire);
     while let Some(pass) = pass.upgrade() {
-        let mut books = pass.work(pass.books());
+        let mut books = pass.work(pass.books(), true);
         let latest = news.load(Ordering::Acquire);
         if latest == read {
             books.tickets -= 1;
