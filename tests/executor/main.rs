@@ -4,6 +4,7 @@
 //! `DL_SWEEP=1` tries far more of them.
 
 mod atomicity;
+mod chains;
 mod corners;
 mod crowd;
 mod deadlock;

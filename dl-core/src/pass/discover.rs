@@ -7,11 +7,11 @@
 //! A pass knows a node again by the claim on it (see `claim.rs`). A *lone* node, whose only handle is one operand of one consumer, needs none:
 //! nobody can meet it another way. Its entry is known to its consumer, and it is claimed when somebody is given a handle to it.
 
-use super::{Keep, Pass};
 use super::at_once::Met;
 use super::books::Books;
-use super::work::WORTH_OFFERING_NANOSECONDS;
 use super::entry::{Arithmetic, Entry, NONE, Scalar, State};
+use super::work::WORTH_OFFERING_NANOSECONDS;
+use super::{Keep, Pass};
 use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
 use crate::rules::{Binary, Number};
 use crate::value::Value;

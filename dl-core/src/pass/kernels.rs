@@ -181,7 +181,8 @@ impl Pass {
                 books.part_chain(&rest);
                 break;
             }
-            self.share(&mut books, true);
+            // all of it, as this thread has something to do
+            self.share(&mut books, false);
         }
         batch.clear();
         books

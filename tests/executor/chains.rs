@@ -1,0 +1,173 @@
+//! Operations that one thread runs one after the other, as one job: they fail, stop and meet others as if they were not.
+
+use crate::support::{on_threads, watched};
+use dl::prelude::*;
+use dl::{At, Error, Primitive, Result};
+use std::collections::HashSet;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+/// `x + 1`, after doing something.
+struct Step<F> {
+    nanoseconds: f64,
+    does: F,
+}
+
+impl<F: Fn() -> Result<()> + Send + Sync + 'static> Primitive for Step<F> {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "step"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        (self.does)().map(|()| x + 1.0)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(at.delta.clone()),)
+    }
+
+    fn cost(&self, _: (&f64,)) -> f64 {
+        assert!(self.nanoseconds >= 0.0, "nobody knows how long it takes");
+        self.nanoseconds
+    }
+}
+
+fn step(x: &Layer<f64>, nanoseconds: f64, does: impl Fn() -> Result<()> + Send + Sync + 'static) -> Layer<f64> {
+    Layer::apply(Step { nanoseconds, does }, (x.clone(),))
+}
+
+#[test]
+fn a_branch_stays_on_its_thread() {
+    let threads: Vec<Arc<Mutex<HashSet<ThreadId>>>> = (0..16).map(|_| Arc::default()).collect();
+    let branch = |threads: &Arc<Mutex<HashSet<ThreadId>>>| {
+        let x = Weight::new(0.0).layer();
+        (0..8).fold(x, |x, _| {
+            let threads = threads.clone();
+            step(&x, 4_000.0, move || {
+                threads.lock().unwrap().insert(std::thread::current().id());
+                Ok(())
+            })
+        })
+    };
+    let sum: Layer<f64> = threads.iter().map(branch).sum();
+    let (value, counters) = on_threads(2, || sum.predict().counted().wait()).unwrap();
+    assert_eq!(value, 128.0);
+    assert_eq!(counters.parallel_width, 2);
+    assert!(threads.iter().all(|threads| threads.lock().unwrap().len() == 1));
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    Error,
+    Panic,
+    PanicOfCost,
+}
+
+#[test]
+fn what_follows_a_failure_is_not_run() {
+    for fault in [Fault::Error, Fault::Panic, Fault::PanicOfCost] {
+        for at in 0..6 {
+            let told = [1, 2, 4].map(|threads| {
+                let weights = [0; 4].map(|_| Weight::new(1.0));
+                let runs = Arc::new(AtomicUsize::new(0));
+                let branch = |(number, w): (usize, &Weight<f64>)| {
+                    (0..6).fold(w.layer(), |x, place| {
+                        let fails = number == 2 && place == at;
+                        let unknown = fails && fault == Fault::PanicOfCost;
+                        let runs = runs.clone();
+                        step(&x, if unknown { -1.0 } else { 5_000.0 }, move || {
+                            runs.fetch_add(1, SeqCst);
+                            match fault {
+                                Fault::Error if fails => Err(Error::invalid("no further")),
+                                Fault::Panic if fails => panic!("no further"),
+                                _ => Ok(()),
+                            }
+                        })
+                    })
+                };
+                let sum: Layer<f64> = weights.iter().enumerate().map(branch).sum();
+                let error = on_threads(threads, || sum.train(&Sgd::new(1.0)).wait()).unwrap_err();
+                assert!(weights.iter().all(|w| w.value() == 1.0));
+                let expected = 18 + at + usize::from(fault != Fault::PanicOfCost);
+                assert_eq!(runs.load(SeqCst), expected, "{fault:?} at {at} on {threads} threads");
+                error.to_string()
+            });
+            assert!(told[0].contains("step") && told.iter().all(|text| *text == told[0]), "{told:?}");
+        }
+    }
+}
+
+/// The second of two dear operations that need the same value does not wait for the first.
+#[test]
+fn a_chain_keeps_nobody_waiting() {
+    let both = Arc::new(Barrier::new(2));
+    let shared = step(&Weight::new(0.0).layer(), 4_000.0, || Ok(()));
+    let dear = |_| {
+        let both = both.clone();
+        step(&shared, 1e6, move || {
+            both.wait();
+            Ok(())
+        })
+    };
+    let [a, b] = [0, 1].map(dear);
+    let sum = step(&a, 4_000.0, || Ok(())) + b;
+    assert_eq!(watched("a chain", move || on_threads(2, || sum.predict().wait())).unwrap(), 5.0);
+}
+
+#[test]
+fn nothing_is_begun_when_nobody_waits_any_more() {
+    watched("a dropped future", || {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let (begun, begins) = mpsc::channel();
+        let (go_on, goes_on) = mpsc::channel::<()>();
+        let goes_on = Mutex::new(goes_on);
+        let w = Weight::new(0.0);
+        let does = Arc::new({
+            let runs = runs.clone();
+            move || {
+                if runs.fetch_add(1, SeqCst) == 1 {
+                    begun.send(()).unwrap();
+                    goes_on.lock().unwrap().recv().unwrap();
+                }
+                Ok(())
+            }
+        });
+        let y = (0..10).fold(w.layer(), |x, _| {
+            let does = does.clone();
+            step(&x, 1e6, move || does())
+        });
+        {
+            let mut run = pin!(y.predict().run());
+            assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            begins.recv().unwrap();
+        }
+        go_on.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(20)); // only makes a wrong answer likelier
+        let again = y.predict().wait().unwrap();
+        assert_eq!((again, runs.load(SeqCst)), (10.0, 12));
+    });
+}
+
+#[test]
+fn a_pass_that_was_interrupted_goes_on_where_it_was() {
+    let y = (0..40).fold(Weight::new(0.0).layer(), |x, _| step(&x, 30_000.0, || Ok(())));
+    for polls in 1..4 {
+        let mut run = Box::pin(y.predict().run());
+        for _ in 0..polls {
+            if let Poll::Ready(value) = run.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                assert_eq!(value.unwrap(), 40.0);
+                break;
+            }
+        }
+        drop(run);
+        assert_eq!(on_threads(2, || y.predict().wait()).unwrap(), 40.0);
+    }
+}
