@@ -11,7 +11,6 @@ use crate::snapshot::Earlier;
 use crate::sync::{MutexGuard, thread_local};
 use crate::value::{Repr, Value};
 use crate::weight::WeightId;
-use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::Deref;
@@ -214,12 +213,21 @@ fn propose(
             optimizer.begin(&Step::new(shelves.map_or(0, |shelves| shelves.steps), &deltas))?
         };
         let optimizer = begun.as_deref().unwrap_or(optimizer);
+        // of weights for which there is nothing of their own
+        let mut common: Option<Option<f64>> = None;
         for Change { variable, source, value, rate, .. } in changes {
             let Source::Delta(delta) = *source else { continue };
             place = Some(variable.place());
             let own = optimizer.for_weight(WeightId(variable.id()));
             let optimizer = own.as_deref().unwrap_or(optimizer);
-            if let Some(descent) = optimizer.descent().transpose()?
+            let descent = match common.filter(|_| own.is_none()) {
+                Some(descent) => descent,
+                None => optimizer.descent().transpose()?,
+            };
+            if own.is_none() {
+                common = Some(descent);
+            }
+            if let Some(descent) = descent
                 && delta.can_descend(variable)
             {
                 *rate = Some(descent);
@@ -244,15 +252,18 @@ fn propose(
 
 /// Takes the steps of plain gradient descent, which are in place and cannot fail.
 fn descend(changes: &[Change<'_>]) {
-    let steps: SmallVec<[(&Variable, f64, &AnyDelta); 8]> = changes
-        .iter()
-        .filter_map(|change| match (change.rate, &change.source) {
+    let steps = || {
+        changes.iter().filter_map(|change| match (change.rate, &change.source) {
             (Some(rate), Source::Delta(delta)) => Some((change.variable, rate, *delta)),
             _ => None,
         })
-        .collect();
-    let nanoseconds: f64 = steps.iter().map(|(_, _, delta)| delta.cost()).sum();
-    parallel::for_each(steps.len(), nanoseconds / steps.len().max(1) as f64, |step| {
+    };
+    let nanoseconds: f64 = steps().map(|(_, _, delta)| delta.cost()).sum();
+    if !parallel::is_worth_while(nanoseconds) {
+        return steps().for_each(|(variable, rate, delta)| delta.descend(variable, rate));
+    }
+    let steps: Vec<(&Variable, f64, &AnyDelta)> = steps().collect();
+    parallel::for_each(steps.len(), nanoseconds / steps.len() as f64, |step| {
         let (variable, rate, delta) = steps[step];
         delta.descend(variable, rate);
     });
@@ -260,6 +271,7 @@ fn descend(changes: &[Change<'_>]) {
 
 impl AnyDelta {
     /// Whether a step of plain gradient descent by this delta can be taken in place.
+    #[inline]
     fn can_descend(&self, variable: &Variable) -> bool {
         match self {
             AnyDelta::Ready(delta) => variable.weight.can_descend(variable, delta),
@@ -271,6 +283,7 @@ impl AnyDelta {
     }
 
     /// Takes it. Whoever calls holds the lock of the variable.
+    #[inline]
     fn descend(&self, variable: &Variable, rate: f64) {
         match self {
             AnyDelta::Ready(delta) => variable.weight.descend(variable, rate, delta),
@@ -297,6 +310,7 @@ impl AnyDelta {
     }
 
     /// A rough estimate of the time for a step by it, in nanoseconds.
+    #[inline]
     fn cost(&self) -> f64 {
         match self {
             AnyDelta::Unmade(layer, operands) => {

@@ -46,17 +46,23 @@ const WORTH_A_THREAD_NANOSECONDS: f64 = 10_000.0;
 /// # Panics
 /// When a piece does, with the payload of the first such piece. By then no piece is running any more; later pieces may have been left out.
 pub fn for_each(pieces: usize, nanoseconds_each: f64, work: impl Fn(usize) + Sync) {
-    let worth_while = pieces as f64 * nanoseconds_each / WORTH_A_THREAD_NANOSECONDS;
-    if pieces < 2 || worth_while < 2.0 {
+    let nanoseconds = pieces as f64 * nanoseconds_each;
+    if pieces < 2 || !is_worth_while(nanoseconds) {
         return (0..pieces).for_each(work);
     }
     let threads = current_num_threads();
-    match threads.min(pieces).min(worth_while as usize) {
+    match threads.min(pieces).min((nanoseconds / WORTH_A_THREAD_NANOSECONDS) as usize) {
         0 | 1 => (0..pieces).for_each(work),
         workers => {
             with_computing(|pass| share(pieces, workers - 1, Job { work: &work, pass, threads, help: Help::here() }))
         }
     }
+}
+
+/// Whether there is work for a second thread in so much.
+#[inline]
+pub(crate) fn is_worth_while(nanoseconds: f64) -> bool {
+    nanoseconds >= 2.0 * WORTH_A_THREAD_NANOSECONDS
 }
 
 /// The same for pieces that are in a slice: `work` has each for itself.

@@ -285,7 +285,8 @@ fn walk_back<'a, K: Knows, G: Goal>(
             Arrived::One(_) | Arrived::Many(_) => false,
         };
         if numeric {
-            arrived[index as usize] = Arrived::Nothing;
+            // there is nothing in a number to be dropped
+            std::mem::forget(std::mem::take(&mut arrived[index as usize]));
             continue;
         }
         let node = books.node(index);

@@ -41,6 +41,7 @@ impl Value {
     }
 
     /// Changes the data, in place if nobody else holds them.
+    #[inline]
     pub(crate) fn change<T: Data>(&mut self, change: impl FnOnce(&mut T)) {
         if let Repr::Any(any) = &mut self.0
             && let Some(data) = any.downcast_mut()

@@ -177,6 +177,7 @@ impl Variable {
     }
 
     /// Changes the value where it is. Whoever calls holds the lock.
+    #[inline]
     pub(crate) fn change(&self, change: impl FnOnce(&mut Value)) {
         match &self.value {
             Cells::Any(value) => change(&mut value.lock().unwrap_or_else(PoisonError::into_inner)),

@@ -328,7 +328,14 @@ impl Pass {
 
     /// The value of a layer, or a promise to wake up when it is there.
     pub(crate) fn poll_value(self: &Arc<Self>, layer: &AnyLayer, waker: &Waker) -> Poll<Result<Value>> {
-        let (mut books, index) = self.discover(self.books(), layer);
+        let books = self.books();
+        // a number that is there needs none of what follows
+        if !self.is_watched()
+            && let Some(number) = books.find(layer).and_then(|index| books.entry(index).number())
+        {
+            return Poll::Ready(Ok(number.into()));
+        }
+        let (mut books, index) = self.discover(books, layer);
         if let Some(index) = index {
             books.evaluate_again(index);
             self.looks(&books, index);
