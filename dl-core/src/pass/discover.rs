@@ -94,7 +94,8 @@ impl Pass {
             if books.tickets > 0 {
                 self.tell_news();
             }
-            if !walk.offered && books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
+            // one of them is for this thread
+            if !walk.offered && queued > 1 && books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
                 (walk.queued, walk.offered) = (queued, true);
                 return Some(Walked::Offers);
             }
