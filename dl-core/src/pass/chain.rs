@@ -34,13 +34,13 @@ impl Chains {
         }
     }
 
-    /// A chain of this entry alone.
-    fn begin(&mut self, first: u32) -> u32 {
+    /// A chain of these entries.
+    fn begin(&mut self, entries: &[u32]) -> u32 {
         let place = self.unused.pop().unwrap_or_else(|| {
             self.chains.push(Vec::new());
             (self.chains.len() - 1) as u32
         });
-        self.chains[place as usize].push(first);
+        self.chains[place as usize].extend_from_slice(entries);
         place
     }
 }
@@ -63,7 +63,7 @@ impl Books {
         let place = match self.linked(before).chain {
             CLOSED => return false,
             OPEN => {
-                let place = self.chains.begin(before);
+                let place = self.chains.begin(&[before]);
                 self.linked(before).chain = place;
                 place
             }
@@ -103,7 +103,7 @@ impl Books {
         self.linked(index).chain = CLOSED;
     }
 
-    /// Those who followed an operation of a chain that is not going on wait as if they had never been in one.
+    /// Those who followed an operation that is not run wait as if they had never been in a chain.
     pub(super) fn part_chain(&mut self, followers: &[u32]) {
         for &index in followers {
             self.linked(index).chain = OPEN;
@@ -113,10 +113,21 @@ impl Books {
                     self.wait_for(operand, index);
                 }
             }
-            if self.linked(index).pending == 0 {
-                self.ready(index);
-            }
         }
+    }
+
+    /// The rest of a chain, whose first operation has all that it needs now, goes back to that end of the queue from which it was taken.
+    pub(super) fn put_back(&mut self, rest: &[u32], helps: bool) {
+        let place = self.chains.begin(rest);
+        for &index in rest {
+            self.linked(index).chain = place;
+        }
+        let queued = self.queue.len();
+        self.ready(rest[0]);
+        if !helps && self.queue.len() > queued {
+            self.queue.bring_last_forward();
+        }
+        self.settle();
     }
 }
 

@@ -24,11 +24,8 @@ pub(super) struct Batch {
     kernels: Vec<Kernel>,
     /// What they need; none where that is the result of the kernel before.
     operands: Vec<Option<Value>>,
-    /// Those of the kernels that have been run and are not written down yet.
-    results: Vec<Result<Value>>,
-    /// How many have been written down, and the last result among them.
-    written: usize,
-    before: Option<Result<Value>>,
+    /// Those of the kernels that have been run; none where the next one was the last that needed it.
+    results: Vec<Option<Result<Value>>>,
     followers: Vec<u32>,
 }
 
@@ -43,6 +40,8 @@ struct Kernel {
     nanoseconds: Option<f64>,
     /// Where its operands are.
     operands: usize,
+    /// Whether nobody else needs the result of the kernel before.
+    is_last: bool,
 }
 
 impl Books {
@@ -52,7 +51,9 @@ impl Books {
         self.take_chain(index, &mut followers);
         self.take_kernel(index, Some(nanoseconds), batch);
         for &follower in &followers {
+            let before = batch.kernels.last().expect("the first is there").index;
             self.take_kernel(follower, None, batch);
+            batch.kernels.last_mut().expect("it was taken").is_last = self.goes_with_next(before);
         }
         if followers.is_empty() {
             let mut budget = BATCH_NANOSECONDS - nanoseconds;
@@ -74,7 +75,7 @@ impl Books {
     fn take_kernel(&mut self, index: u32, nanoseconds: Option<f64>, batch: &mut Batch) {
         let node = self.node(index);
         let first = batch.operands.len();
-        batch.kernels.push(Kernel { index, node, nanoseconds, operands: first });
+        batch.kernels.push(Kernel { index, node, nanoseconds, operands: first, is_last: false });
         if nanoseconds.is_some() {
             self.note_effects(index, &node);
             batch.operands.extend((0..node.operands().len()).map(|which| Some(self.take_operand(index, which))));
@@ -109,20 +110,22 @@ impl Books {
 }
 
 impl Batch {
-    /// Writes down what has been run. What comes back are those that have not been.
-    fn write_down(&mut self, books: &mut Books) -> &[Kernel] {
-        self.before = self.results.last().cloned();
-        for (kernel, result) in self.kernels[self.written..].iter().zip(self.results.drain(..)) {
-            books.finish(kernel.index, result);
-            self.written += 1;
+    /// Writes down what has been run. The rest of a chain goes back to where it was taken from.
+    fn write_down(&mut self, books: &mut Books, helps: bool) {
+        let done = self.results.len();
+        for (kernel, result) in self.kernels.iter().zip(self.results.drain(..)) {
+            match result {
+                Some(result) => books.finish(kernel.index, result),
+                None => books.finish_and_let_go(kernel.index),
+            }
         }
-        &self.kernels[self.written..]
-    }
-
-    fn clear(&mut self) {
+        if let Some(rest) = self.kernels.get(done..).filter(|rest| !rest.is_empty()) {
+            self.followers.clear();
+            self.followers.extend(rest.iter().map(|kernel| kernel.index));
+            books.put_back(&self.followers, helps);
+        }
         self.kernels.clear();
         self.operands.clear();
-        (self.written, self.before) = (0, None);
     }
 }
 
@@ -166,41 +169,31 @@ impl Pass {
     pub(super) fn run_batch<'a>(
         self: &'a Arc<Self>,
         batch: &mut Batch,
-        mut books: MutexGuard<'a, Books>,
+        helps: bool,
+        books: MutexGuard<'a, Books>,
     ) -> MutexGuard<'a, Books> {
-        loop {
-            self.release(books);
-            computing(self, || self.run_leg(batch));
-            books = self.books();
-            let rest = batch.write_down(&mut books);
-            if rest.is_empty() {
-                break;
-            }
-            if books.drivers.nobody() {
-                let rest: Vec<u32> = rest.iter().map(|kernel| kernel.index).collect();
-                books.part_chain(&rest);
-                break;
-            }
-            // all of it, as this thread has something to do
-            self.share(&mut books, false);
-        }
-        batch.clear();
+        self.release(books);
+        computing(self, || self.run_leg(batch));
+        let mut books = self.books();
+        batch.write_down(&mut books, helps);
         books
     }
 
     /// Runs as many kernels as make a leg, at least one.
     fn run_leg(self: &Arc<Self>, batch: &mut Batch) {
         let mut spent = 0.0;
-        for &Kernel { index, node, nanoseconds, operands } in &batch.kernels[batch.written..] {
+        for &Kernel { index, node, nanoseconds, operands, is_last } in &batch.kernels {
             let operands = &mut batch.operands[operands..][..node.operands().len()];
-            let before = match batch.results.last().or(batch.before.as_ref()) {
-                Some(Ok(before)) => Some(before),
-                // of what it needs only this can have failed
-                Some(Err(error)) if nanoseconds.is_none() => {
-                    let failed = Err(error.clone());
-                    batch.results.push(failed);
-                    continue;
-                }
+            let before = match batch.results.last() {
+                Some(Some(before)) if nanoseconds.is_none() => match before {
+                    Ok(before) => Some(before),
+                    Err(error) => {
+                        // nothing else of what it needs can have failed
+                        let failed = Err(error.clone());
+                        batch.results.push(Some(failed));
+                        continue;
+                    }
+                },
                 _ => None,
             };
             let nanoseconds = match nanoseconds {
@@ -216,12 +209,19 @@ impl Pass {
                         return;
                     }
                     spent += nanoseconds;
-                    let operands = operands.iter_mut().map(|operand| operand.take().or(before.cloned()).expect(GIVEN));
-                    self.run(index, &node, &mut operands.collect::<Few<Value>>())
+                    let mut before = match is_last {
+                        true => batch.results.last_mut().and_then(Option::take).and_then(Result::ok),
+                        false => before.cloned(),
+                    };
+                    let mut given = |operand: &mut Option<Value>| match operand.take() {
+                        None if is_last => before.take().expect(GIVEN),
+                        operand => operand.or_else(|| before.clone()).expect(GIVEN),
+                    };
+                    self.run(index, &node, &mut operands.iter_mut().map(&mut given).collect::<Few<Value>>())
                 }
                 Err(error) => Err(error),
             };
-            batch.results.push(result);
+            batch.results.push(Some(result));
         }
     }
 

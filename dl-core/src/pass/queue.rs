@@ -53,6 +53,13 @@ impl Queue {
         job
     }
 
+    /// What has been queued last is the next job of whoever drives the pass.
+    pub(super) fn bring_last_forward(&mut self) {
+        if let Some(last) = self.jobs.pop_back() {
+            self.jobs.push_front(last);
+        }
+    }
+
     /// The same job, if it is a kernel, and how long that takes.
     pub(super) fn next_kernel(&self, helps: bool) -> Option<(u32, f64)> {
         match if helps { self.jobs.back() } else { self.jobs.front() } {

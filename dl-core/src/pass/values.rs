@@ -48,11 +48,29 @@ impl Books {
     /// Whether nobody but those who have been met can ask for the value of this entry: all handles to its node are ours or those of its
     /// consumers.
     pub(super) fn unreachable(&self, index: u32) -> bool {
+        self.entry(index).state == State::Done && self.is_known_to_consumers_only(index)
+    }
+
+    fn is_known_to_consumers_only(&self, index: u32) -> bool {
         let entry = self.entry(index);
-        entry.state == State::Done && {
-            let links = &self.links[entry.links as usize];
-            entry.held().handles() <= usize::from(links.root != NONE) + links.consumers as usize
-        }
+        let links = &self.links[entry.links as usize];
+        entry.held().handles() <= usize::from(links.root != NONE) + links.consumers as usize
+    }
+
+    /// Whether the value of this entry, which has not ended, is going to be of no use as soon as the only operation has been run that waits for it.
+    pub(super) fn goes_with_next(&self, index: u32) -> bool {
+        self.log.is_none()
+            && self.lets_go(index)
+            && self.links[self.entry(index).links as usize].unfinished == 1
+            && self.is_known_to_consumers_only(index)
+    }
+
+    /// Writes down that such an entry has ended.
+    pub(super) fn finish_and_let_go(&mut self, index: u32) {
+        let node = self.node(index);
+        self.count.so_far.evaluations += 1;
+        self.entries[index as usize].state = State::Freed;
+        self.part_from_operands(index, &node);
     }
 
     /// Lets go of the value of an entry when nobody can ask for it any more.

@@ -109,7 +109,7 @@ impl Pass {
                         self.run_one(index, books)
                     } else {
                         books.take_batch(index, nanoseconds, share, helps, &mut batch);
-                        self.run_batch(&mut batch, books)
+                        self.run_batch(&mut batch, helps, books)
                     };
                 }
                 Some(Job { what: Work::Task(index), .. }) => books = self.poll_task(index, books, &mut spare),
@@ -263,7 +263,7 @@ impl Pass {
     /// `working` says that this thread is going to work through the queue itself.
     ///
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
-    pub(super) fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
+    fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
         self.share_with(books, working, &LazyCell::new(current_num_threads));
     }
 
