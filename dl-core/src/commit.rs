@@ -213,7 +213,7 @@ fn propose(
             optimizer.begin(&Step::new(shelves.map_or(0, |shelves| shelves.steps), &deltas))?
         };
         let optimizer = begun.as_deref().unwrap_or(optimizer);
-        // of weights for which there is nothing of their own
+        // for all weights that have no optimizer of their own
         let mut common: Option<Option<f64>> = None;
         for Change { variable, source, value, rate, .. } in changes {
             let Source::Delta(delta) = *source else { continue };

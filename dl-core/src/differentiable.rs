@@ -142,7 +142,10 @@ impl<T: Data> Recipe<T> for Predict<T> {
     fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
         let pass = Pass::new(Purpose::Predict, settings);
         match pass.value_at_once(self.0.any()) {
-            Some((value, _)) => {
+            Some((value, is_arithmetic)) => {
+                if !is_arithmetic {
+                    pass.do_without();
+                }
                 let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
                 AtOnce::Done(Pass::part(pass).and(value))
             }

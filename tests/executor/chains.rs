@@ -8,17 +8,18 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// `x + 1`, after doing something.
+/// `x + 1`, after doing something; so is its derivative, though that is wrong.
+#[derive(Clone)]
 struct Step<F> {
     nanoseconds: f64,
     does: F,
 }
 
-impl<F: Fn() -> Result<()> + Send + Sync + 'static> Primitive for Step<F> {
+impl<F: Fn() -> Result<()> + Clone + Send + Sync + 'static> Primitive for Step<F> {
     type Operands = (Layer<f64>,);
     type Output = f64;
 
@@ -31,7 +32,7 @@ impl<F: Fn() -> Result<()> + Send + Sync + 'static> Primitive for Step<F> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
-        (Some(at.delta.clone()),)
+        (Some(Layer::apply(self.clone(), (at.delta.clone(),))),)
     }
 
     fn cost(&self, _: (&f64,)) -> f64 {
@@ -40,7 +41,7 @@ impl<F: Fn() -> Result<()> + Send + Sync + 'static> Primitive for Step<F> {
     }
 }
 
-fn step(x: &Layer<f64>, nanoseconds: f64, does: impl Fn() -> Result<()> + Send + Sync + 'static) -> Layer<f64> {
+fn step(x: &Layer<f64>, nanoseconds: f64, does: impl Fn() -> Result<()> + Clone + Send + Sync + 'static) -> Layer<f64> {
     Layer::apply(Step { nanoseconds, does }, (x.clone(),))
 }
 
@@ -157,18 +158,37 @@ fn nothing_is_begun_when_nobody_waits_any_more() {
     });
 }
 
+/// Deltas that were being computed in a pass when nobody waited for them any more are computed there in the end, each once.
 #[test]
-fn a_pass_that_was_interrupted_goes_on_where_it_was() {
-    let y = (0..40).fold(Weight::new(0.0).layer(), |x, _| step(&x, 30_000.0, || Ok(())));
-    for polls in 1..4 {
-        let mut run = Box::pin(y.predict().run());
-        for _ in 0..polls {
-            if let Poll::Ready(value) = run.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                assert_eq!(value.unwrap(), 40.0);
-                break;
-            }
+fn a_chain_that_was_interrupted_goes_on_where_it_was() {
+    watched("an interrupted chain", || {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let (begun, begins) = mpsc::channel();
+        let (go_on, goes_on) = mpsc::channel::<()>();
+        let goes_on = Arc::new(Mutex::new(goes_on));
+        let w = Weight::new(0.0);
+        let y = (0..10).fold(w.layer(), |x, _| {
+            let (runs, begun, goes_on) = (runs.clone(), begun.clone(), goes_on.clone());
+            step(&x, 1e6, move || {
+                if runs.fetch_add(1, SeqCst) == 12 {
+                    begun.send(()).unwrap();
+                    goes_on.lock().unwrap().recv().unwrap();
+                }
+                Ok(())
+            })
+        });
+        let effects = y.backward().wait().unwrap();
+        assert_eq!(runs.load(SeqCst), 10);
+        {
+            let delta = effects.delta(&w);
+            let mut run = pin!(delta.run());
+            assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            begins.recv().unwrap();
         }
-        drop(run);
-        assert_eq!(on_threads(2, || y.predict().wait()).unwrap(), 40.0);
-    }
+        go_on.send(()).unwrap();
+        for _ in 0..2 {
+            assert_eq!(effects.delta(&w).wait().unwrap(), Some(11.0));
+            assert_eq!(runs.load(SeqCst), 20);
+        }
+    });
 }

@@ -58,6 +58,10 @@ struct Drive {
 impl Scope {
     fn driving(pass: Arc<Pass>, only_predicts: bool) -> Scope {
         let number = pass.arrive();
+        Scope::driving_as(number, pass, only_predicts)
+    }
+
+    fn driving_as(number: u32, pass: Arc<Pass>, only_predicts: bool) -> Scope {
         let position = Position::in_body(number.into());
         Scope::Driving(Drive { pass, number, asked: false, position, only_predicts })
     }
@@ -80,7 +84,7 @@ impl<T> Run<T> {
         let belongs = self.recipe.belongs();
         let only_predicts = matches!(belongs, Belongs::Own(Purpose::Predict));
         if let Scope::Continuing(pass) = scope {
-            return Scope::driving(pass, only_predicts);
+            return Scope::driving_as(pass.arrive_first(), pass, only_predicts);
         }
         let settings = std::mem::take(&mut self.settings);
         match (belongs, pass::in_pass()) {

@@ -9,7 +9,8 @@
 //! even a destructor. (A panic would call the user's hook: kernels of the library return errors.) If it fails, the kernel fails once more, and says where. After some 20 µs of
 //! this the next one interrupts the walk again.
 //!
-//! Others need not wait for the end of a long walk: it stops for a moment when there is enough in the queue to be shared, and when somebody waits for the books.
+//! Others need not wait for the end of a long walk, unless it is one through scalar arithmetic alone: it stops for a moment when there is enough in the queue to be shared,
+//! and when somebody waits for the books.
 //!
 //! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same node. Nor does anybody wait for
 //! it: what is to be entered meanwhile is left to whoever is walking.
@@ -180,44 +181,46 @@ impl Pass {
             self.width().works();
             self.width().rests();
         }
-        if !matches!(walked, Walked::Through(_)) {
-            books.walking = true;
-            if !working {
-                self.width().works();
-            }
-            let rests = books.rests;
-            let index = loop {
-                match walked {
-                    Walked::Through(index) => break index,
-                    Walked::Meets(index) => {
-                        books = self.run_at_once(index, books);
-                        if walk.is_through() {
-                            break index;
+        let index = match walked {
+            Walked::Through(index) => index,
+            _ => {
+                books.walking = true;
+                if !working {
+                    self.width().works();
+                }
+                let rests = books.rests;
+                let index = loop {
+                    match walked {
+                        Walked::Through(index) => break index,
+                        Walked::Meets(index) => {
+                            books = self.run_at_once(index, books);
+                            if walk.is_through() {
+                                break index;
+                            }
+                        }
+                        Walked::Pauses => books = self.books_after_others(books),
+                        Walked::Offers => {
+                            // nobody walks before a driver has come, but whoever is going to be it
+                            if runs && books.drivers.nobody() && books.rests == rests {
+                                books.drivers.expect();
+                            }
+                            self.offer(books);
+                            books = self.books();
                         }
                     }
-                    Walked::Pauses => books = self.books_after_others(books),
-                    Walked::Offers => {
-                        // nobody walks before a driver has come, but whoever is going to be it
-                        if runs && books.drivers.nobody() && books.rests == rests {
-                            books.drivers.expect();
-                        }
-                        self.offer(books);
-                        books = self.books();
+                    // nothing is started in a pass that rests
+                    if books.rests != rests {
+                        walk.small = Small::Queued;
                     }
+                    walked = computing(self, || books.walk(&mut walk, self));
+                };
+                if !working {
+                    self.width().rests();
                 }
-                // nothing is started in a pass that rests
-                if books.rests != rests {
-                    walk.small = Small::Queued;
-                }
-                walked = computing(self, || books.walk(&mut walk, self));
-            };
-            if !working {
-                self.width().rests();
+                books.walking = false;
+                index
             }
-            books.walking = false;
-            walked = Walked::Through(index);
-        }
-        let Walked::Through(index) = walked else { unreachable!("it goes on until it is through") };
+        };
         books.end_walk();
         (books, index)
     }

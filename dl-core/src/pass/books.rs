@@ -106,6 +106,9 @@ pub(super) const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };
 /// A pass of more nodes than this does not notice the growth of its tables.
 const ENTRIES_KEPT: usize = 1 << 16;
 
+/// Each of its own size.
+const CHAINS_KEPT: usize = 1 << 10;
+
 /// Among so many weights it is faster to look for one than to sort them out.
 const FEW_WEIGHTS: usize = 16;
 
@@ -216,7 +219,7 @@ impl Books {
     /// Whether the tables are so large that they are better given back.
     pub(super) fn are_large(&self) -> bool {
         let rooms = [self.entries.capacity(), self.links.capacity(), self.walk.capacity(), self.waiting.capacity()];
-        rooms.into_iter().any(|room| room > ENTRIES_KEPT)
+        rooms.into_iter().any(|room| room > ENTRIES_KEPT) || self.chains.len() > CHAINS_KEPT
     }
 
     pub(super) fn counters(&self) -> Counters {

@@ -10,7 +10,7 @@ use super::books::Books;
 use super::entry::{NONE, Status};
 use crate::node::Expression;
 
-/// An entry is in no chain, and none can begin with it: it is not an operation, or it has been taken.
+/// An entry is in no chain, and none can begin with it: it has been taken, or does something besides computing a value.
 pub(super) const CLOSED: u32 = u32::MAX;
 /// An operation that nobody follows so far.
 pub(super) const OPEN: u32 = u32::MAX - 1;
@@ -27,11 +27,19 @@ pub(super) struct Chains {
 
 impl Chains {
     pub(super) fn clear(&mut self) {
+        // unless the pass has been left, all have been taken
+        if self.unused.len() == self.chains.len() {
+            return;
+        }
         self.unused.clear();
         for (place, chain) in (0..).zip(&mut self.chains) {
             chain.clear();
             self.unused.push(place);
         }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.chains.len()
     }
 
     /// A chain of these entries.

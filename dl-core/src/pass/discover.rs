@@ -14,6 +14,7 @@ use super::work::WORTH_OFFERING_NANOSECONDS;
 use super::{Keep, Pass};
 use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
 use crate::rules::{Binary, Number};
+use crate::sync::Ordering;
 use crate::value::Value;
 
 /// A node whose operands are being entered.
@@ -36,9 +37,11 @@ pub(super) struct Walk {
     /// The entry of that node's second operand, once it is known.
     second: u32,
     pub(super) small: Small,
-    /// How many jobs were in the queue when it was looked at last, and whether others have been asked to share them.
+    /// How many jobs were in the queue when it was looked at last, and when others were asked to share them.
     queued: usize,
-    offered: bool,
+    offered: usize,
+    /// For how many of those who wait for the books it has paused.
+    paused: usize,
 }
 
 /// What is done with a small kernel that is met on the way.
@@ -75,7 +78,7 @@ enum Entered {
 
 #[allow(unsafe_code, reason = "the pass holds the roots of all that it has entered")]
 fn held(layer: &AnyLayer) -> Held {
-    // SAFETY: the root of a walk is kept alive by whoever begins it, and then by a handle of the pass; what is below it, by it
+    // SAFETY: the root of a walk is kept alive by whoever begins it, and then by a handle of the pass; what is below it, by it. Nothing unwinds from a walk
     unsafe { Held::new(layer) }
 }
 
@@ -94,14 +97,16 @@ impl Pass {
             if books.tickets > 0 {
                 self.tell_news();
             }
-            // one of them is for this thread
-            if !walk.offered && queued > 1 && books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
-                (walk.queued, walk.offered) = (queued, true);
+            // one of them is for this thread; each time that there are twice as many is often enough
+            if queued > 2 * walk.offered.max(1) - 1 && books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
+                (walk.queued, walk.offered) = (queued, queued);
                 return Some(Walked::Offers);
             }
         }
         walk.queued = queued;
-        self.is_wanted().then_some(Walked::Pauses)
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        let before = std::mem::replace(&mut walk.paused, wanted);
+        (wanted > before).then_some(Walked::Pauses)
     }
 }
 
@@ -160,7 +165,7 @@ impl Books {
             self.sweep();
         }
         let at = Some(Step { node: held(root), first: NONE, many: FEW });
-        Walk { at, second: NONE, small, queued: self.queue.len(), offered: false }
+        Walk { at, second: NONE, small, queued: self.queue.len(), offered: 0, paused: 0 }
     }
 
     /// Enters a dynamic node, which needs nothing yet. The pass is to have a handle to it.

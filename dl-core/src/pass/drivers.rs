@@ -9,7 +9,7 @@ use std::task::Waker;
 pub(super) struct Drivers {
     present: Vec<Driver>,
     arrived: u32,
-    /// Somebody who is at work already, and is going to arrive if the pass takes a driver.
+    /// One of those who are present, while it is only going to drive the pass.
     expected: Option<u32>,
 }
 
@@ -28,24 +28,19 @@ impl Drivers {
         self.expected = None;
     }
 
-    /// Whoever works for the pass at the moment will be its driver: others may help from now on.
+    /// Whoever works for the pass at the moment is going to be its driver: others may help from now on.
     pub(super) fn expect(&mut self) {
         let number = self.arrive();
         self.polled(number, true);
         self.expected = Some(number);
     }
 
-    /// Whoever was expected need not come.
-    pub(super) fn expect_nobody(&mut self) {
-        if let Some(number) = self.expected.take() {
-            self.leave(number);
-        }
+    /// The number of the driver that was expected.
+    pub(super) fn take_expected(&mut self) -> Option<u32> {
+        self.expected.take()
     }
 
     pub(super) fn arrive(&mut self) -> u32 {
-        if let Some(number) = self.expected.take() {
-            return number;
-        }
         self.arrived += 1;
         self.present.push(Driver { number: self.arrived, works: false, idle: None });
         self.arrived

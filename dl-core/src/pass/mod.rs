@@ -206,14 +206,11 @@ impl Pass {
         books.outcome(index)
     }
 
-    /// The same in a pass that nobody else has, if the value can be had at once: if it takes arithmetic and small kernels, and nothing else.
+    /// The same in a pass that has no driver yet, if the value can be had at once: if it takes arithmetic and small kernels, and little else.
     /// It comes with whether it takes scalar arithmetic alone.
     pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<(Result<Value>, bool)> {
         let (mut books, index) = self.discover_alone(self.books(), layer);
         let ended = books.outcome(index).map(|ended| (ended, books.is_arithmetic()));
-        if ended.is_some() {
-            books.drivers.expect_nobody();
-        }
         if !matches!(ended, Some((_, true))) {
             books.root(index); // else the pass is over before the caller's handle goes
         }
@@ -291,11 +288,6 @@ impl Pass {
         books
     }
 
-    #[inline]
-    fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed) > 0
-    }
-
     /// Those who wait for news have another look.
     fn tell_news(&self) {
         self.news.fetch_add(1, Ordering::Release);
@@ -364,6 +356,20 @@ impl Pass {
         let mut books = self.books();
         books.resume();
         books.drivers.arrive()
+    }
+
+    /// The same for the run that a pass was begun for: others may have helped before it came.
+    pub(crate) fn arrive_first(&self) -> u32 {
+        let expected = self.books().drivers.take_expected();
+        expected.unwrap_or_else(|| self.arrive())
+    }
+
+    /// The same for a run that need not come.
+    pub(crate) fn do_without(self: &Arc<Self>) {
+        let expected = self.books().drivers.take_expected();
+        if let Some(driver) = expected {
+            self.leave(driver);
+        }
     }
 
     /// A driver is through, or was dropped. When it was the last one, the pass rests: futures are dropped, nothing is started any

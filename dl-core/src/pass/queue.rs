@@ -42,15 +42,19 @@ impl Queue {
         self.jobs.push_back(Job { what, nanoseconds });
     }
 
-    /// The next job of whoever drives the pass, or of somebody who helps him: helpers begin at the other end, so that everybody mostly meets in each pass what he has met
-    /// in the one before, and has it in his caches.
+    /// The next job of whoever drives the pass, or of somebody who helps: helpers take kernels from the other end, so that everybody mostly meets in each pass what he has met in
+    /// the one before, and has it in his caches. Bodies come in turn, as one may wake itself again and again.
     pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
-        let job = if helps { self.jobs.pop_back() } else { self.jobs.pop_front() };
+        let job = if helps && self.ends_with_kernel() { self.jobs.pop_back() } else { self.jobs.pop_front() };
         self.nanoseconds = match &job {
             Some(job) if !self.jobs.is_empty() => self.nanoseconds - job.nanoseconds,
             _ => 0.0,
         };
         job
+    }
+
+    fn ends_with_kernel(&self) -> bool {
+        matches!(self.jobs.back(), Some(Job { what: Work::Kernel(_), .. }))
     }
 
     /// What has been queued last is the next job of whoever drives the pass.
@@ -62,7 +66,7 @@ impl Queue {
 
     /// The same job, if it is a kernel, and how long that takes.
     pub(super) fn next_kernel(&self, helps: bool) -> Option<(u32, f64)> {
-        match if helps { self.jobs.back() } else { self.jobs.front() } {
+        match if helps && self.ends_with_kernel() { self.jobs.back() } else { self.jobs.front() } {
             Some(&Job { what: Work::Kernel(index), nanoseconds }) => Some((index, nanoseconds)),
             _ => None,
         }

@@ -244,7 +244,7 @@ impl Pass {
         if !discarded.is_empty() {
             computing(self, || discarded.into_iter().for_each(|(value, place)| self.discard(value, place)));
         }
-        self.news.fetch_add(1, Ordering::Release);
+        self.tell_news();
         for waker in woken {
             // a waker of the user's that panics has nobody to tell
             let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
@@ -274,7 +274,7 @@ impl Pass {
         if spare == 0 || books.drivers.nobody() {
             return;
         }
-        self.news.fetch_add(1, Ordering::Release);
+        self.tell_news();
         let worth_while = books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS;
         if (worth_while || !working)
             && let Some(driver) = books.drivers.take_idle()
