@@ -17,7 +17,7 @@ use std::time::Instant;
 /// way.
 const BATCH_NANOSECONDS: f64 = 8_000.0;
 /// Whoever runs a chain writes down after so long what he has, before he goes on: others may wait for it, or nobody any more for the rest.
-const LEG_NANOSECONDS: f64 = 20_000.0;
+const LEG_NANOSECONDS: f64 = 50_000.0;
 
 /// Kernels that are run together: those of a chain, or some that nobody follows. The tables are reused.
 #[derive(Default)]
