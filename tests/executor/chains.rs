@@ -2,7 +2,7 @@
 
 use crate::support::{on_threads, watched};
 use dl::prelude::*;
-use dl::{At, Error, Primitive, Result};
+use dl::{At, Error, Primitive, Result, Run};
 use std::collections::HashSet;
 use std::future::Future;
 use std::pin::pin;
@@ -124,6 +124,13 @@ fn a_chain_keeps_nobody_waiting() {
     assert_eq!(watched("a chain", move || on_threads(2, || sum.predict().wait())).unwrap(), 5.0);
 }
 
+/// Has others work for this run, and drops it when a kernel says that it has begun.
+fn drop_when<T>(run: Run<T>, begins: &mpsc::Receiver<()>) {
+    let mut run = pin!(run);
+    assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    begins.recv().unwrap();
+}
+
 #[test]
 fn nothing_is_begun_when_nobody_waits_any_more() {
     watched("a dropped future", || {
@@ -146,11 +153,7 @@ fn nothing_is_begun_when_nobody_waits_any_more() {
             let does = does.clone();
             step(&x, 1e6, move || does())
         });
-        {
-            let mut run = pin!(y.predict().run());
-            assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-            begins.recv().unwrap();
-        }
+        drop_when(y.predict().run(), &begins);
         go_on.send(()).unwrap();
         std::thread::sleep(Duration::from_millis(20)); // only makes a wrong answer likelier
         let again = y.predict().wait().unwrap();
@@ -179,12 +182,7 @@ fn a_chain_that_was_interrupted_goes_on_where_it_was() {
         });
         let effects = y.backward().wait().unwrap();
         assert_eq!(runs.load(SeqCst), 10);
-        {
-            let delta = effects.delta(&w);
-            let mut run = pin!(delta.run());
-            assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-            begins.recv().unwrap();
-        }
+        drop_when(effects.delta(&w).run(), &begins);
         go_on.send(()).unwrap();
         for _ in 0..2 {
             assert_eq!(effects.delta(&w).wait().unwrap(), Some(11.0));

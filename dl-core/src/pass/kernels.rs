@@ -16,7 +16,7 @@ use std::time::Instant;
 /// Small kernels are taken from the queue together, as many as keep a thread busy for so long: each time the lock is taken anew, another thread may stand in the
 /// way.
 const BATCH_NANOSECONDS: f64 = 8_000.0;
-/// Whoever runs a chain writes down after so long what he has, before he goes on: others may wait for it, or nobody any more for the rest.
+/// Whoever runs a chain writes down after so long what he has, and puts the rest back: others may wait for the one, and nobody any more for the other.
 const LEG_NANOSECONDS: f64 = 50_000.0;
 
 /// Kernels that are run together: those of a chain, or some that nobody follows. The tables are reused.
@@ -46,7 +46,7 @@ struct Kernel {
 }
 
 impl Books {
-    /// Takes a job that was first in the queue; if it is a single kernel, with others, as long as `share` of them are not taken.
+    /// Takes a job that has left the queue; if it is a single kernel, with those next to it, `share` of them at most.
     pub(super) fn take_batch(&mut self, index: u32, nanoseconds: f64, share: usize, helps: bool, batch: &mut Batch) {
         let mut followers = std::mem::take(&mut batch.followers);
         self.take_chain(index, &mut followers);
