@@ -103,8 +103,10 @@ struct Job<'a> {
 }
 
 /// The pieces, and who works on them.
-struct Crew {
+pub(crate) struct Crew {
     pieces: usize,
+    /// No more than so many work for the pass.
+    threads: usize,
     /// For each thread that may come, the next piece of its share that nobody has taken.
     shares: SmallVec<[AtomicUsize; 4]>,
     /// How many threads have come.
@@ -149,6 +151,7 @@ pub(crate) fn shared(pieces: usize, helpers: usize, work: &(dyn Fn(usize) + Sync
 fn share(pieces: usize, helpers: usize, job: Job<'_>) {
     let crew = Arc::new(Crew {
         pieces,
+        threads: job.threads,
         shares: (0..=helpers).map(|share| AtomicUsize::new(begin(share, helpers + 1, pieces))).collect(),
         workers: AtomicUsize::new(0),
         end: AtomicUsize::new(pieces),
@@ -158,12 +161,15 @@ fn share(pieces: usize, helpers: usize, job: Job<'_>) {
         panic: Mutex::new(None),
     });
     // on every way out of here, before `job` goes
-    let inside = Inside(&crew);
-    for _ in 0..helpers {
+    let mut inside = Inside { crew: &crew, pass: job.pass, known: false };
+    for _ in inside.tell(helpers)..helpers {
         let crew = crew.clone();
         spawn(move || crew.help());
     }
-    crew.work(job.work, || true);
+    crew.work(job.work, || {
+        inside.tell(helpers);
+        true
+    });
     drop(inside);
     let panic = crew.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((_, payload)) = panic {
@@ -201,8 +207,13 @@ impl Crew {
         (0..self.shares.len()).any(|at| self.shares[at].load(Ordering::Relaxed) < share(at))
     }
 
-    /// What a ticket does.
-    fn help(&self) {
+    /// Whether there is something to do for one more, when so many work for the pass.
+    pub(crate) fn takes_one_more(&self, working: usize) -> bool {
+        working < self.threads && self.has_more()
+    }
+
+    /// What a ticket does, or whoever finds it in the books of the pass.
+    pub(crate) fn help(&self) {
         if !self.come_in() {
             return;
         }
@@ -236,11 +247,31 @@ impl Crew {
 }
 
 /// What a crew has borrowed is in use. When this goes, the door is closed, and nobody is inside any more.
-struct Inside<'a>(&'a Crew);
+struct Inside<'a> {
+    crew: &'a Arc<Crew>,
+    pass: Option<&'a Arc<Pass>>,
+    /// Whether the pass knows of it.
+    known: bool,
+}
+
+impl Inside<'_> {
+    /// Tells the pass, unless it knows, or its books are not to be had at the moment. Says how many of those who are wanted come from there.
+    fn tell(&mut self, wanted: usize) -> usize {
+        let coming = match self.pass {
+            Some(pass) if !self.known => pass.open(self.crew, wanted),
+            _ => None,
+        };
+        self.known |= coming.is_some();
+        coming.unwrap_or(0)
+    }
+}
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        let door = &self.0.door;
+        if let Some(pass) = self.pass.filter(|_| self.known) {
+            pass.close(self.crew);
+        }
+        let door = &self.crew.door;
         if door.fetch_or(CLOSED, Ordering::Acquire) == 0 {
             return;
         }

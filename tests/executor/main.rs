@@ -6,6 +6,7 @@
 mod atomicity;
 mod chains;
 mod corners;
+mod crews;
 mod crowd;
 mod deadlock;
 mod destructors;

@@ -1,6 +1,6 @@
 //! Passes: who drives them, who helps, who leaves.
 
-use super::tracked::{Tracked, plus, times};
+use super::tracked::{Halves, Tracked, plus, times};
 use super::wakes::{Gate, foreign_block_on};
 use super::{Part, eventually, explore, together};
 use crate::sync::{AtomicUsize, Ordering, pool};
@@ -48,6 +48,20 @@ fn a_training_step_with_workers() {
         let w = Weight::new(Tracked::new(1.0));
         assert_eq!(number(five_times(&w).train(&Sgd::new(0.1)).wait()), 5.0);
         assert_eq!(w.value().number(), 0.5);
+    });
+}
+
+/// A kernel that is divided beside another one: who is through with that one, or waits, may come and help.
+#[test]
+fn a_kernel_that_is_divided() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        let sum = Layer::apply(Halves, (w.layer(), w.layer()));
+        assert_eq!(number(plus(sum, times(3.0, w.layer())).predict().wait()), 5.0);
+        drop(w);
+        eventually(|| copies.left() == 0);
     });
 }
 

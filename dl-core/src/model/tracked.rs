@@ -5,6 +5,7 @@ use crate::delta::Delta;
 use crate::error::Result;
 use crate::layer::Layer;
 use crate::optimizer::Chunk;
+use crate::parallel::for_each_mut;
 use crate::primitive::{At, Primitive};
 use std::sync::Arc;
 
@@ -117,6 +118,32 @@ pub(super) fn times(factor: f64, layer: Layer<Tracked>) -> Layer<Tracked> {
 /// The sum of two layers, by a dear kernel.
 pub(super) fn plus(a: Layer<Tracked>, b: Layer<Tracked>) -> Layer<Tracked> {
     Layer::apply(Plus, (a, b))
+}
+
+/// The sum of two layers, by a dear kernel that is divided into two parts.
+pub(super) struct Halves;
+
+impl Primitive for Halves {
+    type Operands = (Layer<Tracked>, Layer<Tracked>);
+    type Output = Tracked;
+
+    fn name(&self) -> &'static str {
+        "halves"
+    }
+
+    fn value(&self, (a, b): (&Tracked, &Tracked)) -> Result<Tracked> {
+        let mut parts = [(a, 0.0), (b, 0.0)];
+        for_each_mut(&mut parts, DEAR_NANOSECONDS, |_, (number, part)| *part = number.number());
+        Ok(Tracked { number: [parts[0].1 + parts[1].1], ..a.clone() })
+    }
+
+    fn cost(&self, _: (&Tracked, &Tracked)) -> f64 {
+        DEAR_NANOSECONDS
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Tracked>>, Option<Layer<Tracked>>) {
+        (Some(at.delta.clone()), Some(at.delta.clone()))
+    }
 }
 
 impl Primitive for Times {

@@ -204,7 +204,8 @@ impl Pass {
                             if runs && books.drivers.nobody() && books.rests == rests {
                                 books.drivers.expect();
                             }
-                            self.offer(books);
+                            self.share(&mut books, runs);
+                            self.release(books);
                             books = self.books();
                         }
                     }

@@ -14,6 +14,7 @@ use super::work::Task;
 use super::{Keep, at_once, discover};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Held, Node};
+use crate::parallel::Crew;
 use crate::record::Log;
 use crate::reverse::Arrived;
 use crate::seed::Position;
@@ -63,6 +64,10 @@ pub(crate) struct Books {
     pub(super) queue: Queue,
     /// Tickets that have been handed out and not come back.
     pub(super) tickets: usize,
+    /// How many threads without work look for news.
+    pub(super) lingering: usize,
+    /// Kernels that are being divided.
+    pub(super) crews: Vec<Arc<Crew>>,
     pub(super) drivers: Drivers,
     /// Dynamic nodes whose futures were dropped when the last driver left.
     pub(super) interrupted: Vec<u32>,
@@ -140,6 +145,8 @@ impl Books {
             backwards: HashMap::new(),
             queue: Queue::default(),
             tickets: 0,
+            lingering: 0,
+            crews: Vec::new(),
             drivers: Drivers::default(),
             interrupted: Vec::new(),
             origin: None,
@@ -183,6 +190,8 @@ impl Books {
         self.weights.clear();
         self.updates.clear();
         self.tickets = 0;
+        self.lingering = 0;
+        self.crews.clear();
         self.waiting.clear();
         self.unused_waiting = NONE;
         self.chains.clear();

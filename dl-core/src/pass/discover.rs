@@ -10,7 +10,6 @@
 use super::at_once::Met;
 use super::books::Books;
 use super::entry::{Arithmetic, Entry, NONE, Scalar, State};
-use super::work::WORTH_OFFERING_NANOSECONDS;
 use super::{Keep, Pass};
 use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
 use crate::rules::{Binary, Number};
@@ -98,7 +97,7 @@ impl Pass {
                 self.tell_news();
             }
             // one of them is for this thread; each time that there are twice as many is often enough
-            if queued > 2 * walk.offered.max(1) - 1 && books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
+            if queued > 2 * walk.offered.max(1) - 1 && books.queue.is_worth_sharing() {
                 (walk.queued, walk.offered) = (queued, queued);
                 return Some(Walked::Offers);
             }

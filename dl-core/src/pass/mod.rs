@@ -12,6 +12,7 @@ mod claim;
 #[allow(unsafe_code, reason = "a thread borrows the pass that it is polling: see the module")]
 mod context;
 mod counters;
+mod crews;
 mod discover;
 mod drivers;
 mod entry;

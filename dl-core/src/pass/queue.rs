@@ -1,6 +1,7 @@
 //! What is ready to run in a pass, with a guess of how long it takes.
 
 use super::Pass;
+use super::work::WORTH_OFFERING_NANOSECONDS;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -24,10 +25,13 @@ pub(super) struct Queue {
     nanoseconds: f64,
 }
 
-/// A guess that makes no sense.
+/// What does not say how long it takes may take long: it is worth calling somebody for.
 const UNKNOWN_NANOSECONDS: f64 = 5_000.0;
 /// A second: no guess needs to be longer.
 const LONGEST_NANOSECONDS: f64 = 1e9;
+
+/// More jobs than this are enough for others whatever one of them takes.
+const FEW: usize = 8;
 
 impl Queue {
     pub(super) fn clear(&mut self) {
@@ -45,12 +49,21 @@ impl Queue {
     /// The next job of whoever drives the pass, or of somebody who helps: helpers take kernels from the other end, so that everybody mostly meets in each pass what he has met in
     /// the one before, and has it in his caches. Bodies come in turn, as one may wake itself again and again.
     pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
+        if !helps && self.begins_with_dear() {
+            self.jobs.rotate_left(1);
+        }
         let job = if helps && self.ends_with_kernel() { self.jobs.pop_back() } else { self.jobs.pop_front() };
         self.nanoseconds = match &job {
             Some(job) if !self.jobs.is_empty() => self.nanoseconds - job.nanoseconds,
             _ => 0.0,
         };
         job
+    }
+
+    /// Whether a little, for which nobody is called, would wait long for the first.
+    fn begins_with_dear(&self) -> bool {
+        let first = self.jobs.front().map_or(0.0, |job| job.nanoseconds);
+        first >= WORTH_OFFERING_NANOSECONDS && self.jobs.len() > 1 && !self.is_worth_sharing()
     }
 
     fn ends_with_kernel(&self) -> bool {
@@ -82,6 +95,15 @@ impl Queue {
 
     pub(super) fn len(&self) -> usize {
         self.jobs.len()
+    }
+
+    /// Whether it is worth calling others, if whoever asks is going to take one of the jobs: the longest, at least of the first few.
+    pub(super) fn is_worth_sharing(&self) -> bool {
+        if self.nanoseconds < WORTH_OFFERING_NANOSECONDS {
+            return false;
+        }
+        let longest = self.jobs.iter().take(FEW).map(|job| job.nanoseconds).fold(0.0, f64::max);
+        self.nanoseconds - longest >= UNKNOWN_NANOSECONDS
     }
 
     /// A guess of how long the queue would keep one thread busy.

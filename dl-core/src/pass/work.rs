@@ -51,16 +51,19 @@ impl Pass {
             self.release(books);
             return false;
         }
-        if books.queue.len() == 0 && books.tickets > 0 {
+        if !self.has_work(&books) && books.tickets > 0 {
             let read = self.news.load(Ordering::Acquire);
+            books.lingering += 1;
             self.release(books);
             linger(&self.news, read);
+            books = self.books();
+            books.lingering -= 1;
             if self.news.load(Ordering::Acquire) != read {
+                self.release(books);
                 return true;
             }
-            books = self.books();
         }
-        if books.queue.len() == 0 {
+        if !self.has_work(&books) {
             *asked = false;
             books.drivers.idle(driver, waker);
             self.release(books);
@@ -120,7 +123,19 @@ impl Pass {
                     drop(pass);
                     books = self.books();
                 }
-                None => break,
+                None => {
+                    self.width.rests();
+                    let crew = self.open_crew(&books).cloned();
+                    if let Some(crew) = &crew {
+                        self.release(books);
+                        crew.help();
+                        books = self.books();
+                    }
+                    self.width.works();
+                    if crew.is_none() {
+                        break;
+                    }
+                }
             }
         }
         self.width.rests();
@@ -263,7 +278,7 @@ impl Pass {
     /// `working` says that this thread is going to work through the queue itself.
     ///
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
-    fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
+    pub(super) fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
         self.share_with(books, working, &LazyCell::new(current_num_threads));
     }
 
@@ -275,7 +290,10 @@ impl Pass {
             return;
         }
         self.tell_news();
-        let worth_while = books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS;
+        let worth_while = match working {
+            true => books.queue.is_worth_sharing(),
+            false => books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS,
+        };
         if (worth_while || !working)
             && let Some(driver) = books.drivers.take_idle()
         {
@@ -303,15 +321,19 @@ impl Pass {
 /// meanwhile.
 fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
     let mut read = news.load(Ordering::Acquire);
+    let mut lingered = false;
     while let Some(pass) = pass.upgrade() {
-        let mut books = pass.work(pass.books(), true);
+        let mut books = pass.books();
+        books.lingering -= usize::from(lingered);
+        books = pass.work(books, true);
         let latest = news.load(Ordering::Acquire);
         if latest == read {
             books.tickets -= 1;
             pass.release(books);
             return;
         }
-        read = latest;
+        (read, lingered) = (latest, true);
+        books.lingering += 1;
         pass.release(books);
         drop(pass);
         linger(news, read);

@@ -1,0 +1,127 @@
+//! Kernels that are divided: whoever is at hand takes a part, workers of the pool and those who wait for the pass; and nobody is called for what is not worth it.
+
+use crate::support::{on_threads, watched};
+use dl::parallel::for_each;
+use dl::prelude::*;
+use dl::{At, Primitive, Result};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+/// `x + 1`, after doing something.
+struct After<F> {
+    nanoseconds: f64,
+    does: F,
+}
+
+impl<F: Fn() + Send + Sync + 'static> Primitive for After<F> {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "after"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        (self.does)();
+        Ok(x + 1.0)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(at.delta.clone()),)
+    }
+
+    fn cost(&self, _: (&f64,)) -> f64 {
+        self.nanoseconds
+    }
+}
+
+fn after(nanoseconds: f64, does: impl Fn() + Send + Sync + 'static) -> Layer<f64> {
+    Layer::apply(After { nanoseconds, does }, (Weight::new(0.0).layer(),))
+}
+
+/// Who has come so far.
+#[derive(Default)]
+struct Arrivals {
+    threads: Mutex<HashSet<ThreadId>>,
+    changed: Condvar,
+}
+
+impl Arrivals {
+    /// Comes, and says whether so many have come before long.
+    fn arrive_and_await(&self, many: usize) -> bool {
+        let mut threads = self.threads.lock().unwrap();
+        threads.insert(std::thread::current().id());
+        self.changed.notify_all();
+        let patience = Duration::from_secs(10);
+        let waited = self.changed.wait_timeout_while(threads, patience, |threads| threads.len() < many);
+        !waited.unwrap().1.timed_out()
+    }
+}
+
+/// One operation ends when the other has begun on the second thread. Then the first thread has nothing left to do: it waits for the pass, and being a worker that waits, it takes no ticket.
+#[test]
+fn who_waits_takes_a_part() {
+    watched("a kernel that is divided", || {
+        for round in 0..20 {
+            let (begun, parts) = (Arc::new(Arrivals::default()), Arc::new(Arrivals::default()));
+            let divided_by_two = Arc::new(AtomicBool::new(false));
+            let first = after(1e6, {
+                let begun = begun.clone();
+                move || assert!(begun.arrive_and_await(2))
+            });
+            let divided = after(1e6, {
+                let divided_by_two = divided_by_two.clone();
+                move || {
+                    assert!(begun.arrive_and_await(2));
+                    if round % 2 == 0 {
+                        std::thread::sleep(Duration::from_millis(2)); // by then the other one sleeps
+                    }
+                    for_each(4, 1e6, |_| {
+                        divided_by_two.fetch_or(parts.arrive_and_await(2), SeqCst);
+                    });
+                }
+            });
+            assert_eq!(on_threads(2, || (first + divided).predict().wait()).unwrap(), 2.0);
+            assert!(divided_by_two.load(SeqCst), "one thread computed all parts");
+        }
+    });
+}
+
+#[test]
+fn nobody_is_called_for_a_little_beside_something_dear() {
+    let threads_of = |nanoseconds: &[f64], pause: Duration| {
+        let threads: Arc<Mutex<HashSet<ThreadId>>> = Arc::default();
+        let operation = |&nanoseconds: &f64| {
+            let threads = threads.clone();
+            after(nanoseconds, move || {
+                threads.lock().unwrap().insert(std::thread::current().id());
+                std::thread::sleep(pause); // time for others to come
+            })
+        };
+        let sum: Layer<f64> = nanoseconds.iter().map(operation).sum();
+        assert_eq!(on_threads(2, || sum.predict().wait()).unwrap(), nanoseconds.len() as f64);
+        threads.lock().unwrap().len()
+    };
+    for _ in 0..20 {
+        let pause = Duration::from_micros(500);
+        assert_eq!(threads_of(&[1e6, 1_500.0, 1_500.0, 1_500.0], pause), 1);
+        assert_eq!(threads_of(&[1_500.0, 1e6, 1_500.0], pause), 1);
+    }
+    assert_eq!(threads_of(&[1e6; 4], Duration::from_millis(20)), 2);
+}
+
+/// What comes of the little may be dear: it is not kept waiting.
+#[test]
+fn a_little_comes_before_something_dear() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let tells = |name: &'static str| {
+        let order = order.clone();
+        move || order.lock().unwrap().push(name)
+    };
+    let sum = after(1e6, tells("dear")) + after(1_500.0, tells("little"));
+    assert_eq!(on_threads(2, || sum.predict().wait()).unwrap(), 2.0);
+    assert_eq!(*order.lock().unwrap(), ["little", "dear"]);
+}
