@@ -12,6 +12,9 @@
 //! Others need not wait for the end of a long walk, unless it is one through scalar arithmetic alone: it stops for a moment when there is enough in the queue to be shared,
 //! and when somebody waits for the books.
 //!
+//! What was not small enough for a walk, which others might have shared, is computed in the same way when it turns out that there is nothing to share: when it has come out of
+//! the queue, which is empty then, and nobody helps.
+//!
 //! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same node. Nor does anybody wait for
 //! it: what is to be entered meanwhile is left to whoever is walking.
 
@@ -22,8 +25,8 @@ use super::discover::{Small, Walked};
 use super::entry::{NONE, Scalar, State};
 use super::work::WORTH_OFFERING_NANOSECONDS;
 use crate::error::Result;
-use crate::node::AnyLayer;
-use crate::primitive::AnyPrimitive;
+use crate::node::{AnyLayer, Expression};
+use crate::primitive::{AnyPrimitive, Few};
 use crate::seed::Position;
 use crate::sync::{MutexGuard, current_num_threads};
 use crate::value::Value;
@@ -53,6 +56,16 @@ pub(crate) fn value_under_lock(op: &dyn AnyPrimitive, operands: &[&Value], longe
         _ => None,
     };
     catch_unwind(AssertUnwindSafe(value)).unwrap_or_default()
+}
+
+/// What a thread that is alone with the queue keeps from job to job.
+#[derive(Default)]
+pub(super) struct Alone {
+    followers: Vec<u32>,
+    /// The last operation that was not small.
+    pub(super) dear: Option<u32>,
+    /// How many nanoseconds it has computed under the lock since others could have it.
+    spent: f64,
 }
 
 /// What becomes of the new entry of an operation.
@@ -226,6 +239,45 @@ impl Pass {
         (books, index)
     }
 
+    /// Whether a job that has left the queue is all that there is to do, and nobody else is there to do it.
+    pub(super) fn is_alone(&self, books: &Books) -> bool {
+        books.queue.len() == 0 && books.tickets == 0 && books.crews.is_empty() && !self.is_watched()
+    }
+
+    /// Computes such a job, and those that follow it in its chain, as a walk would. An operation that is not small goes back to the queue, with the rest.
+    pub(super) fn compute_alone<'a>(
+        self: &'a Arc<Self>,
+        mut index: u32,
+        mut books: MutexGuard<'a, Books>,
+        alone: &mut Alone,
+    ) -> MutexGuard<'a, Books> {
+        books.take_chain(index, &mut alone.followers);
+        let mut next = 0;
+        loop {
+            let mut computed = computing(self, || books.compute(index, LONGEST_NANOSECONDS - alone.spent));
+            if computed.is_none() && alone.spent > 0.0 {
+                self.release(books);
+                (books, alone.spent) = (self.books_after_others(self.books()), 0.0);
+                if !books.drivers.nobody() {
+                    computed = computing(self, || books.compute(index, LONGEST_NANOSECONDS));
+                }
+            }
+            let Some(nanoseconds) = computed else {
+                alone.dear = Some(index);
+                let rest: Few<u32> = [index].into_iter().chain(alone.followers.drain(next..)).collect();
+                books.put_back(&rest, false);
+                return books;
+            };
+            alone.spent += nanoseconds;
+            if !books.woken.is_empty() {
+                self.release(books);
+                (books, alone.spent) = (self.books(), 0.0);
+            }
+            let Some(&follower) = alone.followers.get(next) else { return books };
+            (index, next) = (follower, next + 1);
+        }
+    }
+
     fn run_at_once<'a>(self: &'a Arc<Self>, index: u32, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
         // what a kernel builds has no position in the body that happens to run it
         let here = Position::here();
@@ -276,6 +328,32 @@ impl Books {
             self.meet_consumer(operand);
         }
         Met::Small
+    }
+
+    /// Computes an operation of the library that is ready, if it takes less than that, and is not an error. Says how long it took.
+    fn compute(&mut self, index: u32, longest: f64) -> Option<f64> {
+        let node = self.node(index);
+        let Expression::Primitive(op) = &node.expression else { return None };
+        if !op.is_plain() {
+            return None;
+        }
+        let operands = op.operands().len();
+        let value = |operands: &[&Value]| value_under_lock(&**op, operands, longest);
+        let (value, nanoseconds) = self.with_operands(index, operands, value)?;
+        let (mut trained, mut large) = (false, false);
+        for which in 0..operands {
+            let operand = self.operand(index, which);
+            trained |= self.trained(operand);
+            large |= self.is_scheduled(operand) && self.linked(operand).bytes > LARGE_BYTES;
+        }
+        self.entries[index as usize].trained = trained;
+        self.note_effects(index, &node);
+        let discarded = self.discarded.len();
+        self.finish(index, Ok(value));
+        if !large {
+            self.discarded.truncate(discarded);
+        }
+        Some(nanoseconds + BOOKING_NANOSECONDS)
     }
 
     /// Writes down the value of a new entry, and lets go of those of its operands that nobody needs any more.
@@ -329,12 +407,24 @@ impl Books {
 
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
+    use crate::pass::Pass;
     use crate::pass::context::with_computing;
-    use crate::{At, Deltas, Do, Layer, Primitive, Result};
+    use crate::{At, Deltas, Differentiable, Do, Layer, Primitive, Result};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
-    /// An operation as those of the library, which looks whether others could have the lock meanwhile.
-    struct Probe(Arc<Mutex<Vec<bool>>>);
+    /// `x + 1`, as an operation of the library; it does something with the pass that it is computed for.
+    struct Probe {
+        nanoseconds: f64,
+        does: Box<dyn Fn(&Arc<Pass>) + Send + Sync>,
+    }
+
+    impl Probe {
+        fn new(nanoseconds: f64, does: impl Fn(&Arc<Pass>) + Send + Sync + 'static) -> Self {
+            Probe { nanoseconds, does: Box::new(does) }
+        }
+    }
 
     impl Primitive for Probe {
         type Operands = (Layer<f64>,);
@@ -346,8 +436,7 @@ mod tests {
         }
 
         fn value(&self, (x,): (&f64,)) -> Result<f64> {
-            let is_free = with_computing(|pass| pass.expect("it runs in a pass").books.try_lock().is_ok());
-            self.0.lock().expect("nobody panics").push(is_free);
+            with_computing(|pass| (self.does)(pass.expect("it runs in a pass")));
             Ok(x + 1.0)
         }
 
@@ -356,21 +445,61 @@ mod tests {
         }
 
         fn cost(&self, _: (&f64,)) -> f64 {
-            900.0
+            self.nanoseconds
         }
+    }
+
+    fn chain(x: f64, probe: impl Fn() -> Probe) -> Layer<f64> {
+        (0..100).fold(Layer::constant(x), |y, _| Layer::apply(probe(), (y,)))
+    }
+
+    fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool").install(f)
     }
 
     #[test]
     fn the_lock_is_held_for_some_operations_only() {
-        let seen = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::<Mutex<Vec<bool>>>::default();
+        let looks = || {
+            let seen = seen.clone();
+            Probe::new(900.0, move |pass| seen.lock().expect("nobody panics").push(pass.books.try_lock().is_ok()))
+        };
         // two walks, as there are two roots: they count together
-        let chain = |x: f64| (0..100).fold(Layer::constant(x), |y, _| Layer::apply(Probe(seen.clone()), (y,)));
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a pool");
-        let both = pool.install(|| Do::predict((chain(0.0), chain(1.0))).wait());
+        let both = on_threads(1, || Do::predict((chain(0.0, looks), chain(1.0, looks))).wait());
         assert_eq!(both.expect("it succeeds"), (100.0, 101.0));
         let seen = seen.lock().expect("nobody panics");
         assert_eq!(seen.len(), 200);
         let longest = seen.split(|&is_free| is_free).map(<[bool]>::len).max();
         assert_eq!(longest, Some(20), "of 900 ns and 100 ns each, 20 take 20 µs: {seen:?}");
+    }
+
+    /// Somebody who wants the lock while a thread that is alone computes what it has queued.
+    #[test]
+    fn others_have_the_lock_between_queued_operations() {
+        let (had, begun) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let slow = || {
+            let (had, begun) = (had.clone(), begun.clone());
+            Probe::new(5_000.0, move |pass| {
+                if !begun.swap(true, Relaxed) {
+                    let (had, pass) = (had.clone(), Arc::downgrade(pass));
+                    std::thread::spawn(move || {
+                        while let Some(pass) = pass.upgrade() {
+                            drop(pass.books());
+                            had.fetch_add(1, Relaxed);
+                        }
+                    });
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            })
+        };
+        let meanwhile = Arc::<AtomicUsize>::default();
+        let last = {
+            let (had, meanwhile) = (had.clone(), meanwhile.clone());
+            Probe::new(5_000.0, move |_| meanwhile.store(had.load(Relaxed), Relaxed))
+        };
+        let end = Layer::apply(last, (chain(0.0, slow),));
+        assert_eq!(on_threads(2, || end.predict().wait()).expect("it succeeds"), 101.0);
+        let had = meanwhile.load(Relaxed);
+        assert!(had >= 10, "of 100 operations three take 20 µs; the other one had the lock {had} times");
     }
 }

@@ -1,5 +1,6 @@
 //! Working through the queue of a pass: kernels, and the futures of dynamic nodes.
 
+use super::at_once::Alone;
 use super::books::Books;
 use super::context::{computing, may_work, polling};
 use super::kernels::Batch;
@@ -97,6 +98,7 @@ impl Pass {
     /// Works until the queue is empty, or nobody drives the pass any more.
     fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>, helps: bool) -> MutexGuard<'a, Books> {
         let mut batch = Batch::default();
+        let mut alone = Alone::default();
         let mut spare = None;
         let threads = LazyCell::new(current_num_threads as fn() -> usize);
         self.width.works();
@@ -106,6 +108,11 @@ impl Pass {
                 break;
             }
             match books.queue.pop(helps) {
+                Some(Job { what: Work::Kernel(index), .. })
+                    if !helps && alone.dear != Some(index) && self.is_alone(&books) =>
+                {
+                    books = self.compute_alone(index, books, &mut alone);
+                }
                 Some(Job { what: Work::Kernel(index), nanoseconds }) => {
                     let share = books.queue.len() / (1 + books.tickets);
                     books = if share == 0 && !books.has_followers(index) {
