@@ -417,8 +417,10 @@ mod tests {
     /// `x + 1`, as an operation of the library; it does something with the pass that it is computed for.
     struct Probe {
         nanoseconds: f64,
-        does: Box<dyn Fn(&Arc<Pass>) + Send + Sync>,
+        does: Box<Does>,
     }
+
+    type Does = dyn Fn(&Arc<Pass>) + Send + Sync;
 
     impl Probe {
         fn new(nanoseconds: f64, does: impl Fn(&Arc<Pass>) + Send + Sync + 'static) -> Self {
