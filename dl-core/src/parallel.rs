@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Nobody waits for a thread to become free, so this cannot deadlock, whatever locks the caller holds: the caller takes piece after piece until none is left, runs nothing else
-//! meanwhile, and then waits for those pieces alone that helpers are running at that moment. Helpers are only *offered* the work, by tickets for the rayon pool.
+//! meanwhile, and then waits for those pieces alone that helpers are running at that moment. Helpers are only *offered* the work, by tickets for the rayon pool and in the books of the pass.
 //! Whoever comes too late finds the door closed, and goes.
 //!
 //! Each thread begins with a share of its own, of pieces side by side, and goes on with what is left of the shares of others. So what is divided in the same way time and again,
@@ -164,7 +164,7 @@ fn share(pieces: usize, helpers: usize, job: Job<'_>) {
     let mut inside = Inside { crew: &crew, pass: job.pass, known: false };
     for _ in inside.tell(helpers)..helpers {
         let crew = crew.clone();
-        spawn(move || crew.help());
+        spawn(move || crew.help(|| true));
     }
     crew.work(job.work, || {
         inside.tell(helpers);
@@ -201,7 +201,7 @@ impl Crew {
     }
 
     /// Whether there is a piece that nobody has taken.
-    fn has_more(&self) -> bool {
+    pub(crate) fn has_more(&self) -> bool {
         let end = self.end.load(Ordering::Relaxed);
         let share = |share: usize| begin(share + 1, self.shares.len(), self.pieces).min(end);
         (0..self.shares.len()).any(|at| self.shares[at].load(Ordering::Relaxed) < share(at))
@@ -212,18 +212,19 @@ impl Crew {
         working < self.threads && self.has_more()
     }
 
-    /// What a ticket does, or whoever finds it in the books of the pass.
-    pub(crate) fn help(&self) {
+    /// What a ticket does, or whoever finds it in the books of the pass, as long as he stays.
+    pub(crate) fn help(&self, stays: impl Fn() -> bool) {
         if !self.come_in() {
             return;
         }
         // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this thread is
         let Job { work, pass, threads, help } = unsafe { &*self.job.0 };
         match pass {
-            None => self.work(work, || true),
+            None => self.work(work, stays),
             // for the pass it is a thread more, and gives way when there are too many
             Some(pass) => pass.width().join(*threads, |width| {
-                computing(pass, || pass.helping(help, || self.work(work, || width.working() <= *threads)));
+                let may = || stays() && width.working() <= *threads;
+                computing(pass, || pass.helping(help, || self.work(work, may)));
             }),
         }
         self.go();
@@ -258,7 +259,7 @@ impl Inside<'_> {
     /// Tells the pass, unless it knows, or its books are not to be had at the moment. Says how many of those who are wanted come from there.
     fn tell(&mut self, wanted: usize) -> usize {
         let coming = match self.pass {
-            Some(pass) if !self.known => pass.open(self.crew, wanted),
+            Some(pass) if !self.known => pass.tell_of(self.crew, wanted),
             _ => None,
         };
         self.known |= coming.is_some();
@@ -269,7 +270,7 @@ impl Inside<'_> {
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         if let Some(pass) = self.pass.filter(|_| self.known) {
-            pass.close(self.crew);
+            pass.forget(self.crew);
         }
         let door = &self.crew.door;
         if door.fetch_or(CLOSED, Ordering::Acquire) == 0 {

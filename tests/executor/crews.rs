@@ -110,7 +110,50 @@ fn nobody_is_called_for_a_little_beside_something_dear() {
         assert_eq!(threads_of(&[1e6, 1_500.0, 1_500.0, 1_500.0], pause), 1);
         assert_eq!(threads_of(&[1_500.0, 1e6, 1_500.0], pause), 1);
     }
-    assert_eq!(threads_of(&[1e6; 4], Duration::from_millis(20)), 2);
+}
+
+/// Who divides a kernel may hold what an estimate of costs wants, which somebody else makes with the books of the pass in hand.
+#[test]
+fn a_lock_for_kernels_and_for_costs() {
+    struct Locking(Arc<Mutex<f64>>);
+
+    impl Primitive for Locking {
+        type Operands = (Layer<f64>,);
+        type Output = f64;
+
+        fn name(&self) -> &'static str {
+            "locking"
+        }
+
+        fn value(&self, (x,): (&f64,)) -> Result<f64> {
+            let total = self.0.lock().unwrap();
+            for_each(4, 1e6, |_| std::thread::yield_now());
+            Ok(x + *total)
+        }
+
+        fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+            (Some(at.delta.clone()),)
+        }
+
+        fn cost(&self, _: (&f64,)) -> f64 {
+            let _total = self.0.lock().unwrap();
+            1e6
+        }
+    }
+
+    watched("a lock for kernels and for costs", || {
+        let shared = Arc::new(Mutex::new(1.0));
+        let branch = |_| {
+            let x = Weight::new(0.0).layer();
+            (0..20).fold(x, |x, _| Layer::apply(Locking(shared.clone()), (x,)))
+        };
+        for threads in [2, 4] {
+            for _ in 0..50 {
+                let sum: Layer<f64> = (0..4).map(branch).sum();
+                assert_eq!(on_threads(threads, || sum.predict().wait()).unwrap(), 80.0);
+            }
+        }
+    });
 }
 
 /// What comes of the little may be dear: it is not kept waiting.

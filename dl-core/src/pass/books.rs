@@ -64,9 +64,7 @@ pub(crate) struct Books {
     pub(super) queue: Queue,
     /// Tickets that have been handed out and not come back.
     pub(super) tickets: usize,
-    /// How many threads without work look for news.
-    pub(super) lingering: usize,
-    /// Kernels that are being divided.
+    /// Kernels that are being divided, and perhaps some that have been.
     pub(super) crews: Vec<Arc<Crew>>,
     pub(super) drivers: Drivers,
     /// Dynamic nodes whose futures were dropped when the last driver left.
@@ -145,7 +143,6 @@ impl Books {
             backwards: HashMap::new(),
             queue: Queue::default(),
             tickets: 0,
-            lingering: 0,
             crews: Vec::new(),
             drivers: Drivers::default(),
             interrupted: Vec::new(),
@@ -190,7 +187,6 @@ impl Books {
         self.weights.clear();
         self.updates.clear();
         self.tickets = 0;
-        self.lingering = 0;
         self.crews.clear();
         self.waiting.clear();
         self.unused_waiting = NONE;

@@ -2,32 +2,50 @@
 //!
 //! Tickets for the rayon pool bring workers only. Whoever drives the pass and has nothing to do at the moment may be another thread, or a worker that waits; and those who have helped
 //! with the queue linger. They all find in the books what is being divided.
+//!
+//! A kernel may hold locks of the user's, which the user's estimates of costs may want, too, under the lock of the books. So nobody waits for the books here.
 
-use super::Pass;
 use super::books::Books;
+use super::{Pass, SPINS};
 use crate::parallel::Crew;
-use std::sync::Arc;
+use crate::sync::{MutexGuard, TryLockError, spin_loop};
+use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+use std::task::Waker;
 
 impl Pass {
-    /// A kernel is being divided. Says how many come without a ticket, at most as many as are wanted; or nothing if the books are not to be had, as they may be this thread's.
-    pub(crate) fn open(self: &Arc<Self>, crew: &Arc<Crew>, wanted: usize) -> Option<usize> {
-        let mut books = self.books.try_lock().ok()?;
+    /// A kernel is being divided. Says how many drivers come, at most as many as are wanted; or nothing if the books are not to be had: perhaps they are this thread's.
+    pub(crate) fn tell_of(&self, crew: &Arc<Crew>, wanted: usize) -> Option<usize> {
+        let mut books = self.books_if_free()?;
+        books.crews.retain(|crew| crew.has_more());
         books.crews.push(crew.clone());
-        let mut coming = books.lingering.min(wanted);
-        while coming < wanted
-            && let Some(driver) = books.drivers.take_idle()
-        {
-            books.woken.push(driver);
-            coming += 1;
-        }
+        let drivers: SmallVec<[Waker; 2]> = std::iter::from_fn(|| books.drivers.take_idle()).take(wanted).collect();
+        drop(books);
         self.tell_news();
-        self.release(books);
+        let coming = drivers.len();
+        for driver in drivers {
+            let _ = catch_unwind(AssertUnwindSafe(|| driver.wake()));
+        }
         Some(coming)
     }
 
-    /// The kernel is done.
-    pub(crate) fn close(&self, crew: &Arc<Crew>) {
-        self.books().crews.retain(|open| !Arc::ptr_eq(open, crew));
+    /// The kernel is done. If the books are not to be had, it stays there, though nobody can have anything of it any more.
+    pub(crate) fn forget(&self, crew: &Arc<Crew>) {
+        if let Some(mut books) = self.books_if_free() {
+            books.crews.retain(|other| !Arc::ptr_eq(other, crew));
+        }
+    }
+
+    fn books_if_free(&self) -> Option<MutexGuard<'_, Books>> {
+        (0..SPINS).find_map(|_| match self.books.try_lock() {
+            Ok(books) => Some(books),
+            Err(TryLockError::Poisoned(poisoned)) => Some(PoisonError::into_inner(poisoned)),
+            Err(TryLockError::WouldBlock) => {
+                spin_loop();
+                None
+            }
+        })
     }
 
     /// Whether there is something to do for a thread that does not work at the moment.

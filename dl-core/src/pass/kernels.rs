@@ -93,7 +93,7 @@ impl Books {
     }
 
     /// The kernel of this entry is about to run, and its operands are there.
-    pub(super) fn note_effects(&mut self, index: u32, node: &Node) {
+    fn note_effects(&mut self, index: u32, node: &Node) {
         if self.keep == Keep::Nothing || self.is_evaluated_again(index) {
             return;
         }

@@ -25,8 +25,10 @@ pub(super) struct Queue {
     nanoseconds: f64,
 }
 
-/// What does not say how long it takes may take long: it is worth calling somebody for.
+/// A guess that makes no sense.
 const UNKNOWN_NANOSECONDS: f64 = 5_000.0;
+/// So much work is worth calling somebody for who shares: a little less than a body, or what does not say how long it takes, as these may take long. (Sums are rounded.)
+const WORTH_SHARING_NANOSECONDS: f64 = 4_900.0;
 /// A second: no guess needs to be longer.
 const LONGEST_NANOSECONDS: f64 = 1e9;
 
@@ -49,10 +51,11 @@ impl Queue {
     /// The next job of whoever drives the pass, or of somebody who helps: helpers take kernels from the other end, so that everybody mostly meets in each pass what he has met in
     /// the one before, and has it in his caches. Bodies come in turn, as one may wake itself again and again.
     pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
-        if !helps && self.begins_with_dear() {
-            self.jobs.rotate_left(1);
+        let from_back = helps && self.ends_with_kernel();
+        if self.is_dear_beside_little(from_back) {
+            if from_back { self.jobs.rotate_right(1) } else { self.jobs.rotate_left(1) }
         }
-        let job = if helps && self.ends_with_kernel() { self.jobs.pop_back() } else { self.jobs.pop_front() };
+        let job = if from_back { self.jobs.pop_back() } else { self.jobs.pop_front() };
         self.nanoseconds = match &job {
             Some(job) if !self.jobs.is_empty() => self.nanoseconds - job.nanoseconds,
             _ => 0.0,
@@ -60,10 +63,15 @@ impl Queue {
         job
     }
 
-    /// Whether a little, for which nobody is called, would wait long for the first.
-    fn begins_with_dear(&self) -> bool {
-        let first = self.jobs.front().map_or(0.0, |job| job.nanoseconds);
-        first >= WORTH_OFFERING_NANOSECONDS && self.jobs.len() > 1 && !self.is_worth_sharing()
+    /// Whether the job at this end would keep a kernel beside it waiting for long, for which nobody is called. (A body may wait for the very kernel that it is put before, and wake
+    /// itself until then.)
+    fn is_dear_beside_little(&self, at_back: bool) -> bool {
+        let from_end = |which: usize| match at_back {
+            true => self.jobs.len().checked_sub(1 + which).map(|place| &self.jobs[place]),
+            false => self.jobs.get(which),
+        };
+        let is_dear = from_end(0).is_some_and(|job| job.nanoseconds >= WORTH_OFFERING_NANOSECONDS);
+        is_dear && matches!(from_end(1), Some(Job { what: Work::Kernel(_), .. })) && !self.is_worth_sharing()
     }
 
     fn ends_with_kernel(&self) -> bool {
@@ -103,11 +111,57 @@ impl Queue {
             return false;
         }
         let longest = self.jobs.iter().take(FEW).map(|job| job.nanoseconds).fold(0.0, f64::max);
-        self.nanoseconds - longest >= UNKNOWN_NANOSECONDS
+        self.nanoseconds - longest >= WORTH_SHARING_NANOSECONDS
     }
 
     /// A guess of how long the queue would keep one thread busy.
     pub(super) fn nanoseconds(&self) -> f64 {
         self.nanoseconds
+    }
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+
+    fn queue(kernels: &[f64]) -> Queue {
+        let mut queue = Queue::default();
+        for (index, &nanoseconds) in (0..).zip(kernels) {
+            queue.push(Work::Kernel(index), nanoseconds);
+        }
+        queue
+    }
+
+    fn taken(mut queue: Queue, helps: bool) -> Vec<u32> {
+        let jobs = std::iter::from_fn(|| queue.pop(helps));
+        jobs.map(|job| if let Work::Kernel(index) | Work::Task(index) = job.what { index } else { u32::MAX }).collect()
+    }
+
+    #[test]
+    fn a_little_is_taken_before_something_dear() {
+        assert_eq!(taken(queue(&[1e6, 1_000.0, 1_000.0]), false), [1, 2, 0]);
+        assert_eq!(taken(queue(&[1_000.0, 1_000.0, 1e6]), true), [1, 0, 2]);
+        assert_eq!(taken(queue(&[1e6, 20_000.0]), false), [0, 1], "somebody is called for the second");
+    }
+
+    #[test]
+    fn a_body_is_not_put_before_what_it_may_wait_for() {
+        let mut queue = queue(&[1e6]);
+        queue.push(Work::Task(1), 5_000.0);
+        assert_eq!(taken(queue, false), [0, 1]);
+    }
+
+    #[test]
+    fn a_body_is_worth_sharing_whatever_is_beside_it() {
+        assert!(!queue(&[1e6, 1_500.0, 1_500.0, 1_500.0]).is_worth_sharing());
+        for dear in (0..100_000).map(|i| 10_000.0 + 0.3 * f64::from(i)) {
+            let mut queue = queue(&[dear]);
+            for _ in 0..3 {
+                queue.push(Work::Task(1), 5_000.0);
+                assert!(queue.is_worth_sharing(), "{dear}");
+                queue.jobs.swap(0, 1);
+                queue.pop(false);
+            }
+        }
     }
 }

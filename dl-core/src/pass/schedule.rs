@@ -188,24 +188,35 @@ impl Books {
 
     pub(super) fn settle(&mut self) {
         while let Some((index, result)) = self.finished.pop() {
-            let node = self.node(index);
-            self.count.so_far.evaluations += 1;
-            let mut next = self.write_down(index, &node, result);
-            if std::mem::take(&mut self.linked(index).awaited) {
-                self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
-            }
-            self.part_from_operands(index, &node);
-            while next != NONE {
-                let slot = &mut self.waiting[next as usize];
-                let consumer = slot.consumer;
-                let after = std::mem::replace(&mut slot.next, self.unused_waiting);
-                self.unused_waiting = next;
-                next = after;
-                let links = self.linked(consumer);
-                links.pending -= 1;
-                if links.pending == 0 {
-                    self.ready(consumer);
-                }
+            let waiting = self.end(index, result);
+            self.tell_those(waiting);
+        }
+    }
+
+    /// Writes down how an entry ended, which needs its operands no more. Says who waits for it, and is to be told.
+    pub(super) fn end(&mut self, index: u32, result: Result<Value>) -> u32 {
+        let node = self.node(index);
+        self.count.so_far.evaluations += 1;
+        let waiting = self.write_down(index, &node, result);
+        if std::mem::take(&mut self.linked(index).awaited) {
+            self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
+        }
+        self.part_from_operands(index, &node);
+        waiting
+    }
+
+    /// Tells those who wait, of whom this is the first, that an operand has ended.
+    pub(super) fn tell_those(&mut self, mut waiting: u32) {
+        while waiting != NONE {
+            let slot = &mut self.waiting[waiting as usize];
+            let consumer = slot.consumer;
+            let after = std::mem::replace(&mut slot.next, self.unused_waiting);
+            self.unused_waiting = waiting;
+            waiting = after;
+            let links = self.linked(consumer);
+            links.pending -= 1;
+            if links.pending == 0 {
+                self.ready(consumer);
             }
         }
     }

@@ -54,15 +54,12 @@ impl Pass {
         }
         if !self.has_work(&books) && books.tickets > 0 {
             let read = self.news.load(Ordering::Acquire);
-            books.lingering += 1;
             self.release(books);
             linger(&self.news, read);
-            books = self.books();
-            books.lingering -= 1;
             if self.news.load(Ordering::Acquire) != read {
-                self.release(books);
                 return true;
             }
+            books = self.books();
         }
         if !self.has_work(&books) {
             *asked = false;
@@ -108,8 +105,8 @@ impl Pass {
                 break;
             }
             match books.queue.pop(helps) {
-                Some(Job { what: Work::Kernel(index), .. })
-                    if !helps && alone.dear != Some(index) && self.is_alone(&books) =>
+                Some(Job { what: Work::Kernel(index), nanoseconds })
+                    if !helps && alone.dear != Some(index) && self.is_alone(index, nanoseconds, &books) =>
                 {
                     books = self.compute_alone(index, books, &mut alone);
                 }
@@ -132,16 +129,13 @@ impl Pass {
                 }
                 None => {
                     self.width.rests();
-                    let crew = self.open_crew(&books).cloned();
-                    if let Some(crew) = &crew {
-                        self.release(books);
-                        crew.help();
-                        books = self.books();
-                    }
+                    let Some(crew) = self.open_crew(&books).cloned() else { return books };
+                    // until there is something to do for which nobody else may be there
+                    let read = self.news.load(Ordering::Acquire);
+                    self.release(books);
+                    crew.help(|| self.news.load(Ordering::Acquire) == read);
+                    books = self.books();
                     self.width.works();
-                    if crew.is_none() {
-                        break;
-                    }
                 }
             }
         }
@@ -328,19 +322,15 @@ impl Pass {
 /// meanwhile.
 fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
     let mut read = news.load(Ordering::Acquire);
-    let mut lingered = false;
     while let Some(pass) = pass.upgrade() {
-        let mut books = pass.books();
-        books.lingering -= usize::from(lingered);
-        books = pass.work(books, true);
+        let mut books = pass.work(pass.books(), true);
         let latest = news.load(Ordering::Acquire);
         if latest == read {
             books.tickets -= 1;
             pass.release(books);
             return;
         }
-        (read, lingered) = (latest, true);
-        books.lingering += 1;
+        read = latest;
         pass.release(books);
         drop(pass);
         linger(news, read);
