@@ -162,7 +162,8 @@ fn share(pieces: usize, helpers: usize, job: Job<'_>) {
     });
     // on every way out of here, before `job` goes
     let mut inside = Inside { crew: &crew, pass: job.pass, known: false };
-    for _ in inside.tell(helpers)..helpers {
+    inside.tell(helpers);
+    for _ in 0..helpers {
         let crew = crew.clone();
         spawn(move || crew.help(|| true));
     }
@@ -256,14 +257,11 @@ struct Inside<'a> {
 }
 
 impl Inside<'_> {
-    /// Tells the pass, unless it knows, or its books are not to be had at the moment. Says how many of those who are wanted come from there.
-    fn tell(&mut self, wanted: usize) -> usize {
-        let coming = match self.pass {
-            Some(pass) if !self.known => pass.tell_of(self.crew, wanted),
-            _ => None,
-        };
-        self.known |= coming.is_some();
-        coming.unwrap_or(0)
+    /// Tells the pass, unless it knows, or its books are not to be had at the moment.
+    fn tell(&mut self, wanted: usize) {
+        if let Some(pass) = self.pass.filter(|_| !self.known) {
+            self.known = pass.tell_of(self.crew, wanted);
+        }
     }
 }
 

@@ -62,9 +62,8 @@ impl Arrivals {
 }
 
 /// One operation ends when the other has begun on the second thread. Then the first thread has nothing left to do: it waits for the pass, and being a worker that waits, it takes no ticket.
-#[test]
-fn who_waits_takes_a_part() {
-    watched("a kernel that is divided", || {
+fn who_waits_takes_a_part(what: &'static str, run: impl Fn(Layer<f64>) -> Result<f64> + Send + 'static) {
+    watched(what, move || {
         for round in 0..20 {
             let (begun, parts) = (Arc::new(Arrivals::default()), Arc::new(Arrivals::default()));
             let divided_by_two = Arc::new(AtomicBool::new(false));
@@ -84,9 +83,25 @@ fn who_waits_takes_a_part() {
                     });
                 }
             });
-            assert_eq!(on_threads(2, || (first + divided).predict().wait()).unwrap(), 2.0);
+            assert_eq!(run(first + divided).unwrap(), 2.0);
             assert!(divided_by_two.load(SeqCst), "one thread computed all parts");
         }
+    });
+}
+
+#[test]
+fn who_waits_for_a_pass_takes_a_part() {
+    who_waits_takes_a_part("a kernel that is divided", |sum| on_threads(2, || sum.predict().wait()));
+}
+
+#[test]
+fn who_waits_for_a_pass_around_takes_a_part() {
+    who_waits_takes_a_part("a kernel that is divided, in a pass inside a pass", |sum| {
+        let inside = Layer::dynamic(move || {
+            let sum = sum.clone();
+            async move { Ok(Layer::constant(sum.predict().await?)) }
+        });
+        on_threads(2, || inside.predict().wait())
     });
 }
 

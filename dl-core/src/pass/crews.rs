@@ -11,23 +11,29 @@ use crate::parallel::Crew;
 use crate::sync::{MutexGuard, TryLockError, spin_loop};
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::Waker;
 
 impl Pass {
-    /// A kernel is being divided. Says how many drivers come, at most as many as are wanted; or nothing if the books are not to be had: perhaps they are this thread's.
-    pub(crate) fn tell_of(&self, crew: &Arc<Crew>, wanted: usize) -> Option<usize> {
-        let mut books = self.books_if_free()?;
+    /// A kernel is being divided, of this pass or of one inside it: wakes drivers, at most as many as are wanted. Not if the books are not to be had: perhaps they are this thread's.
+    pub(crate) fn tell_of(&self, crew: &Arc<Crew>, wanted: usize) -> bool {
+        let Some(mut books) = self.books_if_free() else { return false };
         books.crews.retain(|crew| crew.has_more());
         books.crews.push(crew.clone());
-        let drivers: SmallVec<[Waker; 2]> = std::iter::from_fn(|| books.drivers.take_idle()).take(wanted).collect();
+        let Some(around) = self.around() else {
+            let drivers: SmallVec<[Waker; 2]> = std::iter::from_fn(|| books.drivers.take_idle()).take(wanted).collect();
+            drop(books);
+            self.tell_news();
+            for driver in drivers {
+                let _ = catch_unwind(AssertUnwindSafe(|| driver.wake()));
+            }
+            return true;
+        };
         drop(books);
         self.tell_news();
-        let coming = drivers.len();
-        for driver in drivers {
-            let _ = catch_unwind(AssertUnwindSafe(|| driver.wake()));
-        }
-        Some(coming)
+        // the driver of this one is a body of that one, and who waits is the driver of that one
+        around.tell_of(crew, wanted);
+        true
     }
 
     /// The kernel is done. If the books are not to be had, it stays there, though nobody can have anything of it any more.
@@ -35,6 +41,13 @@ impl Pass {
         if let Some(mut books) = self.books_if_free() {
             books.crews.retain(|other| !Arc::ptr_eq(other, crew));
         }
+        if let Some(around) = self.around() {
+            around.forget(crew);
+        }
+    }
+
+    fn around(&self) -> Option<Arc<Pass>> {
+        self.around.as_ref().and_then(Weak::upgrade)
     }
 
     fn books_if_free(&self) -> Option<MutexGuard<'_, Books>> {

@@ -58,7 +58,7 @@ use at_once::Later;
 use context::mode;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use watch::Watch;
 
@@ -95,6 +95,8 @@ pub(crate) struct Pass {
     reused_buffers: AtomicUsize,
     width: Width,
     watch: Watch,
+    /// The pass in which this one was begun.
+    around: Option<Weak<Pass>>,
 }
 
 /// A kernel of the pass that this thread computes for has taken a free buffer.
@@ -144,10 +146,12 @@ impl Pass {
                 reused_buffers: AtomicUsize::new(0),
                 width: Width::default(),
                 watch: Watch::default(),
+                around: None,
             })
         });
         let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
         fresh.mode = mode;
+        fresh.around = with_current(|around| around.map(Arc::downgrade));
         fresh.settings = settings.clone();
         let books = fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner);
         books.open(keep, settings);
@@ -172,6 +176,7 @@ impl Pass {
             books.close();
             over.reused_buffers.store(0, Ordering::Relaxed);
             over.width.clear();
+            over.around = None;
             (books.fault.take(), books.are_large())
         }));
         let (fault, large) = match closed {
