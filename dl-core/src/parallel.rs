@@ -54,7 +54,7 @@ pub fn for_each(pieces: usize, nanoseconds_each: f64, work: impl Fn(usize) + Syn
     match threads.min(pieces).min((nanoseconds / WORTH_A_THREAD_NANOSECONDS) as usize) {
         0 | 1 => (0..pieces).for_each(work),
         workers => {
-            with_computing(|pass| share(pieces, workers - 1, Job { work: &work, pass, threads, help: Help::here() }))
+            with_computing(|pass| share(pieces, workers - 1, threads, Job { work: &work, pass, help: Help::here() }))
         }
     }
 }
@@ -94,11 +94,10 @@ pub fn for_each_mut<T: Send>(pieces: &mut [T], nanoseconds_each: f64, work: impl
     });
 }
 
-/// What is to be done: for whom, and on how many threads at most.
+/// What is to be done, and for whom.
 struct Job<'a> {
     work: &'a (dyn Fn(usize) + Sync),
     pass: Option<&'a Arc<Pass>>,
-    threads: usize,
     help: Help,
 }
 
@@ -145,13 +144,13 @@ const SPINS: usize = spins(1000);
 /// For models, with so many helpers.
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) fn shared(pieces: usize, helpers: usize, work: &(dyn Fn(usize) + Sync)) {
-    share(pieces, helpers, Job { work, pass: None, threads: helpers + 1, help: Help::here() });
+    share(pieces, helpers, helpers + 1, Job { work, pass: None, help: Help::here() });
 }
 
-fn share(pieces: usize, helpers: usize, job: Job<'_>) {
+fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
     let crew = Arc::new(Crew {
         pieces,
-        threads: job.threads,
+        threads,
         shares: (0..=helpers).map(|share| AtomicUsize::new(begin(share, helpers + 1, pieces))).collect(),
         workers: AtomicUsize::new(0),
         end: AtomicUsize::new(pieces),
@@ -219,12 +218,12 @@ impl Crew {
             return;
         }
         // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this thread is
-        let Job { work, pass, threads, help } = unsafe { &*self.job.0 };
+        let Job { work, pass, help } = unsafe { &*self.job.0 };
         match pass {
             None => self.work(work, stays),
             // for the pass it is a thread more, and gives way when there are too many
-            Some(pass) => pass.width().join(*threads, |width| {
-                let may = || stays() && width.working() <= *threads;
+            Some(pass) => pass.width().join(self.threads, |width| {
+                let may = || stays() && width.working() <= self.threads;
                 computing(pass, || pass.helping(help, || self.work(work, may)));
             }),
         }

@@ -12,9 +12,6 @@
 //! Others need not wait for the end of a long walk, unless it is one through scalar arithmetic alone: it stops for a moment when there is enough in the queue to be shared,
 //! and when somebody waits for the books.
 //!
-//! What was not small enough for a walk, which others might have shared, is computed in the same way when it turns out that there is nothing to share: when it has come out of
-//! the queue, which is empty then, and nobody helps.
-//!
 //! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same node. Nor does anybody wait for
 //! it: what is to be entered meanwhile is left to whoever is walking.
 
@@ -25,8 +22,8 @@ use super::discover::{Small, Walked};
 use super::entry::{NONE, Scalar, State};
 use super::work::WORTH_OFFERING_NANOSECONDS;
 use crate::error::Result;
-use crate::node::{AnyLayer, Expression};
-use crate::primitive::{AnyPrimitive, Few};
+use crate::node::AnyLayer;
+use crate::primitive::AnyPrimitive;
 use crate::seed::Position;
 use crate::sync::{MutexGuard, current_num_threads};
 use crate::value::Value;
@@ -38,11 +35,11 @@ use std::task::Waker;
 /// this long, is not small.
 const SMALL_NANOSECONDS: f64 = 1_000.0;
 /// The lock of the books is held for about so long at most.
-const LONGEST_NANOSECONDS: f64 = 20_000.0;
+pub(super) const LONGEST_NANOSECONDS: f64 = 20_000.0;
 /// What is written down about an operation takes about as long.
-const BOOKING_NANOSECONDS: f64 = 100.0;
+pub(super) const BOOKING_NANOSECONDS: f64 = 100.0;
 /// The memory of a larger value is not given back under the lock.
-const LARGE_BYTES: usize = 1 << 20;
+pub(super) const LARGE_BYTES: usize = 1 << 20;
 
 /// So long may an operation of the library take that is computed under the lock. Where somebody else could do it, to have it done costs as much as a small one.
 pub(crate) fn longest_under_lock(alone: bool) -> f64 {
@@ -56,16 +53,6 @@ pub(crate) fn value_under_lock(op: &dyn AnyPrimitive, operands: &[&Value], longe
         _ => None,
     };
     catch_unwind(AssertUnwindSafe(value)).unwrap_or_default()
-}
-
-/// What a thread that is alone with the queue keeps from job to job.
-#[derive(Default)]
-pub(super) struct Alone {
-    followers: Vec<u32>,
-    /// The last operation that was not small.
-    pub(super) dear: Option<u32>,
-    /// How many nanoseconds it has computed under the lock since others could have it.
-    spent: f64,
 }
 
 /// What becomes of the new entry of an operation.
@@ -239,54 +226,6 @@ impl Pass {
         (books, index)
     }
 
-    /// Whether an operation that has left the queue, and takes about so long, is all that there is to do, nobody else is there to do it, and it can be computed under the lock.
-    pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, books: &Books) -> bool {
-        nanoseconds < LONGEST_NANOSECONDS
-            && books.queue.len() == 0
-            && books.tickets == 0
-            && !books.crews.iter().any(|crew| crew.has_more())
-            && !self.is_watched()
-            && matches!(&books.node(index).expression, Expression::Primitive(op) if op.is_plain())
-    }
-
-    /// Computes it, and those that follow it in its chain, as a walk would, until there is something to share. The rest goes back to the queue.
-    pub(super) fn compute_alone<'a>(
-        self: &'a Arc<Self>,
-        mut index: u32,
-        mut books: MutexGuard<'a, Books>,
-        alone: &mut Alone,
-    ) -> MutexGuard<'a, Books> {
-        books.take_chain(index, &mut alone.followers);
-        let mut next = 0;
-        loop {
-            let mut computed = computing(self, || books.compute(index, LONGEST_NANOSECONDS - alone.spent));
-            if computed.is_none() && alone.spent > 0.0 {
-                self.release(books);
-                (books, alone.spent) = (self.books_after_others(self.books()), 0.0);
-                if !books.drivers.nobody() {
-                    computed = computing(self, || books.compute(index, LONGEST_NANOSECONDS));
-                }
-            }
-            let Some(nanoseconds) = computed else {
-                alone.dear = Some(index);
-                let rest: Few<u32> = [index].into_iter().chain(alone.followers.drain(next..)).collect();
-                books.put_back(&rest, false);
-                return books;
-            };
-            alone.spent += nanoseconds;
-            if !books.woken.is_empty() {
-                self.release(books);
-                (books, alone.spent) = (self.books(), 0.0);
-            }
-            let Some(&follower) = alone.followers.get(next) else { return books };
-            if books.queue.len() > 0 || books.drivers.nobody() {
-                books.put_back(&alone.followers[next..], false);
-                return books;
-            }
-            (index, next) = (follower, next + 1);
-        }
-    }
-
     fn run_at_once<'a>(self: &'a Arc<Self>, index: u32, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
         // what a kernel builds has no position in the body that happens to run it
         let here = Position::here();
@@ -339,34 +278,6 @@ impl Books {
         Met::Small
     }
 
-    /// Computes an operation of the library that is ready, if it takes less than that, and is not an error. Says how long it took.
-    fn compute(&mut self, index: u32, longest: f64) -> Option<f64> {
-        let node = self.node(index);
-        let Expression::Primitive(op) = &node.expression else { return None };
-        if !op.is_plain() {
-            return None;
-        }
-        let operands = op.operands().len();
-        let value = |operands: &[&Value]| value_under_lock(&**op, operands, longest);
-        let (value, nanoseconds) = self.with_operands(index, operands, value)?;
-        let (mut trained, mut large) = (false, false);
-        for which in 0..operands {
-            let operand = self.operand(index, which);
-            trained |= self.trained(operand);
-            large |= self.is_scheduled(operand) && self.linked(operand).bytes > LARGE_BYTES;
-        }
-        self.entries[index as usize].trained = trained;
-        let discarded = self.discarded.len();
-        let waiting = self.end(index, Ok(value));
-        // its own operands are plain data; what others let go of when they are told may be the user's
-        if !large {
-            self.discarded.truncate(discarded);
-        }
-        self.tell_those(waiting);
-        self.settle();
-        Some(nanoseconds + BOOKING_NANOSECONDS)
-    }
-
     /// Writes down the value of a new entry, and lets go of those of its operands that nobody needs any more.
     fn computed(&mut self, index: u32, operands: usize, value: Value) {
         self.count.so_far.evaluations += 1;
@@ -417,16 +328,14 @@ impl Books {
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]
-mod tests {
+pub(super) mod tests {
     use crate::pass::Pass;
     use crate::pass::context::with_computing;
-    use crate::{At, Data, Deltas, Differentiable, Do, Error, Layer, Nothing, Primitive, Result};
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+    use crate::{At, Deltas, Do, Layer, Primitive, Result};
     use std::sync::{Arc, Mutex};
-    use std::time::Duration;
 
     /// `x + 1`, as an operation of the library; it does something with the pass that it is computed for.
-    struct Probe {
+    pub(in crate::pass) struct Probe {
         nanoseconds: f64,
         does: Box<Does>,
     }
@@ -434,7 +343,7 @@ mod tests {
     type Does = dyn Fn(&Arc<Pass>) + Send + Sync;
 
     impl Probe {
-        fn new(nanoseconds: f64, does: impl Fn(&Arc<Pass>) + Send + Sync + 'static) -> Self {
+        pub(in crate::pass) fn new(nanoseconds: f64, does: impl Fn(&Arc<Pass>) + Send + Sync + 'static) -> Self {
             Probe { nanoseconds, does: Box::new(does) }
         }
     }
@@ -462,11 +371,11 @@ mod tests {
         }
     }
 
-    fn chain(x: f64, probe: impl Fn() -> Probe) -> Layer<f64> {
+    pub(in crate::pass) fn chain(x: f64, probe: impl Fn() -> Probe) -> Layer<f64> {
         (0..100).fold(Layer::constant(x), |y, _| Layer::apply(probe(), (y,)))
     }
 
-    fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
+    pub(in crate::pass) fn on_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool").install(f)
     }
 
@@ -484,118 +393,5 @@ mod tests {
         assert_eq!(seen.len(), 200);
         let longest = seen.split(|&is_free| is_free).map(<[bool]>::len).max();
         assert_eq!(longest, Some(20), "of 900 ns and 100 ns each, 20 take 20 µs: {seen:?}");
-    }
-
-    /// Whether the lock is free is asked when this goes.
-    #[derive(Clone)]
-    struct Asking {
-        _asker: Arc<Asker>,
-    }
-
-    struct Asker(Arc<Mutex<Vec<bool>>>);
-
-    impl Drop for Asker {
-        fn drop(&mut self) {
-            let is_free = with_computing(|pass| pass.is_none_or(|pass| pass.books.try_lock().is_ok()));
-            self.0.lock().expect("nobody panics").push(is_free);
-        }
-    }
-
-    impl Data for Asking {
-        type Delta = Nothing;
-
-        fn one(&self) -> Nothing {
-            Nothing
-        }
-    }
-
-    /// Makes one of these, or fails.
-    struct Makes(Option<Arc<Mutex<Vec<bool>>>>);
-
-    impl Primitive for Makes {
-        type Operands = (Layer<f64>,);
-        type Output = Asking;
-
-        fn name(&self) -> &'static str {
-            "makes"
-        }
-
-        fn value(&self, _: (&f64,)) -> Result<Asking> {
-            let asked = self.0.clone().ok_or_else(|| Error::invalid("it was to fail"))?;
-            Ok(Asking { _asker: Arc::new(Asker(asked)) })
-        }
-
-        fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
-            (None,)
-        }
-
-        fn cost(&self, _: (&f64,)) -> f64 {
-            100.0
-        }
-    }
-
-    /// Is not run: one of its operands has failed.
-    struct NotRun;
-
-    impl Primitive for NotRun {
-        type Operands = (Layer<Asking>, Layer<Asking>, Layer<f64>);
-        type Output = f64;
-
-        fn name(&self) -> &'static str {
-            "not run"
-        }
-
-        fn value(&self, (.., x): (&Asking, &Asking, &f64)) -> Result<f64> {
-            Ok(*x)
-        }
-
-        fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
-            (None, None, None)
-        }
-    }
-
-    /// An operation that is computed under the lock is the last one that a consumer waits for, which fails, and lets go of what is the user's.
-    #[test]
-    fn what_is_the_users_goes_without_the_lock() {
-        let asked = Arc::<Mutex<Vec<bool>>>::default();
-        for _ in 0..20 {
-            let dear = || Probe::new(5_000.0, |_| ());
-            let makes = |asked| Layer::apply(Makes(asked), (Layer::constant(0.0),));
-            let last = Layer::apply(dear(), (Layer::apply(dear(), (Layer::constant(0.0),)),));
-            let end = Layer::apply(NotRun, (makes(None), makes(Some(asked.clone())), last));
-            assert!(on_threads(2, || end.predict().wait()).is_err());
-        }
-        let asked = asked.lock().expect("nobody panics");
-        assert!(!asked.is_empty() && asked.iter().all(|&is_free| is_free), "{asked:?}");
-    }
-
-    /// Somebody who wants the lock while a thread that is alone computes what it has queued.
-    #[test]
-    fn others_have_the_lock_between_queued_operations() {
-        let (had, begun) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
-        let slow = || {
-            let (had, begun) = (had.clone(), begun.clone());
-            Probe::new(5_000.0, move |pass| {
-                if !begun.swap(true, Relaxed) {
-                    let (had, pass) = (had.clone(), Arc::downgrade(pass));
-                    std::thread::spawn(move || {
-                        while let Some(pass) = pass.upgrade() {
-                            drop(pass.books());
-                            had.fetch_add(1, Relaxed);
-                        }
-                    });
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            })
-        };
-        let meanwhile = Arc::<AtomicUsize>::default();
-        let last = {
-            let (had, meanwhile) = (had.clone(), meanwhile.clone());
-            Probe::new(5_000.0, move |_| meanwhile.store(had.load(Relaxed), Relaxed))
-        };
-        let end = Layer::apply(last, (chain(0.0, slow),));
-        assert_eq!(on_threads(2, || end.predict().wait()).expect("it succeeds"), 101.0);
-        let had = meanwhile.load(Relaxed);
-        assert!(had > 0, "of 100 operations three take 20 µs; nobody else had the lock in between");
     }
 }

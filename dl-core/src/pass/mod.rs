@@ -1,10 +1,11 @@
 //! One pass: a call of `predict`, `train` or `forward`, and everything it evaluates.
 //!
 //! A pass keeps its books in dense tables of its own (`books.rs`), behind its own lock; kernels (`kernels.rs`) and bodies of dynamic nodes (`work.rs`) run outside
-//! that lock. Under it run only estimates of costs and sizes, the rules that write down deltas, and small operations of the library (`at_once.rs`). Whoever
+//! that lock. Under it run only estimates of costs and sizes, the rules that write down deltas, and small operations of the library (`at_once.rs`, `alone.rs`). Whoever
 //! drives the pass works through its queue; other threads of the rayon pool are only *offered* a share, by tickets, so nobody
 //! ever waits for a thread to become free, and a `wait()` inside a worker cannot deadlock.
 
+mod alone;
 mod at_once;
 mod books;
 mod chain;

@@ -1,6 +1,6 @@
 //! Working through the queue of a pass: kernels, and the futures of dynamic nodes.
 
-use super::at_once::Alone;
+use super::alone::Alone;
 use super::books::Books;
 use super::context::{computing, may_work, polling};
 use super::kernels::Batch;
