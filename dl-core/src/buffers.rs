@@ -61,7 +61,7 @@ impl<A> Buffers<A> {
         if self.taken.len() >= SIZES_KNOWN {
             self.taken.clear();
         }
-        *self.taken.entry(buffer.as_ref().map_or(len, Vec::capacity)).or_default() += 1;
+        *self.taken.entry(buffer.as_ref().map_or(with_slack::<A>(len), Vec::capacity)).or_default() += 1;
         buffer
     }
 
@@ -80,6 +80,9 @@ impl<A> Buffers<A> {
 const SHARED_BYTES: usize = 1 << 14;
 /// More than this is not kept.
 const KEPT_BYTES: usize = 1 << 28;
+
+/// A large buffer is longer by a line of the cache than it was asked for: who wants to begin where one does finds room in it, too.
+const SLACK_BYTES: usize = 64;
 
 /// Of so many sizes it is known how many were taken.
 const SIZES_KNOWN: usize = 1 << 10;
@@ -121,7 +124,9 @@ pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
         }
         None if is_shared::<A>(len) => {
             drop(new::<A>(len)); // `vec!` would abort
-            vec![A::zero(); len]
+            let mut new = vec![A::zero(); with_slack::<A>(len)];
+            new.truncate(len);
+            new
         }
         None => {
             let mut new = new(len);
@@ -174,12 +179,17 @@ fn find<A: Number>(len: usize) -> Option<Vec<A>> {
 }
 
 fn new<A>(len: usize) -> Vec<A> {
-    let room = if is_shared::<A>(len) { len } else { small::capacity(len) };
+    let room = if is_shared::<A>(len) { with_slack::<A>(len) } else { small::capacity(len) };
     let mut new = Vec::new();
     if new.try_reserve_exact(room).is_err() {
         panic!("there is no memory for {len} numbers");
     }
     new
+}
+
+/// The capacity of a large buffer for so many numbers.
+fn with_slack<A>(len: usize) -> usize {
+    len.saturating_add(SLACK_BYTES / size_of::<A>())
 }
 
 fn bytes<A>(buffer: &Vec<A>) -> usize {

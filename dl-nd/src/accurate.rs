@@ -4,7 +4,7 @@
 use crate::element::Element;
 use crate::program::{PIECE, arch};
 use dl_core::{buffers, parallel};
-use ndarray::{ArrayD, ArrayViewD, Axis};
+use ndarray::{ArrayD, ArrayViewD, Axis, Dimension};
 
 /// So many terms are summed in a run.
 pub(crate) const RUN: usize = 128;
@@ -63,6 +63,11 @@ pub(crate) fn sum_of_sums<A: Element>(mut sums: Vec<A>, len: usize) -> A {
 pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD<A> {
     let axis = Axis(axis);
     if x.len_of(axis) <= RUN {
+        if let (Axis(0), 1.., Some(rows)) = (axis, x.len_of(axis), x.as_slice()) {
+            let sums = sum_rows(rows, rows.len() / x.len_of(axis));
+            let sums = ArrayD::from_shape_vec(x.raw_dim().slice()[1..].to_vec(), sums);
+            return sums.expect("a sum for each column").insert_axis(axis);
+        }
         return x.sum_axis(axis).insert_axis(axis);
     }
     let half = x.len_of(axis) / 2;
@@ -100,9 +105,11 @@ impl<A: Element> Sum<A> {
         Sum { run: A::zero(), terms: 0, runs: Tree::new() }
     }
 
-    pub(crate) fn add(&mut self, term: A) {
-        self.run = self.run + term;
-        self.terms += 1;
+    /// Adds a few terms, of which at most the last one is the last of a run.
+    pub(crate) fn add_in_turn(&mut self, terms: &[A]) {
+        debug_assert!(self.terms % RUN + terms.len() <= RUN, "they belong to two runs");
+        self.run = terms.iter().fold(self.run, |run, &term| run + term);
+        self.terms += terms.len();
         if self.terms.is_multiple_of(RUN) {
             self.runs.push(std::mem::replace(&mut self.run, A::zero()));
         }
@@ -171,6 +178,9 @@ impl<A: Element> Tree<A> {
     }
 
     fn total(&self, rest: A) -> A {
+        if self.leaves == 0 {
+            return rest;
+        }
         let sums = self.sums.iter().enumerate().filter(|(place, _)| self.leaves >> place & 1 == 1);
         sums.fold(rest, |sum, (_, &of)| of + sum)
     }
@@ -201,7 +211,7 @@ mod tests {
         sum_along(columns.view().into_dyn(), 0).iter().for_each(|&sum| is_right(sum));
         sum_along(columns.t().into_dyn(), 1).iter().for_each(|&sum| is_right(sum));
         let mut sum = Sum::new();
-        tenths().iter().for_each(|&term| sum.add(term));
+        tenths().iter().for_each(|&term| sum.add_in_turn(&[term]));
         is_right(sum.total());
     }
 
@@ -209,7 +219,7 @@ mod tests {
     fn few_terms() {
         for count in [0, 1, 127, 128, 129, 384, 385] {
             let mut sum = Sum::new();
-            (0..count).for_each(|i| sum.add(f64::from(i)));
+            (0..count).for_each(|i| sum.add_in_turn(&[f64::from(i)]));
             assert_eq!(sum.total(), f64::from(count * (count - 1) / 2));
         }
     }

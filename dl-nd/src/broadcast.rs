@@ -2,8 +2,9 @@
 
 use crate::accurate::{RUN, sum_along, sum_rows};
 use crate::element::{Element, Rank};
-use crate::formula::Operation;
+use crate::formula::{Operation, is_worth_writing_down};
 use crate::nd::{Nd, check_size};
+use crate::program;
 use dl_core::{Along, At, Error, Layer, Primitive, Result};
 use ndarray::{Array, Axis};
 use std::marker::PhantomData;
@@ -114,6 +115,13 @@ impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
         match common_shape::<D>(x.shape(), shape) {
             Ok(common) if common.slice() == shape => {
                 check_size::<A>(shape)?;
+                if !is_worth_writing_down(self.shape.size())
+                    && let Some(elements) = x.0.as_slice()
+                {
+                    let elements = program::repeat(elements, x.shape(), shape);
+                    let array = Array::from_shape_vec(self.shape.clone(), elements);
+                    return Ok(array.expect("one element each").into());
+                }
                 Ok(Operation::Repeat(x.clone()).of_shape(self.shape.clone()))
             }
             _ => Err(Error::shape(format!("a tensor of shape {:?} does not broadcast to {shape:?}", x.shape(),))),

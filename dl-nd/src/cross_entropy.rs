@@ -373,7 +373,7 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for Fused<A, D, E, R>
     fn value(&self, (logits, labels): (&Nd<A, D>, &Nd<usize, E>)) -> Result<R::Of<A, E>> {
         check(&labels.0, logits.shape(), None)?;
         let losses = logits.0.lanes(Axis(1)).into_iter().zip(labels.0.iter()).map(|(lane, &label)| {
-            let (max, sum) = exp_sum(lane, |_, _| ());
+            let (max, sum) = exp_sum(lane, |_| ());
             Number::ln(sum) + (max - lane[label])
         });
         let losses = Array::from_shape_vec(labels.dim(), losses.collect()).expect("a loss for each label");

@@ -72,6 +72,7 @@ mod index;
 pub mod init;
 mod join;
 mod like;
+mod linear;
 mod loss;
 mod matmul;
 mod mode;

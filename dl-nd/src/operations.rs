@@ -100,6 +100,7 @@ fn rest() -> impl IntoIterator<Item = Operation> {
         "cumsum" "torch.cumsum" "at least 1" true true;
 
         "matmul" "torch.matmul" "1 to 6, batches broadcast" true true;
+        "linear" "torch.nn.functional.linear" "at least 1" true true;
         "dot" "torch.dot" "1 · 1" true false;
         "outer" "torch.outer" "1 ⊗ 1" true false;
         "einsum" "torch.einsum" "any" true true;

@@ -169,6 +169,12 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
         }
         let shape: D = broadcast_shape(a.shape(), b.shape())?;
         check_size::<A>(shape.slice())?;
+        if !is_worth_writing_down(shape.size())
+            && let (Some(left), Some(right)) = (a.0.as_slice(), b.0.as_slice())
+        {
+            let elements = program::broadcast(self.op, (left, a.shape()), (right, b.shape()), shape.slice());
+            return Ok(tensor(shape, elements));
+        }
         Ok(Operation::Binary(self.op, a.clone(), b.clone()).of_shape(shape))
     }
 

@@ -4,12 +4,14 @@
 //! processor of its kind has. The arithmetic of an element is the same in all of them and does not depend on its place, so neither the blocks nor the
 //! processor decide about the bits of a result.
 
+mod direct;
 mod loops;
 #[cfg(test)]
 mod tests;
 mod write;
 
-pub(crate) use loops::{binary, descend, unary, with_number};
+pub(crate) use direct::{binary, broadcast, repeat, unary, with_number};
+pub(crate) use loops::descend;
 
 use crate::accurate::{self, Sum};
 use crate::element::{Element, Rank};
@@ -23,6 +25,8 @@ use std::sync::LazyLock;
 
 /// A register: some ten of them fit into the nearest cache.
 const BLOCK_BYTES: usize = 2048;
+/// A line of the cache. What begins within one takes twice as long to load and to store.
+const LINE_BYTES: usize = 64;
 /// What one thread does in a row.
 pub(crate) const PIECE: usize = 1 << 15;
 /// So many results a program may have.
@@ -47,7 +51,7 @@ struct Program<A> {
     registers: usize,
 }
 
-/// An operand in row-major order, and by how many elements it goes on with a step along each axis of the result: by none where it is repeated.
+/// An operand in row-major order, and its [steps].
 struct Operand<A> {
     array: ArcArray<A, IxDyn>,
     steps: Vec<usize>,
@@ -105,6 +109,16 @@ pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>) -> A {
     sum
 }
 
+/// Room for so many numbers from [where](lined_up) a line of the cache begins.
+fn room<A: Element>(len: usize) -> Vec<A> {
+    buffers::take_filled(len + LINE_BYTES / size_of::<A>())
+}
+
+/// Where in such room the first line begins.
+pub(crate) fn lined_up<A>(room: &[A]) -> usize {
+    room.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES / size_of::<A>())
+}
+
 const fn block_len<A>() -> usize {
     BLOCK_BYTES / size_of::<A>()
 }
@@ -112,11 +126,13 @@ const fn block_len<A>() -> usize {
 impl<A: Element> Program<A> {
     /// Room for a result.
     fn room(&self) -> Vec<A> {
-        buffers::take_filled(self.shape.iter().product())
+        room(self.shape.iter().product())
     }
 
-    fn registers(&self) -> Vec<Vec<A>> {
-        let mut registers = vec![vec![A::zero(); block_len::<A>()]; self.registers];
+    /// The registers in the beginning, and one more.
+    fn registers<'a>(&self, room: &'a mut [A]) -> Vec<&'a mut [A]> {
+        let start = lined_up(room);
+        let mut registers: Vec<&mut [A]> = room[start..].chunks_exact_mut(block_len::<A>()).collect();
         for &(number, register) in &self.numbers {
             registers[register].fill(number);
         }
@@ -131,7 +147,8 @@ impl<A: Element> Program<A> {
         let first = usize::from(sums);
         let count = first + results.len();
         for (number, result) in results.iter_mut().enumerate() {
-            for ((parts, _), part) in pieces.iter_mut().zip(result.chunks_mut(PIECE)) {
+            let start = lined_up(result);
+            for ((parts, _), part) in pieces.iter_mut().zip(result[start..start + len].chunks_mut(PIECE)) {
                 parts[first + number] = part;
             }
         }
@@ -144,8 +161,9 @@ impl<A: Element> Program<A> {
     }
 
     fn run_piece(&self, from: usize, len: usize, results: &mut [&mut [A]], sums: bool) -> A {
-        let mut registers = self.registers();
-        let mut summed = if sums { vec![A::zero(); block_len::<A>()] } else { Vec::new() };
+        let mut room = room((self.registers + 1) * block_len::<A>());
+        let mut registers = self.registers(&mut room);
+        let summed = registers.pop().expect("there is one more");
         let mut sum = Sum::new();
         for start in (0..len).step_by(block_len::<A>()) {
             let here = block_len::<A>().min(len - start);
@@ -164,17 +182,17 @@ impl<A: Element> Program<A> {
                 sum.add_all(blocks[0]);
             }
         }
+        buffers::give_back(room);
         sum.total()
     }
 
     /// Runs for the elements from `start` on, as many as there is room for in each of the results.
-    fn run_block(&self, registers: &mut [Vec<A>], start: usize, results: &mut [&mut [A]]) {
+    fn run_block(&self, registers: &mut [&mut [A]], start: usize, results: &mut [&mut [A]]) {
         let arch = self::arch();
         let len = results[0].len();
         for Instruction { what, to } in &self.instructions {
             // taken out, so that the others can be read meanwhile
-            let mut register = Vec::new();
-            let mut result: &mut [A] = &mut [];
+            let (mut register, mut result): (&mut [A], &mut [A]) = Default::default();
             let to_block: &mut [A] = match *to {
                 Place::Register(index) => {
                     register = std::mem::take(&mut registers[index]);
@@ -196,7 +214,10 @@ impl<A: Element> Program<A> {
                 What::Copy(x) => to_block.copy_from_slice(block(x)),
                 What::Unary(op, x) => op.each(Each { arch, x: block(x), to: to_block }),
                 What::Binary(op, a, b) => op.each(Both { arch, a: block(a), b: block(b), to: to_block }),
-                What::Load(index) => self.operands[index].load(&self.shape, start, to_block),
+                What::Load(index) => {
+                    let Operand { steps, .. } = &self.operands[index];
+                    load(self.operands[index].elements(), steps, &self.shape, start, to_block);
+                }
             }
             match *to {
                 Place::Register(index) => registers[index] = register,
@@ -220,30 +241,43 @@ impl<A: Element> Operand<A> {
     fn elements(&self) -> &[A] {
         self.array.as_slice().expect("operands are in row-major order")
     }
+}
 
-    /// The elements of a block of the result.
-    fn load(&self, shape: &[usize], start: usize, to: &mut [A]) {
-        let elements = self.elements();
-        let (&length, outer) = shape.split_last().expect("there are axes along which it is repeated");
-        let (&step, outer_steps) = self.steps.split_last().expect("a step for each axis");
-        let (mut row, mut column) = (start / length, start % length);
-        let mut done = 0;
-        while done < to.len() {
-            let now = (length - column).min(to.len() - done);
-            let mut rest = row;
-            let mut place = column * step;
-            for (&length, &step) in outer.iter().zip(outer_steps).rev() {
-                place += rest % length * step;
-                rest /= length;
-            }
-            let to = &mut to[done..done + now];
-            match step {
-                0 => to.fill(elements[place]),
-                1 => to.copy_from_slice(&elements[place..place + now]),
-                _ => to.iter_mut().zip(elements[place..].iter().step_by(step)).for_each(|(to, &x)| *to = x),
-            }
-            done += now;
-            (row, column) = (row + 1, 0);
+/// By how many elements a tensor in row-major order goes on with a step along each axis of a shape to which it broadcasts: by none where it is repeated.
+fn steps(own: &[usize], shape: &[usize]) -> Vec<usize> {
+    let missing = shape.len() - own.len();
+    let mut steps = vec![0; shape.len()];
+    let mut step = 1;
+    for (axis, &length) in own.iter().enumerate().rev() {
+        if length != 1 {
+            steps[missing + axis] = step;
         }
+        step *= length;
+    }
+    steps
+}
+
+/// A part of a tensor that is repeated to this shape: from the element `start` on, as many as there is room for.
+fn load<A: Element>(elements: &[A], steps: &[usize], shape: &[usize], start: usize, to: &mut [A]) {
+    let (&length, outer) = shape.split_last().expect("there are axes along which it is repeated");
+    let (&step, outer_steps) = steps.split_last().expect("a step for each axis");
+    let (mut row, mut column) = (start / length, start % length);
+    let mut done = 0;
+    while done < to.len() {
+        let now = (length - column).min(to.len() - done);
+        let mut rest = row;
+        let mut place = column * step;
+        for (&length, &step) in outer.iter().zip(outer_steps).rev() {
+            place += rest % length * step;
+            rest /= length;
+        }
+        let to = &mut to[done..done + now];
+        match step {
+            0 => to.fill(elements[place]),
+            1 => to.copy_from_slice(&elements[place..place + now]),
+            _ => to.iter_mut().zip(elements[place..].iter().step_by(step)).for_each(|(to, &x)| *to = x),
+        }
+        done += now;
+        (row, column) = (row + 1, 0);
     }
 }

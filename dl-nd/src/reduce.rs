@@ -4,7 +4,7 @@ use crate::accurate;
 use crate::axes::{Axes, AxisList};
 use crate::broadcast::broadcast_to;
 use crate::element::{Element, Rank, tiny};
-use crate::formula::Operation;
+use crate::formula::{Operation, is_worth_writing_down};
 use crate::movement::{MovementOps, permute, reshape_to};
 use crate::nd::{Nd, check_size, filled, single};
 use crate::program;
@@ -409,6 +409,9 @@ impl<A: Element, D: Rank> Primitive for Fill<A, D> {
     }
 
     fn value(&self, (number,): (&A,)) -> Result<Nd<A, D>> {
+        if !is_worth_writing_down(self.shape.size()) {
+            return Ok(filled(self.shape.clone(), *number).into());
+        }
         let number = Nd::full(single::<D>(), *number);
         Ok(Operation::Repeat(number).of_shape(self.shape.clone()))
     }

@@ -1,6 +1,6 @@
 //! Softmax and its logarithm, with the maximum taken off first, so that no logit is too large.
 
-use crate::accurate::Sum;
+use crate::accurate::{RUN, Sum};
 use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
@@ -69,31 +69,31 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
 }
 
 /// The largest element `m`, and `Σ exp(x − m)`; tells `each` the terms, in their order.
-pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(usize, A)) -> (A, A) {
+pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(A)) -> (A, A) {
+    const ABREAST: usize = 16;
+    const { assert!(RUN.is_multiple_of(ABREAST)) };
     let max = x.iter().fold(A::neg_infinity(), |max, &x| Binary::Max.value(max, x));
     let mut sum = Sum::new();
-    const ABREAST: usize = 16;
     let arch = arch();
+    let mut elements = x.iter();
     for start in (0..x.len()).step_by(ABREAST) {
         // always as many, so that they are computed side by side
         let mut terms = [A::zero(); ABREAST];
-        let these = start..x.len().min(start + ABREAST);
-        terms.iter_mut().zip(these.clone()).for_each(|(term, i)| *term = x[i] - max);
+        terms.iter_mut().zip(&mut elements).for_each(|(term, &x)| *term = x - max);
         arch.dispatch(
             #[inline(always)]
             || terms.iter_mut().for_each(|term| *term = Number::exp(*term)),
         );
-        for (i, &term) in these.zip(&terms) {
-            sum.add(term);
-            each(i, term);
-        }
+        let terms = &terms[..ABREAST.min(x.len() - start)];
+        sum.add_in_turn(terms);
+        terms.iter().for_each(|&term| each(term));
     }
     (max, sum.total())
 }
 
 /// `ln Σ exp(x)`; of nothing, −∞.
 pub(crate) fn log_sum_exp<A: Element>(x: ArrayView1<'_, A>) -> A {
-    let (max, sum) = exp_sum(x, |_, _| ());
+    let (max, sum) = exp_sum(x, |_| ());
     if max.is_infinite() { max } else { Number::ln(sum) + max }
 }
 
@@ -121,7 +121,8 @@ fn cost(len: usize) -> f64 {
 
 /// Writes the softmax of a lane.
 pub(crate) fn softmax_of<A: Element>(x: ArrayView1<'_, A>, mut y: ArrayViewMut1<'_, A>) {
-    let (_, sum) = exp_sum(x, |i, term| y[i] = term);
+    let mut to = y.iter_mut();
+    let (_, sum) = exp_sum(x, |term| *to.next().expect("as many elements") = term);
     y.mapv_inplace(|term| term / sum);
 }
 
@@ -189,7 +190,7 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         lanes(x, self.axis, |x, mut y| {
-            let (max, sum) = exp_sum(x, |_, _| ());
+            let (max, sum) = exp_sum(x, |_| ());
             let ln_sum = Number::ln(sum);
             y.zip_mut_with(&x, |y, &x| *y = x - max - ln_sum);
         })

@@ -1,4 +1,4 @@
-//! Products: `matmul` of all ranks, `dot`, `outer` and `einsum`, against loops and central differences.
+//! Products: `matmul` of all ranks, `linear`, `dot`, `outer` and `einsum`, against loops and central differences.
 
 mod common;
 
@@ -148,6 +148,55 @@ fn one_rank_open() {
         check_twice("one rank open", &mixed(&product), &a);
         check_twice("one rank open", &mixed(&product), &b);
         check_twice("one rank open", &mixed(&product), &v);
+    }
+}
+
+#[test]
+fn linear() {
+    let weight = Weight::new(numbers((3, 2), -1.0, 1.0, 2));
+    let bias = Weight::new(numbers(2, -1.0, 1.0, 3));
+    fn check<D: Rank + MatMul<Ix2, Product = D>>(
+        what: &str,
+        x: &Weight<Nd<f64, D>>,
+        weight: &Weight<Nd<f64, Ix2>>,
+        bias: &Weight<Nd<f64, Ix1>>,
+    ) {
+        let y = x.linear(weight, bias);
+        assert_eq!(value(&y), value(&(x.matmul(weight) + bias.lift::<D>())), "{what}: in steps");
+        let loss = mixed(&y);
+        check_twice(what, &loss, x);
+        check_twice(what, &loss, weight);
+        check_twice(what, &loss, bias);
+    }
+    let x = Weight::new(numbers((4, 3), -1.0, 1.0, 1));
+    check("a matrix", &x, &weight, &bias);
+    check("a row", &Weight::new(numbers((1, 3), -1.0, 1.0, 1)), &weight, &bias);
+    check("a vector", &Weight::new(numbers(3, -1.0, 1.0, 1)), &weight, &bias);
+    check("a batch", &Weight::new(numbers((2, 4, 3), -1.0, 1.0, 1)), &weight, &bias);
+    check("open", &Weight::new(numbers(IxDyn(&[2, 4, 3]), -1.0, 1.0, 1)), &weight, &bias);
+    // operands that do not lie in row-major order
+    let turned = Weight::new(numbers((3, 4), -1.0, 1.0, 1));
+    for w in [&turned, &weight] {
+        check_twice("transposed", &mixed(&turned.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), w);
+    }
+    let steps = turned.t().matmul(weight.flip(vec![0])) + bias.flip(vec![0]).lift::<Ix2>();
+    assert_eq!(value(&turned.t().linear(weight.flip(vec![0]), bias.flip(vec![0]))), value(&steps));
+    // a sum over more terms than stay in registers is rounded otherwise, as it begins with the bias
+    let (long, wide) = (numbers((5, 1300), -1.0, 1.0, 4), numbers((1300, 2), -1.0, 1.0, 5));
+    let steps = long.matmul(&wide) + bias.lift::<Ix2>();
+    assert_close("many terms", &value(&long.linear(&wide, &bias)), &value(&steps));
+}
+
+#[test]
+fn linear_layers_that_do_not_fit() {
+    let (x, weight) = (Nd::full([2, 3], 1.0), Nd::full([3, 4], 1.0));
+    for (layer, parts) in [
+        (x.linear(&weight, Nd::full([1], 1.0)), ["linear: a bias of length 1", "[3, 4]", "4 columns"]),
+        (x.linear(Nd::full([2, 4], 1.0), Nd::full([4], 1.0)), ["linear: [2, 3] and [2, 4] do not fit", "axis 1", "2"]),
+    ] {
+        let (error, text) = message(layer);
+        assert!(error.is_shape() && error.op() == Some("linear"), "{text}");
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     }
 }
 

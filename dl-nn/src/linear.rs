@@ -75,7 +75,20 @@ impl<A: Element> Linear<A> {
     /// A shape error when the last axis is not `in`.
     #[track_caller]
     pub fn of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
-        plus(x.matmul(&self.weight), self.bias.as_ref())
+        linear(x, &self.weight, self.bias.as_ref())
+    }
+}
+
+/// `x · weight`, and a bias, if there is one, added to each row.
+#[track_caller]
+pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
+    x: impl NdExpression<D, A>,
+    weight: impl NdExpression<Ix2, A>,
+    bias: Option<&NdWeight<Ix1, A>>,
+) -> NdLayer<D, A> {
+    match bias {
+        Some(bias) => x.linear(weight, bias),
+        None => x.matmul(weight),
     }
 }
 

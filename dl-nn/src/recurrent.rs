@@ -2,7 +2,7 @@
 
 use crate::activation::Activation;
 use crate::check::{positive, room, times};
-use crate::linear::plus;
+use crate::linear::linear;
 use dl_core::{Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2};
@@ -62,13 +62,13 @@ macro_rules! cells {
             /// What the gates get of the input, `[batch, rows]`.
             #[track_caller]
             fn of_input(&self, x: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
-                plus(x.matmul(self.weight_ih.t()), self.bias_ih.as_ref())
+                linear(x, self.weight_ih.t(), self.bias_ih.as_ref())
             }
 
             /// What the gates get of the state, `[batch, rows]`.
             #[track_caller]
             fn of_state(&self, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
-                plus(h.matmul(self.weight_hh.t()), self.bias_hh.as_ref())
+                linear(h, self.weight_hh.t(), self.bias_hh.as_ref())
             }
         }
     )*};

@@ -110,7 +110,7 @@ fn errors_point_to_the_line_of_the_user() -> Result<()> {
     let linear = Linear::<f32>::new(3, 2, &mut init::rng(1))?;
     let line = line!() + 1;
     let error: Error = linear.of(Nd::from([[1.0, 2.0]])).predict().wait().unwrap_err();
-    assert!(error.is_shape() && error.op() == Some("matmul"), "{error}");
+    assert!(error.is_shape() && error.op() == Some("linear"), "{error}");
     let place = error.place().unwrap();
     assert_eq!((place.file(), place.line()), (file!(), line));
 

@@ -1,6 +1,6 @@
 //! Writing a program: each formula and each operand occurs in it once, and a register is free again when it has been read for the last time.
 
-use super::{Instruction, Operand, Place, Program, RESULTS, Source, What};
+use super::{Instruction, Operand, Place, Program, RESULTS, Source, What, steps};
 use crate::element::{Element, Rank};
 use crate::formula::{Formula, Operation};
 use crate::nd::Nd;
@@ -240,15 +240,7 @@ impl<A: Element> Operand<A> {
         let array = array.clone().into_dyn();
         let array =
             if array.is_standard_layout() { array } else { array.as_standard_layout().into_owned().into_shared() };
-        let missing = shape.len() - array.ndim();
-        let mut steps = vec![0; shape.len()];
-        let mut step = 1;
-        for (axis, &length) in array.shape().iter().enumerate().rev() {
-            if length != 1 {
-                steps[missing + axis] = step;
-            }
-            step *= length;
-        }
+        let steps = steps(array.shape(), shape);
         Operand { array, steps }
     }
 }

@@ -6,7 +6,7 @@ use dl_core::{Differentiable, Layer};
 use dl_nd::operations::Operation;
 
 /// Those whose results the table here converts, into numbers or an open rank: that is an evaluation, or two, more.
-const CONVERTED: [&str; 13] = [
+const CONVERTED: [&str; 14] = [
     "argmax",
     "argmin",
     "at",
@@ -19,6 +19,7 @@ const CONVERTED: [&str; 13] = [
     "greater_equal",
     "less",
     "less_equal",
+    "linear",
     "not_equal",
 ];
 

@@ -69,6 +69,12 @@ fn summed(draw: &mut Draw) -> Sample {
 
 ops! {
     "matmul", MATRICES, |_, x| x[0].matmul(&x[1]);
+    "linear", Some(|draw| {
+        let [m, k, n] = [(); 3].map(|()| draw.between(0..=3));
+        let x = [&draw.pair()[0][..], &[m, k]].concat();
+        let x = if draw.between(0..=3) == 0 { vec![k] } else { x };
+        Draw::sample(json!({}), [x, vec![k, n], vec![n]].map(|shape| draw.numbers(&shape, -1.5, 1.5)))
+    }), |_, x| x[0].linear(x[1].to_rank(), x[2].to_rank());
     "dot", Some(|draw| {
         let length = draw.between(0..=5);
         vectors(draw, [length, length])

@@ -1,0 +1,102 @@
+//! What a fully connected layer computes, as one operation.
+
+use crate::axes::AxisList;
+use crate::broadcast::broadcast_to;
+use crate::element::Element;
+use crate::gemm;
+use crate::matmul::{MatMul, batch_of, matmul, pull_back};
+use crate::movement::{Target, lift, reshape, reshape_to};
+use crate::nd::{Nd, check_size};
+use crate::program;
+use crate::reduce::{Form, What, reduce};
+use crate::sum::sum_of;
+use dl_core::{Along, At, Error, Layer, Primitive, Result};
+use ndarray::{Array, ArrayViewMut2, Ix1, Ix2};
+use std::marker::PhantomData;
+
+#[track_caller]
+pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
+    x: Layer<Nd<A, D>>,
+    weight: Layer<Nd<A, Ix2>>,
+    bias: Layer<Nd<A, Ix1>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Linear(PhantomData), (x, weight, bias))
+}
+
+/// (x, W, b) ↦ x · W + b, where all axes of `x` but the last count as rows.
+struct Linear<A, D>(PhantomData<(A, D)>);
+
+impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, Ix2>>, Layer<Nd<A, Ix1>>);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+
+    fn value(&self, (x, weight, bias): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> Result<Nd<A, D>> {
+        batch_of(x.shape(), weight.shape())?;
+        let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
+        if bias.shape() != [columns] {
+            return Err(Error::shape(format!(
+                "a bias of length {} for a weight of shape {:?}, which has {columns} columns",
+                bias.len(),
+                weight.shape(),
+            )));
+        }
+        let mut shape = x.dim();
+        *shape.slice_mut().last_mut().expect("the last axis was looked at") = columns;
+        check_size::<A>(shape.slice())?;
+        let rows = rows_of(x.shape());
+        let bias = bias.0.as_standard_layout();
+        let bias = bias.as_slice().expect("in standard layout");
+        // the product is added to what is there
+        let mut elements = program::repeat(bias, &[columns], &[rows, columns]);
+        let x = x.0.to_shape([rows, depth]).expect("as many elements");
+        let mut y = ArrayViewMut2::from_shape([rows, columns], &mut elements).expect("as many elements");
+        let one = A::of(1.0);
+        gemm::product_into(one, x.view(), weight.view(), one, &mut y);
+        Ok(Array::from_shape_vec(shape, elements).expect("as many elements").into())
+    }
+
+    fn pullback(
+        &self,
+        at: &At<'_, Self>,
+    ) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, Ix2>>>, Option<Layer<Nd<A, Ix1>>>) {
+        let ((x, weight, _), (x_value, weight_value, bias_value)) = (at.operands, at.values);
+        let shapes = (x_value.dim(), weight_value.dim());
+        let (dx, dw) = pull_back((x.clone(), weight.clone()), shapes, at.value.shape(), at.delta);
+        let (rows, columns) = (rows_of(x_value.shape()), bias_value.len());
+        let db = match rows {
+            1 => reshape(at.delta, Target::Shape(Ix1(columns))),
+            _ => sum_along_rows(&reshape_to(at.delta, Ix2(rows, columns))),
+        };
+        (Some(dx), Some(dw), Some(db))
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let ((x, weight, _), (dx, dw, db)) = (along.operands, along.tangents);
+        sum_of([
+            dx.as_ref().map(|dx| matmul("matmul", dx.clone(), weight.clone())),
+            dw.as_ref().map(|dw| matmul("matmul", x.clone(), dw.clone())),
+            db.as_ref().map(|db| broadcast_to(&lift(db), along.value.dim())),
+        ])
+    }
+
+    fn cost(&self, (x, weight, _): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> f64 {
+        let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
+        150.0 + gemm::nanoseconds(rows_of(x.shape()), depth, columns)
+    }
+}
+
+/// The sum of the rows.
+#[track_caller]
+fn sum_along_rows<A: Element>(x: &Layer<Nd<A, Ix2>>) -> Layer<Nd<A, Ix1>> {
+    reduce(x.clone(), What::Sum, AxisList::one(0), Form::of("sum_axis", false))
+}
+
+/// All axes but the last count as rows.
+fn rows_of(shape: &[usize]) -> usize {
+    shape.split_last().map_or(1, |(_, rows)| rows.iter().product())
+}

@@ -1,0 +1,68 @@
+//! Single operations on the elements of small tensors, in row-major order: to write a program for them would take longer than to run it.
+
+use super::loops::{Both, Each};
+use super::{arch, load, steps};
+use crate::element::Element;
+use dl_core::{Binary, Unary, buffers};
+use std::borrow::Cow;
+
+/// An operation on elements.
+pub(crate) fn unary<A: Element>(op: Unary, x: &[A]) -> Vec<A> {
+    let mut result = buffers::take_filled(x.len());
+    op.each(Each { arch: arch(), x, to: &mut result });
+    result
+}
+
+/// The same of a number and elements; the number stands on the left when `left`.
+pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool) -> Vec<A> {
+    let mut result = buffers::take_filled(x.len());
+    let numbers = [number; 64];
+    for (to, x) in result.chunks_mut(numbers.len()).zip(x.chunks(numbers.len())) {
+        let numbers = &numbers[..x.len()];
+        let (a, b) = if left { (numbers, x) } else { (x, numbers) };
+        op.each(Both { arch: arch(), a, b, to });
+    }
+    result
+}
+
+/// The same of two operands.
+pub(crate) fn binary<A: Element>(op: Binary, a: &[A], b: &[A]) -> Vec<A> {
+    let mut result = buffers::take_filled(a.len());
+    op.each(Both { arch: arch(), a, b, to: &mut result });
+    result
+}
+
+/// The same of two operands of these shapes, which broadcast to that of the result.
+pub(crate) fn broadcast<A: Element>(
+    op: Binary,
+    (a, shape_a): (&[A], &[usize]),
+    (b, shape_b): (&[A], &[usize]),
+    shape: &[usize],
+) -> Vec<A> {
+    let len = shape.iter().product();
+    let whole = |x, own| if <[A]>::len(x) == len { Cow::Borrowed(x) } else { Cow::Owned(repeat(x, own, shape)) };
+    let (a, b) = (whole(a, shape_a), whole(b, shape_b));
+    let result = binary(op, &a, &b);
+    for operand in [a, b] {
+        if let Cow::Owned(repeated) = operand {
+            buffers::give_back(repeated);
+        }
+    }
+    result
+}
+
+/// The elements of a tensor, repeated to a shape to which it broadcasts.
+pub(crate) fn repeat<A: Element>(x: &[A], own: &[usize], shape: &[usize]) -> Vec<A> {
+    let mut result = buffers::take_filled(shape.iter().product());
+    let rows = own.iter().position(|&length| length != 1).unwrap_or(own.len());
+    match *x {
+        _ if result.is_empty() => {}
+        [element] => result.fill(element),
+        // one after the other, as the bias of a layer
+        _ if shape.ends_with(&own[rows..]) => {
+            result.chunks_exact_mut(x.len()).for_each(|row| row.copy_from_slice(x));
+        }
+        _ => load(x, &steps(own, shape), shape, 0, &mut result),
+    }
+    result
+}
