@@ -37,7 +37,7 @@ impl TreeLstm {
             Node::Inner(left, right) => {
                 let [left, right] = [left, right].map(|child| self.state(tree, child, words));
                 let bias = self.leaf.bias.as_ref().expect("there is a bias");
-                let gates = (&left.hidden + &right.hidden).matmul(&self.inner) + bias;
+                let gates = (&left.hidden + &right.hidden).linear(&self.inner, bias);
                 let [of_left, of_right] =
                     [left, right].map(|child| self.forget.of(&child.hidden).sigmoid() * child.cell);
                 self.cell(&gates, Some(of_left + of_right))

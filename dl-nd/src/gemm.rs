@@ -217,7 +217,10 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
     let &Product { rows, depth, columns, a, b, c, .. } = product;
     // in cycles
     let work = |rows: usize, columns: usize, copies: bool, scatters: bool| {
-        let multiply = rows * columns.div_ceil(kernels.lanes) * depth / 2;
+        let wide = columns.div_ceil(kernels.lanes);
+        let multiply = rows * wide * depth / 2;
+        // the sums of a tile of one register are too few to keep the processor busy
+        let multiply = if wide == 1 { multiply * 4 / 3 } else { multiply };
         let copy = if copies { depth * columns / 2 } else { 0 };
         let scatter = if scatters { rows * columns } else { 0 };
         multiply + copy + scatter

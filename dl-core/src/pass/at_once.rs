@@ -5,6 +5,9 @@
 //! written down, and the walk goes on. Once there is work in the queue that others could share, kernels are queued behind it. Where there is one thread only, kernels are
 //! queued behind bodies of dynamic nodes alone.
 //!
+//! What is small is small for the caches, too: an operation of the library has tensors for operands, which another core would have to fetch, so what counts as small is more there than for code of the
+//! user's. A network of such operations stays on the thread that walks through it.
+//!
 //! A small operation of the library's own is computed without an interruption, under the lock: its operands hold plain data, so nothing of the user's runs there, not
 //! even a destructor. (A panic would call the user's hook: kernels of the library return errors.) If it fails, the kernel fails once more, and says where. After some 20 µs of
 //! this the next one interrupts the walk again.
@@ -34,6 +37,9 @@ use std::task::Waker;
 /// The queue costs a few hundred nanoseconds for each kernel, and a thread that takes it from there as much again. What does not say how long it takes, and is taken for
 /// this long, is not small.
 const SMALL_NANOSECONDS: f64 = 1_000.0;
+/// An operation of the library reads tensors, which the caches of another core do not have: to fetch the 24 KB that a product `[16, 64] × [64, 64]` reads and
+/// writes takes longer than to multiply.
+const SMALL_OF_OURS_NANOSECONDS: f64 = 3_000.0;
 /// The lock of the books is held for about so long at most.
 pub(super) const LONGEST_NANOSECONDS: f64 = 20_000.0;
 /// What is written down about an operation takes about as long.
@@ -43,7 +49,7 @@ pub(super) const LARGE_BYTES: usize = 1 << 20;
 
 /// So long may an operation of the library take that is computed under the lock. Where somebody else could do it, to have it done costs as much as a small one.
 pub(crate) fn longest_under_lock(alone: bool) -> f64 {
-    if alone { LONGEST_NANOSECONDS } else { SMALL_NANOSECONDS }
+    if alone { LONGEST_NANOSECONDS } else { SMALL_OF_OURS_NANOSECONDS }
 }
 
 /// The value of this operation of the library, if it does not take longer than that, and is not an error; and how long it takes.
@@ -266,8 +272,9 @@ impl Books {
             }
         }
         // code of the user's is always asked, as it may fail there
-        let small = alone && op.is_plain()
-            || self.cost(index, op).is_ok_and(|cost| alone || (0.0..SMALL_NANOSECONDS).contains(&cost));
+        let small = if op.is_plain() { SMALL_OF_OURS_NANOSECONDS } else { SMALL_NANOSECONDS };
+        let small =
+            alone && op.is_plain() || self.cost(index, op).is_ok_and(|cost| alone || (0.0..small).contains(&cost));
         if !small {
             return Met::Other;
         }
@@ -332,7 +339,10 @@ pub(super) mod tests {
     use crate::pass::Pass;
     use crate::pass::context::with_computing;
     use crate::{At, Deltas, Do, Layer, Primitive, Result};
+    use std::collections::HashSet;
     use std::sync::{Arc, Mutex};
+    use std::thread::{self, ThreadId};
+    use std::time::Duration;
 
     /// `x + 1`, as an operation of the library; it does something with the pass that it is computed for.
     pub(in crate::pass) struct Probe {
@@ -393,5 +403,22 @@ pub(super) mod tests {
         assert_eq!(seen.len(), 200);
         let longest = seen.split(|&is_free| is_free).map(<[bool]>::len).max();
         assert_eq!(longest, Some(20), "of 900 ns and 100 ns each, 20 take 20 µs: {seen:?}");
+    }
+
+    #[test]
+    fn what_is_not_worth_a_hand_over_stays_on_its_thread() {
+        let threads = Arc::<Mutex<HashSet<ThreadId>>>::default();
+        let probe = || {
+            let threads = threads.clone();
+            Probe::new(2_900.0, move |_| {
+                threads.lock().expect("nobody panics").insert(thread::current().id());
+                thread::sleep(Duration::from_micros(100)); // time for others to come
+            })
+        };
+        let branch = |x| (0..4).fold(Layer::constant(x), |y, _| Layer::apply(probe(), (y,)));
+        let branches: Vec<Layer<f64>> = (0..20).map(|x| branch(f64::from(x))).collect();
+        let values = on_threads(2, || Do::predict(branches).wait()).expect("it succeeds");
+        assert!(values.into_iter().eq((4..24).map(f64::from)));
+        assert_eq!(threads.lock().expect("nobody panics").len(), 1);
     }
 }
