@@ -77,15 +77,14 @@ pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD
     sums
 }
 
-/// The sum of rows of so many columns, at most [`RUN`] and at least one.
+/// The sum of rows of so many columns, at most [`RUN`].
 pub(crate) fn sum_rows<A: Element>(rows: &[A], columns: usize) -> Vec<A> {
-    let (first, others) = rows.split_at(columns);
     let mut sums = buffers::take(columns);
-    sums.extend_from_slice(first);
+    sums.resize(columns, A::zero());
     arch().dispatch(
         #[inline(always)]
         || {
-            for row in others.chunks_exact(columns.max(1)) {
+            for row in rows.chunks_exact(columns.max(1)) {
                 sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = *sum + x);
             }
         },
@@ -221,6 +220,12 @@ mod tests {
             let mut sum = Sum::new();
             (0..count).for_each(|i| sum.add_in_turn(&[f64::from(i)]));
             assert_eq!(sum.total(), f64::from(count * (count - 1) / 2));
+            // in sixteens it is the same sum, to the bit
+            let tenths: Vec<f32> = (0..count).map(|i| i as f32 * 0.1).collect();
+            let (mut one_by_one, mut in_sixteens) = (Sum::new(), Sum::new());
+            tenths.iter().for_each(|&term| one_by_one.add_in_turn(&[term]));
+            tenths.chunks(16).for_each(|terms| in_sixteens.add_in_turn(terms));
+            assert_eq!(one_by_one.total(), in_sixteens.total());
         }
     }
 }

@@ -46,6 +46,11 @@ pub(crate) enum Operation<A: Item, D: Rank> {
 }
 
 impl<A: Item, D: Rank> Formula<A, D> {
+    #[cfg(test)]
+    pub(crate) fn new(shape: D, operation: Operation<A, D>) -> Self {
+        Formula { shape, length: 1, operation: Mutex::new(Some(operation)), value: OnceLock::new() }
+    }
+
     pub(crate) fn shape(&self) -> &D {
         &self.shape
     }

@@ -7,10 +7,10 @@ use crate::gemm;
 use crate::matmul::{MatMul, batch_of, matmul, pull_back};
 use crate::movement::{Target, lift, reshape, reshape_to};
 use crate::nd::{Nd, check_size};
-use crate::program;
+use crate::program::PIECE;
 use crate::reduce::{Form, What, reduce};
 use crate::sum::sum_of;
-use dl_core::{Along, At, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Error, Layer, Primitive, Result, buffers, parallel};
 use ndarray::{Array, ArrayViewMut2, Ix1, Ix2};
 use std::marker::PhantomData;
 
@@ -52,7 +52,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let bias = bias.0.as_standard_layout();
         let bias = bias.as_slice().expect("in standard layout");
         // the product is added to what is there
-        let mut elements = program::repeat(bias, &[columns], &[rows, columns]);
+        let mut elements = repeat(bias, rows);
         let x = x.0.to_shape([rows, depth]).expect("as many elements");
         let mut y = ArrayViewMut2::from_shape([rows, columns], &mut elements).expect("as many elements");
         let one = A::of(1.0);
@@ -86,8 +86,22 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
 
     fn cost(&self, (x, weight, _): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> f64 {
         let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
-        150.0 + gemm::nanoseconds(rows_of(x.shape()), depth, columns)
+        let pending = x.nanoseconds_to_compute() + weight.nanoseconds_to_compute();
+        150.0 + pending + gemm::nanoseconds(rows_of(x.shape()), depth, columns)
     }
+}
+
+/// So many equal rows.
+fn repeat<A: Element>(row: &[A], rows: usize) -> Vec<A> {
+    let mut elements = buffers::take_filled(rows * row.len());
+    if !elements.is_empty() {
+        let piece = PIECE.div_ceil(row.len()) * row.len();
+        let mut pieces: Vec<&mut [A]> = elements.chunks_mut(piece).collect();
+        parallel::for_each_mut(&mut pieces, 0.1 * piece as f64, |_, piece| {
+            piece.chunks_exact_mut(row.len()).for_each(|to| to.copy_from_slice(row));
+        });
+    }
+    elements
 }
 
 /// The sum of the rows.

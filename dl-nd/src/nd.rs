@@ -88,7 +88,8 @@ impl<A: Item, D: Rank> Nd<A, D> {
         self.0.view()
     }
 
-    /// Its elements in row-major order; without a copy when they are in that order and nobody else holds them.
+    /// Its elements in row-major order, in their own memory when they are in that order and nobody else holds them. (If they do not begin where that memory does, which those of a
+    /// large computed tensor need not, they are moved there.)
     ///
     /// ```
     /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]).into_vec(), [1.0, 2.0, 3.0, 4.0]);

@@ -109,11 +109,6 @@ pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>) -> A {
     sum
 }
 
-/// Room for so many numbers from [where](lined_up) a line of the cache begins.
-fn room<A: Element>(len: usize) -> Vec<A> {
-    buffers::take_filled(len + LINE_BYTES / size_of::<A>())
-}
-
 /// Where in such room the first line begins.
 pub(crate) fn lined_up<A>(room: &[A]) -> usize {
     room.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES / size_of::<A>())
@@ -124,9 +119,9 @@ const fn block_len<A>() -> usize {
 }
 
 impl<A: Element> Program<A> {
-    /// Room for a result.
+    /// Room for a result from [where](lined_up) a line of the cache begins.
     fn room(&self) -> Vec<A> {
-        room(self.shape.iter().product())
+        buffers::take_filled(self.shape.iter().product::<usize>() + LINE_BYTES / size_of::<A>())
     }
 
     /// The registers in the beginning, and one more.
@@ -161,7 +156,7 @@ impl<A: Element> Program<A> {
     }
 
     fn run_piece(&self, from: usize, len: usize, results: &mut [&mut [A]], sums: bool) -> A {
-        let mut room = room((self.registers + 1) * block_len::<A>());
+        let mut room = vec![A::zero(); (self.registers + 1) * block_len::<A>() + LINE_BYTES / size_of::<A>()];
         let mut registers = self.registers(&mut room);
         let summed = registers.pop().expect("there is one more");
         let mut sum = Sum::new();
@@ -182,7 +177,6 @@ impl<A: Element> Program<A> {
                 sum.add_all(blocks[0]);
             }
         }
-        buffers::give_back(room);
         sum.total()
     }
 

@@ -174,6 +174,11 @@ fn linear() {
     check("a vector", &Weight::new(numbers(3, -1.0, 1.0, 1)), &weight, &bias);
     check("a batch", &Weight::new(numbers((2, 4, 3), -1.0, 1.0, 1)), &weight, &bias);
     check("open", &Weight::new(numbers(IxDyn(&[2, 4, 3]), -1.0, 1.0, 1)), &weight, &bias);
+    // so large that it is written in several pieces, and one of no columns
+    let (tall, broad) = (numbers((600, 3), -1.0, 1.0, 6), numbers((3, 70), -1.0, 1.0, 7));
+    let along = numbers(70, -1.0, 1.0, 8);
+    assert_eq!(value(&tall.linear(&broad, &along)), value(&(tall.matmul(&broad) + along.layer().lift::<Ix2>())));
+    assert_eq!(value(&tall.linear(numbers((3, 0), 0.0, 1.0, 1), numbers(0, 0.0, 1.0, 1))).shape(), [600, 0]);
     // operands that do not lie in row-major order
     let turned = Weight::new(numbers((3, 4), -1.0, 1.0, 1));
     for w in [&turned, &weight] {

@@ -72,7 +72,7 @@ impl<A: Element> Linear<A> {
     /// `[…, in] → […, out]`.
     ///
     /// # Errors
-    /// A shape error when the last axis is not `in`.
+    /// A shape error when the last axis is not `in`, or there is a bias whose length is not `out`.
     #[track_caller]
     pub fn of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
         linear(x, &self.weight, self.bias.as_ref())

@@ -1,7 +1,7 @@
 use super::*;
 use crate::formula::Operation;
 use crate::nd::Nd;
-use ndarray::{Dim, Ix1};
+use ndarray::{Dim, Dimension, Ix1};
 use std::sync::Arc;
 
 fn unary(op: Unary, x: &Nd<f32, Ix1>) -> Nd<f32, Ix1> {
@@ -47,4 +47,57 @@ fn what_is_dear_is_kept_for_whoever_has_it() {
         assert!(!is_kept(Unary::Tanh, false, summed), "nobody is going to look at it");
         assert!(!is_kept(Unary::Square, true, summed), "it is cheap");
     }
+}
+
+#[test]
+fn results_begin_with_a_line_of_the_cache_and_their_memory_comes_back() {
+    fn check<A: Element>() {
+        let len = 12_345;
+        let x = Nd::full(Dim(len), A::of(0.5));
+        let computed = || {
+            let sum = Operation::Binary(Binary::Add, x.clone(), x.clone()).of_shape(Dim(len));
+            let elements = compute(sum.formula().expect("large tensors are written down"));
+            assert!(elements.iter().all(|&found| found == A::of(1.0)));
+            let place = elements.as_ptr();
+            assert_eq!((place.align_offset(LINE_BYTES), elements.len()), (0, len));
+            (place, elements)
+        };
+        let (place, elements) = computed();
+        drop(elements);
+        let (again, elements) = computed();
+        assert_eq!(place, again, "it takes the memory of the one before");
+        // nor does it matter who takes it
+        drop(elements);
+        let buffer: Vec<A> = buffers::take(len);
+        assert!((0..LINE_BYTES).contains(&(place.addr() - buffer.as_ptr().addr())));
+    }
+    check::<f32>();
+    check::<f64>();
+}
+
+#[test]
+fn small_tensors_are_broadcast_as_by_a_program() {
+    let shapes: [&[usize]; 11] =
+        [&[], &[1], &[3], &[1, 3], &[2, 1], &[2, 3], &[4, 1, 1], &[4, 2, 1], &[4, 1, 3], &[1, 2, 3], &[4, 2, 3]];
+    let tensor = |shape: &[usize], first: f32| {
+        let count = shape.iter().product();
+        let elements: Vec<f32> = (0..count).map(|i: usize| first + i as f32).collect();
+        Nd::from(ndarray::ArrayD::from_shape_vec(shape, elements).expect("as many elements"))
+    };
+    for a in shapes {
+        for b in shapes {
+            let (a, b) = (tensor(a, 1.5), tensor(b, -0.25));
+            let shape =
+                crate::broadcast::broadcast_shape::<ndarray::IxDyn>(a.shape(), b.shape()).expect("they broadcast");
+            let [left, right] = [&a, &b].map(|x| (x.0.as_slice().expect("in row-major order"), x.shape()));
+            let found = broadcast(Binary::Div, left, right, shape.slice());
+            let (program, _) =
+                Program::of(&[&Formula::new(shape, Operation::Binary(Binary::Div, a.clone(), b.clone()))]);
+            let mut results = [program.room()];
+            program.run(&mut results, false);
+            let start = lined_up(&results[0]);
+            assert_eq!(found, results[0][start..start + found.len()], "{:?} and {:?}", a.shape(), b.shape());
+        }
+    }
+    assert_eq!(broadcast(Binary::Add, (&[1.0_f32], &[1, 1]), (&[], &[0, 1]), &[0, 1]), []);
 }
