@@ -63,6 +63,7 @@ pub(crate) fn sum_of_sums<A: Element>(mut sums: Vec<A>, len: usize) -> A {
 pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD<A> {
     let axis = Axis(axis);
     if x.len_of(axis) <= RUN {
+        // the usual case, of a bias
         if let (Axis(0), 1.., Some(rows)) = (axis, x.len_of(axis), x.as_slice()) {
             let sums = sum_rows(rows, rows.len() / x.len_of(axis));
             let sums = ArrayD::from_shape_vec(x.raw_dim().slice()[1..].to_vec(), sums);
@@ -78,7 +79,7 @@ pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD
 }
 
 /// The sum of rows of so many columns, at most [`RUN`].
-pub(crate) fn sum_rows<A: Element>(rows: &[A], columns: usize) -> Vec<A> {
+fn sum_rows<A: Element>(rows: &[A], columns: usize) -> Vec<A> {
     let mut sums = buffers::take(columns);
     sums.resize(columns, A::zero());
     arch().dispatch(

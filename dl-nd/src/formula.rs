@@ -46,9 +46,8 @@ pub(crate) enum Operation<A: Item, D: Rank> {
 }
 
 impl<A: Item, D: Rank> Formula<A, D> {
-    #[cfg(test)]
-    pub(crate) fn new(shape: D, operation: Operation<A, D>) -> Self {
-        Formula { shape, length: 1, operation: Mutex::new(Some(operation)), value: OnceLock::new() }
+    pub(crate) fn new(shape: D, length: usize, operation: Operation<A, D>) -> Self {
+        Formula { shape, length, operation: Mutex::new(Some(operation)), value: OnceLock::new() }
     }
 
     pub(crate) fn shape(&self) -> &D {
@@ -113,7 +112,7 @@ impl<A: Element, D: Rank> Operation<A, D> {
             }
         }
         let large = is_worth_writing_down(shape.size());
-        let formula = Formula { shape, length, operation: Mutex::new(Some(self)), value: OnceLock::new() };
+        let formula = Formula::new(shape, length, self);
         if large { Nd::of_formula(Arc::new(formula)) } else { Nd(program::compute(&formula)) }
     }
 

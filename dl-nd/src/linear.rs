@@ -7,10 +7,10 @@ use crate::gemm;
 use crate::matmul::{MatMul, batch_of, matmul, pull_back};
 use crate::movement::{Target, lift, reshape, reshape_to};
 use crate::nd::{Nd, check_size};
-use crate::program::PIECE;
+use crate::program;
 use crate::reduce::{Form, What, reduce};
 use crate::sum::sum_of;
-use dl_core::{Along, At, Error, Layer, Primitive, Result, buffers, parallel};
+use dl_core::{Along, At, Error, Layer, Primitive, Result};
 use ndarray::{Array, ArrayViewMut2, Ix1, Ix2};
 use std::marker::PhantomData;
 
@@ -52,7 +52,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let bias = bias.0.as_standard_layout();
         let bias = bias.as_slice().expect("in standard layout");
         // the product is added to what is there
-        let mut elements = repeat(bias, rows);
+        let mut elements = program::repeat(bias, &[columns], &[rows, columns]);
         let x = x.0.to_shape([rows, depth]).expect("as many elements");
         let mut y = ArrayViewMut2::from_shape([rows, columns], &mut elements).expect("as many elements");
         let one = A::of(1.0);
@@ -70,7 +70,10 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let (rows, columns) = (rows_of(x_value.shape()), bias_value.len());
         let db = match rows {
             1 => reshape(at.delta, Target::Shape(Ix1(columns))),
-            _ => sum_along_rows(&reshape_to(at.delta, Ix2(rows, columns))),
+            _ => {
+                let delta = reshape_to(at.delta, Ix2(rows, columns));
+                reduce(delta, What::Sum, AxisList::one(0), Form::of("sum_axis", false))
+            }
         };
         (Some(dx), Some(dw), Some(db))
     }
@@ -89,25 +92,6 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let pending = x.nanoseconds_to_compute() + weight.nanoseconds_to_compute();
         150.0 + pending + gemm::nanoseconds(rows_of(x.shape()), depth, columns)
     }
-}
-
-/// So many equal rows.
-fn repeat<A: Element>(row: &[A], rows: usize) -> Vec<A> {
-    let mut elements = buffers::take_filled(rows * row.len());
-    if !elements.is_empty() {
-        let piece = PIECE.div_ceil(row.len()) * row.len();
-        let mut pieces: Vec<&mut [A]> = elements.chunks_mut(piece).collect();
-        parallel::for_each_mut(&mut pieces, 0.1 * piece as f64, |_, piece| {
-            piece.chunks_exact_mut(row.len()).for_each(|to| to.copy_from_slice(row));
-        });
-    }
-    elements
-}
-
-/// The sum of the rows.
-#[track_caller]
-fn sum_along_rows<A: Element>(x: &Layer<Nd<A, Ix2>>) -> Layer<Nd<A, Ix1>> {
-    reduce(x.clone(), What::Sum, AxisList::one(0), Form::of("sum_axis", false))
 }
 
 /// All axes but the last count as rows.

@@ -209,8 +209,8 @@ impl<A: Element> Program<A> {
                 What::Unary(op, x) => op.each(Each { arch, x: block(x), to: to_block }),
                 What::Binary(op, a, b) => op.each(Both { arch, a: block(a), b: block(b), to: to_block }),
                 What::Load(index) => {
-                    let Operand { steps, .. } = &self.operands[index];
-                    load(self.operands[index].elements(), steps, &self.shape, start, to_block);
+                    let operand = &self.operands[index];
+                    load(operand.elements(), &operand.steps, &self.shape, start, to_block);
                 }
             }
             match *to {

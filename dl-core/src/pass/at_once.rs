@@ -272,9 +272,9 @@ impl Books {
             }
         }
         // code of the user's is always asked, as it may fail there
-        let small = if op.is_plain() { SMALL_OF_OURS_NANOSECONDS } else { SMALL_NANOSECONDS };
+        let longest = if op.is_plain() { SMALL_OF_OURS_NANOSECONDS } else { SMALL_NANOSECONDS };
         let small =
-            alone && op.is_plain() || self.cost(index, op).is_ok_and(|cost| alone || (0.0..small).contains(&cost));
+            alone && op.is_plain() || self.cost(index, op).is_ok_and(|cost| alone || (0.0..longest).contains(&cost));
         if !small {
             return Met::Other;
         }

@@ -1,9 +1,9 @@
-//! Single operations on the elements of small tensors, in row-major order: to write a program for them would take longer than to run it.
+//! Single operations on elements in row-major order, mostly of small tensors: to write a program for them would take longer than to run it.
 
 use super::loops::{Both, Each};
-use super::{arch, load, steps};
+use super::{PIECE, arch, load, steps};
 use crate::element::Element;
-use dl_core::{Binary, Unary, buffers};
+use dl_core::{Binary, Unary, buffers, parallel};
 use std::borrow::Cow;
 
 /// An operation on elements.
@@ -59,10 +59,18 @@ pub(crate) fn repeat<A: Element>(x: &[A], own: &[usize], shape: &[usize]) -> Vec
         _ if result.is_empty() => {}
         [element] => result.fill(element),
         // one after the other, as the bias of a layer
-        _ if shape.ends_with(&own[rows..]) => {
-            result.chunks_exact_mut(x.len()).for_each(|row| row.copy_from_slice(x));
-        }
+        _ if shape.ends_with(&own[rows..]) => fill(&mut result, x),
         _ => load(x, &steps(own, shape), shape, 0, &mut result),
     }
     result
+}
+
+/// Writes this row, time and again.
+fn fill<A: Element>(rows: &mut [A], row: &[A]) {
+    let fill = |rows: &mut [A]| rows.chunks_exact_mut(row.len()).for_each(|to| to.copy_from_slice(row));
+    if rows.len() <= PIECE {
+        return fill(rows);
+    }
+    let mut pieces: Vec<&mut [A]> = rows.chunks_mut(PIECE.next_multiple_of(row.len())).collect();
+    parallel::for_each_mut(&mut pieces, 0.1 * PIECE as f64, |_, piece| fill(piece));
 }
