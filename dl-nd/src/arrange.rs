@@ -349,7 +349,7 @@ impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
             for x in &mut lane {
                 let next = sum + *x;
                 let lost = if sum.abs() >= x.abs() { (sum - next) + *x } else { (*x - next) + sum };
-                error = if lost.is_nan() { error } else { error + lost };
+                error = if lost.is_finite() { error + lost } else { error };
                 sum = next;
                 *x = sum + error;
             }

@@ -4,8 +4,9 @@ use crate::arrange::triangle;
 use crate::compare::choose;
 use crate::dropout::dropout;
 use crate::element::{Element, Rank};
+use crate::like::broadcasting;
 use crate::matmul::{MatMul, matmul};
-use crate::movement::{MovementOps, lift, transpose};
+use crate::movement::{MovementOps, transpose};
 use crate::nd::Nd;
 use crate::softmax::softmax_or_zero;
 use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
@@ -72,10 +73,11 @@ where
     };
     let mut scores = matmul(NAME, q, transpose(&k.into_layer(), -2, -1));
     if let Some(bias) = &settings.bias {
-        scores = Nd::binary(Binary::Add, &scores, &lift(bias));
+        scores = Nd::binary(Binary::Add, &scores, &broadcasting(NAME, bias, &scores));
     }
     if let Some(mask) = &settings.mask {
-        scores = choose(lift(mask), scores, Layer::constant(Nd::single(A::neg_infinity())));
+        let mask = broadcasting(NAME, mask, &scores);
+        scores = choose(mask, scores, Layer::constant(Nd::single(A::neg_infinity())));
     }
     if settings.causal {
         scores = triangle(scores, true, 0, A::neg_infinity());

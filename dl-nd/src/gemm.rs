@@ -4,7 +4,7 @@
 //! which they are read: transposed operands cost no more than that. There are kernels for AVX-512, for AVX2, and for any processor; which one is chosen when it runs.
 //!
 //! Each element is a chain of multiply-adds over the depth, in as few equal parts as none is longer than [`DEPTH`](run::DEPTH), whatever tile it is in. So its bits depend neither on how the product is divided, nor
-//! on the number of threads, nor on the sizes of caches. Only the product of a matrix and a vector has another order, which depends on the shape.
+//! on the number of threads, nor on the sizes of caches. Only the product of a matrix and a vector has another order, which depends on the shape, and on whether the vector meets rows or columns that lie one after the other.
 //!
 //! The kernels work on raw pointers. They are made here, from views, and all that a kernel may touch is checked here.
 

@@ -2,7 +2,7 @@
 
 use crate::axes::axis_of;
 use crate::element::{Element, HasRank, Rank};
-use crate::nd::Nd;
+use crate::nd::{Nd, check_size};
 use dl_core::{Along, At, Deltas, Differentiable, Error, Layer, Primitive, Result, Trainable};
 use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, Ix1, IxDyn, Slice};
 use std::marker::PhantomData;
@@ -192,11 +192,12 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
     fn value(&self, (x, indices): (&Nd<A, D>, &Nd<usize, E>)) -> Result<Nd<A, O>> {
         let axis = axis_of(self.axis, x.shape())?;
         check(indices.0.iter(), axis, x.shape())?;
+        let (before, after) = (&x.shape()[..axis], &x.shape()[axis + 1..]);
+        let shape = [before, indices.shape(), after].concat();
+        check_size::<A>(&shape)?;
         let list: Vec<usize> = indices.0.iter().copied().collect();
         let parts = x.0.view().into_dyn().select(Axis(axis), &list);
-        let (before, after) = (&x.shape()[..axis], &x.shape()[axis + 1..]);
-        let shape = IxDyn(&[before, indices.shape(), after].concat());
-        let parts = parts.into_shape_clone(shape).expect("as many elements");
+        let parts = parts.into_shape_clone(IxDyn(&shape)).expect("as many elements");
         match parts.into_dimensionality() {
             Ok(parts) => Ok(parts.into()),
             Err(_) => Err(Error::shape(format!("{:?} is no matrix of rows", x.shape()))),

@@ -72,6 +72,9 @@ pub fn rng_for(seed: u64, name: &str) -> ChaCha8Rng {
 /// ```
 /// assert_eq!(dl_nd::init::zeros::<f32, _>([2]), dl_nd::Nd::from([0.0, 0.0]));
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn zeros<A: Element, S: IntoDimension>(shape: S) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,
@@ -84,6 +87,9 @@ where
 /// ```
 /// assert_eq!(dl_nd::init::constant::<f32, _>([2], 0.5), dl_nd::Nd::from([0.5, 0.5]));
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn constant<A: Element, S: IntoDimension>(shape: S, number: f64) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,

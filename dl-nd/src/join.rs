@@ -3,7 +3,7 @@
 use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::movement::MovementOps;
-use crate::nd::Nd;
+use crate::nd::{Nd, check_size};
 use crate::slice::part;
 use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result, Trainable};
 use ndarray::{ArrayView, Axis};
@@ -100,6 +100,9 @@ impl<A: Element, D: Rank> Primitive for Concat<A, D> {
 
     fn value(&self, tensors: Vec<&Nd<A, D>>) -> Result<Nd<A, D>> {
         let axis = self.axis(&tensors)?;
+        let mut shape = tensors[0].shape().to_vec();
+        shape[axis] = tensors.iter().fold(0, |length, tensor| length.saturating_add(tensor.shape()[axis]));
+        check_size::<A>(&shape)?;
         let views: Vec<ArrayView<'_, A, _>> = tensors.iter().map(|tensor| tensor.0.view().into_dyn()).collect();
         let joined = ndarray::concatenate(Axis(axis), &views).map_err(|error| Error::shape(error.to_string()))?;
         Ok(joined.into_dimensionality().expect("the same rank").into())

@@ -115,6 +115,8 @@ pub use expression::{NdExpression, NdLayer, NdWeight};
 pub use extreme::ExtremeOps;
 pub use index::{IndexOps, Indices};
 pub use join::{concat, stack};
+#[doc(hidden)] // for the layers of `dl-nn`
+pub use like::{along_last, same_shape};
 pub use loss::{Bce, LossOps};
 pub use matmul::{MatMul, ProductOps};
 pub use movement::MovementOps;

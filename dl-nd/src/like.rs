@@ -1,6 +1,6 @@
 //! Shapes that an operation takes from another tensor when it is evaluated.
 
-use crate::element::{Element, Rank};
+use crate::element::{Element, Item, Rank};
 use crate::movement::{Target, reshape, reshape_to};
 use crate::nd::Nd;
 use dl_core::{Along, At, Deltas, Error, Layer, Primitive, Result};
@@ -8,8 +8,11 @@ use ndarray::{Ix1, IxDyn};
 use std::marker::PhantomData;
 
 /// `x` itself, which must have the shape of `model`.
+///
+/// # Errors
+/// A shape error when it has another.
 #[track_caller]
-pub(crate) fn same_shape<A: Element, D: Rank>(
+pub fn same_shape<A: Element, D: Rank>(
     name: &'static str,
     x: &Layer<Nd<A, D>>,
     model: &Layer<Nd<A, D>>,
@@ -37,12 +40,26 @@ pub(crate) fn per_channel<A: Element, D: Rank>(
     Layer::apply(Like { name, how: How::Channels, types: PhantomData }, (x.clone(), model.clone()))
 }
 
-/// `x`, which must broadcast to the shape of `model`, in the rank of `model`.
+/// `x`, whose last axis must be as long as that of `model`, in the rank of `model`: missing axes are added in front. What is added to the elements along the last axis, or
+/// multiplied by them, must not be broadcast along it.
+///
+/// # Errors
+/// A shape error when it is longer or shorter.
 #[track_caller]
-pub(crate) fn broadcasting<A: Element, D: Rank, E: Rank>(
+pub fn along_last<A: Element, D: Rank, E: Rank>(
     name: &'static str,
     x: &Layer<Nd<A, E>>,
     model: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Like { name, how: How::Last, types: PhantomData }, (x.clone(), model.clone()))
+}
+
+/// `x`, which must broadcast to the shape of `model`, in the rank of `model`.
+#[track_caller]
+pub(crate) fn broadcasting<A: Item, B: Element, D: Rank, E: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, E>>,
+    model: &Layer<Nd<B, D>>,
 ) -> Layer<Nd<A, D>> {
     Layer::apply(Like { name, how: How::Broadcasting, types: PhantomData }, (x.clone(), model.clone()))
 }
@@ -52,18 +69,19 @@ enum How {
     Same,
     Reshaped,
     Channels,
+    Last,
     Broadcasting,
 }
 
 /// (x, model) ↦ x, in a shape that depends on the shape of the model and on nothing else of it.
-struct Like<A, D, E> {
+struct Like<A, B, D, E> {
     name: &'static str,
     how: How,
-    types: PhantomData<(A, D, E)>,
+    types: PhantomData<(A, B, D, E)>,
 }
 
-impl<A: Element, D: Rank, E: Rank> Primitive for Like<A, D, E> {
-    type Operands = (Layer<Nd<A, E>>, Layer<Nd<A, D>>);
+impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for Like<A, B, D, E> {
+    type Operands = (Layer<Nd<A, E>>, Layer<Nd<B, D>>);
     type Output = Nd<A, D>;
     const IS_PLAIN: bool = true;
 
@@ -71,7 +89,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Like<A, D, E> {
         self.name
     }
 
-    fn value(&self, (x, model): (&Nd<A, E>, &Nd<A, D>)) -> Result<Nd<A, D>> {
+    fn value(&self, (x, model): (&Nd<A, E>, &Nd<B, D>)) -> Result<Nd<A, D>> {
         let (found, shape) = (x.shape(), model.shape());
         let shape = match self.how {
             How::Same if found != shape => {
@@ -89,6 +107,14 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Like<A, D, E> {
                     _ => return Err(Error::shape(format!("shape {found:?} does not broadcast to {shape:?}"))),
                 }
             }
+            How::Last => match shape.len().checked_sub(found.len()) {
+                Some(missing) if found.last() == shape.last() => [&vec![1; missing], found].concat(),
+                _ => {
+                    return Err(Error::shape(format!(
+                        "{found:?} and {shape:?} do not fit: the last axis of both has to be of the same length"
+                    )));
+                }
+            },
             How::Channels => match shape.get(1) {
                 Some(&channels) if found == [channels] => {
                     (0..shape.len()).map(|axis| if axis == 1 { channels } else { 1 }).collect()
@@ -114,12 +140,12 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Like<A, D, E> {
         (Some(delta), None)
     }
 
-    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A::Derivative, D>>> {
         let like = Like { name: self.name, how: self.how, types: PhantomData };
         Some(Layer::apply(like, (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
-    fn cost(&self, (x, _): (&Nd<A, E>, &Nd<A, D>)) -> f64 {
+    fn cost(&self, (x, _): (&Nd<A, E>, &Nd<B, D>)) -> f64 {
         200.0 + x.nanoseconds_to_arrange()
     }
 }

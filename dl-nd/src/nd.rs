@@ -255,6 +255,14 @@ impl<A: Item, D: Rank> PartialEq for Nd<A, D> {
     }
 }
 
+/// An element, by its place.
+///
+/// ```
+/// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0], [3.0, 4.0]])[[1, 0]], 3.0);
+/// ```
+///
+/// # Panics
+/// When there is no such element. [`at`](crate::SliceOps::at) of a layer is an error of the pass instead.
 impl<A: Item, D: Rank, I: NdIndex<D>> Index<I> for Nd<A, D> {
     type Output = A;
 

@@ -27,7 +27,8 @@ pub(crate) fn sum_of_parts<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]) -> Op
     let shape = terms.iter().find_map(|term| Some(term.applied::<Parts<A, D>>()?.0.shape.clone()))?;
     let (mut places, mut parts) = (Vec::with_capacity(terms.len()), Vec::with_capacity(terms.len()));
     for term in terms {
-        match term.applied::<Parts<A, D>>() {
+        match term.applied::<Parts<A, D>>().filter(|(op, _)| op.places.len() == 1) {
+            // a sum stays one: the order of additions must not depend on whether it has been computed
             Some((op, theirs)) => {
                 places.extend(op.places.iter().cloned());
                 parts.extend(theirs);

@@ -147,6 +147,8 @@ pub(crate) trait Ending<A: Element, D: Rank>: Data<Delta = Self> {
 
     /// Back, as a tensor in which the reduced axes have length 1.
     fn kept(ending: &Layer<Self>, shape: D) -> Layer<Nd<A, D>>;
+
+    fn all(&self, is: impl Fn(A) -> bool) -> bool;
 }
 
 impl<A: Element, D: Rank> Ending<A, D> for A {
@@ -156,6 +158,10 @@ impl<A: Element, D: Rank> Ending<A, D> for A {
 
     fn kept(ending: &Layer<A>, shape: D) -> Layer<Nd<A, D>> {
         fill(ending, shape)
+    }
+
+    fn all(&self, is: impl Fn(A) -> bool) -> bool {
+        is(*self)
     }
 }
 
@@ -171,6 +177,10 @@ impl<A: Element, D: Rank, E: Rank> Ending<A, D> for Nd<A, E> {
 
     fn kept(ending: &Layer<Self>, shape: D) -> Layer<Nd<A, D>> {
         reshape_to(ending, shape)
+    }
+
+    fn all(&self, is: impl Fn(A) -> bool) -> bool {
+        self.0.iter().all(|&x| is(x))
     }
 }
 
@@ -234,7 +244,8 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
                 let count = self.count(shape.slice(), &axes).expect("the elements were counted");
                 broadcast_to(&Nd::with_number(Binary::Div, &d, count, false), shape)
             }
-            What::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) => {
+            // a product that has left the range of the type says nothing of the others
+            What::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
                 Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &y(), x))
             }
             What::Prod => Nd::binary(Binary::Mul, &d, &leave_one_out(x, shape, &axes)),

@@ -285,6 +285,8 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
             // the last axis is the dearest, so it comes while the tensor is small
             maps.reverse();
         }
+        // and what makes the tensor smaller comes first
+        maps.sort_by_key(|&(axis, _)| wanted[axis] >= shape[axis]);
         let x = x.0.as_standard_layout();
         let mut elements: Option<Vec<A>> = None;
         for (axis, rule) in maps {

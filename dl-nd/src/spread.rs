@@ -1,7 +1,7 @@
 //! How far elements are from their mean, and from 0: variances and norms, made of reductions and pointwise operations.
 
 use crate::axes::{Axes, AxisList};
-use crate::element::{Element, Rank, tiny};
+use crate::element::{Element, Rank};
 use crate::nd::Nd;
 use crate::reduce::{Ending, Form, What, reduce};
 use crate::refuse::refused;
@@ -149,14 +149,15 @@ fn deviation<A: Element, D: Rank, O: Ending<A, D> + Pointwise>(
     axes: AxisList,
     form: Form,
 ) -> Layer<O> {
-    power::<A, O>(&variance(x, axes, form), |x| x.sqrt())
+    power::<O>(&variance(x, axes, form), |x| x.sqrt())
 }
 
-/// A power of numbers that are not negative. At 0 it is 0, and its slope, which may be steep, counts as 0.
+/// A power of numbers that are not negative. At 0, where 1 is raised in its place, it is 0, and its slope, which may be steep, counts as 0.
 #[track_caller]
-fn power<A: Element, O: Pointwise>(x: &Layer<O>, power: impl FnOnce(Layer<O>) -> Layer<O>) -> Layer<O> {
-    let positive = O::with_number(Binary::Max, x, tiny::<A>(), false);
-    O::binary(Binary::Mul, &power(positive), &x.sign())
+fn power<O: Pointwise>(x: &Layer<O>, power: impl FnOnce(Layer<O>) -> Layer<O>) -> Layer<O> {
+    let sign = x.sign();
+    let positive = O::binary(Binary::Add, x, &O::with_number(Binary::Sub, &sign, 1.0, true));
+    O::binary(Binary::Mul, &power(positive), &sign)
 }
 
 #[track_caller]
@@ -171,9 +172,9 @@ fn norm_p<A: Element, D: Rank, O: Ending<A, D> + Pointwise>(
         2.0 => reduce(x, What::Norm, axes, form),
         f64::INFINITY => reduce(x.abs(), What::Amax, axes, form),
         p if p > 0.0 => {
-            let powers = power::<A, _>(&x.abs(), |x| Nd::with_number(Binary::Pow, &x, p, false));
+            let powers = power(&x.abs(), |x| Nd::with_number(Binary::Pow, &x, p, false));
             let powers: Layer<O> = reduce(powers, What::Sum, axes, form);
-            power::<A, O>(&powers, |powers| O::with_number(Binary::Pow, &powers, p.recip(), false))
+            power::<O>(&powers, |powers| O::with_number(Binary::Pow, &powers, p.recip(), false))
         }
         _ => refused(form.name, Error::invalid(format!("there is no {p}-norm: p must be positive"))),
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{check, check_twice, mixed, numbers};
-use dl_core::{Differentiable, Layer, Weight};
+use dl_core::{Differentiable, Do, Layer, Weight};
 use dl_nd::{Nd, ops::*};
 
 fn near(found: f32, right: f64) {
@@ -90,4 +90,56 @@ fn a_sequence_that_is_read_row_by_row() {
     let mixture = mixed(&(&parts[0] * &parts[1])) + small.at([2, 1]) * small.at([2, 1]) * small.row(-1).sum();
     check_twice("parts", &mixture, &small);
     check_twice("parts and a whole", &(&mixture * small.sum()), &small);
+}
+
+/// Powers that leave the normal numbers of the type, whose roots do not (values: `torch.linalg.vector_norm` and `torch.std` of PyTorch 2.15).
+#[test]
+fn powers_and_roots_of_small_numbers() {
+    let norm = |x: f32, p: f64| {
+        let x = Weight::new(Nd::from([x, x]));
+        let (norm, slopes) = x.norm_p(p).value_and_gradient(&x);
+        let (norm, slopes) = Do::predict((norm, slopes)).wait().expect("it succeeds");
+        assert_eq!(slopes[0], slopes[1]);
+        (norm, slopes[0])
+    };
+    let close = |found: f32, right: f64| assert!((f64::from(found) / right - 1.0).abs() < 1e-3, "{found} and {right}");
+    for (x, p, right, slope) in
+        [(0.01_f32, 20.0, 0.010_352_6, 0.517_6), (1e-4, 10.0, 1.071_8e-4, 0.535_9), (1e-14, 3.0, 1.259_9e-14, 0.63)]
+    {
+        let (norm, found) = norm(x, p);
+        close(norm, right);
+        close(found, slope);
+    }
+    let x = Weight::new(Nd::from([1e-20_f32, 3e-20]));
+    let (std, slopes) = Do::predict(x.std(0).value_and_gradient(&x)).wait().expect("it succeeds");
+    close(std, 1e-20);
+    close(slopes[0], -0.5);
+    close(slopes[1], 0.5);
+    let flat = Weight::new(Nd::from([2.0_f32, 2.0]));
+    let (std, slopes) = Do::predict(flat.std(0).value_and_gradient(&flat)).wait().expect("it succeeds");
+    assert_eq!((std, slopes), (0.0, Nd::from([0.0, 0.0])));
+}
+
+/// What leaves the range of the type and does not come back, and what does not although something beside it does.
+#[test]
+fn beyond_the_range() {
+    let inf = f32::INFINITY;
+    let sums = Nd::from([3e38_f32, 3e38, 0.0, -1.0]).cumsum(0).predict().wait().expect("it succeeds");
+    assert_eq!(sums, Nd::from([3e38, inf, inf, inf]));
+    let x = Weight::new(Nd::from([1e20_f32, -1e20, 0.0]));
+    let slopes = x.gelu_tanh().sum().gradient(&x).predict().wait().expect("it succeeds");
+    assert_eq!(slopes, Nd::from([1.0, 0.0, 0.5]));
+    for number in [1e-25_f32, 1e30] {
+        let x = Weight::new(Nd::from([number, number]));
+        assert_eq!(x.prod().gradient(&x).predict().wait().expect("it succeeds"), x.value());
+    }
+}
+
+/// An axis that shrinks comes before one that grows: else this would take 40 GB.
+#[test]
+fn one_axis_shrinks_and_one_grows() {
+    let line = Nd::<f32, _>::full([1, 1, 1, 100_000], 1.0);
+    let column = line.upsample_bilinear([100_000, 1], false).predict().wait().expect("it succeeds");
+    assert_eq!(column.shape(), [1, 1, 100_000, 1]);
+    assert!(column.view().iter().all(|&x| x == 1.0));
 }

@@ -4,7 +4,10 @@
 mod faults;
 
 use dl_core::{Adagrad, Adam, Differentiable, Layer, Sgd, Weight};
-use dl_nd::{Attention, BatchMean, Bce, CrossEntropy, Each, Nd, RunningStats, Sum, ops::*};
+use dl_nd::{
+    Attention, BatchMean, Bce, CrossEntropy, Each, Nd, RunningStats, Sum, concat, ops::*,
+    scaled_dot_product_attention_with, stack,
+};
 use faults::error_of;
 
 fn matrix(rows: usize, columns: usize) -> Nd<f32> {
@@ -176,7 +179,7 @@ fn dropout_and_attention_that_do_not_fit() {
     error_of(scaled_dot_product_attention(&x, &k, &k), attention, &["[2, 3]", "[2, 4]"]);
     error_of(scaled_dot_product_attention(&x, matrix(4, 3), v), attention, &["[2, 4]", "[5, 2]"]);
     let mask = Attention::new().mask(Nd::from([true; 5]));
-    error_of(scaled_dot_product_attention_with(&x, &x, &x, &mask), "where", &["[2, 2]", "[1, 5]"]);
+    error_of(scaled_dot_product_attention_with(&x, &x, &x, &mask), attention, &["[5]", "[2, 2]"]);
 }
 
 #[test]
@@ -200,6 +203,27 @@ fn tensors_that_are_too_large() {
     error_of(x.pad(&[(1, usize::MAX)], 0.0), "pad");
     error_of(x.diag(1 << 40).row(0), "diag");
     error_of(x.diag(isize::MIN).row(0), "diag");
+    let long = Nd::<f32, _>::full([1, 1 << 20], 0.0);
+    error_of(long.index_select(0, vec![0; 1 << 20]).row(0), "index_select");
+    error_of(concat(0, vec![long.layer(); 1 << 20]).row(0), "concat");
+    error_of(stack(0, vec![long.layer(); 1 << 20]).flatten(), "stack");
+}
+
+/// There is one row of weights for each query, whatever masks them.
+#[test]
+fn a_mask_that_is_larger_than_the_scores() {
+    let (q, k) = (Nd::from([[1.0_f64]]), Nd::from([[1.0], [2.0]]));
+    let error_of = |settings: Attention<f64>| {
+        let layer = scaled_dot_product_attention_with(&q, &k, &k, &settings);
+        let error = layer.predict().wait().unwrap_err();
+        assert_eq!(error.op(), Some("scaled_dot_product_attention"), "{error}");
+        assert!(error.is_shape() && error.to_string().contains("[3, 2] does not broadcast to [1, 2]"), "{error}");
+    };
+    error_of(Attention::new().mask(Nd::from([[true, true], [true, false], [false, true]])));
+    error_of(Attention::new().bias(Nd::full([3, 2], 0.0)));
+    let one = Attention::new().mask(Nd::from([false, true])).bias(Nd::from([[7.0, 7.0]]));
+    let y = scaled_dot_product_attention_with(&q, &k, &k, &one);
+    assert_eq!(y.predict().wait().unwrap(), Nd::from([[2.0]]));
 }
 
 /// A rank that has to be changed first does not hide the line of the user.
@@ -231,7 +255,7 @@ fn a_state_of_another_shape_changes_nothing() {
 #[test]
 fn settings_that_make_no_sense_change_nothing() {
     let w = Weight::new(Nd::from([1.0_f64, 2.0]));
-    let refused = |error: dl_core::Error| assert!(error.to_string().contains("makes no sense"), "{error}");
+    let refused = |error: dl_core::Error| assert!(error.to_string().contains("has to be"), "{error}");
     refused(w.square().sum().train(&Sgd::new(f64::NAN)).wait().unwrap_err());
     refused(w.square().sum().train(&Adam::new(f64::NAN)).wait().unwrap_err());
     refused(w.square().sum().train(&Adam::new(0.1).betas(1.0, 1.0)).wait().unwrap_err());

@@ -171,3 +171,12 @@ const ORTHOGONAL: [f64; 3] = [0.3336189650854519, 0.9311479627775677, -0.1471796
 const HE: [f32; 4] = [0.47798124, 1.3340706, -0.21086669, 0.4763469];
 const NAMED: [f64; 2] = [0.1460534770908637, 0.4122816632035471];
 const MIXED: u64 = 13025730010630944863;
+
+/// An interval so far from the mean that its squares are out of range: what is left of the distribution is at the near end.
+#[test]
+fn truncated_normal_numbers_far_from_the_mean() {
+    for std in [1e-10, 1e-160, 1e-300] {
+        let x: Nd<f64, _> = init::truncated_normal([10], 0.0, std, 0.5, 1.0, &mut init::rng(1)).unwrap();
+        assert!(x.view().iter().all(|x| (0.5..=0.500_001).contains(x)), "{std}: {x:?}");
+    }
+}

@@ -5,7 +5,7 @@ use crate::linear::{Linear, plus};
 use dl_core::{Error, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4};
-use dl_nd::{Attention, Element, NdExpression, NdLayer, NdWeight, init, ops::*};
+use dl_nd::{Attention, Element, NdExpression, NdLayer, NdWeight, along_last, init, ops::*};
 use rand::Rng;
 
 /// Attention with several heads (Vaswani et al., *Attention is all you need*, 2017): `[batch, length, width]`. PyTorch's `MultiheadAttention` with `batch_first`.
@@ -110,7 +110,7 @@ impl<A: Element> MultiHeadAttention<A> {
         // the heads are joined, and projected, in one product
         let weight = self.out_proj.weight.reshape([count, depth, width]);
         let joined = einsum("bhle,hew->blw", [heads.to_dyn(), weight.to_dyn()]).to_rank();
-        plus(joined, self.out_proj.bias.as_ref())
+        plus("multi_head_attention", joined, self.out_proj.bias.as_ref())
     }
 
     /// The queries (0), keys (1) or values (2) of all heads: `[batch, length, width] → [batch, heads, length, width / heads]`.
@@ -119,6 +119,8 @@ impl<A: Element> MultiHeadAttention<A> {
         let [heads, depth, width] = self.lengths();
         // the heads are split in the weight, where their number is known
         let weight = self.in_proj_weight.chunk(0, 3).swap_remove(which).reshape([heads, depth, width]);
+        let x = x.into_layer();
+        let weight = along_last("multi_head_attention", &weight, &x);
         let projected = einsum("blw,hew->bhle", [x.to_dyn(), weight.to_dyn()]).to_rank();
         match &self.in_proj_bias {
             Some(bias) => {

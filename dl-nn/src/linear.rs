@@ -1,10 +1,10 @@
 //! Fully connected layers.
 
 use crate::check::{positive, room};
-use dl_core::{Result, Term, Weight};
+use dl_core::{Differentiable, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2};
-use dl_nd::{Element, MatMul, NdExpression, NdLayer, NdWeight, Rank, init, ops::*};
+use dl_nd::{Element, MatMul, NdExpression, NdLayer, NdWeight, Rank, along_last, init, ops::*};
 use rand::Rng;
 
 /// `x · weight + bias`, along the last axis: `[…, in] → […, out]`.
@@ -94,9 +94,16 @@ pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
 
 /// `x` and a vector, if there is one, that runs along its last axis.
 #[track_caller]
-pub(crate) fn plus<A: Element, D: Rank>(x: NdLayer<D, A>, bias: Option<&NdWeight<Ix1, A>>) -> NdLayer<D, A> {
+pub(crate) fn plus<A: Element, D: Rank>(
+    name: &'static str,
+    x: NdLayer<D, A>,
+    bias: Option<&NdWeight<Ix1, A>>,
+) -> NdLayer<D, A> {
     match bias {
-        Some(bias) => (Term(x) + Term(bias.lift())).0,
+        Some(bias) => {
+            let bias = along_last(name, &bias.layer(), &x);
+            (Term(x) + Term(bias)).0
+        }
         None => x,
     }
 }

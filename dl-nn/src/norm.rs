@@ -2,10 +2,10 @@
 
 use crate::check::positive;
 use crate::linear::plus;
-use dl_core::{Error, Result, Term, Weight};
+use dl_core::{Differentiable, Error, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::Ix1;
-use dl_nd::{Element, NdExpression, NdLayer, NdWeight, Rank, RunningStats, init, ops::*};
+use dl_nd::{Element, NdExpression, NdLayer, NdWeight, Rank, RunningStats, along_last, init, ops::*};
 
 /// What PyTorch adds to a variance.
 const EPS: f64 = 1e-5;
@@ -14,6 +14,13 @@ fn filled<A: Element>(layer: &str, what: &str, size: usize, number: f64) -> Resu
     positive(layer, &[(what, size)])?;
     crate::check::room::<A>(layer, &[size])?;
     Ok(Weight::new(init::constant([size], number)))
+}
+
+/// `x`, multiplied by a vector that runs along its last axis.
+#[track_caller]
+fn scaled<A: Element, D: Rank>(name: &'static str, x: NdLayer<D, A>, weight: &NdWeight<Ix1, A>) -> NdLayer<D, A> {
+    let weight = along_last(name, &weight.layer(), &x);
+    (Term(x) * Term(weight)).0
 }
 
 /// Batch normalisation of each channel (axis 1), with running statistics: `[batch, channels, …]`. See [`batch_norm_with`](NormOps::batch_norm_with).
@@ -99,8 +106,8 @@ impl<A: Element> LayerNorm<A> {
     /// Those of [`layer_norm`](NormOps::layer_norm), and a shape error when the last axis is another.
     #[track_caller]
     pub fn of<D: Rank>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
-        let normalized = Term(x.layer_norm(1, self.eps)) * Term(self.weight.lift());
-        plus(normalized.0, self.bias.as_ref())
+        let normalized = scaled("layer_norm", x.layer_norm(1, self.eps), &self.weight);
+        plus("layer_norm", normalized, self.bias.as_ref())
     }
 }
 
@@ -138,7 +145,7 @@ impl<A: Element> RmsNorm<A> {
     /// Those of [`rms_norm`](NormOps::rms_norm), and a shape error when the last axis is another.
     #[track_caller]
     pub fn of<D: Rank>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
-        (Term(x.rms_norm(1, self.eps)) * Term(self.weight.lift())).0
+        scaled("rms_norm", x.rms_norm(1, self.eps), &self.weight)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::linear::linear;
 use dl_core::{Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2};
-use dl_nd::{Element, Nd, NdExpression, NdLayer, NdWeight, init, ops::*};
+use dl_nd::{Element, Nd, NdExpression, NdLayer, NdWeight, init, ops::*, same_shape};
 use rand::Rng;
 
 type Matrix<A> = NdWeight<Ix2, A>;
@@ -133,7 +133,9 @@ impl<A: Element> RnnCell<A> {
     /// A shape error when the shapes do not go together.
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
-        self.activation.of((Term(self.of_input(x)) + Term(self.of_state(h))).0)
+        let of_input = self.of_input(x);
+        let of_state = same_shape("rnn_cell", &self.of_state(h), &of_input);
+        self.activation.of((Term(of_input) + Term(of_state)).0)
     }
 }
 
@@ -145,8 +147,10 @@ impl<A: Element> GruCell<A> {
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
         let h = h.into_layer();
-        let [xr, xz, xn] = gates(&self.of_input(x)).map(Term);
-        let [hr, hz, hn] = gates(&self.of_state(&h)).map(Term);
+        let of_input = self.of_input(x);
+        let of_state = same_shape("gru_cell", &self.of_state(&h), &of_input);
+        let [xr, xz, xn] = gates(&of_input).map(Term);
+        let [hr, hz, hn] = gates(&of_state).map(Term);
         let r = Term((xr + hr).0.sigmoid());
         let z = Term((xz + hz).0.sigmoid());
         let n = Term((xn + r * hn).0.tanh());
@@ -165,9 +169,12 @@ impl<A: Element> LstmCell<A> {
         x: impl NdExpression<Ix2, A>,
         (h, c): (impl NdExpression<Ix2, A>, impl NdExpression<Ix2, A>),
     ) -> (NdLayer<Ix2, A>, NdLayer<Ix2, A>) {
-        let all = Term(self.of_input(x)) + Term(self.of_state(h));
-        let [i, f, g, o] = gates(&all.0);
-        let c = Term(f.sigmoid()) * Term(c.into_layer()) + Term(i.sigmoid()) * Term(g.tanh());
+        const NAME: &str = "lstm_cell";
+        let of_input = self.of_input(x);
+        let of_state = same_shape(NAME, &self.of_state(h), &of_input);
+        let [i, f, g, o] = gates(&(Term(of_input) + Term(of_state)).0);
+        let c = same_shape(NAME, &c.into_layer(), &f);
+        let c = Term(f.sigmoid()) * Term(c) + Term(i.sigmoid()) * Term(g.tanh());
         let h = Term(o.sigmoid()) * Term(c.0.tanh());
         (h.0, c.0)
     }

@@ -2,7 +2,7 @@
 
 use dl_core::{Adam, Differentiable, Error, Mode, Module, Numbers, Result, Sgd};
 use dl_nd::ndarray::{Ix2, Ix3, IxDyn};
-use dl_nd::{Attention, Conv, Nd, init, ops::*};
+use dl_nd::{Attention, Conv, Nd, NdLayer, init, ops::*};
 use dl_nn::{
     Activation, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, GroupNorm, GruCell, LayerNorm, Linear, LstmCell,
     MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock,
@@ -103,6 +103,41 @@ fn sizes_without_sense_are_errors() {
     refused(TransformerBlock::<f32>::new(8, 2, 0, &mut rng), "outputs");
     refused(LstmCell::<f32>::new(3, usize::MAX / 2, &mut rng), "too large");
     refused(RnnCell::<f32>::new(3, 0, &mut rng), "elements of the state");
+}
+
+/// What would broadcast is refused where the name says what the width is.
+#[test]
+fn a_width_of_one_is_another_width() -> Result<()> {
+    let mut rng = init::rng(1);
+    let width = |rows, width| Nd::<f32, Ix2>::full([rows, width], 0.5);
+    let refuses = |layer: NdLayer<Ix2>, op: &str| {
+        let error = layer.predict().wait().expect_err(op);
+        assert!(error.is_shape() && error.op() == Some(op), "{error}");
+    };
+    let wide = LayerNorm::new(8)?;
+    assert_eq!(wide.of(width(4, 8)).predict().wait()?.shape(), [4, 8]);
+    refuses(wide.of(width(4, 1)), "layer_norm");
+    refuses(LayerNorm::new(1)?.of(width(4, 8)), "layer_norm");
+    refuses(RmsNorm::new(8)?.of(width(4, 1)), "rms_norm");
+    refuses(RmsNorm::new(1)?.of(width(4, 8)), "rms_norm");
+
+    let narrow = Nd::<f32, Ix3>::full([4, 5, 1], 0.5);
+    let attention = MultiHeadAttention::new(8, 2, &mut rng)?;
+    refuses(attention.of(&narrow).flatten().lift(), "multi_head_attention");
+    let block = TransformerBlock::new(8, 2, 16, &mut rng)?;
+    refuses(block.of(&narrow).flatten().lift(), "multi_head_attention");
+
+    let (x, h) = (width(5, 3), width(5, 4));
+    let (rnn, gru) = (RnnCell::new(3, 4, &mut rng)?, GruCell::new(3, 4, &mut rng)?);
+    let lstm = LstmCell::new(3, 4, &mut rng)?;
+    assert_eq!(lstm.of(&x, (&h, &h)).1.predict().wait()?.shape(), [5, 4]);
+    refuses(rnn.of(&x, width(1, 4)), "rnn_cell");
+    refuses(gru.of(&x, width(1, 4)), "gru_cell");
+    refuses(gru.of(width(1, 3), &h), "gru_cell");
+    refuses(lstm.of(&x, (width(1, 4), &h)).0, "lstm_cell");
+    refuses(lstm.of(&x, (&h, width(5, 1))).0, "lstm_cell");
+    refuses(lstm.of(&x, (&h, width(1, 4))).1, "lstm_cell");
+    Ok(())
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub(super) fn truncated(low: f64, high: f64, rng: &mut impl Rng) -> f64 {
     // the densest place
     let mode = 0.0_f64.clamp(low, high);
     // what lies beyond has a share of less than 1e-19
-    let reach = libm::sqrt(mode * mode + 88.0);
+    let reach = libm::hypot(mode, 88_f64.sqrt());
     let (low, high) = (low.max(-reach), high.min(reach));
     if mode == 0.0 && high - low > 2.5 {
         loop {
@@ -87,7 +87,7 @@ pub(super) fn truncated(low: f64, high: f64, rng: &mut impl Rng) -> f64 {
     }
     loop {
         let x = low + (high - low) * unit(rng);
-        if unit(rng) < libm::exp((mode * mode - x * x) / 2.0) {
+        if unit(rng) < libm::exp((mode - x) * (mode + x) / 2.0) {
             return x;
         }
     }
