@@ -18,15 +18,16 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 thread_local! {
-    /// Whether this thread is working out a step: its optimizer may take steps of its own.
+    /// Whether this thread is working out a step: its optimizer may evaluate something, and take steps of its own.
     static STEPPING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The operation that errors name.
 const STEP_OF_WEIGHT: &str = "training step of a weight";
 
+/// Whether this thread is working out a step, or works for a pass that was begun there.
 pub(crate) fn is_stepping() -> bool {
-    STEPPING.get()
+    STEPPING.get() || pass::in_step()
 }
 
 /// A variable that is going to change.
@@ -133,7 +134,7 @@ pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
 fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Result<()> {
     order(&mut changes)?;
 
-    let nested = STEPPING.get();
+    let nested = is_stepping();
     for change in &mut changes {
         change.lock = Some(lock(change.variable, nested)?);
     }

@@ -184,8 +184,9 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
             let one = reverse::one(root, &value)?;
             let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
             // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
+            let value = extract::hand_out(value, root)?;
             pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, &deltas, &[]))?;
-            extract::hand_out(value, root)
+            Ok(value)
         };
         let (value, is_arithmetic) = pass.value_at_once(root)?;
         // the deltas of other operations take a future
@@ -205,8 +206,10 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
             let pass = pass::current().expect("a training step runs in its pass");
             let one = reverse::one(layer.any(), &value)?;
             let effects = reverse::side_effects(&pass, layer.any(), AnyDelta::Ready(one), When::AtOnce)?;
+            // before the step: what can fail must not have changed anything
+            let value = extract::hand_out(value, layer.any())?;
             effects.take(&pass, &optimizer).await?;
-            extract::hand_out(value, layer.any())
+            Ok(value)
         })
     }
 

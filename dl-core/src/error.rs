@@ -22,7 +22,7 @@ type Boxed = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// An error is made where the fault is seen (inside `predict`, `train`, …), but it points at the place where the user wrote
 /// the operation: its [`op`](Error::op) and [`place`](Error::place). It is cheap to clone, because one failure may reach
-/// several waiters. Ask it with the `is_*` predicates rather than by its text.
+/// several waiters. Ask it with the `is_*` predicates, or for an error of your own with [`downcast_ref`](Error::downcast_ref), rather than by its text.
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Error, Layer};
@@ -244,6 +244,22 @@ impl Error {
     /// ```
     pub fn calls(&self) -> Calls {
         self.0.site.map_or_else(Calls::default, |site| site.calls)
+    }
+
+    /// The error of your own, or of another library, that this one carries, if it is of this type.
+    ///
+    /// ```
+    /// use dl_core::Error;
+    /// use std::io;
+    /// let error = Error::other(io::Error::from(io::ErrorKind::NotFound)).context("batch 7");
+    /// assert_eq!(error.downcast_ref::<io::Error>().map(io::Error::kind), Some(io::ErrorKind::NotFound));
+    /// assert!(error.downcast_ref::<std::num::ParseFloatError>().is_none());
+    /// ```
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match &*self.0.kind {
+            Kind::Other(error) => error.downcast_ref(),
+            _ => None,
+        }
     }
 
     /// Shapes did not fit.

@@ -52,7 +52,10 @@ impl<T: Data> Layer<T> {
     /// # dl_core::Result::Ok(())
     /// ```
     #[track_caller]
-    pub fn gradient<X: Differentiable + ?Sized>(&self, x: &X) -> Layer<X::Delta> {
+    pub fn gradient<X: Differentiable + Variables<Gradients = Layer<X::Delta>> + ?Sized>(
+        &self,
+        x: &X,
+    ) -> Layer<X::Delta> {
         Derivation::of(self).with(Location::caller(), |each| each.variable(x)).1
     }
 
@@ -81,7 +84,10 @@ impl<T: Data> Layer<T> {
     /// # dl_core::Result::Ok(())
     /// ```
     #[track_caller]
-    pub fn value_and_gradient<X: Differentiable + ?Sized>(&self, x: &X) -> (Layer<T>, Layer<X::Delta>) {
+    pub fn value_and_gradient<X: Differentiable + Variables<Gradients = Layer<X::Delta>> + ?Sized>(
+        &self,
+        x: &X,
+    ) -> (Layer<T>, Layer<X::Delta>) {
         let (derivatives, gradient) = Derivation::of(self).with(Location::caller(), |each| each.variable(x));
         (part(&derivatives, 0, Location::caller()), gradient)
     }

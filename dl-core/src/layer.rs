@@ -88,6 +88,8 @@ impl<T: Data> Layer<T> {
 
     /// The layer of an operation of your own. See [`Primitive`].
     ///
+    /// Errors point to the line of this call. A function around it should be `#[track_caller]`, so that they point to the line of whoever calls that.
+    ///
     /// ```
     /// use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result};
     /// struct Twice;
@@ -114,6 +116,9 @@ impl<T: Data> Layer<T> {
 
     /// The operation and its operands, if this is an application of such an operation. So [`Delta::sum`](crate::Delta::sum) may look at what it is to add up: many parts
     /// of one tensor, for instance.
+    ///
+    /// It is for rules that write down layers. To the pass that evaluates this layer, an operand that nobody else has a handle to is part of the operation: asked for its value
+    /// it is evaluated once more, and `self.gradient` with respect to it is zero. Keep a handle to what you want to ask for.
     ///
     /// ```
     /// use dl_core::{At, Deltas, Layer, Primitive, Result};

@@ -53,6 +53,7 @@ mod layer;
 mod model;
 pub mod module;
 mod node;
+mod offer;
 mod operators;
 mod optimizer;
 #[allow(unsafe_code, reason = "helpers borrow from the caller, who waits for them: see the module")]
@@ -65,6 +66,7 @@ mod rules;
 mod scalar;
 pub mod schedule;
 mod seed;
+mod setting;
 mod side_effects;
 mod snapshot;
 mod stored;

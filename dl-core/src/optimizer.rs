@@ -62,20 +62,17 @@ pub(crate) use step::{Look, in_numbers};
 #[cfg(doc)]
 use crate::schedule::Schedule;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::setting;
+pub(crate) use crate::setting::Allowed;
 use crate::weight::{WeightHandle, WeightId};
 use plugins::{ClipNorm, ClipValue, L1, Part, Plugin, RefuseNonFinite, WeightDecay};
 use std::sync::Arc;
 
-/// An error, unless a setting of an optimizer is one of those that make sense.
+/// An error, unless this setting of an optimizer is what it may be.
 #[inline]
-pub(crate) fn check(what: &str, number: f64, makes_sense: bool) -> Result<()> {
-    if makes_sense && !number.is_nan() { Ok(()) } else { Err(makes_no_sense(what, number)) }
-}
-
-#[cold]
-fn makes_no_sense(what: &str, number: f64) -> Error {
-    Error::invalid(format!("{what} of the optimizer is {number}, which makes no sense"))
+pub(crate) fn check(setting: &str, number: f64, allowed: Allowed) -> Result<()> {
+    setting::check("optimizer", setting, number, allowed)
 }
 
 /// The rule by which weights are changed in a training step.

@@ -21,8 +21,9 @@
 //! Each thread begins with a share of its own, of pieces side by side, and goes on with what is left of the shares of others. So what is divided in the same way time and again,
 //! as the weights are in each step, mostly stays in the caches of the same processors.
 
+use crate::offer::offer;
 use crate::pass::{Help, Pass, computing, with_computing};
-use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, current, current_num_threads, park, spawn, spin_loop, spins};
+use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, current, current_num_threads, park, spin_loop, spins};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -164,7 +165,9 @@ fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
     inside.tell(helpers);
     for _ in 0..helpers {
         let crew = crew.clone();
-        spawn(move || crew.help(|| true));
+        if !offer(move || crew.help(|| true)) {
+            break;
+        }
     }
     crew.work(job.work, || {
         inside.tell(helpers);

@@ -438,7 +438,7 @@ unary! {
     Gelu gelu = "torch.nn.functional.gelu", 10.0 ns: |x| share(normal(x), x), |y, d| d * (x.ndtr() + x * normal_density(x));
     /// The approximation of `gelu` by the hyperbolic tangent.
     GeluTanh gelu_tanh = "torch.nn.functional.gelu(approximate='tanh')", 10.0 ns: |x| share(Number::logistic(near_normal(&Term(x)).0), x),
-        |y, d| { let s = near_normal(x).sigmoid(); d * (&s + y * (1.0 - &s) * near_normal_slope(x)) };
+        |y, d| { let s = near_normal(x).sigmoid(); d * (&s + (y * (1.0 - &s)).strong_mul(&near_normal_slope(x))) };
     /// `x · sigmoid(x)`.
     Silu silu = "torch.nn.functional.silu", 10.0 ns: |x| share(Number::logistic(x), x),
         |y, d| { let s = x.sigmoid(); d * (&s + y * (1.0 - &s)) };

@@ -43,6 +43,7 @@ pub use plateau::Plateau;
 
 use crate::error::{Error, Result};
 use crate::optimizer::Notes;
+use crate::setting::{self, Allowed};
 use std::sync::Arc;
 
 /// A learning rate for every step.
@@ -151,15 +152,15 @@ impl<S: Schedule + ?Sized> Schedule for Arc<S> {
     }
 }
 
-/// An error, unless a setting of a schedule is one of those that make sense.
-fn check(what: &str, number: f64, makes_sense: bool) -> Result<()> {
-    if makes_sense && number.is_finite() {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("{what} of the schedule is {number}, which makes no sense")))
+/// An error, unless this setting of a schedule is what it may be.
+fn check(setting: &str, number: f64, allowed: Allowed) -> Result<()> {
+    setting::check("schedule", setting, number, allowed)
 }
 
 /// An error if a number of steps is 0.
 fn check_steps(what: &str, steps: u64) -> Result<()> {
-    check(what, steps as f64, steps > 0)
+    match steps {
+        0 => Err(Error::invalid(format!("{what} of the schedule is 0; it has to be at least 1"))),
+        _ => Ok(()),
+    }
 }

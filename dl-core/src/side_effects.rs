@@ -196,7 +196,7 @@ impl SideEffects {
             async move {
                 if max.is_nan() || max < 0.0 {
                     return Err(Error::invalid(format!(
-                        "a norm of {max} at most makes no sense: give a number from 0 on"
+                        "the greatest norm of the deltas is {max}; it has to be 0 or more"
                     )));
                 }
                 let norm = norm(&this.clone().by_pass().await?);

@@ -100,13 +100,17 @@ impl<T: Data> Tape<T, T::Delta> {
 
     /// What the backward pass does to the weights, as lazy deltas: nothing is computed, nothing is changed.
     ///
-    /// `delta` is run at most once, and only if some weight depends on it.
+    /// `delta` is run at most once, and only if some weight depends on it. If it has another shape than the value, whoever asks for a delta of a weight gets a shape error.
+    #[track_caller]
     pub fn backward(&self, delta: Do<T::Delta>) -> SideEffects {
         let delta = Layer::from(delta).into_any();
         match &self.origin {
             Origin::Layer(layer, holder) => match holder.pass() {
-                Some(pass) => reverse::side_effects(&pass, layer, AnyDelta::Lazy(delta), When::Asked)
-                    .unwrap_or_else(SideEffects::failed),
+                Some(pass) => {
+                    let delta = (layer.kind_of_data.checked_delta)(layer, &delta);
+                    reverse::side_effects(&pass, layer, AnyDelta::Lazy(delta), When::Asked)
+                        .unwrap_or_else(SideEffects::failed)
+                }
                 None => SideEffects::failed(Error::cancelled()),
             },
             Origin::Custom(backward) => backward.backward(delta),

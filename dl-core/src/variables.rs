@@ -1,5 +1,6 @@
 //! What a derivative is taken with respect to.
 
+use crate::buffer::Buffer;
 use crate::data::{Data, Trainable};
 use crate::differentiable::Differentiable;
 use crate::gradient::{Derivatives, part};
@@ -8,7 +9,7 @@ use crate::node::AnyLayer;
 use crate::weight::Weight;
 use std::panic::Location;
 
-/// Something to differentiate with respect to: a weight or a layer, or a tuple, an array, a `Vec` or an `Option` of such. For a struct of such there is
+/// Something to differentiate with respect to: a weight, a layer or a buffer, or a tuple, an array, a `Vec` or an `Option` of such. For a struct of such there is
 /// `#[derive(Variables)]`.
 ///
 /// The derivatives come in the same shape: a layer in the place of each weight or layer.
@@ -96,6 +97,14 @@ impl<T: Data> Variables for Layer<T> {
 }
 
 impl<T: Trainable> Variables for Weight<T> {
+    type Gradients = Layer<T::Delta>;
+
+    fn map(&self, each: &mut EachVariable<'_>) -> Self::Gradients {
+        each.variable(self)
+    }
+}
+
+impl<T: Data> Variables for Buffer<T> {
     type Gradients = Layer<T::Delta>;
 
     fn map(&self, each: &mut EachVariable<'_>) -> Self::Gradients {

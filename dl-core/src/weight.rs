@@ -9,6 +9,7 @@ use crate::value::Value;
 use crate::variable::Handle;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A trainable variable.
@@ -163,6 +164,11 @@ impl WeightHandle {
         WeightId(self.variable().id())
     }
 
+    /// Where the weight was made.
+    pub(crate) fn place(&self) -> &'static Location<'static> {
+        self.variable().place()
+    }
+
     /// State for this weight, of these slots and after so many steps.
     pub(crate) fn shelf(&self, slots: &[AnyState], steps: u64) -> Result<Shelf> {
         let variable = self.variable();
@@ -299,8 +305,11 @@ impl<T: Trainable> AnyWeight for Typed<T> {
         // a step that does nothing, on copies, sees whether the shapes fit
         let mut value: T = variable.read().into();
         value.update(&value.one(), &mut slots.clone(), &mut |chunk| {
-            let fits = in_numbers!(chunk, |values, _, slots| slots.iter().all(|slot| slot.len() == values.len()));
-            if fits { Ok(()) } else { Err(Error::shape("state has as many numbers as its weight")) }
+            let (numbers, unequal) = in_numbers!(chunk, |values, _, slots| {
+                (values.len(), slots.iter().map(|slot| slot.len()).find(|&len| len != values.len()))
+            });
+            let refused = |len| Error::shape(format!("a slot of the state has {len} numbers, its weight {numbers}"));
+            unequal.map_or(Ok(()), |len| Err(refused(len)))
         })?;
         Ok(Self::new_shelf(variable, slots, steps))
     }

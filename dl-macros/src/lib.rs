@@ -19,6 +19,8 @@
 //!
 //! Errors are collected in `diagnostics`, all of a function at once; after an error the item still exists (`half_typed`).
 
+#![forbid(unsafe_code)]
+
 mod arguments;
 mod bangs;
 mod body;

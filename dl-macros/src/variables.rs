@@ -134,7 +134,7 @@ fn variables(item: &DeriveInput) -> syn::Result<Vec<(Member, &Field)>> {
         Data::Enum(data) => {
             return Err(Error::new_spanned(
                 data.enum_token,
-                "`#[derive(Variables)]` is for structs: the derivatives have one shape",
+                "`#[derive(Variables)]` is for structs: the derivatives have one shape\nhelp: derive it for a struct with an `Option` for each variant",
             ));
         }
         Data::Union(data) => {

@@ -132,7 +132,10 @@ impl Callback for EarlyStopping {
         if self.min_delta.is_finite() && self.min_delta >= 0.0 {
             return Ok(());
         }
-        Err(Error::invalid(format!("early stopping: a least difference of {} makes no sense", self.min_delta)))
+        Err(Error::invalid(format!(
+            "early stopping: the least difference is {}; it has to be 0 or more, and finite",
+            self.min_delta
+        )))
     }
 
     fn epoch(&mut self, record: &Record) -> Result<ControlFlow<()>> {

@@ -234,3 +234,20 @@ fn a_direction_of_another_shape_is_refused() {
     let error = y.hvp(&weights, &vec![Layer::constant(1.0)])[0].predict().wait().unwrap_err();
     assert!(error.to_string().contains("a direction of 1 layers was given for 2 variables"), "{error}");
 }
+
+/// A delta that is given by hand has the shape of the value: it is not broadcast, and the error is that of the line that gives it.
+#[test]
+fn a_delta_of_another_shape_is_refused() -> dl::Result<()> {
+    let w = Weight::new(Nd::from([[1.0_f64, 2.0, 3.0], [4.0, 5.0, 6.0]]));
+    let tape = (&w * Nd::from([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]])).forward().wait()?;
+    let delta = tape.backward(Do::now(Nd::from([[1.0, 1.0, 1.0]]))).delta(&w).wait();
+    let line = line!() - 1;
+    let error = delta.unwrap_err();
+    assert!(error.is_shape(), "{error}");
+    assert_eq!(error.place().map(|place| (place.file(), place.line())), Some((file!(), line)), "{error}");
+    let error = tape.backward(Do::fail(Error::invalid("no"))).delta(&w).wait().unwrap_err();
+    assert_eq!(error.place().map(|place| (place.file(), place.line())), Some((file!(), line!() - 1)), "{error}");
+    let delta = tape.backward(Do::now(Nd::full([2, 3], 10.0))).delta(&w).wait()?;
+    assert_eq!(delta, Some(Nd::from([[10.0, 10.0, 10.0], [20.0, 20.0, 20.0]])));
+    Ok(())
+}

@@ -1,15 +1,17 @@
 //! Corners in which promises were broken once: code of the user's where nobody expects any, wakes and rests that meet, steps inside steps. Those
 //! that would hang are ended by a watchdog.
 
-use crate::support::watched;
+use crate::support::{on_threads, watched};
 use dl::prelude::*;
 use dl::{
     At, Buffer, Chunk, Data, Delta, Error, Memory, Optimizer, Primitive, Result, Seed, Slot, Snapshot, Trainable, Value,
 };
 use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 fn one() -> f64 {
@@ -205,7 +207,7 @@ fn seeds_of_a_run_and_of_a_wait_inside_it_differ() {
 
 #[test]
 fn seeds_do_not_depend_on_who_comes_first() {
-    let values = |slow: usize| {
+    let values = |slow: usize, apart: bool| {
         let (a, b) = (Seed::draw(), Seed::draw());
         Do::from_fn(move || {
             let (a, b) = (a.clone(), b.clone());
@@ -230,15 +232,21 @@ fn seeds_do_not_depend_on_who_comes_first() {
                     })
                 };
                 let (x, y) = (body(0, a), body(1, b));
-                futures::future::try_join(x.extract(), y.extract()).await
+                match apart {
+                    // a pass of its own
+                    true => Do::predict((x, y)).await,
+                    false => futures::future::try_join(x.extract(), y.extract()).await,
+                }
             }
         })
         .seed(1)
         .wait()
         .unwrap()
     };
-    let (one, two) = (values(0), values(1));
-    assert_eq!(one, two);
+    for apart in [false, true] {
+        let (one, two) = (values(0, apart), values(1, apart));
+        assert_eq!(one, two, "in a pass of its own: {apart}");
+    }
 }
 
 /// Something outside that happens once.
@@ -566,4 +574,112 @@ fn a_sum_that_panics_has_a_place() {
     let w = Weight::new(NoSum);
     let error = Layer::apply(Pair, (w.layer(), w.layer())).train(&Sgd::new(0.1)).map(|_| ()).wait().unwrap_err();
     assert!(error.is_panic() && error.place().is_some(), "{error}");
+}
+
+/// A driver that was woken for what is queued goes without doing it: another one does.
+#[test]
+fn a_driver_leaves_what_it_was_woken_for() {
+    let w = Weight::new(3.0_f64);
+    let event = Arc::<Event>::default();
+    let tape = (&w * &w).forward().wait().unwrap();
+    let effects = tape.backward(Do::from_fn({
+        let event = event.clone();
+        move || {
+            let event = event.clone();
+            async move {
+                event.wait().await;
+                Ok(1.0)
+            }
+        }
+    }));
+    let delta = {
+        let (effects, event) = (effects.clone(), event.clone());
+        watched("the driver that is left", move || {
+            on_threads(2, || {
+                struct Flag(AtomicUsize);
+                impl Wake for Flag {
+                    fn wake(self: Arc<Self>) {
+                        self.0.fetch_add(1, SeqCst);
+                    }
+                }
+                let flag = Arc::new(Flag(AtomicUsize::new(0)));
+                let mut first = effects.step(&Sgd::new(0.1)).run();
+                // until it waits for the event
+                while event.1.load(SeqCst) == 0 || flag.0.swap(0, SeqCst) > 0 {
+                    assert!(
+                        Pin::new(&mut first).poll(&mut Context::from_waker(&Waker::from(flag.clone()))).is_pending()
+                    );
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                let second = std::thread::spawn({
+                    let (effects, w) = (effects.clone(), w.clone());
+                    move || effects.delta(&w).wait()
+                });
+                std::thread::sleep(Duration::from_millis(50)); // it waits, too
+                event.happen();
+                drop(first);
+                second.join().unwrap().unwrap()
+            })
+        })
+    };
+    assert_eq!(delta, Some(6.0));
+}
+
+/// x + 1, which takes its time.
+struct Slow(Arc<AtomicUsize>);
+
+impl Primitive for Slow {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> dl::Result<f64> {
+        self.0.fetch_add(1, SeqCst);
+        std::thread::sleep(Duration::from_millis(50));
+        Ok(x + 1.0)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(at.delta.clone()),)
+    }
+
+    fn cost(&self, _: (&f64,)) -> f64 {
+        1_000.0
+    }
+}
+
+/// What only an operation had is handed out while that operation, with which its value was to go, is running.
+#[test]
+fn an_operand_is_asked_for_while_it_is_used_up() {
+    let begun = [(); 2].map(|()| Arc::<AtomicUsize>::default());
+    let value = {
+        let [first, second] = begun.clone();
+        watched("an operand that is used up", move || {
+            on_threads(2, || {
+                let x = Layer::apply(Slow(first), (Weight::new(0.0).layer(),));
+                let y = Layer::apply(Slow(second.clone()), (x,));
+                let asks = Layer::dynamic({
+                    let y = y.clone();
+                    move || {
+                        let (y, second) = (y.clone(), second.clone());
+                        async move {
+                            while second.load(SeqCst) == 0 {
+                                std::thread::sleep(Duration::from_millis(1));
+                            }
+                            let (_, (x,)) = y.applied::<Slow>().expect("it is that operation");
+                            Ok(Layer::constant(x.extract().await?))
+                        }
+                    }
+                });
+                // enough for a second thread, which begins with the operations, as they come last
+                let other = || Layer::dynamic(|| async { Ok(Layer::constant(0.0)) });
+                let (x, _, y) = Do::predict((asks, [other(), other()], y)).wait().unwrap();
+                (x, y)
+            })
+        })
+    };
+    assert_eq!(value, (1.0, 2.0));
 }

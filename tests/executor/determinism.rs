@@ -3,6 +3,9 @@
 use super::nets::{Benchmark, Digits, Net, Random, Witness};
 use super::shake::Shake;
 use super::support::{on_threads, on_tokio, sweep, watched};
+use dl::nd::{init, ops::*};
+use dl::prelude::*;
+use dl::record::Recorder;
 use std::sync::Arc;
 
 /// How the steps of a training are run.
@@ -80,4 +83,30 @@ fn the_benchmark_net_that_skips_fine_classifiers() {
 #[test]
 fn random_nets_that_branch_loop_and_vote() {
     same_everywhere::<Random>();
+}
+
+/// A tensor that is read in overlapping parts, some of them behind an operation that hands its delta on as it is: in which order the parts are added up does not
+/// depend on what has been computed already, which is more on one thread.
+#[test]
+fn overlapping_parts() {
+    let numbers = |seed: u64, len: usize| -> Nd<f32, Ix1> { init::uniform([len], -1.0, 1.0, &mut init::rng(seed)) };
+    for len in [30, 3_000] {
+        let step = |recorded: bool| {
+            let w = Weight::new(numbers(1, len));
+            let x = &w + 1.0;
+            let loss = (x.slice_axis(0, 0..len - 1) * numbers(2, len - 1)).sum()
+                + (x.slice_axis(0, 1..len) * numbers(3, len - 1)).sum()
+                + (w.slice_axis(0, 0..len) * numbers(4, len)).sum();
+            let step = loss.train(&Sgd::new(0.1));
+            let step = if recorded { step.recorded(&Recorder::new()) } else { step };
+            step.wait().unwrap();
+            w.value()
+        };
+        let bits = |w: Nd<f32, Ix1>| w.view().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        let one = bits(on_threads(1, || step(false)));
+        for threads in [2, 3] {
+            assert_eq!(bits(on_threads(threads, || step(false))), one, "{len} numbers, {threads} threads");
+        }
+        assert_eq!(bits(on_threads(1, || step(true))), one, "{len} numbers, recorded");
+    }
 }

@@ -1,8 +1,9 @@
 //! Steps inside steps: an optimizer that trains other weights while it works out a step.
 
-use super::support::watched;
+use super::support::{on_threads, watched};
 use dl::prelude::*;
-use dl::{Chunk, Memory, Result, Slot};
+use dl::schedule::Linear;
+use dl::{Chunk, Memory, Result, Slot, Snapshot, Step};
 use std::sync::{Arc, Barrier};
 
 /// Gradient descent that calls something before each step.
@@ -96,4 +97,72 @@ fn two_optimizers_that_train_each_others_weights() {
         });
     });
     assert_eq!(kept.map(|w| w.value()), [0.0, 0.0]);
+}
+
+/// Gradient descent that says where it is, at the beginning of each step and for each weight.
+#[derive(Clone)]
+struct Telling(Adam);
+
+impl Telling {
+    fn tell(&self) -> Result<String> {
+        let memory = self.0.memory().expect("it has one");
+        Ok(format!("{} {} {} {memory:?} {:?}", self.0.learning_rate()?, memory.steps(), memory.is_empty(), self.0))
+    }
+}
+
+impl Optimizer for Telling {
+    fn slots(&self) -> &[Slot] {
+        self.0.slots()
+    }
+    fn memory(&self) -> Option<&Memory> {
+        self.0.memory()
+    }
+    fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+        assert!(!self.tell()?.is_empty());
+        self.0.begin(step)
+    }
+    fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
+        assert!(!self.tell()?.is_empty());
+        self.0.step(chunk, steps)
+    }
+}
+
+#[test]
+fn an_optimizer_looks_at_itself_in_a_step() {
+    let w = Weight::new(1.0_f64);
+    let telling = Telling(Adam::new(Linear::new(0.1, 0.0, 100)));
+    assert!(telling.tell().unwrap().starts_with("0.1 0 true"));
+    let step = w.train(&telling);
+    watched("an optimizer that looks at itself", move || step.wait().unwrap());
+    assert!(telling.tell().unwrap().starts_with("0.099 1 false"), "{}", telling.tell().unwrap());
+}
+
+/// What a step evaluates is evaluated by several threads, none of which waits for what the step holds.
+#[test]
+fn bodies_inside_a_step_on_two_threads() {
+    let w = Weight::new(3.0_f64);
+    let (snapshot, both) = (Snapshot::take(), Arc::new(Barrier::new(2)));
+    let body = |train: bool| {
+        let (w, both) = (w.clone(), both.clone());
+        Layer::dynamic(move || {
+            let w = w.clone();
+            both.wait(); // so they are on two threads
+            async move {
+                if train {
+                    // refused: the step around it holds the weight
+                    assert!(w.train(&Sgd::new(1.0)).await.is_err());
+                }
+                Ok(w.layer() * 2.0)
+            }
+        })
+    };
+    let (a, b) = (body(true), body(true));
+    let call = move || {
+        let (a, b) = Do::predict((a.clone(), b.clone())).on(&snapshot).wait()?;
+        assert_eq!((a, b), (6.0, 6.0));
+        Ok(())
+    };
+    let step = w.train(&Before::new(&Sgd::new(1.0), call));
+    watched("bodies inside a step", move || on_threads(2, || step.wait()).unwrap());
+    assert_eq!(w.value(), 2.0);
 }

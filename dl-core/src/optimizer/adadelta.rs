@@ -1,7 +1,7 @@
 //! Adadelta: steps of the size of the steps before.
 
 use super::rule::{Base, Rule, Run, SLOTS, optimizer};
-use super::{Slot, check};
+use super::{Allowed, Slot, check};
 use crate::error::Result;
 use crate::rules::Number;
 use crate::schedule::Schedule;
@@ -69,8 +69,8 @@ impl Rule for Adadelta {
     }
 
     fn check(&self) -> Result<()> {
-        check("rho", self.rho, (0.0..=1.0).contains(&self.rho))?;
-        check("eps", self.eps, self.eps >= 0.0)
+        check("rho", self.rho, Allowed::UpTo(1.0))?;
+        check("eps", self.eps, Allowed::AtLeastZero)
     }
 
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, _: u64) {

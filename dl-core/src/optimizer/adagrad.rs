@@ -1,7 +1,7 @@
 //! Adagrad: a learning rate for each number, smaller the more it has moved.
 
 use super::rule::{Base, Rule, Run, SLOTS, optimizer};
-use super::{Slot, check};
+use super::{Allowed, Slot, check};
 use crate::error::Result;
 use crate::rules::Number;
 use crate::schedule::Schedule;
@@ -82,9 +82,9 @@ impl Rule for Adagrad {
     }
 
     fn check(&self) -> Result<()> {
-        check("eps", self.eps, self.eps >= 0.0)?;
-        check("the decay of the learning rate", self.lr_decay, self.lr_decay.is_finite() && self.lr_decay >= 0.0)?;
-        check("the initial accumulator", self.initial_accumulator, self.initial_accumulator >= 0.0)
+        check("eps", self.eps, Allowed::AtLeastZero)?;
+        check("the decay of the learning rate", self.lr_decay, Allowed::FiniteFromZero)?;
+        check("the initial accumulator", self.initial_accumulator, Allowed::AtLeastZero)
     }
 
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {

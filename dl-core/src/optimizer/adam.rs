@@ -1,7 +1,7 @@
 //! Adam and AdamW: momentum, relative to the size of the deltas.
 
 use super::rule::{Base, Rule, Run, SLOTS, optimizer};
-use super::{Slot, check};
+use super::{Allowed, Slot, check};
 use crate::error::Result;
 use crate::rules::Number;
 use crate::schedule::Schedule;
@@ -150,7 +150,7 @@ impl Moments {
 
     fn check(&self) -> Result<()> {
         check_betas(self.betas)?;
-        check("eps", self.eps, self.eps >= 0.0)
+        check("eps", self.eps, Allowed::AtLeastZero)
     }
 
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
@@ -207,12 +207,12 @@ impl Rule for AdamW {
 }
 
 pub(super) fn check_decay(weight_decay: f64) -> Result<()> {
-    check("the weight decay", weight_decay, weight_decay.is_finite() && weight_decay >= 0.0)
+    check("the weight decay", weight_decay, Allowed::FiniteFromZero)
 }
 
 /// Means of which a step keeps so much.
 pub(super) fn check_betas(betas: [f64; 2]) -> Result<()> {
-    betas.into_iter().try_for_each(|beta| check("a beta", beta, (0.0..1.0).contains(&beta)))
+    betas.into_iter().try_for_each(|beta| check("a beta", beta, Allowed::BelowOne))
 }
 
 /// What the means of the first steps are divided by, because they began with zero.

@@ -1,6 +1,6 @@
 //! Exponential moving averages of weights.
 
-use super::{Chunk, Memory, Notes, Optimizer, Shelves, Slot, Step, check};
+use super::{Allowed, Chunk, Memory, Notes, Optimizer, Shelves, Slot, Step, check};
 use crate::data::Trainable;
 use crate::error::Result;
 use crate::rules::Number;
@@ -115,7 +115,7 @@ impl<O: Optimizer> Optimizer for Ema<O> {
     }
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
-        check("the decay of the averages", self.decay, (0.0..=1.0).contains(&self.decay))?;
+        check("the decay of the averages", self.decay, Allowed::UpTo(1.0))?;
         let begun = self.inner.begin(step)?;
         Ok(begun.map(|inner| Box::new(Ema::around(inner, self.decay, self.memory.clone())) as _))
     }

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::weight::{WeightHandle, WeightId};
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// Other optimizers, or other settings, for some weights.
@@ -30,7 +31,8 @@ pub struct Groups {
     optimizers: Vec<Arc<dyn Optimizer>>,
     /// Which optimizer is that of a weight; for all others it is the first one.
     groups: Arc<HashMap<WeightId, usize>>,
-    in_two: bool,
+    /// Where a weight was made that is in two groups.
+    in_two: Option<&'static Location<'static>>,
     memory: Memory,
 }
 
@@ -41,10 +43,10 @@ impl Groups {
     /// let groups = dl_core::Groups::new(dl_core::Sgd::new(0.1));
     /// ```
     pub fn new(optimizer: impl Optimizer + 'static) -> Self {
-        Groups { optimizers: vec![Arc::new(optimizer)], groups: Arc::default(), in_two: false, memory: Memory::new() }
+        Groups { optimizers: vec![Arc::new(optimizer)], groups: Arc::default(), in_two: None, memory: Memory::new() }
     }
 
-    /// Another one for these weights. To put a weight into two groups makes no sense: every step will say so.
+    /// Another one for these weights. A weight can be in one group only: if it is in two, every step is an error that says which weight.
     ///
     /// ```
     /// use dl_core::{Groups, Sgd, Weight, WeightHandle};
@@ -61,8 +63,11 @@ impl Groups {
     ) -> Self {
         let groups = Arc::make_mut(&mut self.groups);
         for weight in weights {
-            let before = groups.insert(weight.into().id(), self.optimizers.len());
-            self.in_two |= before.is_some_and(|before| before != self.optimizers.len());
+            let weight = weight.into();
+            let before = groups.insert(weight.id(), self.optimizers.len());
+            if before.is_some_and(|before| before != self.optimizers.len()) {
+                self.in_two.get_or_insert(weight.place());
+            }
         }
         self.optimizers.push(Arc::new(optimizer));
         self
@@ -85,8 +90,10 @@ impl Optimizer for Groups {
     }
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
-        if self.in_two {
-            return Err(Error::invalid("a weight is in two groups of the optimizer"));
+        if let Some(place) = self.in_two {
+            let error =
+                Error::invalid("the weight that was made here is in two groups of the optimizer: leave it out of one");
+            return Err(error.at("groups", place));
         }
         let mut begun = Vec::with_capacity(self.optimizers.len());
         for (group, optimizer) in self.optimizers.iter().enumerate() {

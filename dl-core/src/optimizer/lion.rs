@@ -3,7 +3,7 @@
 use super::adam::check_betas;
 use super::plugins::sign;
 use super::rule::{Base, Rule, Run, SLOTS, optimizer};
-use super::{Slot, check};
+use super::{Allowed, Slot, check};
 use crate::error::Result;
 use crate::rules::Number;
 use crate::schedule::Schedule;
@@ -73,7 +73,7 @@ impl Rule for Lion {
 
     fn check(&self) -> Result<()> {
         check_betas(self.betas)?;
-        check("the weight decay", self.weight_decay, self.weight_decay.is_finite() && self.weight_decay >= 0.0)
+        check("the weight decay", self.weight_decay, Allowed::FiniteFromZero)
     }
 
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, _: u64) {

@@ -2,11 +2,12 @@
 
 use crate::commit::is_stepping;
 use crate::error::{Error, Result};
-use crate::sync::{Mutex, MutexGuard, TryLockError};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
 use crate::weight::AnyWeight;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, PoisonError, Weak};
 
 /// A state buffer that an optimizer keeps for each weight: what it is called, and what is in it in the beginning.
@@ -61,7 +62,15 @@ impl Slot {
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Memory(Arc<Mutex<Shelves>>);
+pub struct Memory(Arc<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    shelves: Mutex<Shelves>,
+    /// How many steps, and how many weights, there were when it was closed last: whoever has it open may ask for that, too.
+    steps: AtomicU64,
+    weights: AtomicUsize,
+}
 
 #[derive(Default)]
 pub(crate) struct Shelves {
@@ -95,11 +104,10 @@ impl Memory {
 
     /// Whether no step has been taken with it yet.
     pub fn is_empty(&self) -> bool {
-        let shelves = self.lock();
-        shelves.steps == 0 && shelves.by_weight.is_empty()
+        self.steps() == 0 && self.weights() == 0
     }
 
-    /// How many training steps have been taken with it: where a schedule is. A step that fails does not count.
+    /// How many training steps have been taken with it: where a schedule is. A step that fails does not count, nor does one that is being taken.
     ///
     /// ```
     /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
@@ -109,21 +117,22 @@ impl Memory {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn steps(&self) -> u64 {
-        self.lock().steps
+        self.0.steps.load(Ordering::Acquire)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shelves> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn weights(&self) -> usize {
+        self.0.weights.load(Ordering::Acquire)
     }
 
     /// The memory, alone. Inside a step nobody waits for it: whoever has it may wait for that step.
-    pub(crate) fn open(&self) -> Result<MutexGuard<'_, Shelves>> {
+    pub(crate) fn open(&self) -> Result<Open<'_>> {
+        let kept = &*self.0;
         if !is_stepping() {
-            return Ok(self.lock());
+            return Ok(Open { shelves: kept.shelves.lock().unwrap_or_else(PoisonError::into_inner), kept });
         }
-        match self.0.try_lock() {
-            Ok(shelves) => Ok(shelves),
-            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+        match kept.shelves.try_lock() {
+            Ok(shelves) => Ok(Open { shelves, kept }),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(Open { shelves: poisoned.into_inner(), kept }),
             Err(TryLockError::WouldBlock) => Err(Error::invalid(
                 "an optimizer, in the middle of a step, takes a step with a memory that another step holds",
             )),
@@ -131,10 +140,36 @@ impl Memory {
     }
 }
 
+/// A memory that nobody else has meanwhile.
+pub(crate) struct Open<'a> {
+    shelves: MutexGuard<'a, Shelves>,
+    kept: &'a Kept,
+}
+
+impl Deref for Open<'_> {
+    type Target = Shelves;
+
+    fn deref(&self) -> &Shelves {
+        &self.shelves
+    }
+}
+
+impl DerefMut for Open<'_> {
+    fn deref_mut(&mut self) -> &mut Shelves {
+        &mut self.shelves
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.kept.steps.store(self.shelves.steps, Ordering::Release);
+        self.kept.weights.store(self.shelves.by_weight.len(), Ordering::Release);
+    }
+}
+
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shelves = self.lock();
-        f.debug_struct("Memory").field("steps", &shelves.steps).field("weights", &shelves.by_weight.len()).finish()
+        f.debug_struct("Memory").field("steps", &self.steps()).field("weights", &self.weights()).finish()
     }
 }
 

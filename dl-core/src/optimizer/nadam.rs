@@ -2,7 +2,7 @@
 
 use super::adam::{check_betas, check_decay, corrections};
 use super::rule::{Base, Rule, Run, SLOTS, optimizer};
-use super::{Slot, check};
+use super::{Allowed, Slot, check};
 use crate::error::Result;
 use crate::rules::Number;
 use crate::schedule::Schedule;
@@ -114,9 +114,9 @@ impl Rule for NAdam {
 
     fn check(&self) -> Result<()> {
         check_betas(self.betas)?;
-        check("eps", self.eps, self.eps >= 0.0)?;
+        check("eps", self.eps, Allowed::AtLeastZero)?;
         check_decay(self.weight_decay)?;
-        check("the momentum decay", self.momentum_decay, self.momentum_decay.is_finite() && self.momentum_decay >= 0.0)
+        check("the momentum decay", self.momentum_decay, Allowed::FiniteFromZero)
     }
 
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {

@@ -28,7 +28,7 @@ mod clip_norm;
 
 pub use clip_norm::ClipNorm;
 
-use super::{Chunk, Memory, Notes, Optimizer, Slot, Step, check};
+use super::{Allowed, Chunk, Memory, Notes, Optimizer, Slot, Step, check};
 use crate::error::{Error, Result};
 use crate::rules::Number;
 use crate::weight::WeightId;
@@ -115,7 +115,7 @@ pub struct WeightDecay(pub f64);
 
 impl Plugin for WeightDecay {
     fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
-        check("the weight decay", self.0, self.0.is_finite() && self.0 >= 0.0)?;
+        check("the weight decay", self.0, Allowed::FiniteFromZero)?;
         each(values, deltas, |w, d| d + A::of(self.0) * w);
         Ok(())
     }
@@ -135,7 +135,7 @@ pub struct L1(pub f64);
 
 impl Plugin for L1 {
     fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
-        check("the L1 penalty", self.0, self.0.is_finite() && self.0 >= 0.0)?;
+        check("the L1 penalty", self.0, Allowed::FiniteFromZero)?;
         each(values, deltas, |w, d| d + A::of(self.0) * sign(w));
         Ok(())
     }
@@ -155,7 +155,7 @@ pub struct ClipValue(pub f64);
 
 impl Plugin for ClipValue {
     fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
-        check("the greatest value of a delta", self.0, self.0 >= 0.0)?;
+        check("the greatest value of a delta", self.0, Allowed::AtLeastZero)?;
         let most = A::of(self.0);
         let clipped = |d: A| if d.abs() > most { most * sign(d) } else { d };
         each(values, deltas, |_, d| clipped(d));

@@ -2,7 +2,7 @@
 
 use super::adam::{check_betas, check_decay, corrections};
 use super::rule::{Base, Rule, Run, SLOTS, optimizer};
-use super::{Slot, check};
+use super::{Allowed, Slot, check};
 use crate::error::Result;
 use crate::rules::Number;
 use crate::schedule::Schedule;
@@ -94,7 +94,7 @@ impl Rule for RAdam {
 
     fn check(&self) -> Result<()> {
         check_betas(self.betas)?;
-        check("eps", self.eps, self.eps >= 0.0)?;
+        check("eps", self.eps, Allowed::AtLeastZero)?;
         check_decay(self.weight_decay)
     }
 

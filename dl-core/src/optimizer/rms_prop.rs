@@ -1,7 +1,7 @@
 //! RMSprop: deltas relative to the size that they lately had.
 
 use super::rule::{Base, Rule, Run, SLOTS, optimizer};
-use super::{Slot, check};
+use super::{Allowed, Slot, check};
 use crate::error::Result;
 use crate::rules::Number;
 use crate::schedule::Schedule;
@@ -104,9 +104,9 @@ impl Rule for RmsProp {
     }
 
     fn check(&self) -> Result<()> {
-        check("alpha", self.alpha, (0.0..=1.0).contains(&self.alpha))?;
-        check("eps", self.eps, self.eps >= 0.0)?;
-        check("the momentum", self.momentum, self.momentum.is_finite())
+        check("alpha", self.alpha, Allowed::UpTo(1.0))?;
+        check("eps", self.eps, Allowed::AtLeastZero)?;
+        check("the momentum", self.momentum, Allowed::Finite)
     }
 
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, _: u64) {

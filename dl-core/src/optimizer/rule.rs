@@ -1,6 +1,6 @@
 //! What the rules have in common: a learning rate, a memory, and one formula for both precisions.
 
-use super::{Memory, Slot, Step, check};
+use super::{Allowed, Memory, Slot, Step, check};
 use crate::error::{Error, Result};
 use crate::rules::Number;
 use crate::schedule::Schedule;
@@ -66,7 +66,7 @@ impl Base {
     #[inline]
     pub(super) fn rate(&self) -> Result<f64> {
         match self.rate {
-            Rate::Fixed(rate) => check("the learning rate", rate, rate.is_finite()).map(|()| rate),
+            Rate::Fixed(rate) => check("the learning rate", rate, Allowed::Finite).map(|()| rate),
             Rate::Scheduled(_) => Err(not_begun("has a schedule for its learning rate")),
         }
     }

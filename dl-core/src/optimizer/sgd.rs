@@ -1,7 +1,7 @@
 //! Stochastic gradient descent.
 
 use super::rule::{Base, Rule, Run, SLOTS, optimizer};
-use super::{Slot, check};
+use super::{Allowed, Slot, check};
 use crate::error::{Error, Result};
 use crate::rules::Number;
 use crate::schedule::Schedule;
@@ -88,8 +88,8 @@ impl Rule for Sgd {
         if self.momentum == 0.0 && !self.nesterov {
             return Ok(());
         }
-        check("the momentum", self.momentum, self.momentum.is_finite())?;
-        check("the dampening", self.dampening, self.dampening.is_finite())?;
+        check("the momentum", self.momentum, Allowed::Finite)?;
+        check("the dampening", self.dampening, Allowed::Finite)?;
         if self.nesterov && (self.momentum == 0.0 || self.dampening != 0.0) {
             return Err(Error::invalid("Nesterov's momentum needs a momentum, and no dampening"));
         }

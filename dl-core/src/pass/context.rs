@@ -93,6 +93,12 @@ pub(crate) fn with_computing<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
     f(pass.as_ref().map(|pass| unsafe { pass.as_ref() }))
 }
 
+/// Whether the pass that this thread works for was begun in the middle of a training step.
+pub(crate) fn in_step() -> bool {
+    with_current(|pass| pass.is_some_and(|pass| pass.is_in_step()))
+        || with_computing(|pass| pass.is_some_and(|pass| pass.is_in_step()))
+}
+
 pub(super) fn mode() -> Option<Mode> {
     with_current(|pass| pass.map(|pass| pass.mode())).or_else(|| with_computing(|pass| pass.map(|pass| pass.mode())))
 }

@@ -76,6 +76,10 @@ impl Drivers {
         }
     }
 
+    pub(super) fn any_idle(&self) -> bool {
+        self.present.iter().any(|driver| driver.idle.is_some())
+    }
+
     /// One of those that have nothing to do.
     pub(super) fn take_idle(&mut self) -> Option<Waker> {
         self.present.iter_mut().find_map(|driver| driver.idle.take())

@@ -38,7 +38,7 @@ pub(crate) use claim::Claim;
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use claim::Seat;
 pub(crate) use context::{
-    Holder, computing, current, enter, holder, in_pass, is_current, outside, with_computing, with_current,
+    Holder, computing, current, enter, holder, in_pass, in_step, is_current, outside, with_computing, with_current,
 };
 pub use counters::Counters;
 pub(crate) use discover::arithmetic;
@@ -49,7 +49,7 @@ pub(crate) use settings::Settings;
 pub(crate) use watch::Help;
 pub(crate) use width::Width;
 
-use crate::commit::Update;
+use crate::commit::{Update, is_stepping};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::seed::Position;
@@ -137,6 +137,7 @@ impl Pass {
             (Purpose::Derive, Some(around)) => around,
             _ => Mode::Train,
         });
+        let settings = Settings { in_step: settings.in_step || is_stepping(), ..settings };
         let mut pass = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten().unwrap_or_else(|| {
             Arc::new(Pass {
                 books: Mutex::new(Books::new()),
@@ -202,7 +203,8 @@ impl Pass {
     /// where it is started.
     pub(crate) fn inherited(&self, settings: Settings) -> Settings {
         let seed = settings.seed.or_else(|| self.settings.seed.map(|seed| Position::next().mix(seed)));
-        Settings { seed, ..settings }.or(&self.settings)
+        let made_at = settings.made_at.or(self.settings.made_at);
+        Settings { seed, made_at, ..settings }.or(&self.settings)
     }
 
     /// The value of a layer, or why there is none, if it has been evaluated.
@@ -251,6 +253,11 @@ impl Pass {
 
     pub(crate) fn has_updates(&self) -> bool {
         !self.books().updates.is_empty()
+    }
+
+    /// Whether it was begun in the middle of a training step.
+    pub(crate) fn is_in_step(&self) -> bool {
+        self.settings.in_step
     }
 
     pub(crate) fn keep(&self) -> Keep {
@@ -384,14 +391,18 @@ impl Pass {
     pub(crate) fn leave(self: &Arc<Self>, driver: u32) {
         let mut books = self.books();
         books.drivers.leave(driver);
-        let tasks = if books.drivers.nobody() {
+        let mut tasks = Vec::new();
+        if books.drivers.nobody() {
             self.tell_rest(&books);
-            books.rest()
+            tasks = books.rest();
         } else {
-            Vec::new()
-        };
+            // it may have been the one who was woken for what is queued
+            self.share(&mut books, false);
+        }
         self.release(books);
-        drop(tasks);
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(tasks))) {
+            self.books().fault.get_or_insert(Error::panic(payload));
+        }
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) recorder: Option<Recorder>,
     /// Where the computation was made: what positions outside of bodies are counted from, if its first layer has none.
     pub(crate) made_at: Option<Position>,
+    /// Whether it is begun in the middle of a training step.
+    pub(crate) in_step: bool,
 }
 
 impl Settings {
@@ -64,6 +66,7 @@ impl Settings {
         self.seed = self.seed.or(around.seed);
         self.snapshot = self.snapshot.or_else(|| around.snapshot.clone());
         self.recorder = self.recorder.or_else(|| around.recorder.clone());
+        self.in_step |= around.in_step;
         self
     }
 

@@ -71,6 +71,11 @@ impl Books {
         self.count.so_far.evaluations += 1;
         self.entries[index as usize].state = State::Freed;
         self.part_from_operands(index, &node);
+        let links = self.linked(index);
+        if links.awaited || links.waiting != NONE {
+            // somebody has come by a handle and asked for it meanwhile
+            self.evaluate_again(index);
+        }
     }
 
     /// Lets go of the value of an entry when nobody can ask for it any more.

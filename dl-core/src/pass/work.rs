@@ -10,6 +10,7 @@ use super::{Pass, context};
 use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
 use crate::node::{Expression, Outcome, help_is_over};
+use crate::offer::offer;
 use crate::record::SpanWork;
 use crate::seed::Position;
 use crate::sync::{AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
@@ -290,6 +291,11 @@ impl Pass {
         if spare == 0 || books.drivers.nobody() {
             return;
         }
+        let driver_works = books.drivers.any_works();
+        let limit = **threads - usize::from(driver_works);
+        if limit == 0 && books.tickets == 0 && !books.drivers.any_idle() {
+            return; // there is nobody else
+        }
         self.tell_news();
         let worth_while = match working {
             true => books.queue.is_worth_sharing(),
@@ -301,19 +307,24 @@ impl Pass {
             books.woken.push(driver);
             spare -= 1;
         }
-        let driver_works = books.drivers.any_works();
-        let limit = **threads - usize::from(driver_works);
         while books.tickets < limit && spare > books.tickets {
             if !worth_while && (driver_works || books.tickets > 0) {
                 return;
             }
-            books.tickets += 1;
             let (pass, news) = (Arc::downgrade(self), self.news.clone());
-            spawn(move || {
+            let help = move || {
                 // nothing may unwind into the pool
                 let _ = catch_unwind(AssertUnwindSafe(|| use_ticket(&pass, &news)));
                 help_is_over(); // the pass may have gone here, with all its nodes
-            });
+            };
+            if driver_works || books.tickets > 0 {
+                if !offer(help) {
+                    return;
+                }
+            } else {
+                spawn(help); // nobody else is going to do it
+            }
+            books.tickets += 1;
         }
     }
 }

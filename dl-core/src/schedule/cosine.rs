@@ -1,6 +1,6 @@
 //! Half a wave of a cosine, once or again and again.
 
-use super::{Schedule, check, check_steps};
+use super::{Allowed, Schedule, check, check_steps};
 use crate::error::Result;
 use std::f64::consts::PI;
 
@@ -78,8 +78,8 @@ impl Cosine {
 
 impl Schedule for Cosine {
     fn at(&self, step: u64) -> Result<f64> {
-        check("the initial learning rate", self.initial, true)?;
-        check("the minimum", self.minimum, true)?;
+        check("the initial learning rate", self.initial, Allowed::Finite)?;
+        check("the minimum", self.minimum, Allowed::Finite)?;
         let (step, steps) = self.wave(step)?;
         Ok(between(self.initial, self.minimum, step as f64 / steps as f64))
     }

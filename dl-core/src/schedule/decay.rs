@@ -1,6 +1,6 @@
 //! Schedules that go one way: in steps, by a factor, in a line.
 
-use super::{Schedule, check, check_steps};
+use super::{Allowed, Schedule, check, check_steps};
 use crate::error::Result;
 
 /// The initial learning rate, multiplied by `gamma` after every so many steps. PyTorch's `StepLR`.
@@ -88,8 +88,8 @@ impl Schedule for Exponential {
 }
 
 fn powers(initial: f64, gamma: f64, exponent: f64) -> Result<f64> {
-    check("the initial learning rate", initial, true)?;
-    check("gamma", gamma, gamma >= 0.0)?;
+    check("the initial learning rate", initial, Allowed::Finite)?;
+    check("gamma", gamma, Allowed::FiniteFromZero)?;
     Ok(initial * gamma.powf(exponent))
 }
 
@@ -117,8 +117,8 @@ impl Linear {
 
 impl Schedule for Linear {
     fn at(&self, step: u64) -> Result<f64> {
-        check("the initial learning rate", self.from, true)?;
-        check("the final learning rate", self.to, true)?;
+        check("the initial learning rate", self.from, Allowed::Finite)?;
+        check("the final learning rate", self.to, Allowed::Finite)?;
         check_steps("the number of steps", self.steps)?;
         // exactly `to` in the end
         let way = step.min(self.steps) as f64 / self.steps as f64;
@@ -150,9 +150,9 @@ impl Polynomial {
 
 impl Schedule for Polynomial {
     fn at(&self, step: u64) -> Result<f64> {
-        check("the initial learning rate", self.initial, true)?;
+        check("the initial learning rate", self.initial, Allowed::Finite)?;
         check_steps("the number of steps", self.steps)?;
-        check("the power", self.power, self.power >= 0.0)?;
+        check("the power", self.power, Allowed::FiniteFromZero)?;
         Ok(self.initial * (1.0 - step.min(self.steps) as f64 / self.steps as f64).powf(self.power))
     }
 }

@@ -1,7 +1,7 @@
 //! One cycle: up, and down further.
 
 use super::cosine::between;
-use super::{Schedule, check, check_steps};
+use super::{Allowed, Schedule, check, check_steps};
 use crate::error::Result;
 
 /// Up from a small learning rate to the greatest, and down to a much smaller one, along half waves of cosines or in lines. PyTorch's `OneCycleLR`; after the
@@ -83,12 +83,12 @@ impl OneCycle {
 
 impl Schedule for OneCycle {
     fn at(&self, step: u64) -> Result<f64> {
-        check("the greatest learning rate", self.greatest, true)?;
+        check("the greatest learning rate", self.greatest, Allowed::Finite)?;
         check_steps("the number of steps", self.steps)?;
         let most = if self.three_phases { 0.5 } else { 1.0 };
-        check("the part of the warm-up", self.warm_up, (0.0..=most).contains(&self.warm_up))?;
-        check("the first divisor", self.initial, self.initial > 0.0)?;
-        check("the last divisor", self.last, self.last > 0.0)?;
+        check("the part of the warm-up", self.warm_up, Allowed::UpTo(most))?;
+        check("the first divisor", self.initial, Allowed::FiniteAboveZero)?;
+        check("the last divisor", self.last, Allowed::FiniteAboveZero)?;
 
         let steps = self.steps as f64;
         let initial = self.greatest / self.initial;

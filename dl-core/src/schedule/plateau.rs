@@ -1,6 +1,6 @@
 //! Lower when nothing gets better.
 
-use super::{Schedule, check};
+use super::{Allowed, Schedule, check};
 use crate::error::{Error, Result};
 use crate::optimizer::Notes;
 use crate::sync::{Mutex, MutexGuard};
@@ -187,10 +187,10 @@ const SMALLEST_DIFFERENCE: f64 = 1e-8;
 
 impl Schedule for Plateau {
     fn at(&self, _: u64) -> Result<f64> {
-        check("the initial learning rate", self.initial, true)?;
-        check("the factor", self.factor, (0.0..1.0).contains(&self.factor))?;
-        check("the threshold", self.threshold, self.threshold >= 0.0)?;
-        check("the minimum", self.minimum, true)?;
+        check("the initial learning rate", self.initial, Allowed::Finite)?;
+        check("the factor", self.factor, Allowed::BelowOne)?;
+        check("the threshold", self.threshold, Allowed::FiniteFromZero)?;
+        check("the minimum", self.minimum, Allowed::Finite)?;
         Ok(self.notes.get(RATE).unwrap_or(self.initial))
     }
 

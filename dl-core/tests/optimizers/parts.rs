@@ -158,9 +158,12 @@ fn groups_have_their_own_settings() -> Result<()> {
 #[test]
 fn a_weight_in_two_groups_is_an_error() {
     let w = Weight::new(1.0_f64);
-    let groups = Groups::new(Sgd::new(0.1)).with([&w], Sgd::new(0.2)).with([&w], Sgd::new(0.3));
+    let made = line!() - 1;
+    let other = Weight::new(1.0_f64);
+    let groups = Groups::new(Sgd::new(0.1)).with([&other, &w], Sgd::new(0.2)).with([&w], Sgd::new(0.3));
     let error = w.train(&groups).wait().unwrap_err();
     assert!(error.to_string().contains("in two groups"), "{error}");
+    assert_eq!(error.place().map(|place| (place.file(), place.line())), Some((file!(), made)));
 }
 
 #[test]

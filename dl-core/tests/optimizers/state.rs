@@ -186,7 +186,10 @@ fn what_does_not_fit_is_refused_and_changes_nothing() -> Result<()> {
         ("a number \"steps.c\"", changed(&|state| state.set_number("steps.c", 1.0))),
         ("of a weight \"c\"", changed(&|state| state.set_slot("c", "exp_avg", numbers(3)))),
         ("a slot \"ema\" of a weight \"a\"", changed(&|state| state.set_slot("a", "ema", numbers(3)))),
-        ("as many numbers as its weight", changed(&|state| state.set_slot("b", "exp_avg", numbers(3)))),
+        (
+            "a slot of the state has 3 numbers, its weight 2",
+            changed(&|state| state.set_slot("b", "exp_avg", numbers(3))),
+        ),
         ("of the same type", changed(&|state| state.set_slot("b", "exp_avg", Array(vec![0.5_f32; 2])))),
         ("of the same type", changed(&|state| state.set_slot("b", "exp_avg", 0.5))),
     ];

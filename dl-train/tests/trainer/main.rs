@@ -193,7 +193,7 @@ fn bad_settings() {
     assert!(
         message(&|t| once(t.callback(early.clone())), 1).contains("there is no number \"accuracy\", but [\"loss\"]")
     );
-    assert!(message(&|t| once(t.callback(early.clone().min_delta(-1.0))), 1).contains("makes no sense"));
+    assert!(message(&|t| once(t.callback(early.clone().min_delta(-1.0))), 1).contains("has to be"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Part, Plugin, each};
 use crate::error::{Error, Result};
 use crate::optimizer::rule::not_begun;
-use crate::optimizer::{Chunk, Memory, Notes, Optimizer, Slot, Step, check, in_numbers};
+use crate::optimizer::{Allowed, Chunk, Memory, Notes, Optimizer, Slot, Step, check, in_numbers};
 use crate::rules::Number;
 use crate::weight::WeightId;
 use std::borrow::Cow;
@@ -44,7 +44,7 @@ impl<O: Optimizer> Optimizer for ClipNorm<O> {
     }
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
-        check("the greatest norm of the deltas", self.max_norm, self.max_norm >= 0.0)?;
+        check("the greatest norm of the deltas", self.max_norm, Allowed::AtLeastZero)?;
         let norm = norm(step)?;
         if !norm.is_finite() {
             return Err(Error::not_finite(format!("the step was refused: the norm of its deltas is {norm}")));
