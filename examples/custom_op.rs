@@ -38,6 +38,7 @@ impl Primitive for Unit {
     }
 }
 
+#[track_caller] // so that errors point to whoever calls it
 fn unit(x: impl NdExpression<Ix1, f64>) -> Layer<Nd<f64, Ix1>> {
     Layer::apply(Unit, (x.into_layer(),))
 }
@@ -88,6 +89,7 @@ impl Primitive for Radius {
     }
 }
 
+#[track_caller]
 fn area(circle: &Weight<Circle>) -> Layer<f64> {
     PI * Layer::apply(Radius, (circle.layer(),)).square()
 }

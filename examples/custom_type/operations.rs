@@ -9,21 +9,25 @@ use crate::rotation::{Rotation, Turn, Vector, cross};
 pub(crate) type Points = Nd<f64, Ix2>;
 
 /// The points where a rotation brings them.
+#[track_caller]
 pub(crate) fn rotate(rotation: &impl Differentiable<Data = Rotation>, points: &Layer<Points>) -> Layer<Points> {
     Layer::apply(Rotate { back: false }, (rotation.layer(), points.clone()))
 }
 
 /// The points that a rotation brings here.
+#[track_caller]
 fn rotate_back(rotation: &Layer<Rotation>, points: &Layer<Points>) -> Layer<Points> {
     Layer::apply(Rotate { back: true }, (rotation.clone(), points.clone()))
 }
 
 /// The sum of the cross products of points, pair by pair.
+#[track_caller]
 fn torque(a: &Layer<Points>, b: &Layer<Points>) -> Layer<Turn> {
     Layer::apply(Torque, (a.clone(), b.clone()))
 }
 
 /// The cross product of each point and a turn.
+#[track_caller]
 fn points_cross_turn(points: &Layer<Points>, turn: &Layer<Turn>) -> Layer<Points> {
     Layer::apply(Cross, (points.clone(), turn.clone()))
 }
