@@ -60,6 +60,9 @@ impl<T: Data> Buffer<T> {
     /// seen.set(0.0);
     /// assert_eq!(seen.value(), 0.0);
     /// ```
+    ///
+    /// # Panics
+    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that step is an error then, which says so.
     pub fn set(&self, value: T) {
         self.0.set(value);
     }

@@ -112,6 +112,11 @@ fn commit_with<L: Deref<Target = Node>>(
     Ok(())
 }
 
+/// The step has been taken, or has failed: a destructor of a delta that panics now has nobody to tell.
+pub(crate) fn discard<T>(deltas: T) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(deltas)));
+}
+
 /// Takes a step, and has it recorded by the pass that takes it, or else by one of those that it is made of.
 fn recorded<R>(passes: &[Arc<Pass>], step: impl FnOnce() -> R) -> R {
     pass::with_current(|current| match current.into_iter().chain(passes).find(|pass| pass.is_watched()) {
@@ -138,7 +143,8 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Re
     for change in &mut changes {
         change.lock = Some(lock(change.variable, nested)?);
     }
-    let mut memory = optimizer.memory().map(Memory::open).transpose()?;
+    let memory = catch_unwind(AssertUnwindSafe(|| optimizer.memory())).map_err(Error::panic)?;
+    let mut memory = memory.map(Memory::open).transpose()?;
 
     let proposed = propose(&mut changes, optimizer, memory.as_deref())?;
 
@@ -335,12 +341,14 @@ fn look_at(changes: &[Change<'_>], look: &mut Look<'_>) -> Result<()> {
 }
 
 /// A step inside a step waits for nobody: whom it waits for may wait for it.
-fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, ()>> {
+pub(crate) fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, ()>> {
     if !nested {
         return Ok(variable.lock());
     }
     variable.try_lock().ok_or_else(|| {
-        Error::invalid("an optimizer, in the middle of a step, wants to step a weight that another step holds")
-            .at(STEP_OF_WEIGHT, variable.place())
+        Error::invalid(
+            "an optimizer, in the middle of a step, wants to change a weight that this or another step holds",
+        )
+        .at(STEP_OF_WEIGHT, variable.place())
     })
 }

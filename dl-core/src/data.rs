@@ -97,6 +97,13 @@ pub trait Data: Clone + Send + Sync + 'static {
         let _ = values;
     }
 
+    /// The same value, as a weight or a buffer keeps it. What is computed with it may depend on how it lies in memory, to the last bit, and a checkpoint knows nothing of that: so it
+    /// lies there in one way.
+    #[doc(hidden)]
+    fn at_rest(self) -> Self {
+        self
+    }
+
     /// How the executor stores such a value.
     #[doc(hidden)]
     fn into_value(self) -> Value {

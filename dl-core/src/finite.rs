@@ -157,7 +157,7 @@ impl<'a> Differentiated<'a> {
             order.retain(|&index| books.trained(index));
             order.iter().map(|&index| books.handle(index)).collect()
         };
-        let found = reverse::deltas_of(pass, &[root], &layers, &[])?;
+        let (found, _) = reverse::deltas_of(pass, &[root], &layers, &[])?;
         let (places, found): (Vec<u32>, Vec<AnyLayer>) =
             order.iter().zip(found).filter_map(|(&index, delta)| Some((index, delta?))).unzip();
         let values = ExtractAll::new(found.clone()).await?;
@@ -208,7 +208,7 @@ impl<'a> Differentiated<'a> {
             (books.handle(consumer), books.handle(target), known, non_finite)
         };
         let delta = AnyDelta::Ready(delta).into_layer(&layer);
-        let found = reverse::deltas_of(self.pass, &[(layer, delta)], &[operand], &known)?;
+        let (found, _) = reverse::deltas_of(self.pass, &[(layer, delta)], &[operand], &known)?;
         let values = ExtractAll::new(found.into_iter().flatten().collect()).await?;
         Ok(values.iter().find_map(non_finite))
     }

@@ -218,8 +218,14 @@ fn tangents_of(
             tangents.insert(index, tangent);
         }
     }
-    let of_roots = places.iter().map(|place| tangents.get(place).cloned()).collect();
+    let of_roots: Vec<_> = places.iter().map(|place| tangents.get(place).cloned()).collect();
     drop(books);
+    if let Some(HandWritten { layer, .. }) = hand_written.first()
+        && of_roots.iter().any(Option::is_none)
+        && variables.iter().any(|layer| layer.variable().is_none())
+    {
+        return Err(reverse::for_weights_only(layer));
+    }
     refuse(hand_written, variables)?;
     Ok(of_roots)
 }

@@ -274,7 +274,7 @@ impl Derivation {
             }
         }
         let roots: Vec<_> = self.roots.iter().cloned().zip(deltas).collect();
-        let mut found = reverse::deltas_of(&pass, &roots, &variables, &self.known)?;
+        let mut found = reverse::derivatives_of(&pass, &roots, &variables, &self.known)?;
         for (variable, delta) in variables.iter().zip(&mut found) {
             if delta.is_none() {
                 *delta = Some(zero(variable).await?);

@@ -4,13 +4,14 @@
 //! a job, so there must not be one for every kernel that could be divided.
 
 use crate::sync::{current_num_threads, spawn, thread_local};
+use std::cell::OnceCell;
 use std::sync::Arc;
 // only a count, on which nothing depends: a model need not look at it
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 thread_local! {
     /// How many offers of this thread nobody has looked at.
-    static WAITING: Arc<AtomicUsize> = Arc::default();
+    static WAITING: OnceCell<Arc<AtomicUsize>> = const { OnceCell::new() };
 }
 
 /// So many for each thread of the pool are enough for those that are idle.
@@ -18,7 +19,7 @@ const ENOUGH: usize = 4;
 
 /// Has a thread of the pool do this when it is idle, unless there are offers enough. Says whether.
 pub(crate) fn offer(work: impl FnOnce() + Send + 'static) -> bool {
-    let Ok(waiting) = WAITING.try_with(Arc::clone) else { return false };
+    let Ok(waiting) = WAITING.try_with(|waiting| waiting.get_or_init(Arc::default).clone()) else { return false };
     if waiting.load(Relaxed) >= ENOUGH * current_num_threads() {
         return false;
     }

@@ -55,7 +55,7 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta, w
 }
 
 /// The lazy deltas of these layers, from those of layers that have been evaluated in `pass` and depend on them; none where nothing arrives.
-/// What is `known` does not depend on them.
+/// What is `known` does not depend on them. With them comes a layer below the roots whose backward is hand-written, if there is one.
 ///
 /// # Errors
 /// As [`side_effects`].
@@ -64,22 +64,42 @@ pub(crate) fn deltas_of(
     roots: &[(AnyLayer, AnyLayer)],
     targets: &[AnyLayer],
     known: &[AnyLayer],
-) -> Result<Vec<Option<AnyLayer>>> {
+) -> Result<(Vec<Option<AnyLayer>>, Option<AnyLayer>)> {
     let mut effects = SideEffects::none();
     let targets = unmarked(&mut *kept(pass)?, targets);
     let first = roots.first().map(|(root, _)| root);
     let walk = || walk_towards(pass, roots, &targets, known, &mut effects);
     let (deltas, hand_written) = walking(pass, first, walk)?;
     effects.push(pass, deltas);
-    let found = effects.deltas_of(&targets)?;
-    if let Some(hand_written) = hand_written
-        && targets.iter().zip(&found).any(|(target, delta)| delta.is_none() && target.variable().is_none())
-    {
-        let why = "a hand-written backward hands derivatives to weights only, and one with respect to another layer was asked for: \
-                   write the operation as a `Primitive` or `with_rule`";
-        return Err(Error::invalid(why).at(hand_written.name(), hand_written.site()));
+    Ok((effects.deltas_of(&targets)?, hand_written))
+}
+
+/// The same for somebody who has asked for derivatives with respect to these layers.
+///
+/// # Errors
+/// Where one does not get any, but a hand-written backward may have kept it.
+pub(crate) fn derivatives_of(
+    pass: &Arc<Pass>,
+    roots: &[(AnyLayer, AnyLayer)],
+    targets: &[AnyLayer],
+    known: &[AnyLayer],
+) -> Result<Vec<Option<AnyLayer>>> {
+    let (found, hand_written) = deltas_of(pass, roots, targets, known)?;
+    match hand_written {
+        Some(at)
+            if targets.iter().zip(&found).any(|(target, delta)| delta.is_none() && target.variable().is_none()) =>
+        {
+            Err(for_weights_only(&at))
+        }
+        _ => Ok(found),
     }
-    Ok(found)
+}
+
+/// That a derivative with respect to another layer was asked for below this one, whose backward is hand-written.
+pub(crate) fn for_weights_only(hand_written: &AnyLayer) -> Error {
+    let why = "a hand-written backward hands derivatives to weights only, and one with respect to another layer was asked for: \
+               write the operation as a `Primitive` or `with_rule`";
+    Error::invalid(why).at(hand_written.name(), hand_written.site())
 }
 
 /// Walks, mostly back from this root, and has it recorded.

@@ -1,7 +1,7 @@
 //! What a backward pass would do to the weights: the paper's `UpdateWeights`.
 
 use crate::checkpoint;
-use crate::commit::{commit, commit_and_end};
+use crate::commit::{commit, commit_and_end, discard};
 use crate::data::Trainable;
 use crate::deferred::{Belongs, Do};
 use crate::error::{Error, Result};
@@ -219,7 +219,10 @@ impl SideEffects {
             let (this, optimizer) = (this.clone(), optimizer.clone());
             async move {
                 let passes = this.passes();
-                commit(&optimizer, &this.by_pass().await?, &passes)
+                let deltas = this.by_pass().await?;
+                let committed = commit(&optimizer, &deltas, &passes);
+                discard(deltas);
+                committed
             }
         })
     }
@@ -233,11 +236,16 @@ impl SideEffects {
             if !passes.iter().any(|known| Arc::ptr_eq(known, pass)) {
                 passes.push(pass.clone());
             }
-            return commit(optimizer, &self.by_pass().await?, &passes);
+            let deltas = self.by_pass().await?;
+            let committed = commit(optimizer, &deltas, &passes);
+            discard(deltas);
+            return committed;
         }
         let deltas = by_weight(self.parts.into_iter().map(|part| part.deltas));
         let deltas = values(deltas, optimizer.descent().is_some()).await?;
-        commit_and_end(optimizer, &deltas, pass)
+        let committed = commit_and_end(optimizer, &deltas, pass);
+        discard(deltas);
+        committed
     }
 
     /// The passes of all parts, each once.

@@ -58,8 +58,9 @@ impl Snapshot {
         // whoever overwrites it holds this lock; it may be the very step in which this thread evaluates something, and which has not
         // overwritten anything yet
         let _no_commit = if is_stepping() { variable.try_lock() } else { Some(variable.lock()) };
-        let old = lock(&self.0.0).get(&variable.id()).cloned();
-        old.unwrap_or_else(|| variable.read())
+        // first: whoever overwrites it without our lock has kept the old one before
+        let now = variable.read();
+        lock(&self.0.0).get(&variable.id()).cloned().unwrap_or(now)
     }
 }
 

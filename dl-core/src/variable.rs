@@ -1,5 +1,6 @@
 //! What a user has of a variable, be it a weight or a buffer.
 
+use crate::commit;
 use crate::data::Data;
 use crate::layer::Layer;
 use crate::node::{DataKind, Variable, VariableRef};
@@ -31,7 +32,7 @@ impl<T: Data> Handle<T> {
     /// The first handle to a new variable.
     #[track_caller]
     pub(crate) fn first(value: T, weight: &'static dyn AnyWeight) -> Self {
-        let leaf = Variable::create(value.into_value(), weight, DataKind::of::<T>(), Location::caller());
+        let leaf = Variable::create(value.at_rest().into_value(), weight, DataKind::of::<T>(), Location::caller());
         Handle { leaf: Layer::from_any(leaf), first: true }
     }
 
@@ -39,12 +40,14 @@ impl<T: Data> Handle<T> {
         self.variable().read().get::<T>().clone()
     }
 
+    /// # Panics
+    /// In the middle of a step, if that or another one holds the variable: whoever waits there may wait for himself.
     pub(crate) fn set(&self, value: T) {
         let variable = self.variable();
-        let commit = variable.lock();
+        let commit = commit::lock(&variable, commit::is_stepping()).unwrap_or_else(|error| panic!("{error}"));
         let earlier = Earlier::all();
         earlier.keep(&variable);
-        let old = variable.write(value.into_value());
+        let old = variable.write(value.at_rest().into_value());
         drop(commit);
         drop((old, earlier));
     }

@@ -59,6 +59,9 @@ impl<T: Trainable> Weight<T> {
     /// w.set(2.0);
     /// assert_eq!(w.value(), 2.0);
     /// ```
+    ///
+    /// # Panics
+    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that step is an error then, which says so.
     pub fn set(&self, value: T) {
         self.0.set(value);
     }

@@ -42,10 +42,11 @@ impl Normalizer {
                     "feature {feature} holds {bad}: replace such numbers, or leave out the samples that have them"
                 )));
             }
-            let n = numbers.len() as f64;
-            let of_feature = numbers.iter().map(|&x| x.into()).sum::<f64>() / n;
-            let variance = numbers.iter().map(|&x| (x.into() - of_feature).powi(2)).sum::<f64>() / n;
-            mean.push(of_feature);
+            // differences from one of them: of a constant feature nothing is left, not even by rounding
+            let (n, origin) = (numbers.len() as f64, numbers.first().map_or(0.0, |&x| x.into()));
+            let of_feature = numbers.iter().map(|&x| x.into() - origin).sum::<f64>() / n;
+            let variance = numbers.iter().map(|&x| (x.into() - origin - of_feature).powi(2)).sum::<f64>() / n;
+            mean.push(origin + of_feature);
             deviation.push(variance.sqrt());
         }
         Ok(Normalizer { mean, deviation })

@@ -133,3 +133,18 @@ fn files_and_gzip() {
     let limited = Csv::new().read::<f32>(Source::memory("x.csv", b"a\n1\n2").limit(4)).unwrap_err();
     assert!(limited.to_string().contains("at most 4 bytes"), "{limited}");
 }
+
+/// White space in front of a quote does not make it part of the text; inside of quotes, it is text.
+#[test]
+fn quotes_behind_white_space() {
+    let file = "x, \"kind\"\n 1, \"small\"\n\t2,small\n3 ,\"small\" \n4,  \"a \"\"b\"\", c\n\"\n";
+    let frame = Csv::new().label("kind").read::<f64>(Source::memory("k.csv", file.as_bytes())).unwrap();
+    assert_eq!(frame.classes, ["a \"b\", c", "small"]);
+    assert_eq!(frame.labels, [1, 1, 1, 0]);
+    assert_eq!(frame.features, Nd::from([[1.0], [2.0], [3.0], [4.0]]));
+    let tabs = Csv::new().delimiter(b'\t').read::<f64>(Source::memory("t.csv", b"a\tb\n 1\t \"2\"\n")).unwrap();
+    assert_eq!(tabs.features, Nd::from([[1.0, 2.0]]));
+    let comments = b"\xef\xbb\xbf\"a b\", c\n# x, \"y\n 1, 2\n # z\n3,4\n";
+    let frame = read(&Csv::new().comment(b'#'), comments).unwrap();
+    assert_eq!((frame.names, frame.features), (vec!["a b".into(), "c".into()], Nd::from([[1.0, 2.0], [3.0, 4.0]])));
+}

@@ -314,3 +314,21 @@ fn splits() {
     assert!(dl_data::split(0, [1.0], 0).is_err());
     assert!(InMemory(vec![1, 2]).split_by_class(&[0], [1.0], 0).unwrap_err().to_string().contains("1 labels for 2"));
 }
+
+#[test]
+fn a_split_of_small_classes_says_what_is_missing() {
+    let labels: Vec<usize> = (0..5000).map(|i| i / 5).collect();
+    let error = dl_data::split_by_class(&labels, [0.7, 0.15, 0.15], 1).unwrap_err();
+    assert!(error.to_string().contains("no class has samples enough"), "{error}");
+}
+
+/// Of equal numbers nothing is left, whatever their sum is rounded to.
+#[test]
+fn a_constant_feature_is_moved_to_zero() {
+    for rows in [3, 6, 10, 100, 1000] {
+        let constant = Nd::<f64, _>::full([rows, 1], 0.1);
+        let normalizer = dl_data::Normalizer::fit(&constant, 1).unwrap();
+        assert_eq!((normalizer.mean(), normalizer.deviation()), (&[0.1][..], &[0.0][..]));
+        assert_eq!(normalizer.apply(&Nd::from([[0.1], [0.3]]), 1).unwrap(), Nd::from([[0.0], [0.3 - 0.1]]));
+    }
+}

@@ -386,6 +386,11 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
     fn settle(tensors: &[&Self]) {
         A::settle(tensors);
     }
+
+    /// In row-major order.
+    fn at_rest(self) -> Self {
+        if self.view().is_standard_layout() { self } else { self.view().as_standard_layout().into_owned().into() }
+    }
 }
 
 impl<A: Derivative, D: Rank> Delta for Nd<A, D> {

@@ -1,7 +1,7 @@
 //! Tensors and tables as rows of numbers, and back.
 
-use dl_core::{DType, Module, NewValue, Numbers, Stored, Weight};
-use dl_nd::{Nd, Table};
+use dl_core::{Buffer, DType, Differentiable, Module, NewValue, Numbers, Stored, Weight};
+use dl_nd::{Nd, ReduceOps, Table};
 use ndarray::{Ix2, Ix3, IxDyn};
 
 #[test]
@@ -45,4 +45,27 @@ fn a_table_is_set_as_a_tensor_is() {
     NewValue::set_all(new.into()).unwrap();
     assert_eq!((net.0.value(), net.1.value()), ([[5.0, 6.0]].into(), [7.0].into()));
     assert!(net.entry("0").unwrap().check(&[2, 1], Numbers::F32(vec![5.0, 6.0])).unwrap_err().is_shape());
+}
+
+/// A weight lies in memory in one way, which is that of one that was restored: so what is computed with it, and rounded by how it lies there, is the same.
+#[test]
+fn weights_lie_in_row_major_order() {
+    // the first row is 2²⁴ a hundred times and −2²⁴ a hundred times, which small numbers get lost in
+    let number = |(j, i): (usize, usize)| match i {
+        0 if j < 100 => 16_777_216.0_f32,
+        0 => -16_777_216.0,
+        _ => 1.0,
+    };
+    let turned: Nd<f32, Ix2> = ndarray::Array2::from_shape_fn((200, 2), number).reversed_axes().into();
+    assert!(!turned.view().is_standard_layout());
+    let (made, set) = (Weight::new(turned.clone()), Weight::new(Nd::full([1, 1], 0.0)));
+    set.set(turned.clone());
+    let buffer = Buffer::new(turned.clone());
+    for value in [made.value(), set.value(), buffer.value()] {
+        assert_eq!(value, turned);
+        assert!(value.view().is_standard_layout());
+    }
+    let restored = Weight::new(Nd::from(turned.view().as_standard_layout().into_owned()));
+    let sum = |w: &Weight<Nd<f32, Ix2>>| w.sum().predict().wait().expect("it succeeds").to_bits();
+    assert_eq!(sum(&made), sum(&restored));
 }

@@ -361,9 +361,15 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
             Some(latest) => history::place(&latest.saved, self.seed, latest.step)?,
             None => Place::default(),
         };
-        if self.epochs == 0 || at.epoch > self.epochs {
-            let (epoch, epochs) = (at.epoch, self.epochs);
+        let (epoch, epochs) = (at.epoch, self.epochs);
+        if epochs == 0 || epoch > epochs {
             return Err(Error::invalid(format!("a run of {epochs} epochs, of which {epoch} are over already")));
+        }
+        if epoch == epochs && at.batch > 0 {
+            let batches = at.batch;
+            return Err(Error::invalid(format!(
+                "a run of {epochs} epochs, of which {epoch} are over already, and {batches} batches of the next one have been learned from"
+            )));
         }
         if let (Some(Saving { module, .. }), Some(latest)) = (&self.saving, latest) {
             self.callbacks.iter_mut().try_for_each(|callback| callback.load(&latest.saved))?;

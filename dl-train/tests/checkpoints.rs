@@ -135,3 +135,14 @@ fn two_writers() {
     assert!((0.0..4.0).contains(&net[0].value()));
     assert_eq!(names(folder.path()), ["net.safetensors"]);
 }
+
+/// What is left over and cannot be removed, a folder for instance, is no reason to give up a run: the checkpoint has been saved.
+#[test]
+fn rubbish_that_stays() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join(".checkpoint-1.safetensors.0.tmp")).unwrap();
+    let checkpoints = Checkpoints::in_folder(folder.path());
+    checkpoints.save(2, &Checkpoint::new())?;
+    assert!(checkpoints.path(2).exists());
+    Ok(())
+}

@@ -251,3 +251,24 @@ fn a_delta_of_another_shape_is_refused() -> dl::Result<()> {
     assert_eq!(delta, Some(Nd::from([[10.0, 10.0, 10.0], [20.0, 20.0, 20.0]])));
     Ok(())
 }
+
+/// What is hand-written hands nothing to a layer that is no weight: forward mode says so, as a gradient does. Who only looks for numbers that are not finite need not hear of it.
+#[test]
+fn beside_a_backward_of_the_users() -> dl::Result<()> {
+    let hand = |x: &Layer<f64>| {
+        Layer::from(
+            x.forward().map(|tape| Tape::new(3.0 * tape.data(), move |d: Do<f64>| tape.backward(d.map(|d| 3.0 * d)))),
+        )
+    };
+    let w = Weight::new(2.0_f64);
+    let h = (&w * 2.0).into_layer();
+    let one = Layer::constant(1.0);
+    let y: Layer<f64> = hand(&h);
+    for error in [y.gradient(&h).predict().wait().unwrap_err(), y.jvp(&h, &one).predict().wait().unwrap_err()] {
+        assert!(error.to_string().contains("hand-written backward hands derivatives to weights only"), "{error}");
+    }
+    let loss = hand(&w.layer()) + (&w * 2.0).stop_gradient();
+    assert!(loss.first_non_finite().wait()?.is_none());
+    assert_eq!(loss.train(&Sgd::new(0.1)).wait()?, 10.0);
+    Ok(())
+}

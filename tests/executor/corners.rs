@@ -579,6 +579,15 @@ fn a_sum_that_panics_has_a_place() {
 /// A driver that was woken for what is queued goes without doing it: another one does.
 #[test]
 fn a_driver_leaves_what_it_was_woken_for() {
+    a_driver_does_nothing(true);
+}
+
+#[test]
+fn a_driver_that_was_woken_is_not_polled() {
+    a_driver_does_nothing(false);
+}
+
+fn a_driver_does_nothing(leaves: bool) {
     let w = Weight::new(3.0_f64);
     let event = Arc::<Event>::default();
     let tape = (&w * &w).forward().wait().unwrap();
@@ -617,8 +626,11 @@ fn a_driver_leaves_what_it_was_woken_for() {
                 });
                 std::thread::sleep(Duration::from_millis(50)); // it waits, too
                 event.happen();
-                drop(first);
-                second.join().unwrap().unwrap()
+                if leaves {
+                    drop(first);
+                    return second.join().unwrap().unwrap();
+                }
+                second.join().unwrap().unwrap() // while the first one is there
             })
         })
     };

@@ -91,7 +91,7 @@ fn two_optimizers_that_train_each_others_weights() {
                 });
                 scope.spawn(move || {
                     let error = own.train(&before).wait().unwrap_err();
-                    assert!(error.to_string().contains("a weight that another step holds"), "{error}");
+                    assert!(error.to_string().contains("a weight that this or another step holds"), "{error}");
                 });
             }
         });
@@ -137,9 +137,29 @@ fn an_optimizer_looks_at_itself_in_a_step() {
     assert!(telling.tell().unwrap().starts_with("0.099 1 false"), "{}", telling.tell().unwrap());
 }
 
+/// A weight that a step holds cannot be set in the middle of that step.
+#[test]
+fn an_optimizer_that_sets_the_weight_of_its_step() {
+    let (w, other) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
+    let (same, free) = (w.clone(), other.clone());
+    let step = w.train(&Before::new(&Sgd::new(1.0), move || {
+        free.set(5.0);
+        same.set(0.5);
+        Ok(())
+    }));
+    let error = watched("a weight that is set in its step", move || step.wait().unwrap_err());
+    assert!(error.is_panic() && error.to_string().contains("that this or another step holds"), "{error}");
+    assert_eq!((w.value(), other.value()), (1.0, 5.0));
+}
+
 /// What a step evaluates is evaluated by several threads, none of which waits for what the step holds.
 #[test]
 fn bodies_inside_a_step_on_two_threads() {
+    bodies_inside_a_step(false);
+    bodies_inside_a_step(true);
+}
+
+fn bodies_inside_a_step(blocking: bool) {
     let w = Weight::new(3.0_f64);
     let (snapshot, both) = (Snapshot::take(), Arc::new(Barrier::new(2)));
     let body = |train: bool| {
@@ -149,8 +169,9 @@ fn bodies_inside_a_step_on_two_threads() {
             both.wait(); // so they are on two threads
             async move {
                 if train {
-                    // refused: the step around it holds the weight
-                    assert!(w.train(&Sgd::new(1.0)).await.is_err());
+                    let step = w.train(&Sgd::new(1.0));
+                    let refused = if blocking { step.wait() } else { step.await }.unwrap_err();
+                    assert!(refused.to_string().contains("that this or another step holds"), "{refused}");
                 }
                 Ok(w.layer() * 2.0)
             }

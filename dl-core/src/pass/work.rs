@@ -301,11 +301,15 @@ impl Pass {
             true => books.queue.is_worth_sharing(),
             false => books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS,
         };
-        if (worth_while || !working)
+        // where nobody is at work, all of them: the first one may be a run that somebody has, but does not poll
+        while (worth_while || !working)
             && let Some(driver) = books.drivers.take_idle()
         {
             books.woken.push(driver);
-            spare -= 1;
+            spare = spare.saturating_sub(1);
+            if working {
+                break;
+            }
         }
         while books.tickets < limit && spare > books.tickets {
             if !worth_while && (driver_works || books.tickets > 0) {

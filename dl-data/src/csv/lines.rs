@@ -7,7 +7,7 @@ use dl_core::{Error, Result};
 use std::io::{self, Read};
 
 pub(super) struct Lines<'a> {
-    reader: Reader<EndsInNewline<'a>>,
+    reader: Reader<Tidied<'a>>,
     file: String,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Lines<'a> {
             .delimiter(delimiter)
             .comment(comment)
             .terminator(Terminator::Any(b'\n'))
-            .from_reader(EndsInNewline { input, last: b'\n', ended: false });
+            .from_reader(Tidied { input, last: b'\n', ended: false, delimiter, comment, at: Place::Line });
         Ok(Lines { reader, file })
     }
 
@@ -77,25 +77,74 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The bytes of a file, and a newline if they do not end in one: so a record always ends before the line that the reader is at.
-struct EndsInNewline<'a> {
+/// The bytes of a file, and a newline if they do not end in one: so a record always ends before the line that the reader is at. White space at the beginning of a field is
+/// left out, as to the reader a quote behind it would be part of the text.
+struct Tidied<'a> {
     input: Input<'a>,
     last: u8,
     /// Whether the reader has been told that it is at the end.
     ended: bool,
+    delimiter: u8,
+    comment: Option<u8>,
+    at: Place,
 }
 
-impl Read for EndsInNewline<'_> {
+#[derive(Clone, Copy)]
+enum Place {
+    /// At the beginning of a line, or behind the mark that a file may begin with.
+    Line,
+    /// At the beginning of another field.
+    Begins,
+    /// In a field without quotes, or behind them.
+    Inside,
+    Quoted,
+    /// Behind a quote that ends the quoted text, unless another one follows.
+    AtQuote,
+    Comment,
+}
+
+impl Tidied<'_> {
+    /// Moves what is kept to the front. How much there is of it.
+    fn tidy(&mut self, bytes: &mut [u8]) -> usize {
+        let mut kept = 0;
+        for from in 0..bytes.len() {
+            let byte = bytes[from];
+            self.at = match (self.at, byte) {
+                (Place::Quoted, b'"') => Place::AtQuote,
+                (Place::Quoted, _) => Place::Quoted,
+                (_, b'\n') => Place::Line,
+                (Place::Comment, _) => Place::Comment,
+                (Place::Line, byte) if Some(byte) == self.comment => Place::Comment,
+                (_, byte) if byte == self.delimiter => Place::Begins,
+                (Place::Line | Place::Begins | Place::AtQuote, b'"') => Place::Quoted,
+                (Place::Line | Place::Begins, b' ' | b'\t') => continue,
+                (Place::Line, 0xef | 0xbb | 0xbf) => Place::Line,
+                _ => Place::Inside,
+            };
+            bytes[kept] = byte;
+            kept += 1;
+        }
+        kept
+    }
+}
+
+impl Read for Tidied<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut length = self.input.read(bytes)?;
-        if length == 0 && self.last != b'\n' && !bytes.is_empty() {
-            bytes[0] = b'\n';
-            length = 1;
+        loop {
+            let mut length = self.input.read(bytes)?;
+            if length == 0 && self.last != b'\n' && !bytes.is_empty() {
+                bytes[0] = b'\n';
+                length = 1;
+            }
+            let Some(last) = length.checked_sub(1) else {
+                self.ended = true;
+                return Ok(0);
+            };
+            self.last = bytes[last];
+            let kept = self.tidy(&mut bytes[..length]);
+            if kept > 0 {
+                return Ok(kept);
+            }
         }
-        match length.checked_sub(1) {
-            Some(last) => self.last = bytes[last],
-            None => self.ended = true,
-        }
-        Ok(length)
     }
 }

@@ -95,7 +95,8 @@ pub(crate) fn is_unfinished(name: &str, start: &str) -> bool {
 
 /// Removes an unfinished file, unless somebody is writing it.
 pub(crate) fn remove_unfinished(path: &Path) -> io::Result<()> {
-    let file = File::open(path)?;
+    // on NFS only what is open for writing can be locked
+    let file = File::options().write(true).open(path)?;
     match file.try_lock() {
         Ok(()) => fs::remove_file(path),
         Err(TryLockError::WouldBlock) => Ok(()),

@@ -146,6 +146,32 @@ fn interrupted_after_any_step() -> Result<()> {
 }
 
 /// What has ended early stays so, and what is finished is not done again.
+/// A run that has begun an epoch cannot become one that ends before it.
+#[test]
+fn what_has_begun_is_not_undone() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |epochs, stop_at: u64| {
+        let (net, interrupt) = ([Weight::new(3.0_f64)], Interrupt::new());
+        let taken = std::cell::Cell::new(0);
+        let step = |()| {
+            taken.set(taken.get() + 1);
+            if taken.get() == stop_at {
+                interrupt.request();
+            }
+            net[0].layer()
+        };
+        Trainer::new(&Sgd::new(0.1), epochs)
+            .checkpoints(&Checkpoints::in_folder(folder.path()), &net)
+            .interrupt(&interrupt)
+            .run(|_| Ok([Ok(()), Ok(()), Ok(())]), step)
+    };
+    assert_eq!(run(5, 8)?.steps, 8);
+    let error = run(2, 0).unwrap_err().to_string();
+    assert!(error.contains("a run of 2 epochs, of which 2 are over already, and 2 batches"), "{error}");
+    assert_eq!(run(3, 0)?.steps, 9);
+    Ok(())
+}
+
 #[test]
 fn what_is_over_is_over() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();

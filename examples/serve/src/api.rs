@@ -31,7 +31,7 @@ pub struct Limits {
     pub patience: Duration,
     /// At a time; more have to wait until they are accepted.
     pub connections: usize,
-    /// A connection on which nothing comes for so long is closed.
+    /// A connection on which nothing comes for so long is closed; so is one on which a request comes so slowly that it is not there after `patience` more.
     pub silence: Duration,
 }
 
@@ -54,7 +54,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let stop = stop.shared();
     let overdue = stop.clone().then(|()| sleep(limits.patience));
-    let guests = Guests::new(listener, limits.connections, limits.silence);
+    let guests = Guests::new(listener, limits.connections, limits.silence, limits.patience);
     tokio::select! {
         served = axum::serve(guests, router(net, limits)).with_graceful_shutdown(stop).into_future() => served,
         () = overdue => {

@@ -18,11 +18,12 @@ pub(crate) struct Guests {
     listener: TcpListener,
     seats: Arc<Semaphore>,
     silence: Duration,
+    patience: Duration,
 }
 
 impl Guests {
-    pub(crate) fn new(listener: TcpListener, connections: usize, silence: Duration) -> Self {
-        Guests { listener, seats: Arc::new(Semaphore::new(connections)), silence }
+    pub(crate) fn new(listener: TcpListener, connections: usize, silence: Duration, patience: Duration) -> Self {
+        Guests { listener, seats: Arc::new(Semaphore::new(connections)), silence, patience }
     }
 }
 
@@ -33,7 +34,8 @@ impl Listener for Guests {
     async fn accept(&mut self) -> (Guest, SocketAddr) {
         let seat = self.seats.clone().acquire_owned().await.expect("nobody closes it");
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        (Guest { stream, silence: self.silence, over: Box::pin(sleep(self.silence)), _seat: seat }, address)
+        let (silence, whole) = (self.silence, self.silence + self.patience);
+        (Guest { stream, silence, whole, begun: None, over: Box::pin(sleep(silence)), _seat: seat }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -41,10 +43,14 @@ impl Listener for Guests {
     }
 }
 
-/// A connection, which ends when nothing has come for some time.
+/// A connection, which ends when nothing has come for some time, or when a request comes so slowly that it is not there after as long as it may take, and that time.
 pub(crate) struct Guest {
     stream: TcpStream,
     silence: Duration,
+    /// So long may it take until something is sent.
+    whole: Duration,
+    /// When the first byte came since something was sent.
+    begun: Option<Instant>,
     over: Pin<Box<Sleep>>,
     _seat: OwnedSemaphorePermit,
 }
@@ -53,7 +59,9 @@ impl AsyncRead for Guest {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let guest = &mut *self;
         if let Poll::Ready(read) = pin!(&mut guest.stream).poll_read(cx, to) {
-            guest.over.as_mut().reset(Instant::now() + guest.silence);
+            let now = Instant::now();
+            let whole = *guest.begun.get_or_insert(now) + guest.whole;
+            guest.over.as_mut().reset(whole.min(now + guest.silence));
             return Poll::Ready(read);
         }
         ready!(guest.over.as_mut().poll(cx));
@@ -63,6 +71,7 @@ impl AsyncRead for Guest {
 
 impl AsyncWrite for Guest {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.begun = None;
         pin!(&mut self.stream).poll_write(cx, bytes)
     }
 

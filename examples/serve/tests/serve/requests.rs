@@ -213,6 +213,23 @@ async fn who_is_silent_has_to_go_and_the_others_wait_for_a_seat() {
     }
 }
 
+/// A byte now and then is not silence, but it is no request either.
+#[tokio::test]
+async fn who_is_slow_has_to_go() {
+    let short = Duration::from_millis(200);
+    let limits = Limits { connections: 1, silence: short, patience: short, ..Limits::default() };
+    let service = local(net(), limits).await;
+    let mut slow = TcpStream::connect(service.address).await.unwrap();
+    slow.write_all(b"GET /health HTTP/1.1\r\nx: ").await.unwrap();
+    let trickle = tokio::spawn(async move {
+        while slow.write_all(b"a").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    assert_eq!(service.get("/health").await.status(), 200);
+    trickle.await.unwrap();
+}
+
 #[tokio::test]
 async fn who_goes_away_harms_nobody() {
     let service = local(net(), Limits::default()).await;
