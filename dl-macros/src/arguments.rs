@@ -46,11 +46,12 @@ pub(crate) fn opened(call: &ExprCall) -> Option<&Macro> {
     }
 }
 
-/// How many of the arguments are always evaluated: all, but of an assertion only the condition.
+/// How many of the arguments are always evaluated: all, but of an assertion only the condition, and of one for development nothing.
 pub(crate) fn always_evaluated(mac: &Macro) -> usize {
     match name(mac).as_str() {
-        "assert" | "debug_assert" | "matches" => 1,
-        "assert_eq" | "assert_ne" | "debug_assert_eq" | "debug_assert_ne" => 2,
+        "debug_assert" | "debug_assert_eq" | "debug_assert_ne" => 0,
+        "assert" | "matches" => 1,
+        "assert_eq" | "assert_ne" => 2,
         _ => usize::MAX,
     }
 }

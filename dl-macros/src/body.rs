@@ -10,7 +10,7 @@ use crate::{arguments, bangs, branches, flow, liveness, negations, operands, pla
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{FnArg, Ident, Index, Pat, Path, ReturnType, Type, parse_quote};
+use syn::{FnArg, Ident, Index, Pat, Path, ReturnType, Token, Type, parse_quote};
 
 /// Lints that are about how code is written, and that would speak of code which nobody wrote.
 pub(crate) fn silenced() -> TokenStream {
@@ -106,8 +106,18 @@ fn expand(mut function: Function, options: &Options, in_type: bool, problems: &m
         Some(_) => {
             arguments::close(&mut function.block);
             let layers: Vec<_> = parameters.iter().filter_map(|parameter| as_layer(parameter, krate)).collect();
-            for (i, (name, layer)) in layers.into_iter().enumerate() {
-                function.block.stmts.insert(i, parse_quote!(let #name = #layer;));
+            for input in &mut function.sig.inputs {
+                // the layer is what may be changed
+                if let FnArg::Typed(input) = input
+                    && let Pat::Ident(pat) = &mut *input.pat
+                    && layers.iter().any(|(_, name, _)| *name == pat.ident)
+                {
+                    pat.mutability = None;
+                }
+            }
+            for (i, (mutability, name, layer)) in layers.into_iter().enumerate() {
+                let mutability = mutability.into_iter();
+                function.block.stmts.insert(i, parse_quote!(let #(#mutability)* #name = #layer;));
             }
             ordinary(function, inside)
         }
@@ -137,12 +147,12 @@ fn ordinary(function: Function, inside: Inside) -> TokenStream {
 /// // Input:  a: impl Expression
 /// // Output: let a = ::dl::bang::layer(&a);
 /// ```
-fn as_layer(parameter: &Parameter, krate: &Path) -> Option<(Ident, TokenStream)> {
+fn as_layer(parameter: &Parameter, krate: &Path) -> Option<(Option<Token![mut]>, Ident, TokenStream)> {
     match (&parameter.form, &parameter.pat) {
         (Form::Expression, Pat::Ident(pat)) => {
             let (name, span) = (&pat.ident, pat.ident.span());
             let bang = module(krate, span);
-            Some((name.clone(), quote_spanned!(span=> #bang::layer(&#name))))
+            Some((pat.mutability, name.clone(), quote_spanned!(span=> #bang::layer(&#name))))
         }
         _ => None,
     }

@@ -7,6 +7,7 @@
 
 use crate::arguments;
 use crate::direct;
+use crate::format::Names;
 use crate::known::{is_arithmetic, is_compound, is_plain, is_primitive};
 use crate::node::{NodeId, bare, is_place, variable};
 use proc_macro2::{TokenStream, TokenTree};
@@ -256,19 +257,15 @@ impl Reader {
 
     /// Names in the tokens of a macro, and in its format strings.
     fn tokens(&mut self, tokens: TokenStream) {
+        let names = Names::of(&tokens);
         for token in tokens {
             match token {
                 TokenTree::Ident(name) => self.read(&name),
                 TokenTree::Group(group) => self.tokens(group.stream()),
                 TokenTree::Literal(literal) => {
-                    let text = literal.to_string();
-                    for part in text.split('{').skip(1) {
-                        let name: String = part.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                        if let Ok(mut name) = syn::parse_str::<Ident>(&name) {
-                            name.set_span(literal.span());
-                            self.read(&name);
-                            self.free(&name);
-                        }
+                    for name in names.captured(&literal) {
+                        self.read(&name);
+                        self.free(&name);
                     }
                 }
                 TokenTree::Punct(_) => {}

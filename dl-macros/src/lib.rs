@@ -28,6 +28,7 @@ mod branches;
 mod diagnostics;
 mod direct;
 mod flow;
+mod format;
 mod function;
 #[cfg(test)]
 mod half_typed;

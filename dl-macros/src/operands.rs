@@ -10,9 +10,11 @@ use crate::node::{NodeId, bare};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use std::collections::HashSet;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
+use syn::token::Paren;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Expr, Path, UnOp, parse_quote_spanned};
+use syn::{Block, Expr, Ident, Path, Token, UnOp, parse_quote_spanned};
 
 /// Duplicates these operands.
 pub(crate) fn duplicate(block: &mut Block, operands: &HashSet<NodeId>, krate: &Path) {
@@ -45,10 +47,43 @@ struct Duplicator<'a> {
 }
 
 impl Duplicator<'_> {
+    /// The operand is moved, not written anew: a plan that knows what is inside by its place is still good.
     fn operand(&self, operand: &mut Expr) {
-        if self.operands.contains(&NodeId::of(operand)) {
-            *operand = duplicated(operand, self.krate);
+        if !self.operands.contains(&NodeId::of(operand)) {
+            return;
         }
+        let (span, nothing) = (operand.span(), Expr::Verbatim(TokenStream::new()));
+        let bang = module(self.krate, span);
+        let mut inner = std::mem::replace(operand, nothing);
+        while let Expr::Paren(_) | Expr::Group(_) = inner {
+            inner = match inner {
+                Expr::Paren(e) => *e.expr,
+                Expr::Group(e) => *e.expr,
+                e => e,
+            };
+        }
+        let function = parse_quote_spanned!(span=> #bang::operand);
+        let reference = Expr::Reference(syn::ExprReference {
+            attrs: Vec::new(),
+            and_token: Token![&](span),
+            mutability: None,
+            expr: Box::new(inner),
+        });
+        let lent = Expr::Call(syn::ExprCall {
+            attrs: Vec::new(),
+            func: Box::new(function),
+            paren_token: Paren(span),
+            args: [reference].into_iter().collect(),
+        });
+        *operand = Expr::MethodCall(syn::ExprMethodCall {
+            attrs: Vec::new(),
+            receiver: Box::new(lent),
+            dot_token: Token![.](span),
+            method: Ident::new("duplicate", span),
+            turbofish: None,
+            paren_token: Paren(span),
+            args: Punctuated::new(),
+        });
     }
 }
 

@@ -14,6 +14,7 @@
 
 use crate::arguments;
 use crate::diagnostics::Problems;
+use crate::format;
 use crate::known::is_compound;
 use crate::node::NodeId;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -175,7 +176,11 @@ impl<'a> Visit<'a> for Planner<'_> {
 
     fn visit_local(&mut self, local: &'a syn::Local) {
         if let Some(init) = &local.init {
-            self.visit_expr(&init.expr);
+            match local.attrs.iter().any(|attribute| attribute.path().is_ident("cfg")) {
+                // it may not be there
+                true => self.region(&init.expr),
+                false => self.visit_expr(&init.expr),
+            }
             if let Some((_, otherwise)) = &init.diverge {
                 self.region(otherwise);
             }
@@ -377,11 +382,13 @@ impl Operand {
     }
 
     fn tokens(&mut self, tokens: TokenStream) {
+        let names = format::Names::of(&tokens);
         for token in tokens {
             match token {
                 TokenTree::Ident(name) => self.name(&name),
                 TokenTree::Group(group) => self.tokens(group.stream()),
-                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+                TokenTree::Literal(literal) => names.captured(&literal).iter().for_each(|name| self.name(name)),
+                TokenTree::Punct(_) => {}
             }
         }
     }

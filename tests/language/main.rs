@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, clippy::all, reason = "users write it")]
 
 mod attributes_and_docs_are_kept;
+mod awkward_places;
 mod bangs_of_collections;
 mod const_generics;
 mod early_returns_everywhere;

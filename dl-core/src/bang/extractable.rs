@@ -50,6 +50,16 @@ impl<T: Send + 'static> Extractable for &Do<T> {
     }
 }
 
+/// A member of a tuple is borrowed, and may be a reference itself.
+impl<T: Send + 'static> Extractable for &&Do<T> {
+    type Output = T;
+    type Future = Run<T>;
+
+    fn start(&self) -> Self::Future {
+        self.run()
+    }
+}
+
 /// A member of an extracted tuple: what can be extracted, or a plain value, which stays what it is.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a member of an extracted tuple",
@@ -135,6 +145,16 @@ macro_rules! tuples {
                 Extractable::start(*self)
             }
         }
+
+        impl<$($X: Member),+> Extractable for &&($($X,)+) {
+            type Output = ($($X::Output,)+);
+            type Future = Join<<($($X::Future,)+) as Together>::Slots>;
+
+            #[track_caller]
+            fn start(&self) -> Self::Future {
+                Extractable::start(**self)
+            }
+        }
     )*};
 }
 
@@ -160,9 +180,12 @@ macro_rules! lists {
 lists! {
     [] Vec<X> => Vec<X::Output>, |values| values;
     [] &Vec<X> => Vec<X::Output>, |values| values;
+    [] &&Vec<X> => Vec<X::Output>, |values| values;
     [] &[X] => Vec<X::Output>, |values| values;
+    [] &&[X] => Vec<X::Output>, |values| values;
     [const N: usize] [X; N] => [X::Output; N], as_array;
     [const N: usize] &[X; N] => [X::Output; N], as_array;
+    [const N: usize] &&[X; N] => [X::Output; N], as_array;
 }
 
 fn as_array<T, const N: usize>(values: Vec<T>) -> [T; N] {

@@ -1,0 +1,100 @@
+//! Bangs in places where a plan of the function could lose sight of them: inside of operands, format strings, what is compiled out, references.
+
+use dl::prelude::*;
+
+/// A bang in an index or behind a dereference that is itself an operand.
+#[differentiable]
+fn chosen(i: &Layer<f64>, x: &Layer<f64>, experts: &[Layer<f64>]) -> Layer<f64> {
+    let a = !x;
+    let b = experts[!i as usize] * a;
+    let sum = b.clone() + experts[!i as usize];
+    -experts[!i as usize + 1] * x + sum + b
+}
+
+#[test]
+fn bangs_inside_of_operands() {
+    let experts = [10.0, 100.0].map(Layer::constant);
+    let y = chosen(&Layer::constant(0.0), &Layer::constant(2.0), &experts);
+    assert_eq!(y.predict().wait().unwrap(), -200.0 + (20.0 + 10.0) + 20.0);
+}
+
+fn by_name(name: &str, x: &Layer<f64>) -> Layer<f64> {
+    x * name.trim_start_matches('w').parse::<f64>().unwrap()
+}
+
+/// What a format string captures is read there, not earlier.
+#[differentiable]
+fn captured(x: &Layer<f64>, k: usize) -> Layer<f64> {
+    let a = !x;
+    let k = k + 1;
+    let b = !by_name(&format!("w{k}"), x);
+    x * (a + b)
+}
+
+#[test]
+fn a_format_string_reads_what_it_captures() {
+    assert_eq!(captured(&Layer::constant(1.0), 6).predict().wait().unwrap(), 8.0);
+    let x = Layer::constant(2.0);
+    let y = direct! {
+        let text = format!("{loss} {{text}}", loss = !x);
+        assert_eq!(text, "2 {text}");
+        x.clone()
+    };
+    assert_eq!(y.predict().wait().unwrap(), 2.0);
+}
+
+/// What may be compiled out is not run with the rest.
+#[differentiable]
+fn only_sometimes(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
+    #[cfg(any())]
+    let probe = !fails;
+    let _ = fails;
+    let a = !x;
+    let b = !(x * 2.0);
+    debug_assert!(a < 0.0 || !(x * 3.0) > 0.0);
+    x * (a + b)
+}
+
+#[test]
+fn what_is_compiled_out_is_not_run() {
+    let fails = Layer::from(Do::<f64>::fail(dl::Error::invalid("it is run")));
+    assert_eq!(only_sometimes(&Layer::constant(2.0), &fails).predict().wait().unwrap(), 12.0);
+}
+
+#[differentiable]
+fn halved(mut x: impl Differentiable<Data = f64, Delta = f64>, times: usize) -> Layer<f64> {
+    for _ in 0..times {
+        x = x * 0.5;
+    }
+    x
+}
+
+#[test]
+fn a_polymorphic_parameter_may_be_mutable() {
+    assert_eq!(halved(8.0, 3).predict().wait().unwrap(), 1.0);
+}
+
+/// Members that are references already.
+#[differentiable]
+fn of_references(
+    a: &Do<f64>,
+    b: &Do<f64>,
+    xs: &[Layer<f64>],
+    more: &Vec<Layer<f64>>,
+    pair: &(Layer<f64>, Layer<f64>),
+) -> Do<f64> {
+    let (a, b, xs, more, (c, d)) = !(a, b, xs, more, pair);
+    let [e, f] = ![a_do(a), a_do(b)];
+    Do::now(xs.iter().chain(&more).sum::<f64>() + c + d + e + f)
+}
+
+fn a_do(x: f64) -> Do<f64> {
+    Do::now(10.0 * x)
+}
+
+#[test]
+fn members_of_a_bang_may_be_references() {
+    let x = Layer::constant(1.0);
+    let sum = of_references(&Do::now(1.0), &Do::now(2.0), &[x.clone(), x.clone()], &vec![x.clone()], &(x.clone(), x));
+    assert_eq!(sum.wait().unwrap(), 5.0 + 30.0);
+}
