@@ -63,28 +63,39 @@ pub(crate) struct Update {
 /// held meanwhile, taken in one order everywhere, so two commits on shared weights never interleave.
 pub(crate) fn commit<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
-    deltas: &[(L, AnyDelta)],
+    deltas: Vec<(L, AnyDelta)>,
     passes: &[Arc<Pass>],
 ) -> Result<()> {
-    let mut updates: Vec<Update> = Vec::new();
-    for pass in passes {
-        pass.before_commit(&mut updates)?;
-    }
-    commit_with(optimizer, deltas, &updates, passes)
+    discarding(deltas, |deltas| {
+        let mut updates: Vec<Update> = Vec::new();
+        for pass in passes {
+            pass.before_commit(&mut updates)?;
+        }
+        commit_with(optimizer, deltas, &updates, passes)
+    })
 }
 
 /// The same, when the pass is going to end with it: so weights need not outlive their steps as values of the pass.
 pub(crate) fn commit_and_end<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
-    deltas: &[(L, AnyDelta)],
+    deltas: Vec<(L, AnyDelta)>,
     pass: &Arc<Pass>,
 ) -> Result<()> {
-    let mut updates: Vec<Update> = Vec::new();
-    pass.before_commit(&mut updates)?;
-    if optimizer.descent().is_some() {
-        pass.let_go_of_values();
-    }
-    commit_with(optimizer, deltas, &updates, std::slice::from_ref(pass))
+    discarding(deltas, |deltas| {
+        let mut updates: Vec<Update> = Vec::new();
+        pass.before_commit(&mut updates)?;
+        if optimizer.descent().is_some() {
+            pass.let_go_of_values();
+        }
+        commit_with(optimizer, deltas, &updates, std::slice::from_ref(pass))
+    })
+}
+
+/// Drops the deltas after the step: it has been taken then, or has failed, and a destructor that panics has nobody to tell.
+fn discarding<D>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
+    let taken = step(&deltas);
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(deltas)));
+    taken
 }
 
 fn commit_with<L: Deref<Target = Node>>(
@@ -110,11 +121,6 @@ fn commit_with<L: Deref<Target = Node>>(
         passes.iter().for_each(|pass| pass.after_commit());
     }
     Ok(())
-}
-
-/// The step has been taken, or has failed: a destructor of a delta that panics now has nobody to tell.
-pub(crate) fn discard<T>(deltas: T) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(deltas)));
 }
 
 /// Takes a step, and has it recorded by the pass that takes it, or else by one of those that it is made of.

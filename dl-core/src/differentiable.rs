@@ -1,6 +1,6 @@
 //! The type class of everything that can be differentiated.
 
-use crate::commit::{commit, discard};
+use crate::commit::commit;
 use crate::data::{Data, Trainable};
 use crate::deferred::{AtOnce, Belongs, BoxFuture, Do, Recipe};
 use crate::delta::Delta;
@@ -185,10 +185,9 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
             let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
             // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
             let value = extract::hand_out(value, root)?;
-            let commit = || pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, &deltas, &[]));
+            let commit = || pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, deltas, &[]));
             // in the middle of another step it is to be seen that this is one inside it
             let committed = if pass.is_in_step() { pass::enter(pass, commit) } else { commit() };
-            discard(deltas);
             committed.map(|()| value)
         };
         let (value, is_arithmetic) = pass.value_at_once(root)?;

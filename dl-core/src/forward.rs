@@ -220,6 +220,7 @@ fn tangents_of(
     }
     let of_roots: Vec<_> = places.iter().map(|place| tangents.get(place).cloned()).collect();
     drop(books);
+    // it may be this that keeps a root from moving, which a gradient would say, too
     if let Some(HandWritten { layer, .. }) = hand_written.first()
         && of_roots.iter().any(Option::is_none)
         && variables.iter().any(|layer| layer.variable().is_none())

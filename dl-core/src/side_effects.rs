@@ -1,7 +1,7 @@
 //! What a backward pass would do to the weights: the paper's `UpdateWeights`.
 
 use crate::checkpoint;
-use crate::commit::{commit, commit_and_end, discard};
+use crate::commit::{commit, commit_and_end};
 use crate::data::Trainable;
 use crate::deferred::{Belongs, Do};
 use crate::error::{Error, Result};
@@ -219,10 +219,7 @@ impl SideEffects {
             let (this, optimizer) = (this.clone(), optimizer.clone());
             async move {
                 let passes = this.passes();
-                let deltas = this.by_pass().await?;
-                let committed = commit(&optimizer, &deltas, &passes);
-                discard(deltas);
-                committed
+                commit(&optimizer, this.by_pass().await?, &passes)
             }
         })
     }
@@ -236,16 +233,11 @@ impl SideEffects {
             if !passes.iter().any(|known| Arc::ptr_eq(known, pass)) {
                 passes.push(pass.clone());
             }
-            let deltas = self.by_pass().await?;
-            let committed = commit(optimizer, &deltas, &passes);
-            discard(deltas);
-            return committed;
+            return commit(optimizer, self.by_pass().await?, &passes);
         }
         let deltas = by_weight(self.parts.into_iter().map(|part| part.deltas));
         let deltas = values(deltas, optimizer.descent().is_some()).await?;
-        let committed = commit_and_end(optimizer, &deltas, pass);
-        discard(deltas);
-        committed
+        commit_and_end(optimizer, deltas, pass)
     }
 
     /// The passes of all parts, each once.

@@ -43,11 +43,11 @@ impl<T: Data> Handle<T> {
     /// # Panics
     /// In the middle of a step, if that or another one holds the variable: whoever waits there may wait for himself.
     pub(crate) fn set(&self, value: T) {
-        let variable = self.variable();
+        let (variable, value) = (self.variable(), value.at_rest().into_value());
         let commit = commit::lock(&variable, commit::is_stepping()).unwrap_or_else(|error| panic!("{error}"));
         let earlier = Earlier::all();
         earlier.keep(&variable);
-        let old = variable.write(value.at_rest().into_value());
+        let old = variable.write(value);
         drop(commit);
         drop((old, earlier));
     }

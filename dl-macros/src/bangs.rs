@@ -90,7 +90,7 @@ impl Expander<'_> {
                 for member in &mut array.elems {
                     *member = match bare(member) {
                         place if is_place(place) && borrow => parse_quote_spanned!(place.span()=> &#place),
-                        place if is_place(place) => duplicated(place, self.krate),
+                        place if is_place(place) => duplicated(place.clone(), self.krate),
                         other => self.members(other),
                     };
                 }

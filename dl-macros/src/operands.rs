@@ -6,7 +6,7 @@
 //! ```
 
 use crate::known::{is_arithmetic, is_compound};
-use crate::node::{NodeId, bare};
+use crate::node::NodeId;
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use std::collections::HashSet;
@@ -21,11 +21,38 @@ pub(crate) fn duplicate(block: &mut Block, operands: &HashSet<NodeId>, krate: &P
     Duplicator { operands, krate }.visit_block_mut(block);
 }
 
-/// The duplicate of one operand.
-pub(crate) fn duplicated(operand: &Expr, krate: &Path) -> Expr {
+/// The duplicate of one operand, which is moved, not written anew: a plan that knows what is inside by its place is still good.
+pub(crate) fn duplicated(mut operand: Expr, krate: &Path) -> Expr {
     let span = operand.span();
-    let (bang, operand) = (module(krate, span), bare(operand));
-    parse_quote_spanned!(span=> #bang::operand(&#operand).duplicate())
+    let bang = module(krate, span);
+    while let Expr::Paren(_) | Expr::Group(_) = operand {
+        operand = match operand {
+            Expr::Paren(e) => *e.expr,
+            Expr::Group(e) => *e.expr,
+            e => e,
+        };
+    }
+    let lent = Expr::Reference(syn::ExprReference {
+        attrs: Vec::new(),
+        and_token: Token![&](span),
+        mutability: None,
+        expr: Box::new(operand),
+    });
+    let named = Expr::Call(syn::ExprCall {
+        attrs: Vec::new(),
+        func: parse_quote_spanned!(span=> #bang::operand),
+        paren_token: Paren(span),
+        args: [lent].into_iter().collect(),
+    });
+    Expr::MethodCall(syn::ExprMethodCall {
+        attrs: Vec::new(),
+        receiver: Box::new(named),
+        dot_token: Token![.](span),
+        method: Ident::new("duplicate", span),
+        turbofish: None,
+        paren_token: Paren(span),
+        args: Punctuated::new(),
+    })
 }
 
 /// The module of the runtime that expansions name, with the span of what the user wrote: this is where operators say they are.
@@ -47,43 +74,11 @@ struct Duplicator<'a> {
 }
 
 impl Duplicator<'_> {
-    /// The operand is moved, not written anew: a plan that knows what is inside by its place is still good.
     fn operand(&self, operand: &mut Expr) {
-        if !self.operands.contains(&NodeId::of(operand)) {
-            return;
+        if self.operands.contains(&NodeId::of(operand)) {
+            let taken = std::mem::replace(operand, Expr::Verbatim(TokenStream::new()));
+            *operand = duplicated(taken, self.krate);
         }
-        let (span, nothing) = (operand.span(), Expr::Verbatim(TokenStream::new()));
-        let bang = module(self.krate, span);
-        let mut inner = std::mem::replace(operand, nothing);
-        while let Expr::Paren(_) | Expr::Group(_) = inner {
-            inner = match inner {
-                Expr::Paren(e) => *e.expr,
-                Expr::Group(e) => *e.expr,
-                e => e,
-            };
-        }
-        let function = parse_quote_spanned!(span=> #bang::operand);
-        let reference = Expr::Reference(syn::ExprReference {
-            attrs: Vec::new(),
-            and_token: Token![&](span),
-            mutability: None,
-            expr: Box::new(inner),
-        });
-        let lent = Expr::Call(syn::ExprCall {
-            attrs: Vec::new(),
-            func: Box::new(function),
-            paren_token: Paren(span),
-            args: [reference].into_iter().collect(),
-        });
-        *operand = Expr::MethodCall(syn::ExprMethodCall {
-            attrs: Vec::new(),
-            receiver: Box::new(lent),
-            dot_token: Token![.](span),
-            method: Ident::new("duplicate", span),
-            turbofish: None,
-            paren_token: Paren(span),
-            args: Punctuated::new(),
-        });
     }
 }
 

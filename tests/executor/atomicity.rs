@@ -3,13 +3,13 @@
 //! The fault is tried at every place in turn: evaluations forward and backward, rules, bodies, a backward written by hand, each
 //! weight of the commit. After each failed step a good one follows, and does what it does to a twin that never failed.
 
-use super::fragile::{Break, Fragile};
+use super::fragile::{Break, Give};
 use super::fuse::{BurningOptimizer, Fault, Fuse, Site};
 use super::nets::Witness;
 use super::support::{on_threads, sweep, tokio_runtime, watched};
+use dl::Run;
 use dl::nd::{init, ops::*};
 use dl::prelude::*;
-use dl::{At, Primitive, Result, Run};
 use futures::FutureExt;
 use std::collections::BTreeSet;
 
@@ -219,29 +219,9 @@ fn a_value_that_breaks_when_it_is_handed_out() {
     for optimizer in [Sgd::new(0.1), Sgd::new(0.1).momentum(0.9)] {
         for place in [Break::Clone, Break::Never] {
             let w = Weight::new(1.0_f64);
-            let result = Layer::apply(HandOut(place), (w.layer(),)).train(&optimizer).wait();
+            let result = Layer::apply(Give(place), (w.layer(),)).train(&optimizer).wait();
             assert_eq!(result.is_ok(), w.value() != 1.0, "{place:?}");
             assert!(place == Break::Clone || result.is_ok());
         }
-    }
-}
-
-/// A loss of a type of the user's.
-struct HandOut(Break);
-
-impl Primitive for HandOut {
-    type Operands = (Layer<f64>,);
-    type Output = Fragile;
-
-    fn name(&self) -> &'static str {
-        "hand out"
-    }
-
-    fn value(&self, _: (&f64,)) -> Result<Fragile> {
-        Ok(Fragile(self.0))
-    }
-
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
-        (Some(at.delta.clone()),)
     }
 }

@@ -190,3 +190,38 @@ fn a_chain_that_was_interrupted_goes_on_where_it_was() {
         }
     });
 }
+
+/// What only an operation had is handed out while that operation, with which its value was to go, is running.
+#[test]
+fn an_operand_is_asked_for_while_it_is_used_up() {
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
+    let slow = |x: Layer<f64>| {
+        let does: fn() -> Result<()> = || {
+            BEGUN.fetch_add(1, SeqCst);
+            std::thread::sleep(Duration::from_millis(50));
+            Ok(())
+        };
+        Layer::apply(Step { nanoseconds: 1_000.0, does }, (x,))
+    };
+    let ask = move || {
+        let y = slow(slow(Weight::new(0.0).layer()));
+        let asks = Layer::dynamic({
+            let y = y.clone();
+            move || {
+                let y = y.clone();
+                async move {
+                    while BEGUN.load(SeqCst) < 2 {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    let (_, (x,)) = y.applied::<Step<fn() -> Result<()>>>().expect("it is that operation");
+                    Ok(Layer::constant(x.extract().await?))
+                }
+            }
+        });
+        // enough for a second thread, which begins with the operations, as they come last
+        let other = || Layer::dynamic(|| async { Ok(Layer::constant(0.0)) });
+        let (x, _, y) = Do::predict((asks, [other(), other()], y)).wait().unwrap();
+        (x, y)
+    };
+    assert_eq!(watched("an operand that is used up", move || on_threads(2, ask)), (1.0, 2.0));
+}

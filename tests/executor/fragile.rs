@@ -128,8 +128,8 @@ impl Primitive for Give {
         Ok(Fragile(self.0))
     }
 
-    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<f64>>,) {
-        (None,)
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (Some(at.delta.clone()),)
     }
 }
 

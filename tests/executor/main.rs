@@ -20,6 +20,7 @@ mod panics;
 mod shake;
 mod state;
 mod support;
+mod wakes;
 
 // the main example's network and its data, as they are
 #[path = "../../examples/common/digits.rs"]

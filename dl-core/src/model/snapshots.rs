@@ -18,7 +18,7 @@ fn a_snapshot_sees_a_commit_whole_or_not_at_all() {
         together([
             Box::new(move || {
                 let deltas = vec![(of_a.layer().into_any(), ready(1.0)), (of_b.layer().into_any(), ready(-1.0))];
-                commit(&Sgd::new(1.0), &deltas, &[]).expect("no error");
+                commit(&Sgd::new(1.0), deltas, &[]).expect("no error");
             }) as Part,
             Box::new(move || {
                 let snapshot = Snapshot::take();
@@ -37,7 +37,7 @@ fn commits_in_opposite_order() {
         let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
         let step = |weights: [&Weight<f64>; 2]| {
             let deltas: Vec<_> = weights.map(|w| (w.layer().into_any(), ready(1.0))).into();
-            Box::new(move || commit(&Sgd::new(1.0), &deltas, &[]).expect("no error")) as Part
+            Box::new(move || commit(&Sgd::new(1.0), deltas, &[]).expect("no error")) as Part
         };
         together([step([&a, &b]), step([&b, &a])]);
         assert_eq!((a.value(), b.value()), (-1.0, -1.0));

@@ -76,6 +76,7 @@ impl Drivers {
         }
     }
 
+    /// Whether one of them has nothing to do.
     pub(super) fn any_idle(&self) -> bool {
         self.present.iter().any(|driver| driver.idle.is_some())
     }

@@ -1,0 +1,217 @@
+//! Wakes and rests that meet: tasks that are woken while their pass comes to rest, many who wait for one, drivers that are woken and do nothing. What would hang is ended
+//! by a watchdog.
+
+use crate::support::{on_threads, watched};
+use dl::prelude::*;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+/// Something outside that happens once.
+#[derive(Default)]
+struct Event(Mutex<(bool, Vec<Waker>)>, AtomicUsize);
+impl Event {
+    fn happen(&self) {
+        let wakers = {
+            let mut event = self.0.lock().unwrap();
+            event.0 = true;
+            std::mem::take(&mut event.1)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+    async fn wait(self: Arc<Self>) {
+        std::future::poll_fn(|cx| {
+            let mut event = self.0.lock().unwrap();
+            if event.0 {
+                return Poll::Ready(());
+            }
+            event.1.push(cx.waker().clone());
+            self.1.fetch_add(1, SeqCst);
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+#[test]
+fn a_task_that_is_woken_while_its_pass_comes_to_rest() {
+    rests(true);
+}
+
+/// For comparison: holds.
+#[test]
+fn a_task_that_is_woken_when_its_pass_has_come_to_rest() {
+    rests(false);
+}
+
+fn rests(meanwhile: bool) {
+    const TASKS: usize = 3000;
+    for round in 0..100_u64 {
+        let event = Arc::<Event>::default();
+        let tasks: Vec<Layer<f64>> = (0..TASKS)
+            .map(|_| {
+                let event = event.clone();
+                Layer::dynamic(move || {
+                    let event = event.clone();
+                    async move {
+                        event.wait().await;
+                        Ok(Layer::constant(1.0))
+                    }
+                })
+            })
+            .collect();
+        let w = Weight::new(1.0);
+        let y = w.layer();
+        let (sender, receiver) = mpsc::channel();
+        let waker = std::thread::spawn({
+            let event = event.clone();
+            move || {
+                receiver.recv().unwrap();
+                if !meanwhile {
+                    return;
+                }
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_micros(round * 7 % 700) {}
+                event.happen();
+            }
+        });
+        let tape = Do::from_fn({
+            let (tasks, event, sender) = (tasks.clone(), event.clone(), Mutex::new(sender));
+            move || {
+                let (tasks, event, y, sender) =
+                    (tasks.clone(), event.clone(), y.clone(), sender.lock().unwrap().clone());
+                async move {
+                    let all = futures::future::join_all(tasks.iter().map(Layer::extract));
+                    let gate = std::future::poll_fn(|cx| {
+                        if event.1.load(SeqCst) >= TASKS {
+                            return Poll::Ready(());
+                        }
+                        cx.waker().wake_by_ref();
+                        Poll::Pending
+                    });
+                    drop(futures::future::select(Box::pin(all), gate).await);
+                    let tape = y.forward().await?;
+                    sender.send(()).unwrap();
+                    Ok(tape)
+                }
+            }
+        })
+        .wait()
+        .unwrap();
+        waker.join().unwrap();
+        if !meanwhile {
+            event.happen();
+        }
+        let sum = Do::from_fn(move || {
+            let all = futures::future::try_join_all(tasks.iter().map(Layer::extract));
+            async move { Ok(all.await?.into_iter().sum::<f64>()) }
+        });
+        let effects = tape.backward(sum);
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            watched("a corner", move || effects.step(&Sgd::new(1.0)).wait()).unwrap();
+        }));
+        assert!(result.is_ok(), "round {round}");
+    }
+}
+
+#[test]
+fn many_who_wait_for_one() {
+    let time = |n: usize| {
+        let event = Arc::<Event>::default();
+        let one = {
+            let event = event.clone();
+            Layer::dynamic(move || {
+                let event = event.clone();
+                async move {
+                    event.wait().await;
+                    Ok(Layer::constant(1.0))
+                }
+            })
+        };
+        let many: Vec<Layer<f64>> = (0..n)
+            .map(|_| {
+                let one = one.clone();
+                Layer::dynamic(move || {
+                    let one = one.clone();
+                    async move { Ok(Layer::constant(one.extract().await?)) }
+                })
+            })
+            .collect();
+        let sum: Layer<f64> = many.into_iter().sum();
+        let later = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            event.happen();
+        });
+        let start = Instant::now();
+        assert_eq!(sum.predict().wait().unwrap(), n as f64);
+        later.join().unwrap();
+        start.elapsed().saturating_sub(Duration::from_millis(100))
+    };
+    let (few, many) = (time(10_000), time(80_000));
+    println!("{few:?} {many:?}");
+    assert!(many < 30 * few.max(Duration::from_millis(10)), "{few:?} {many:?}");
+}
+
+/// A driver that was woken for what is queued goes without doing it: another one does.
+#[test]
+fn a_driver_leaves_what_it_was_woken_for() {
+    a_driver_does_nothing(true);
+}
+
+#[test]
+fn a_driver_that_was_woken_is_not_polled() {
+    a_driver_does_nothing(false);
+}
+
+fn a_driver_does_nothing(leaves: bool) {
+    let w = Weight::new(3.0_f64);
+    let event = Arc::<Event>::default();
+    let tape = (&w * &w).forward().wait().unwrap();
+    let effects = tape.backward(Do::from_fn({
+        let event = event.clone();
+        move || {
+            let event = event.clone();
+            async move {
+                event.wait().await;
+                Ok(1.0)
+            }
+        }
+    }));
+    let delta = {
+        let (effects, event) = (effects.clone(), event.clone());
+        watched("the driver that is left", move || {
+            on_threads(2, || {
+                struct Flag(AtomicUsize);
+                impl Wake for Flag {
+                    fn wake(self: Arc<Self>) {
+                        self.0.fetch_add(1, SeqCst);
+                    }
+                }
+                let flag = Arc::new(Flag(AtomicUsize::new(0)));
+                let mut first = effects.step(&Sgd::new(0.1)).run();
+                // until it waits for the event
+                while event.1.load(SeqCst) == 0 || flag.0.swap(0, SeqCst) > 0 {
+                    assert!(
+                        Pin::new(&mut first).poll(&mut Context::from_waker(&Waker::from(flag.clone()))).is_pending()
+                    );
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                let second = std::thread::spawn({
+                    let (effects, w) = (effects.clone(), w.clone());
+                    move || effects.delta(&w).wait()
+                });
+                std::thread::sleep(Duration::from_millis(50)); // it waits, too
+                event.happen();
+                if leaves {
+                    drop(first);
+                    return second.join().unwrap().unwrap();
+                }
+                second.join().unwrap().unwrap() // while the first one is there
+            })
+        })
+    };
+    assert_eq!(delta, Some(6.0));
+}
