@@ -4,6 +4,8 @@
 //! processor of its kind has. The arithmetic of an element is the same in all of them and does not depend on its place, so neither the blocks nor the
 //! processor decide about the bits of a result.
 
+#[allow(unsafe_code, reason = "a hint to the processor is an intrinsic")]
+mod ahead;
 mod direct;
 mod loops;
 #[cfg(test)]
@@ -17,6 +19,7 @@ use crate::accurate::{self, Sum};
 use crate::element::{Element, Rank};
 use crate::elements::Elements;
 use crate::formula::Formula;
+use ahead::Ahead;
 use dl_core::{Binary, Unary, buffers, parallel};
 use loops::{Both, Each};
 use ndarray::{ArcArray, IxDyn};
@@ -141,6 +144,7 @@ impl<A: Element> Program<A> {
             (0..len.div_ceil(PIECE)).map(|_| (Parts::default(), A::zero())).collect();
         let first = usize::from(sums);
         let count = first + results.len();
+        let lines_ahead = self.lines_ahead(count);
         for (number, result) in results.iter_mut().enumerate() {
             let start = lined_up(result);
             for ((parts, _), part) in pieces.iter_mut().zip(result[start..start + len].chunks_mut(PIECE)) {
@@ -150,12 +154,12 @@ impl<A: Element> Program<A> {
         let nanoseconds = self.nanoseconds() * PIECE.min(len) as f64;
         parallel::for_each_mut(&mut pieces, nanoseconds, |piece, (parts, sum)| {
             let from = piece * PIECE;
-            *sum = self.run_piece(from, PIECE.min(len - from), &mut parts[..count], sums);
+            *sum = self.run_piece(from, PIECE.min(len - from), &mut parts[..count], sums, &lines_ahead);
         });
         if sums { accurate::sum_of_sums(pieces.into_iter().map(|(_, sum)| sum).collect(), len) } else { A::zero() }
     }
 
-    fn run_piece(&self, from: usize, len: usize, results: &mut [&mut [A]], sums: bool) -> A {
+    fn run_piece(&self, from: usize, len: usize, results: &mut [&mut [A]], sums: bool, lines_ahead: &[usize]) -> A {
         let mut room = vec![A::zero(); (self.registers + 1) * block_len::<A>() + LINE_BYTES / size_of::<A>()];
         let mut registers = self.registers(&mut room);
         let summed = registers.pop().expect("there is one more");
@@ -172,7 +176,7 @@ impl<A: Element> Program<A> {
             if sums {
                 blocks[0] = &mut summed[..here];
             }
-            self.run_block(&mut registers, from + start, &mut blocks[..results.len()]);
+            self.run_block(&mut registers, from + start, &mut blocks[..results.len()], lines_ahead);
             if sums {
                 sum.add_all(blocks[0]);
             }
@@ -181,10 +185,17 @@ impl<A: Element> Program<A> {
     }
 
     /// Runs for the elements from `start` on, as many as there is room for in each of the results.
-    fn run_block(&self, registers: &mut [&mut [A]], start: usize, results: &mut [&mut [A]]) {
+    fn run_block(&self, registers: &mut [&mut [A]], start: usize, results: &mut [&mut [A]], lines_ahead: &[usize]) {
         let arch = self::arch();
         let len = results[0].len();
-        for Instruction { what, to } in &self.instructions {
+        let whole = self.operands.iter().filter(|operand| operand.is_whole(&self.shape));
+        let read = whole.map(|operand| operand.elements().as_ptr().wrapping_add(start + len));
+        let written = results.iter().map(|result| result.as_ptr().wrapping_add(len));
+        let mut ahead = (!lines_ahead.is_empty()).then(|| Ahead::of(read.chain(written)));
+        for (number, Instruction { what, to }) in self.instructions.iter().enumerate() {
+            if let Some(ahead) = &mut ahead {
+                ahead.fetch(lines_ahead[number]);
+            }
             // taken out, so that the others can be read meanwhile
             let (mut register, mut result): (&mut [A], &mut [A]) = Default::default();
             let to_block: &mut [A] = match *to {
@@ -222,16 +233,27 @@ impl<A: Element> Program<A> {
 
     /// A rough estimate of the time for an element.
     fn nanoseconds(&self) -> f64 {
-        let of = |instruction: &Instruction| match instruction.what {
+        self.instructions.iter().map(Instruction::nanoseconds).sum()
+    }
+}
+
+impl Instruction {
+    fn nanoseconds(&self) -> f64 {
+        let of_one = match self.what {
             What::Copy(_) | What::Load(_) => 0.5,
             What::Unary(op, _) => op.cost(),
             What::Binary(op, ..) => op.cost(),
         };
-        self.instructions.iter().map(of).sum::<f64>() / 4.0
+        of_one / 4.0
     }
 }
 
 impl<A: Element> Operand<A> {
+    /// Whether none of it is repeated in a result of this shape.
+    fn is_whole(&self, shape: &[usize]) -> bool {
+        self.array.shape() == shape
+    }
+
     fn elements(&self) -> &[A] {
         self.array.as_slice().expect("operands are in row-major order")
     }
