@@ -200,3 +200,19 @@ fn bytes<A>(buffer: &Vec<A>) -> usize {
 fn is_shared<A>(len: usize) -> bool {
     len.saturating_mul(size_of::<A>()) > SHARED_BYTES
 }
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_kept_than_is_said() {
+        let room = KEPT_BYTES / size_of::<f32>() / 4; // never written, so it needs no memory
+        let taken: Vec<Vec<f32>> = (0..8).map(|_| take(room)).collect();
+        taken.into_iter().for_each(give_back);
+        assert!(free().bytes <= KEPT_BYTES);
+        give_back(Vec::<f32>::with_capacity(1_234_567)); // not from here
+        assert!(free().f32.free.iter().all(|buffer| buffer.capacity() != 1_234_567));
+        release();
+    }
+}

@@ -243,7 +243,11 @@ fn propose(
             if let Some(descent) = descent
                 && delta.can_descend(variable)
             {
-                *rate = Some(descent);
+                match delta.descends_in_place(variable) {
+                    true => *rate = Some(descent),
+                    // code of the user's may panic: on a copy, before anything is written
+                    false => *value = Some(delta.descended(variable.read(), variable, descent)),
+                }
                 continue;
             }
             let delta = &delta.made()?;
@@ -263,7 +267,7 @@ fn propose(
     }
 }
 
-/// Takes the steps of plain gradient descent, which are in place and cannot fail.
+/// Takes the steps of plain gradient descent that are in place and cannot fail.
 fn descend(changes: &[Change<'_>]) {
     let steps = || {
         changes.iter().filter_map(|change| match (change.rate, &change.source) {
@@ -273,17 +277,18 @@ fn descend(changes: &[Change<'_>]) {
     };
     let nanoseconds: f64 = steps().map(|(_, _, delta)| delta.cost()).sum();
     if !parallel::is_worth_while(nanoseconds) {
-        return steps().for_each(|(variable, rate, delta)| delta.descend(variable, rate));
+        return steps()
+            .for_each(|(variable, rate, delta)| variable.change(|value| delta.descend(value, variable, rate)));
     }
     let steps: Vec<(&Variable, f64, &AnyDelta)> = steps().collect();
     parallel::for_each(steps.len(), nanoseconds / steps.len() as f64, |step| {
         let (variable, rate, delta) = steps[step];
-        delta.descend(variable, rate);
+        variable.change(|value| delta.descend(value, variable, rate));
     });
 }
 
 impl AnyDelta {
-    /// Whether a step of plain gradient descent by this delta can be taken in place.
+    /// Whether a step of plain gradient descent can be taken by this delta.
     #[inline]
     fn can_descend(&self, variable: &Variable) -> bool {
         match self {
@@ -295,18 +300,30 @@ impl AnyDelta {
         }
     }
 
-    /// Takes it. Whoever calls holds the lock of the variable.
+    /// Whether it is the library's own, which cannot fail in the middle.
     #[inline]
-    fn descend(&self, variable: &Variable, rate: f64) {
+    fn descends_in_place(&self, variable: &Variable) -> bool {
+        let is_own = |layer: &AnyLayer| layer.accumulates().is_some_and(|op| op.is_plain());
+        variable.weight.is_changed_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_own(layer))
+    }
+
+    /// Takes it, from the value of this variable.
+    #[inline]
+    fn descend(&self, value: &mut Value, variable: &Variable, rate: f64) {
         match self {
-            AnyDelta::Ready(delta) => variable.weight.descend(variable, rate, delta),
+            AnyDelta::Ready(delta) => variable.weight.descend(value, rate, delta),
             AnyDelta::Unmade(layer, operands) => {
                 let op = layer.accumulates().expect("it can accumulate");
-                let operands: Vec<&Value> = operands.iter().collect();
-                variable.change(|value| op.accumulate(&operands, -rate, value));
+                op.accumulate(&operands.iter().collect::<Vec<_>>(), -rate, value);
             }
             _ => unreachable!("steps are taken by deltas that were evaluated"),
         }
+    }
+
+    /// The value after it.
+    fn descended(&self, mut value: Value, variable: &Variable, rate: f64) -> Value {
+        self.descend(&mut value, variable, rate);
+        value
     }
 
     /// The value of this delta, which has been evaluated.

@@ -147,6 +147,10 @@ pub trait Trainable: Data {
     /// ```
     const DESCENDS: bool = false;
 
+    /// Whether that cannot panic, nor a clone of the value, so that a step may change the value where it is.
+    #[doc(hidden)]
+    const IN_PLACE: bool = false;
+
     /// Takes `rate · delta` away in place, for a delta that [belongs to this value](Data::check_delta): a step of plain gradient descent, which cannot fail. Where it
     /// is not there, the runtime works on a copy, with [`update`](Trainable::update).
     ///

@@ -76,6 +76,7 @@ macro_rules! scalar {
 
         impl Trainable for $T {
             const DESCENDS: bool = true;
+            const IN_PLACE: bool = true;
 
             fn zeros_like(&self) -> $T {
                 0.0

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::extract::ExtractAll;
 use crate::node::AnyLayer;
 use crate::optimizer::Optimizer;
-use crate::pass::{self, Pass, Purpose, Settings};
+use crate::pass::{self, Holder, Pass, Purpose, Settings};
 use crate::record::Direction;
 use crate::reverse::AnyDelta;
 use crate::weight::Weight;
@@ -41,7 +41,7 @@ pub struct SideEffects {
 #[derive(Clone)]
 struct Part {
     /// The pass that holds the forward values which the deltas mention.
-    pass: Arc<Pass>,
+    pass: Holder,
     deltas: Deltas,
 }
 
@@ -79,7 +79,7 @@ impl SideEffects {
     /// Adds the deltas of weights that are different from one another. Also without any, a step writes the buffers of the pass.
     pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: Deltas) {
         if !deltas.is_empty() || pass.has_updates() {
-            self.parts.push(Part { pass: pass.clone(), deltas });
+            self.parts.push(Part { pass: Holder::of(pass), deltas });
         }
     }
 
@@ -143,9 +143,10 @@ impl SideEffects {
             async move {
                 // what a pass writes into buffers it writes when the step is taken
                 let writes = this.passes().into_iter().filter(|pass| pass.has_updates());
-                let mut parts: Vec<Part> = writes.map(|pass| Part { pass, deltas: Vec::new() }).collect();
+                let mut parts: Vec<Part> =
+                    writes.map(|pass| Part { pass: Holder::of(&pass), deltas: Vec::new() }).collect();
                 let deltas = this.by_pass().await?;
-                parts.push(Part { pass: Pass::new(Purpose::Predict, Settings::default()), deltas });
+                parts.push(Part { pass: Holder::Strong(Pass::new(Purpose::Predict, Settings::default())), deltas });
                 Ok(SideEffects { parts, fault: None })
             }
         })
@@ -227,7 +228,7 @@ impl SideEffects {
     /// The same, inside the pass that all parts belong to.
     pub(crate) async fn take(self, pass: &Arc<Pass>, optimizer: &(dyn Optimizer + 'static)) -> Result<()> {
         pass.forget_deltas();
-        let here = self.fault.is_none() && self.parts.iter().all(|part| Arc::ptr_eq(&part.pass, pass));
+        let here = self.fault.is_none() && self.parts.iter().all(|part| part.pass.is(pass));
         if !here {
             let mut passes = self.passes();
             if !passes.iter().any(|known| Arc::ptr_eq(known, pass)) {
@@ -240,12 +241,12 @@ impl SideEffects {
         commit_and_end(optimizer, deltas, pass)
     }
 
-    /// The passes of all parts, each once.
+    /// The passes of all parts, each once, as far as they are there.
     fn passes(&self) -> Vec<Arc<Pass>> {
         let mut passes: Vec<Arc<Pass>> = Vec::new();
         for part in &self.parts {
-            if !passes.iter().any(|known| Arc::ptr_eq(known, &part.pass)) {
-                passes.push(part.pass.clone());
+            if !passes.iter().any(|known| part.pass.is(known)) {
+                passes.extend(part.pass.pass());
             }
         }
         passes
@@ -258,9 +259,9 @@ impl SideEffects {
         }
         let mut passes: Vec<(Arc<Pass>, Vec<Deltas>)> = Vec::new();
         for Part { pass, deltas } in self.parts {
-            match passes.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &pass)) {
+            match passes.iter_mut().find(|(known, _)| pass.is(known)) {
                 Some((_, parts)) => parts.push(deltas),
-                None => passes.push((pass, vec![deltas])),
+                None => passes.push((pass.pass().ok_or_else(Error::cancelled)?, vec![deltas])),
             }
         }
         let mut computed = Vec::with_capacity(passes.len());

@@ -15,7 +15,7 @@ use crate::deferred::Do;
 use crate::error::Error;
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Outcome};
-use crate::pass::{self, Holder};
+use crate::pass::Holder;
 use crate::reverse::{self, AnyDelta, When};
 use crate::side_effects::SideEffects;
 use crate::value::Value;
@@ -90,7 +90,7 @@ impl<T: Data> Tape<T, T::Delta> {
     }
 
     pub(crate) fn of_layer(value: Value, layer: AnyLayer) -> Self {
-        Tape { value, origin: Origin::Layer(layer, pass::holder()), types: PhantomData }
+        Tape { value, origin: Origin::Layer(layer, Holder::here()), types: PhantomData }
     }
 
     /// The forward value.

@@ -188,15 +188,20 @@ impl fmt::Debug for WeightHandle {
 
 /// What has to know the type of a weight.
 pub(crate) trait AnyWeight: Send + Sync {
-    /// Whether a step of plain gradient descent by this delta can be taken in place.
+    /// Whether a step of plain gradient descent can be taken by this delta.
     fn can_descend(&self, variable: &Variable, delta: &Value) -> bool {
         let _ = (variable, delta);
         false
     }
 
-    /// Takes it. Whoever calls holds the lock of the variable.
-    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
-        let _ = (variable, rate, delta);
+    /// Whether it cannot fail in the middle.
+    fn is_changed_in_place(&self) -> bool {
+        false
+    }
+
+    /// Takes it, from this value.
+    fn descend(&self, value: &mut Value, rate: f64, delta: &Value) {
+        let _ = (value, rate, delta);
     }
 
     fn name(&self) -> &'static str;
@@ -239,8 +244,12 @@ impl<T: Trainable> AnyWeight for Typed<T> {
         T::DESCENDS && variable.read().get::<T>().check_delta(delta.get()).is_ok()
     }
 
-    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
-        variable.change(|value| value.change(|value: &mut T| value.descend(rate, delta.get())));
+    fn is_changed_in_place(&self) -> bool {
+        T::IN_PLACE
+    }
+
+    fn descend(&self, value: &mut Value, rate: f64, delta: &Value) {
+        value.change(|value: &mut T| value.descend(rate, delta.get()));
     }
 
     fn name(&self) -> &'static str {

@@ -415,6 +415,7 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
     }
 
     const DESCENDS: bool = true;
+    const IN_PLACE: bool = true;
 
     fn descend(&mut self, rate: f64, delta: &Self) {
         let delta = delta.0.as_standard_layout();

@@ -143,3 +143,18 @@ fn one_axis_shrinks_and_one_grows() {
     assert_eq!(column.shape(), [1, 1, 100_000, 1]);
     assert!(column.view().iter().all(|&x| x == 1.0));
 }
+
+/// More numbers than are computed side by side, and no two alike.
+#[test]
+fn a_softmax_of_many() {
+    let x: Vec<f64> = (0..45).map(|i| 3.0 * (f64::from(i) * 0.7).sin()).collect();
+    let sum: f64 = x.iter().map(|x| x.exp()).sum();
+    let row = Nd::from(x.clone());
+    let close = |found: f64, right: f64| assert!((found - right).abs() < 1e-12, "{found} instead of {right}");
+    close(row.logsumexp().predict().wait().expect("it succeeds"), sum.ln());
+    let (y, ln) = Do::predict((row.softmax(0), row.log_softmax(0))).wait().expect("it succeeds");
+    for (i, x) in x.iter().enumerate() {
+        close(y[i], x.exp() / sum);
+        close(ln[i], x - sum.ln());
+    }
+}

@@ -300,3 +300,15 @@ fn transposed_convolutions_that_do_not_fit() {
     let none = nothing.conv_transpose1d(ones([0, 0, 2]), Conv::new().groups(usize::MAX));
     assert_eq!(none.predict().wait().unwrap().shape(), [2, 0, 5]);
 }
+
+/// More taps than a block of patches has rows; more samples than there are pieces.
+#[test]
+fn convolutions_of_many_taps_and_of_many_samples_agree_with_loops() {
+    let taps = case(&[1, 60, 5, 6], &[3, 60, 3, 3], [1, 1, 1], 1);
+    let samples = case(&[19, 2, 5, 4], &[3, 2, 3, 3], [1, 1, 1], 1);
+    for case in [taps, samples] {
+        let (x, w) = (case.x(), case.w());
+        close(&value(&case.conv(&x.layer(), &w.layer())), &case.by_loops(&x, &w), &format!("{case:?}"));
+        transposes(&case);
+    }
+}

@@ -101,3 +101,15 @@ fn products_that_nobody_else_wants_are_not_made() -> Result<()> {
     assert!(peak(&many)? < peak(&few)? + 38 * 8 * 192 * size_of::<f32>());
     Ok(())
 }
+
+/// More elements than are added up at a time, fewer than are written down.
+#[test]
+fn a_sum_of_some_thousand_elements() -> Result<()> {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    let terms: [Matrix; 3] = std::array::from_fn(|_| matrix(50, 61, &mut rng));
+    let sum = terms.iter().map(|term| term.layer()).sum::<Layer<Matrix>>().predict().wait()?;
+    for (place, &found) in sum.view().indexed_iter() {
+        assert_eq!(found, terms[0].view()[place] + terms[1].view()[place] + terms[2].view()[place], "{place:?}");
+    }
+    Ok(())
+}

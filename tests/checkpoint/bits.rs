@@ -249,3 +249,52 @@ fn deltas_as_a_vector_space() {
     };
     assert_eq!(run(Marks::With), run(Marks::Without));
 }
+
+/// What arrives at a mark arrives at what it marks, also where the mark was evaluated before its consumers were built.
+#[test]
+fn a_mark_that_was_evaluated_before() {
+    let gradient = |before: bool| {
+        let w = Weight::new(1.0);
+        let loss = Layer::dynamic({
+            let w = w.clone();
+            move || {
+                let x = w.layer().sin();
+                async move {
+                    let x = Layer::dynamic(move || {
+                        let x = x.clone();
+                        async move { Ok(x) }
+                    });
+                    let mark = x.checkpoint();
+                    if before {
+                        mark.extract().await?;
+                    }
+                    Ok((&mark * 0.1 + &x * 0.2) + &mark * 0.3)
+                }
+            }
+        });
+        let effects = loss.backward().wait().unwrap();
+        effects.delta(&w).wait().unwrap().map(f64::to_bits)
+    };
+    assert_eq!(gradient(true), gradient(false));
+}
+
+/// A body that turns out to be a leaf has nothing below it that waits.
+#[test]
+fn a_segment_behind_a_body_that_is_a_weight() {
+    let weights = [[0.3, -0.2], [0.1, 0.4]];
+    let step = |mark: bool| {
+        let w = Weight::new(Nd::<f64, _>::from(weights));
+        let body = Layer::dynamic({
+            let w = w.clone();
+            move || {
+                let w = w.layer();
+                async move { Ok(w) }
+            }
+        });
+        let hidden = Nd::<f64, _>::from([[1.0, 2.0]]).matmul(&body).tanh();
+        let hidden = if mark { hidden.checkpoint() } else { hidden };
+        hidden.square().sum().train(&Sgd::new(0.1)).wait().unwrap();
+        w.value()
+    };
+    assert_eq!(step(true), step(false));
+}

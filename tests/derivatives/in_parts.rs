@@ -1,6 +1,9 @@
 //! A training step in parts: accumulate, clip, look, and one step for all of it.
 
 use dl::prelude::*;
+use dl::{At, Deltas, Primitive, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 #[test]
 fn several_losses_one_step() {
@@ -100,4 +103,52 @@ fn side_effects_are_a_vector_space() {
     let sum = f.backward(Do::now(x0)) + g.backward(Do::now(x0));
     assert_eq!(slope(sum), slope(f.backward(Do::now(x0))) + slope(g.backward(Do::now(x0))));
     assert_eq!(slope(x0 * f.backward(Do::now(x1))), slope(f.backward(Do::now(x0 * x1))));
+}
+
+type Row = Nd<f64, Ix1>;
+
+/// a·b, which counts how often it is computed.
+#[derive(Clone)]
+struct Times(Arc<AtomicUsize>);
+
+impl Primitive for Times {
+    type Operands = (Layer<Row>, Layer<Row>);
+    type Output = Row;
+    const ACCUMULATES: bool = true;
+
+    fn name(&self) -> &'static str {
+        "times"
+    }
+
+    fn value(&self, (a, b): (&Row, &Row)) -> Result<Row> {
+        self.0.fetch_add(1, SeqCst);
+        Ok((&a.view() * &b.view()).into())
+    }
+
+    fn can_accumulate(&self, _: (&Row, &Row), _: &Row) -> bool {
+        true
+    }
+
+    fn accumulate(&self, operands: (&Row, &Row), factor: f64, to: &mut Row) {
+        let value = self.value(operands).unwrap();
+        *to = (&to.view() + &(factor * &value.view())).into();
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        let times = |x: &Layer<Row>| Some(Layer::apply(self.clone(), (at.delta.clone(), x.clone())));
+        (times(&at.operands.1), times(&at.operands.0))
+    }
+}
+
+/// A weight is used at several places: its delta is a sum, which is there when somebody asks again.
+#[test]
+fn a_delta_that_was_computed_is_not_computed_again() {
+    let w = Weight::new(Nd::from([0.5, 2.0]));
+    let counted = Arc::<AtomicUsize>::default();
+    let ones = Layer::constant(Nd::from([1.0, 1.0]));
+    let loss = (0..3).fold(ones, |y, _| Layer::apply(Times(counted.clone()), (y, w.layer())));
+    let effects = loss.sum().backward().wait().unwrap();
+    effects.clip_norm(0.1).wait().unwrap().step(&Sgd::new(0.1)).wait().unwrap();
+    assert_eq!(effects.delta(&w).wait().unwrap(), Some(Nd::from([0.75, 12.0])));
+    assert_eq!(counted.load(SeqCst), 3 + 2 + 3, "forward, towards what is below, and for the weight");
 }

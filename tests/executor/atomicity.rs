@@ -7,9 +7,9 @@ use super::fragile::{Break, Give};
 use super::fuse::{BurningOptimizer, Fault, Fuse, Site};
 use super::nets::Witness;
 use super::support::{on_threads, sweep, tokio_runtime, watched};
-use dl::Run;
 use dl::nd::{init, ops::*};
 use dl::prelude::*;
+use dl::{At, Chunk, Data, Deltas, Primitive, Result, Run, Trainable};
 use futures::FutureExt;
 use std::collections::BTreeSet;
 
@@ -224,4 +224,69 @@ fn a_value_that_breaks_when_it_is_handed_out() {
             assert!(place == Break::Clone || result.is_ok());
         }
     }
+}
+
+/// A number whose steps of plain gradient descent are the user's own, and panic if the delta is 13.
+#[derive(Clone, Debug, PartialEq)]
+struct Fragile(f64);
+
+impl Data for Fragile {
+    type Delta = f64;
+
+    fn one(&self) -> f64 {
+        1.0
+    }
+}
+
+impl Trainable for Fragile {
+    const DESCENDS: bool = true;
+
+    fn zeros_like(&self) -> Self {
+        Fragile(0.0)
+    }
+
+    fn descend(&mut self, rate: f64, delta: &f64) {
+        assert!(*delta != 13.0, "unlucky");
+        self.0 -= rate * delta;
+    }
+
+    fn update(&mut self, delta: &f64, _: &mut [Self], rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+        rule(Chunk::F64 { values: std::slice::from_mut(&mut self.0), deltas: &[*delta], slots: &mut [] })
+    }
+}
+
+/// factor·x
+struct Number(f64);
+
+impl Primitive for Number {
+    type Operands = (Layer<Fragile>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "number"
+    }
+
+    fn value(&self, (x,): (&Fragile,)) -> Result<f64> {
+        Ok(self.0 * x.0)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        (Some(at.delta * self.0),)
+    }
+}
+
+#[test]
+fn steps_of_the_users_own_type() {
+    let weights = [1.0, 2.0, 3.0].map(|x| Weight::new(Fragile(x)));
+    let loss = |factors: [f64; 3]| -> Layer<f64> {
+        weights.iter().zip(factors).map(|(w, factor)| Layer::apply(Number(factor), (w.layer(),))).sum()
+    };
+    let values = || weights.each_ref().map(|w| w.value().0);
+    for factors in [[13.0, 1.0, 1.0], [1.0, 13.0, 1.0], [1.0, 1.0, 13.0]] {
+        let error = loss(factors).train(&Sgd::new(0.5)).wait().unwrap_err();
+        assert!(error.is_panic() && error.to_string().contains("unlucky"), "{error}");
+        assert_eq!(values(), [1.0, 2.0, 3.0]);
+    }
+    loss([1.0, 2.0, 4.0]).train(&Sgd::new(0.5)).wait().unwrap();
+    assert_eq!(values(), [0.5, 1.0, 1.0]);
 }

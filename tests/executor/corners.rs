@@ -84,7 +84,7 @@ fn an_estimate_of_the_cost_that_waits() {
 #[test]
 fn a_rule_that_waits() {
     watched("a corner", || {
-        Layer::apply(Op(Waits::Rule), (Weight::new(1.0).layer(),)).train(&Sgd::new(0.1)).wait().map(|_| ()).ok()
+        Layer::apply(Op(Waits::Rule), (Weight::new(1.0).layer(),)).train(&Sgd::new(0.1)).wait().unwrap()
     });
 }
 
@@ -92,16 +92,20 @@ fn a_rule_that_waits() {
 struct Looks(Weight<f64>, Snapshot);
 impl Optimizer for Looks {
     fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
-        self.0.layer().predict().on(&self.1).wait().map(|_| ())
+        let seen = self.0.predict().on(&self.1).wait()?;
+        if seen == 1.0 { Ok(()) } else { Err(Error::invalid(format!("it saw {seen}"))) }
     }
 }
 
 #[test]
 fn an_optimizer_that_evaluates_on_a_snapshot() {
-    watched("a corner", || {
+    let loss = watched("a corner", || {
         let w = Weight::new(1.0);
-        let _ = (&w * 2.0).train(&Looks(w.clone(), Snapshot::take())).wait();
+        let looks = Looks(w.clone(), Snapshot::take());
+        w.set(5.0);
+        (&w * 2.0).train(&looks).wait().unwrap()
     });
+    assert_eq!(loss, 10.0);
 }
 
 #[derive(Clone)]
@@ -121,7 +125,7 @@ fn an_optimizer_that_evaluates_in_a_step_on_a_snapshot() {
             let y = y.clone();
             async move { Ok(y) }
         });
-        let _ = loss.train(&Plain(w.clone())).on(&Snapshot::take()).wait();
+        assert_eq!(loss.train(&Plain(w.clone())).on(&Snapshot::take()).wait().unwrap(), 2.0);
     });
 }
 

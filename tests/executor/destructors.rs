@@ -1,12 +1,12 @@
 //! Destructors that panic, at the worst of times.
 
 use super::fragile::{Break, Give, Take};
-use super::support::on_threads;
+use super::support::{on_threads, watched};
 use dl::prelude::*;
 use dl::{Chunk, Data, Result, Trainable, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 /// A number whose destructor panics from the moment on when a step of it is worked out.
 #[derive(Clone)]
@@ -86,4 +86,37 @@ fn of_an_intermediate_value() {
 #[test]
 fn of_a_value_that_is_kept_for_the_backward() {
     ends(broken().train(&Sgd::new(0.1)));
+}
+
+/// When it goes, it replaces what has replaced it.
+#[derive(Clone)]
+struct Last(Option<Arc<OnceLock<Buffer<Last>>>>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        if let Some(place) = self.0.take()
+            && let Some(buffer) = place.get()
+        {
+            buffer.set(Last(None));
+        }
+    }
+}
+
+impl Data for Last {
+    type Delta = f64;
+
+    fn one(&self) -> f64 {
+        1.0
+    }
+}
+
+#[test]
+fn of_a_replaced_value_that_sets_its_variable() {
+    watched("a destructor that sets", || {
+        let place = Arc::new(OnceLock::new());
+        let buffer = Buffer::new(Last(Some(place.clone())));
+        assert!(place.set(buffer.clone()).is_ok());
+        buffer.set(Last(None));
+        assert!(buffer.value().0.is_none());
+    });
 }

@@ -295,3 +295,133 @@ fn an_error_in_a_walk_points_to_the_operation() {
         assert_eq!(error.place().map(|place| place.line()), Some(line), "{error}");
     }
 }
+
+#[test]
+fn a_derivative_has_the_mode_around_it() {
+    let w = Weight::new(1.0);
+    let by_mode = Layer::dynamic({
+        let w = w.clone();
+        move || {
+            let w = w.clone();
+            async move { Ok(if Mode::current() == Some(Mode::Train) { &w * 10.0 } else { &w * 2.0 }) }
+        }
+    });
+    let slope = by_mode.gradient(&w);
+    assert_eq!(slope.predict().wait().unwrap(), 2.0);
+    assert_eq!(slope.predict().mode(Mode::Train).wait().unwrap(), 10.0);
+}
+
+#[test]
+fn passes_inside_a_pass_see_its_snapshot() {
+    let w = Weight::new(3.0);
+    let before = Snapshot::take();
+    w.set(5.0);
+    let square = &w * &w;
+    // a derivative in a `predict` has a pass of its own
+    assert_eq!(square.gradient(&w).predict().on(&before).wait().unwrap(), 6.0);
+    let outer = Layer::dynamic(move || {
+        let inner = square.clone();
+        async move {
+            let (awaited, waited): (f64, f64) = (inner.predict().await?, inner.predict().wait()?);
+            Ok(Layer::constant(awaited + waited))
+        }
+    });
+    assert_eq!(outer.predict().on(&before).wait().unwrap(), 18.0);
+}
+
+#[test]
+fn an_update_before_a_long_loop_of_bangs_is_not_lost() {
+    let (w, seen) = (Weight::new(3.0), Buffer::new(0.0));
+    let loss = Layer::dynamic({
+        let (w, seen) = (w.clone(), seen.clone());
+        move || {
+            let (w, seen) = (w.clone(), seen.clone());
+            async move {
+                w.layer().updating(&seen, &w * 2.0).extract().await?;
+                for i in 0..1000 {
+                    Layer::constant(f64::from(i)).sin().extract().await?;
+                }
+                Ok(w.layer())
+            }
+        }
+    });
+    loss.train(&Sgd::new(1.0)).wait().unwrap();
+    assert_eq!((w.value(), seen.value()), (2.0, 6.0));
+}
+
+/// x; the kernel may draw, in vain.
+struct Draws(bool);
+
+impl Primitive for Draws {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "draws"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        if self.0 {
+            drop(Seed::draw());
+        }
+        Ok(*x)
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
+        (None,)
+    }
+
+    fn cost(&self, _: (&f64,)) -> f64 {
+        1.0
+    }
+}
+
+#[test]
+fn what_a_kernel_builds_has_no_position_in_a_body() {
+    let run = |draws: bool| {
+        on_threads(1, || {
+            let program = Layer::dynamic(move || async move {
+                Layer::apply(Draws(draws), (Layer::constant(1.0),)).extract().await?;
+                Ok(uniform())
+            });
+            program.predict().seed(3).wait().unwrap()
+        })
+    };
+    assert_eq!(run(true), run(false));
+}
+
+/// x; when it is computed, this weight gets another value.
+struct Disturbs(Weight<f64>);
+
+impl Primitive for Disturbs {
+    type Operands = (Layer<f64>,);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "disturbs"
+    }
+
+    fn value(&self, (x,): (&f64,)) -> Result<f64> {
+        self.0.set(self.0.value() + 1.0);
+        Ok(*x)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        (Some(at.delta.clone()),)
+    }
+}
+
+/// A derivative in a `predict` has a pass of its own, and the values of the one around it.
+#[test]
+fn a_derivative_sees_the_weights_of_the_pass_around_it() {
+    for derivative_first in [false, true] {
+        let w = Weight::new(2.0);
+        let y = Layer::apply(Disturbs(w.clone()), (w.layer(),)) * &w;
+        let slope = y.gradient(&w);
+        let (y, slope) = match derivative_first {
+            false => Do::predict((y, slope)).wait().unwrap(),
+            true => Do::predict((slope, y)).map(|(slope, y)| (y, slope)).wait().unwrap(),
+        };
+        assert_eq!(slope * slope, 4.0 * y, "at one value of w, whatever it is");
+    }
+}

@@ -5,7 +5,7 @@ use crate::support::{on_threads, watched};
 use dl::prelude::*;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -214,4 +214,101 @@ fn a_driver_does_nothing(leaves: bool) {
         })
     };
     assert_eq!(delta, Some(6.0));
+}
+
+/// Once around.
+async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
+}
+
+#[test]
+fn a_body_that_wakes_itself_until_the_driver_has_done_something() {
+    for threads in [1, 2] {
+        let value = watched("a body that wakes itself", move || {
+            on_threads(threads, || {
+                let flag = Arc::<AtomicBool>::default();
+                let body = Layer::dynamic({
+                    let flag = flag.clone();
+                    move || {
+                        let flag = flag.clone();
+                        async move {
+                            while !flag.load(SeqCst) {
+                                yield_now().await;
+                            }
+                            Ok(Layer::constant(1.0))
+                        }
+                    }
+                });
+                let both = Do::from_fn(move || {
+                    let (body, flag) = (body.clone(), flag.clone());
+                    async move {
+                        let sets = async {
+                            yield_now().await;
+                            flag.store(true, SeqCst);
+                        };
+                        futures::join!(body.extract(), sets).0
+                    }
+                });
+                both.wait().unwrap()
+            })
+        });
+        assert_eq!(value, 1.0);
+    }
+}
+
+/// While a thread waits in a body for a pass of its own, another body is woken that it depends on.
+#[test]
+fn a_woken_body_that_somebody_waits_for_who_should_run_it() {
+    // with a third thread, a second body waits too
+    for threads in [2, 3] {
+        let value = watched("a woken body", move || {
+            on_threads(threads, || {
+                let (rang, woke) = (Arc::<Event>::default(), Arc::<Event>::default());
+                let waits = || {
+                    let inner = Layer::dynamic({
+                        let rang = rang.clone();
+                        move || {
+                            let rang = rang.clone().wait();
+                            async move {
+                                rang.await;
+                                Ok(Layer::constant(1.0))
+                            }
+                        }
+                    });
+                    Layer::dynamic(move || {
+                        let inner = inner.clone();
+                        async move { Ok(Layer::constant(inner.predict().wait()?)) }
+                    })
+                };
+                let rings = Layer::dynamic({
+                    let (rang, woke) = (rang.clone(), woke.clone());
+                    move || {
+                        let (rang, woke) = (rang.clone(), woke.clone());
+                        async move {
+                            woke.wait().await;
+                            rang.happen();
+                            Ok(Layer::constant(1.0))
+                        }
+                    }
+                });
+                let timer = std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(50));
+                    woke.happen();
+                });
+                let sum: Layer<f64> = (1..threads).map(|_| waits()).chain([rings]).sum();
+                let value = sum.predict().wait().unwrap();
+                timer.join().unwrap();
+                value
+            })
+        });
+        assert_eq!(value, threads as f64);
+    }
 }

@@ -165,6 +165,7 @@ pub(crate) fn run_all() {
     }));
     let (good, fails, panics) = (Net::new(1e9, false), Net::new(1.4, false), Net::new(1.4, true));
 
+    keeps_little_of_what_is_large();
     keeps_little("train", || ended(good.loss().train(&good.sgd)));
     leaves_nothing("predict", || ended(good.loss().predict()));
     leaves_nothing("train", || ended(good.loss().train(&good.sgd)));
@@ -176,6 +177,20 @@ pub(crate) fn run_all() {
         (0.5 * tape.backward(Do::now(1.0))).step(&good.sgd).wait().unwrap();
     });
     leaves_nothing("a gradient", || ended(good.loss().gradient(&good.w).predict()));
+    leaves_nothing("what a body does with a derivative of its own", || {
+        let y = &good.w * &good.w;
+        let slope = Layer::dynamic({
+            let (y, w) = (y.clone(), good.w.clone());
+            move || {
+                let (y, w) = (y.clone(), w.clone());
+                async move {
+                    let effects = y.forward().await?.backward(Do::now(1.0));
+                    Ok(Layer::from(effects.delta(&w).map(Option::unwrap)))
+                }
+            }
+        });
+        ended((y + slope).train(&good.sgd));
+    });
     leaves_nothing("a failed pass", || drop(fails.loss().train(&fails.sgd).wait().unwrap_err()));
     leaves_nothing("a panicking pass", || assert!(panics.loss().train(&panics.sgd).wait().unwrap_err().is_panic()));
     let refuses = Refuses(good.sgd.clone(), Arc::default());
@@ -209,4 +224,15 @@ pub(crate) fn run_all() {
             });
         });
     }
+}
+
+/// A thread keeps little of a large pass, and of nodes that another thread has made.
+fn keeps_little_of_what_is_large() {
+    let before = alive().bytes;
+    let made = std::thread::spawn(|| (0..200_000).fold(Layer::constant(1.0), |x, _| x + 1e-6));
+    let large = made.join().unwrap();
+    ended(large.predict());
+    drop(large);
+    let kept = alive().bytes - before;
+    assert!(kept < 4 << 20, "{kept} bytes are kept");
 }

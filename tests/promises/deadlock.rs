@@ -150,10 +150,16 @@ fn an_extract_that_outlives_its_driver_is_served_or_told() {
                 }
             });
             let mut run = y.train(&Sgd::new(0.1)).run();
-            let waker = std::thread::spawn(move || futures::executor::block_on(receive.recv().unwrap()));
+            let (changes_hands, has_changed_hands) = std::sync::mpsc::channel();
+            let waker = std::thread::spawn(move || {
+                let extract = receive.recv().unwrap();
+                changes_hands.send(()).unwrap();
+                futures::executor::block_on(extract)
+            });
             if cancel {
                 assert!((&mut run).now_or_never().is_none());
-                std::thread::sleep(std::time::Duration::from_millis(5)); // lets the extract change hands
+                has_changed_hands.recv().unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(5)); // and is polled there
                 drop(run);
             } else {
                 assert_eq!(futures::executor::block_on(run).unwrap(), 1.0);

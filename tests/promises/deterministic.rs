@@ -101,3 +101,13 @@ fn a_weight_that_several_threads_have_built_upon() {
         assert_eq!(trained(threads), alone, "built by {threads} threads");
     }
 }
+
+#[test]
+fn many_weights_that_two_threads_have_built_upon() {
+    let weights: Vec<Weight<f64>> = (0..40).map(|i| Weight::new(f64::from(i))).collect();
+    let half = || -> Vec<Layer<f64>> { weights.iter().map(|w| w * 2.0).collect() };
+    let (here, there) = (half(), std::thread::scope(|scope| scope.spawn(half).join().unwrap()));
+    let sum: Layer<f64> = here.into_iter().chain(there).sum();
+    sum.train(&Sgd::new(0.25)).wait().unwrap();
+    assert!(weights.iter().enumerate().all(|(i, w)| w.value() == i as f64 - 1.0));
+}

@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::settings::Settings;
 use super::visits::Visits;
 use super::work::Task;
-use super::{Keep, at_once, discover};
+use super::{Keep, Pass, at_once, discover};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Held, Node};
 use crate::parallel::Crew;
@@ -22,12 +22,14 @@ use crate::tape::AnyBackward;
 use crate::value::Value;
 use std::collections::HashMap;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 pub(crate) struct Books {
     pub(crate) keep: Keep,
     pub(super) settings: Settings,
+    /// The pass whose values of weights this one has, because it evaluates a derivative there.
+    pub(super) of_around: Option<Weak<Pass>>,
     pub(super) count: Count,
     pub(super) seat: Seat,
     /// Who is told of entries and values that go.
@@ -64,6 +66,10 @@ pub(crate) struct Books {
     pub(super) queue: Queue,
     /// Tickets that have been handed out and not come back.
     pub(super) tickets: usize,
+    /// How many of those who have one are in a body, or with another pass: nobody knows for how long.
+    pub(super) away: usize,
+    /// How many drivers work through the queue, and are not away either.
+    pub(super) at_work: usize,
     /// Kernels that are being divided, and perhaps some that have been.
     pub(super) crews: Vec<Arc<Crew>>,
     pub(super) drivers: Drivers,
@@ -120,6 +126,7 @@ impl Books {
         Books {
             keep: Keep::Nothing,
             settings: Settings::default(),
+            of_around: None,
             count: Count::default(),
             seat: Seat::none(),
             log: None,
@@ -143,6 +150,8 @@ impl Books {
             backwards: HashMap::new(),
             queue: Queue::default(),
             tickets: 0,
+            away: 0,
+            at_work: 0,
             crews: Vec::new(),
             drivers: Drivers::default(),
             interrupted: Vec::new(),
@@ -178,6 +187,7 @@ impl Books {
     pub(super) fn close(&mut self) {
         self.seat = Seat::none();
         self.settings = Settings::default();
+        self.of_around = None;
         self.count = Count::default();
         self.entries.clear();
         self.roots.clear();
@@ -186,7 +196,7 @@ impl Books {
         self.vacant_links.clear();
         self.weights.clear();
         self.updates.clear();
-        self.tickets = 0;
+        (self.tickets, self.away, self.at_work) = (0, 0, 0);
         self.crews.clear();
         self.waiting.clear();
         self.unused_waiting = NONE;

@@ -103,7 +103,8 @@ pub(super) fn mode() -> Option<Mode> {
     with_current(|pass| pass.map(|pass| pass.mode())).or_else(|| with_computing(|pass| pass.map(|pass| pass.mode())))
 }
 
-/// How a tape holds its pass: strongly, except inside a task of that same pass, which the pass itself holds.
+/// How a tape, or what a backward does, holds its pass: strongly, except inside a task of that same pass, which the pass itself holds.
+#[derive(Clone)]
 pub(crate) enum Holder {
     Strong(Arc<Pass>),
     Weak(Weak<Pass>),
@@ -116,9 +117,25 @@ impl Holder {
             Holder::Weak(pass) => pass.upgrade(),
         }
     }
-}
 
-pub(crate) fn holder() -> Holder {
-    let pass = current().expect("a tape is made in a pass");
-    if CONTEXT.get().in_task { Holder::Weak(Arc::downgrade(&pass)) } else { Holder::Strong(pass) }
+    /// Whether it is this pass that is held.
+    pub(crate) fn is(&self, pass: &Arc<Pass>) -> bool {
+        match self {
+            Holder::Strong(held) => Arc::ptr_eq(held, pass),
+            Holder::Weak(held) => std::ptr::eq(held.as_ptr(), Arc::as_ptr(pass)),
+        }
+    }
+
+    /// For what is made here and now.
+    pub(crate) fn of(pass: &Arc<Pass>) -> Holder {
+        match in_task() && is_current(pass) {
+            true => Holder::Weak(Arc::downgrade(pass)),
+            false => Holder::Strong(pass.clone()),
+        }
+    }
+
+    /// Of the pass that this thread runs in.
+    pub(crate) fn here() -> Holder {
+        with_current(|pass| Holder::of(pass.expect("a tape is made in a pass")))
+    }
 }

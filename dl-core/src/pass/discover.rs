@@ -9,12 +9,13 @@
 
 use super::at_once::Met;
 use super::books::Books;
-use super::entry::{Arithmetic, Entry, NONE, Scalar, State};
+use super::entry::{Arithmetic, Entry, NONE, Scalar, State, Status};
 use super::{Keep, Pass};
 use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
 use crate::rules::{Binary, Number};
 use crate::sync::Ordering;
 use crate::value::Value;
+use std::sync::Weak;
 
 /// A node whose operands are being entered.
 #[derive(Clone, Copy)]
@@ -88,6 +89,20 @@ impl Walk {
 }
 
 impl Pass {
+    /// The value that a weight has in this pass, which reads it now if it has not yet.
+    fn value_of_weight(&self, node: Held, variable: VariableRef) -> Option<Value> {
+        let mut books = self.books();
+        let index = books.find_any_leaf(&node).unwrap_or_else(|| {
+            let index = books.enter_weight(node, variable);
+            books.root(index);
+            index
+        });
+        match books.status(index) {
+            Status::Done(value) => Some(value.to_value()),
+            _ => None,
+        }
+    }
+
     /// Whether a walk had better stop for a moment, for the sake of others.
     #[inline]
     fn stops(&self, walk: &mut Walk, books: &Books) -> Option<Walked> {
@@ -298,7 +313,9 @@ impl Books {
         match self.arithmetic(&node, operands) {
             Some((number, trained, arithmetic)) => {
                 let entry = Entry { operands, arithmetic, ..Entry::of_number(node, number, trained) };
-                (self.add(entry, node, lone), Entered::Done)
+                let index = self.add(entry, node, lone);
+                self.skip_marks(index);
+                (index, Entered::Done)
             }
             None => self.enter_other(node, operands, lone, small),
         }
@@ -347,7 +364,9 @@ impl Books {
             return index; // no entry of its own
         }
         self.others += 1;
-        let value = self.settings.read(&variable);
+        let around = self.of_around.as_ref().and_then(Weak::upgrade);
+        let value = around.and_then(|around| around.value_of_weight(node, variable));
+        let value = value.unwrap_or_else(|| self.settings.read(&variable));
         let index = self.add_value(node, value, !variable.frozen(), false);
         self.weights.push((variable.address(), index));
         index

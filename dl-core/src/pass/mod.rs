@@ -38,7 +38,7 @@ pub(crate) use claim::Claim;
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use claim::Seat;
 pub(crate) use context::{
-    Holder, computing, current, enter, holder, in_pass, in_step, is_current, outside, with_computing, with_current,
+    Holder, computing, current, enter, in_pass, in_step, is_current, outside, with_computing, with_current,
 };
 pub use counters::Counters;
 pub(crate) use discover::arithmetic;
@@ -160,6 +160,7 @@ impl Pass {
         if let Some(origin) = origin {
             books.note_position(origin);
         }
+        books.of_around = fresh.around.clone().filter(|_| purpose == Purpose::Derive);
         fresh.begin_watch(purpose);
         pass
     }

@@ -136,14 +136,20 @@ impl Books {
     }
 
     /// The numeric reading of the way back goes by the operands in the entry.
+    #[inline]
     pub(super) fn skip_marks(&mut self, index: u32) {
         if self.has_marks {
-            for which in 0..self.edges(index) {
-                let (mark, unmarked) = (self.operand(index, which), self.unmarked(self.operand(index, which)));
-                if mark != unmarked {
-                    self.root(mark); // nobody else knows of it now
-                    self.entries[index as usize].operands[which] = unmarked;
-                }
+            self.skip_marks_of(index);
+        }
+    }
+
+    #[cold]
+    fn skip_marks_of(&mut self, index: u32) {
+        for which in 0..self.edges(index) {
+            let (mark, unmarked) = (self.operand(index, which), self.unmarked(self.operand(index, which)));
+            if mark != unmarked {
+                self.root(mark); // nobody else knows of it now
+                self.entries[index as usize].operands[which] = unmarked;
             }
         }
     }
@@ -199,7 +205,7 @@ impl Books {
             self.linked(index).again = true;
             for which in 0..self.edges(index) {
                 let operand = self.edge(index, which);
-                if self.is_scheduled(operand) {
+                if self.is_scheduled(operand) || self.node(index).is_dynamic() {
                     self.linked(operand).unfinished += 1;
                 }
                 if !self.ended(operand) {

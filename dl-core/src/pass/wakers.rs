@@ -46,7 +46,8 @@ const PARKED: u8 = 2;
 impl TaskWaker {
     /// Somebody is going to poll the task.
     pub(super) fn polled(&self) {
-        self.state.store(POLLED, Ordering::Relaxed);
+        // a wake that found it queued counts as this poll, which is to see what came before that
+        self.state.swap(POLLED, Ordering::AcqRel);
     }
 
     /// From now on the task waits, unless it was woken meanwhile.

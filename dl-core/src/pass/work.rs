@@ -32,6 +32,10 @@ pub(crate) struct Task {
 /// Waking another thread costs a few microseconds: less work than this is not worth it.
 pub(super) const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
 
+/// After so many polls of bodies that had begun before, a driver looks whether it is through itself: bodies may wake themselves, or one another, again and again, and wait for
+/// what only the driver's own future does.
+const TURNS: usize = 16;
+
 /// How often a thread without work looks for news before it goes: about as long as it takes to wake one.
 const LINGER_SPINS: usize = spins(300);
 
@@ -79,7 +83,13 @@ impl Pass {
             }
             _ => {
                 *asked = false;
-                let books = self.work(books, false);
+                books.at_work += 1;
+                books = self.work(books, false);
+                if !books.woken.is_empty() {
+                    self.release(books); // those who are woken see somebody at work
+                    books = self.books();
+                }
+                books.at_work -= 1;
                 self.release(books);
                 true
             }
@@ -93,11 +103,12 @@ impl Pass {
         self.release(books);
     }
 
-    /// Works until the queue is empty, or nobody drives the pass any more.
+    /// Works until the queue is empty, or nobody drives the pass any more; a driver also leaves to look after itself.
     fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>, helps: bool) -> MutexGuard<'a, Books> {
         let mut batch = Batch::default();
         let mut alone = Alone::default();
         let mut spare = None;
+        let mut turns = 0;
         let threads = LazyCell::new(current_num_threads as fn() -> usize);
         self.width.works();
         loop {
@@ -120,13 +131,26 @@ impl Pass {
                         self.run_batch(&mut batch, helps, books)
                     };
                 }
-                Some(Job { what: Work::Task(index), .. }) => books = self.poll_task(index, books, &mut spare),
+                Some(Job { what: Work::Task(index), .. }) => {
+                    let again = books.task(index).is_some();
+                    books.goes_away(helps);
+                    books = self.poll_task(index, books, &mut spare);
+                    books.comes_back(helps);
+                    if again && !helps {
+                        turns += 1;
+                        if turns == TURNS {
+                            break;
+                        }
+                    }
+                }
                 Some(Job { what: Work::Help(pass), .. }) => {
+                    books.goes_away(helps);
                     self.release(books);
                     let theirs = pass.work(pass.books(), true);
                     pass.release(theirs);
                     drop(pass);
                     books = self.books();
+                    books.comes_back(helps);
                 }
                 None => {
                     self.width.rests();
@@ -292,7 +316,7 @@ impl Pass {
             return;
         }
         let driver_works = books.drivers.any_works();
-        let limit = **threads - usize::from(driver_works);
+        let limit = **threads - usize::from(driver_works) + books.away;
         if limit == 0 && books.tickets == 0 && !books.drivers.any_idle() {
             return; // there is nobody else
         }
@@ -311,8 +335,9 @@ impl Pass {
                 break;
             }
         }
-        while books.tickets < limit && spare > books.tickets {
-            if !worth_while && (driver_works || books.tickets > 0) {
+        while books.tickets < limit && spare + books.away > books.tickets {
+            let somebody_comes = working || books.at_work > 0 || books.tickets > books.away;
+            if !worth_while && somebody_comes {
                 return;
             }
             let (pass, news) = (Arc::downgrade(self), self.news.clone());
@@ -321,7 +346,7 @@ impl Pass {
                 let _ = catch_unwind(AssertUnwindSafe(|| use_ticket(&pass, &news)));
                 help_is_over(); // the pass may have gone here, with all its nodes
             };
-            if driver_works || books.tickets > 0 {
+            if somebody_comes {
                 if !offer(help) {
                     return;
                 }
@@ -329,6 +354,23 @@ impl Pass {
                 spawn(help); // nobody else is going to do it
             }
             books.tickets += 1;
+        }
+    }
+}
+
+impl Books {
+    /// Somebody who works through the queue does something now that nobody knows the length of.
+    fn goes_away(&mut self, helps: bool) {
+        match helps {
+            true => self.away += 1,
+            false => self.at_work -= 1,
+        }
+    }
+
+    fn comes_back(&mut self, helps: bool) {
+        match helps {
+            true => self.away -= 1,
+            false => self.at_work += 1,
         }
     }
 }
