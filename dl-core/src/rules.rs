@@ -459,9 +459,11 @@ binary! {
     /// The remainder `a − b · ⌊a / b⌋`, which has the sign of `b`.
     Rem rem = "torch.remainder", 10.0 ns: |a, b| remainder(a, b), |y, d| (d, -(d * ((a - y) / b + 0.5).floor()));
     /// The smaller one (NaN if either is); equal operands share the gradient.
-    Min min = "torch.minimum", 0.5 ns: |a, b| if a < b || a.is_nan() { a } else { b }, |y, d| (d * b.above(a), d * a.above(b));
+    Min min = "torch.minimum", 0.5 ns: |a, b| if a < b || a.is_nan() { a } else { b },
+        |y, d| (b.above(a).strong_mul(d), a.above(b).strong_mul(d));
     /// The larger one (NaN if either is); equal operands share the gradient.
-    Max max = "torch.maximum", 0.5 ns: |a, b| if a > b || a.is_nan() { a } else { b }, |y, d| (d * a.above(b), d * b.above(a));
+    Max max = "torch.maximum", 0.5 ns: |a, b| if a > b || a.is_nan() { a } else { b },
+        |y, d| (a.above(b).strong_mul(d), b.above(a).strong_mul(d));
     /// `aᵇ`.
     Pow pow = "torch.pow", 10.0 ns: |a, b| a.powf(b), |y, d| (d * a.pow_slope(b), d * a.pow_log(b));
     /// `a`, and `b · a` where `a` is not positive.
@@ -472,7 +474,7 @@ binary! {
         |y, d| (d * a.kink(&(b * a.negative_part().exp())), d * a.negative_part().expm1());
     /// `a · ln b`, and 0 where `a` is 0.
     Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * Number::ln(b) },
-        |y, d| (d * b.ln(), d * a / b);
+        |y, d| (d.xlogy(b), d * a / b);
     /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below. No gradient flows through it.
     Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else { A::zero() }, |y, d| (Flat, Flat);
     /// `a` where `b` is positive, 0 where it is not (and `a` if it is NaN). No gradient flows to `b`.

@@ -36,6 +36,13 @@ pub(crate) fn common_shape<D: Rank>(a: &[usize], b: &[usize]) -> std::result::Re
     Ok(shape)
 }
 
+/// How many elements tensors of these shapes have together. A number of its own type: the shapes may not fit.
+pub(crate) fn common_len(shapes: &[&[usize]]) -> f64 {
+    let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or_default();
+    let along = |axis: usize| shapes.iter().filter_map(move |shape| Some(shape[shape.len().checked_sub(axis)?]));
+    (1..=rank).map(|axis| along(axis).find(|&length| length != 1).unwrap_or(1) as f64).product()
+}
+
 /// A delta that has the shape of the result, summed to the shape of the operand.
 pub(crate) fn sum_to<A: Element, D: Rank>(delta: Layer<Nd<A, D>>, from: &[usize], to: D) -> Layer<Nd<A, D>> {
     if from == to.slice() { delta } else { Layer::apply(SumTo { shape: to, element: PhantomData }, (delta,)) }

@@ -1,6 +1,6 @@
 //! Comparisons, which give masks, and what masks are for.
 
-use crate::broadcast::{broadcast_shape, sum_to};
+use crate::broadcast::{broadcast_shape, common_len, sum_to};
 use crate::element::{Element, Item, Rank};
 use crate::movement::lift;
 use crate::nd::{Nd, check_size, single};
@@ -261,7 +261,7 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
     }
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
-        200.0 + a.len().max(b.len()) as f64
+        200.0 + common_len(&[a.shape(), b.shape()])
     }
 }
 
@@ -348,7 +348,7 @@ impl<A: Element, D: Rank> Primitive for Where<A, D> {
     }
 
     fn cost(&self, (mask, a, b): (&Nd<bool, D>, &Nd<A, D>, &Nd<A, D>)) -> f64 {
-        200.0 + mask.len().max(a.len()).max(b.len()) as f64
+        200.0 + common_len(&[mask.shape(), a.shape(), b.shape()])
     }
 }
 

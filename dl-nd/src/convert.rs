@@ -106,4 +106,8 @@ impl<A: Discrete, B: Element, D: Rank> Primitive for ToFloats<A, B, D> {
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<Nothing, D>>>,) {
         (None,)
     }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.len() as f64
+    }
 }

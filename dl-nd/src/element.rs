@@ -62,11 +62,6 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 )]
 pub trait Element: Derivative + Number + Multiply + Delta + Pointwise + Trainable + StoredElement {}
 
-/// The smallest positive number that has all its digits.
-pub(crate) fn tiny<A: Element>() -> f64 {
-    A::min_positive_value().to_f64().unwrap_or(f64::MIN_POSITIVE)
-}
-
 macro_rules! elements {
     ($($A:ident),*) => {$(
         impl Item for $A {

@@ -31,6 +31,8 @@ pub(crate) struct Formula<A: Item, D: Rank> {
     shape: D,
     /// The operations below that were not computed when it was written; one that is reached twice counts twice.
     length: usize,
+    /// A rough estimate of the time that they take for an element.
+    nanoseconds: f64,
     /// Is forgotten once there is a value, and with it the operands.
     operation: Mutex<Option<Operation<A, D>>>,
     value: OnceLock<Elements<A, D>>,
@@ -46,12 +48,17 @@ pub(crate) enum Operation<A: Item, D: Rank> {
 }
 
 impl<A: Item, D: Rank> Formula<A, D> {
-    pub(crate) fn new(shape: D, length: usize, operation: Operation<A, D>) -> Self {
-        Formula { shape, length, operation: Mutex::new(Some(operation)), value: OnceLock::new() }
+    pub(crate) fn new(shape: D, length: usize, nanoseconds: f64, operation: Operation<A, D>) -> Self {
+        Formula { shape, length, nanoseconds, operation: Mutex::new(Some(operation)), value: OnceLock::new() }
     }
 
     pub(crate) fn shape(&self) -> &D {
         &self.shape
+    }
+
+    /// About how long it takes to compute it: nothing, if that has been done.
+    pub(crate) fn nanoseconds_to_compute(&self) -> f64 {
+        if self.computed().is_some() { 0.0 } else { self.nanoseconds * self.shape.size() as f64 }
     }
 
     /// The elements, if they have been computed.
@@ -103,17 +110,27 @@ impl<A: Element, D: Rank> Operation<A, D> {
     /// The result, as a tensor of this shape.
     pub(crate) fn of_shape(self, shape: D) -> Nd<A, D> {
         // what is repeated is small; what has grown long is computed
-        let mut length = 1;
+        let (mut length, mut nanoseconds) = (1, program::nanoseconds(self.cost()));
         for formula in self.operands().into_iter().filter_map(Nd::formula) {
             if length + formula.length > LONGEST || formula.shape != shape {
                 formula.compute();
             } else {
                 length += formula.length;
+                nanoseconds += formula.nanoseconds;
             }
         }
         let large = is_worth_writing_down(shape.size());
-        let formula = Formula::new(shape, length, self);
+        let formula = Formula::new(shape, length, nanoseconds, self);
         if large { Nd::of_formula(Arc::new(formula)) } else { Nd(program::compute(&formula)) }
+    }
+
+    /// That of the operation.
+    fn cost(&self) -> f64 {
+        match self {
+            Operation::Repeat(_) => Binary::Add.cost(),
+            Operation::Unary(op, _) => op.cost(),
+            Operation::Binary(op, ..) | Operation::WithNumber { op, .. } => op.cost(),
+        }
     }
 
     pub(crate) fn operands(&self) -> Vec<&Nd<A, D>> {

@@ -107,7 +107,11 @@ pub fn uniform<A: Element, S: IntoDimension>(shape: S, low: f64, high: f64, rng:
 where
     S::Dim: Rank,
 {
-    draw(shape, || low + (high - low) * unit(rng))
+    let end = A::of(high);
+    draw(shape, || {
+        let number = low + (high - low) * unit(rng);
+        if A::of(number) == end { low } else { number } // what is just below may be rounded to it
+    })
 }
 
 /// Normal with this mean and standard deviation.

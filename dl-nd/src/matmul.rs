@@ -1,6 +1,6 @@
 //! Products of vectors, matrices and batches of matrices.
 
-use crate::broadcast::{common_shape, sum_to};
+use crate::broadcast::{common_len, common_shape, sum_to};
 use crate::element::{Element, HasRank, Rank};
 use crate::gemm::{self, Matrix};
 use crate::linear::linear;
@@ -310,9 +310,11 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         let rows = left.slice().iter().rev().nth(1).map_or(1, |&rows| rows);
         let depth = left.slice().last().map_or(1, |&depth| depth);
         let columns = right.slice().get(1..).and_then(<[usize]>::last).map_or(1, |&columns| columns);
-        let pairs = (a.len() / (rows * depth).max(1)).max(b.len() / (depth * columns).max(1));
+        let batch = |shape: &[usize]| shape.len().saturating_sub(2);
+        let [left, right] = [left.slice(), right.slice()].map(|shape| &shape[..batch(shape)]);
+        let pairs = common_len(&[left, right]);
         let pending = a.nanoseconds_to_compute() + b.nanoseconds_to_compute();
-        150.0 + pending + pairs as f64 * gemm::nanoseconds(rows, depth, columns)
+        150.0 + pending + pairs * gemm::nanoseconds(rows, depth, columns)
     }
 }
 

@@ -161,8 +161,7 @@ impl<A: Item, D: Rank> Nd<A, D> {
 
     /// About how long it takes until all elements are there: nothing, if they are.
     pub(crate) fn nanoseconds_to_compute(&self) -> f64 {
-        let is_pending = self.formula().is_some_and(|formula| formula.computed().is_none());
-        if is_pending { self.len() as f64 } else { 0.0 }
+        self.formula().map_or(0.0, |formula| formula.nanoseconds_to_compute())
     }
 
     /// The same until they are in row-major order, too. What is computed is.
@@ -477,7 +476,11 @@ mod tests {
         let across = Nd::from(Array::<f32, _>::zeros((columns, rows)).reversed_axes());
         assert_eq!(seen(&across), (0.0, len));
         let pending = Operation::Unary(dl_core::Unary::Exp, there).of_shape(Dim((rows, columns)));
-        assert_eq!(seen(&pending), (len, len));
+        let (exp, to_compute) = (dl_core::Unary::Exp.cost(), seen(&pending).0);
+        assert!(to_compute > len && to_compute < exp * len, "in registers of several numbers");
+        assert_eq!(seen(&pending), (to_compute, to_compute));
+        let twice = Operation::Unary(dl_core::Unary::Exp, pending.clone()).of_shape(Dim((rows, columns)));
+        assert_eq!(twice.nanoseconds_to_compute(), 2.0 * to_compute);
         pending.view();
         assert_eq!(seen(&pending), (0.0, 0.0));
     }

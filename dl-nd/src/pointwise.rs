@@ -1,6 +1,6 @@
 //! Pointwise operations on tensors: the rules are those of the tables in `dl-core`; here are the loops.
 
-use crate::broadcast::{broadcast_shape, broadcast_to, sum_to};
+use crate::broadcast::{broadcast_shape, broadcast_to, common_len, sum_to};
 use crate::element::{Element, Rank};
 use crate::formula::{Operation, is_worth_writing_down};
 use crate::nd::{Nd, check_size};
@@ -60,8 +60,8 @@ dl_core::unary_operations!(methods);
 impl<X, A: Element, D: Rank> PointwiseOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 /// A rough estimate of the time that an operation on so many elements takes, in nanoseconds.
-fn cost(len: usize, each: f64) -> f64 {
-    200.0 + len as f64 * each
+fn cost(len: f64, each: f64) -> f64 {
+    200.0 + len * each
 }
 
 struct UnaryOp<A, D> {
@@ -96,7 +96,7 @@ impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        cost(x.len(), self.op.cost())
+        cost(x.len() as f64, self.op.cost())
     }
 }
 
@@ -142,7 +142,7 @@ impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        cost(x.len(), self.op.cost())
+        cost(x.len() as f64, self.op.cost())
     }
 }
 
@@ -203,7 +203,7 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
     }
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
-        cost(a.len().max(b.len()), self.op.cost())
+        cost(common_len(&[a.shape(), b.shape()]), self.op.cost())
     }
 }
 

@@ -244,8 +244,13 @@ impl Instruction {
             What::Unary(op, _) => op.cost(),
             What::Binary(op, ..) => op.cost(),
         };
-        of_one / 4.0
+        nanoseconds(of_one)
     }
+}
+
+/// About how long an operation takes for an element in a program, that takes so long by itself.
+pub(crate) fn nanoseconds(cost: f64) -> f64 {
+    cost / 4.0
 }
 
 impl<A: Element> Operand<A> {

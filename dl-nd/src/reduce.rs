@@ -3,7 +3,7 @@
 use crate::accurate;
 use crate::axes::{Axes, AxisList};
 use crate::broadcast::broadcast_to;
-use crate::element::{Element, Rank, tiny};
+use crate::element::{Element, Rank};
 use crate::formula::{Operation, is_worth_writing_down};
 use crate::movement::{MovementOps, permute, reshape_to};
 use crate::nd::{Nd, check_size, filled, single};
@@ -91,7 +91,7 @@ reductions! {
         "(1_f64.exp() + 2_f64.exp() + 3_f64.exp() + 4_f64.exp()).ln()",
         "[3.0 + ((-2_f64).exp() + 1.0).ln(), 4.0 + ((-2_f64).exp() + 1.0).ln()]",
         "[[2.0 + ((-1_f64).exp() + 1.0).ln()], [4.0 + ((-1_f64).exp() + 1.0).ln()]]";
-    /// The Euclidean length `√Σ x²`. Its gradient at 0 is 0.
+    /// The Euclidean length `√Σ x²`, also where the squares leave the range of the type. Its gradient at 0 is 0.
     Norm norm norm_axis norm_keepdim:
         "30_f64.sqrt()",
         "[10_f64.sqrt(), 20_f64.sqrt()]",
@@ -225,7 +225,7 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
             What::Prod => fold(Binary::Mul, 1.0),
             What::Amax => fold(Binary::Max, f64::NEG_INFINITY),
             What::Amin => fold(Binary::Min, f64::INFINITY),
-            What::Norm => sum(&x.mapv(|x| x * x).view(), &axes).mapv_into(A::sqrt),
+            What::Norm => lengths(&x, &axes),
             What::LogSumExp => log_sum_exps(&x, &axes),
         };
         Ok(O::end(kept, &axes, self.form.keep))
@@ -258,8 +258,10 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
                 Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &terms, &sum))
             }
             What::Norm => {
-                // x / y, which is 0 / tiny at 0
-                let length = Nd::with_number(Binary::Max, &y(), tiny::<A>(), false);
+                // x / y, and 0 where y is 0: also the derivative of that
+                let (y, sign) = (y(), y().sign());
+                let length = Nd::binary(Binary::Add, &y, &Nd::with_number(Binary::Sub, &sign, 1.0, true));
+                let d = Nd::binary(Binary::StrongMul, &sign, &d);
                 Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, x, &length))
             }
         };
@@ -274,7 +276,8 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        200.0 + x.len() as f64 * if self.what == What::LogSumExp { 10.0 } else { 1.0 }
+        let each = if self.what == What::LogSumExp { 10.0 } else { 1.0 };
+        200.0 + x.nanoseconds_to_compute() + x.len() as f64 * each
     }
 }
 
@@ -319,6 +322,22 @@ fn log_sum_exps<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> A
     let rows = lined_up.to_shape([kept.size(), count]).expect("as many elements");
     let each = rows.rows().into_iter().map(log_sum_exp).collect();
     ArrayD::from_shape_vec(kept, each).expect("one for each row")
+}
+
+/// Euclidean lengths, which are in the range of the type also where squares are not.
+fn lengths<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
+    let mut lengths = sum(&x.mapv(|x| x * x).view(), axes);
+    if lengths.iter().all(|squares| squares.is_normal()) {
+        return lengths.mapv_into(A::sqrt);
+    }
+    let fold = |x, &axis: &usize| Binary::Max.each(Fold { x, axis: Axis(axis), empty: A::zero() });
+    let largest = axes.iter().fold(x.mapv(A::abs), fold);
+    let unit = largest.mapv(|largest| if largest > A::zero() && largest.is_finite() { largest } else { A::of(1.0) });
+    let in_units = sum(&(x / &unit).mapv(|x| x * x).view(), axes);
+    ndarray::Zip::from(&mut lengths).and(&unit).and(&in_units).for_each(|length, &unit, &squares| {
+        *length = if length.is_normal() { length.sqrt() } else { unit * squares.sqrt() };
+    });
+    lengths
 }
 
 /// A delta for those that reached the extremum, in equal shares. `reached` is ½ for them and 0 for the others.

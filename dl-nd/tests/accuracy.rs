@@ -158,3 +158,42 @@ fn a_softmax_of_many() {
         close(ln[i], x - sum.ln());
     }
 }
+
+/// Squares that are too small or too large for the type, and lengths that are not.
+#[test]
+fn lengths_at_both_ends_of_the_range() {
+    for number in [1e-40_f32, 1e-25, 1e25, 2e38] {
+        let x = Weight::new(Nd::from([[number, 0.0], [0.0, 1.0], [0.0, 0.0]]));
+        let (length, slopes) = Do::predict(x.norm_axis(1).sum().value_and_gradient(&x)).wait().expect("it succeeds");
+        assert_eq!(length, number + 1.0);
+        let steep = slopes[(0, 0)];
+        assert!(if number < 1e-38 { (0.0..=1.0).contains(&steep) } else { steep == 1.0 }, "{number}: {steep}");
+        assert_eq!((slopes[(1, 1)], slopes[(2, 0)], slopes[(2, 1)]), (1.0, 0.0, 0.0));
+    }
+    let inf = f64::INFINITY;
+    for (x, length) in [([inf, 1.0], inf), ([f64::NAN, 1.0], f64::NAN), ([1e200, 0.0], 1e200)] {
+        let seen = Nd::from(x).norm().predict().wait().expect("it succeeds");
+        assert!(seen == length || seen.is_nan() && length.is_nan(), "{x:?}: {seen}");
+    }
+    // the second derivative at 0 is that of a constant, as PyTorch has it
+    let x = Weight::new(Nd::from([0.0, 0.0]));
+    let second = x.norm().gradient(&x).sum().gradient(&x).predict().wait().expect("it succeeds");
+    assert_eq!(second, Nd::from([0.0, 0.0]));
+}
+
+/// What has no part in a result gets nothing, however steep what follows is.
+#[test]
+fn nothing_flows_where_nothing_came_from() {
+    let w = Weight::new(Nd::from([-1e-7_f32, 4.0]));
+    let slopes = |y: &Layer<Nd<f32, ndarray::Ix1>>| y.sum().gradient(&w).predict().wait().expect("it succeeds");
+    assert_eq!(slopes(&w.clamp(0.0, 1e9).sqrt()), Nd::from([0.0, 0.25]));
+    let zeros = Layer::constant(Nd::from([0.0_f32, 0.0]));
+    assert_eq!(slopes(&dl_core::max(&w, &zeros).sqrt()), Nd::from([0.0, 0.25]));
+    assert_eq!(slopes(&(dl_core::min(&w, &zeros) * -1.0).ln()), Nd::from([-1e7, 0.0]));
+    let far = Nd::from([f32::INFINITY, -f32::INFINITY]);
+    assert_eq!(slopes(&w.huber_with(far, 1.0, dl_nd::Each)), Nd::from([-1.0, 1.0]));
+    // a part that is masked: PyTorch has 0 for both
+    let a = Weight::new(Nd::from([0.0, 0.5]));
+    let masked = dl_core::xlogy(&a, Nd::from([0.0, 0.5])) * Nd::from([0.0, 1.0]);
+    assert_eq!(masked.sum().gradient(&a).predict().wait().expect("it succeeds"), Nd::from([0.0, 0.5_f64.ln()]));
+}

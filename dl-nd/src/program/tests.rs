@@ -92,7 +92,7 @@ fn small_tensors_are_broadcast_as_by_a_program() {
             let [left, right] = [&a, &b].map(|x| (x.0.as_slice().expect("in row-major order"), x.shape()));
             let found = broadcast(Binary::Div, left, right, shape.slice());
             let (program, _) =
-                Program::of(&[&Formula::new(shape, 1, Operation::Binary(Binary::Div, a.clone(), b.clone()))]);
+                Program::of(&[&Formula::new(shape, 1, 0.5, Operation::Binary(Binary::Div, a.clone(), b.clone()))]);
             let mut results = [program.room()];
             program.run(&mut results, false);
             let start = lined_up(&results[0]);

@@ -72,6 +72,16 @@ struct Dear<A: Element, D: Rank> {
 /// Of operations that take longer for an element the results are kept.
 const DEAR_NANOSECONDS: f64 = 5.0;
 
+impl<A> Step<A> {
+    fn is_dear(&self) -> bool {
+        match self {
+            Step::Unary(op, _) => op.cost() >= DEAR_NANOSECONDS,
+            Step::Binary(op, ..) => op.cost() >= DEAR_NANOSECONDS,
+            _ => false,
+        }
+    }
+}
+
 impl<A: Element, D: Rank> Writer<'_, A, D> {
     fn formula(&mut self, formula: &Formula<A, D>) -> usize {
         let address = std::ptr::from_ref(formula).addr();
@@ -107,7 +117,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         match self.dear.iter_mut().find(|dear| dear.step == step) {
             // and not a product of it with 1
             Some(dear) => dear.uses += usize::from(Arc::ptr_eq(&dear.formula, formula)),
-            None if matches!(self.steps[step], Step::Unary(op, _) if op.cost() >= DEAR_NANOSECONDS) => {
+            None if self.steps[step].is_dear() => {
                 self.dear.push(Dear { formula: formula.clone(), step, uses: 1 });
             }
             None => {}
