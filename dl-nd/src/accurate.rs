@@ -2,6 +2,7 @@
 //! *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2). The order is fixed by the shape and the strides.
 
 use crate::element::Element;
+use crate::pieces;
 use crate::program::{PIECE, arch};
 use dl_core::{buffers, parallel};
 use ndarray::{ArrayD, ArrayViewD, Axis, Dimension};
@@ -61,7 +62,10 @@ pub(crate) fn sum_of_sums<A: Element>(mut sums: Vec<A>, len: usize) -> A {
 
 /// The sums along an axis, which stays, with length 1.
 pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD<A> {
-    let axis = Axis(axis);
+    pieces::reduced(x, &[axis], 0.3, |x| sum_in_halves(x, Axis(axis)))
+}
+
+fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
     if x.len_of(axis) <= RUN {
         // the usual case, of a bias
         if let (Axis(0), 1.., Some(rows)) = (axis, x.len_of(axis), x.as_slice()) {
@@ -73,8 +77,8 @@ pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD
     }
     let half = x.len_of(axis) / 2;
     let (left, right) = x.split_at(axis, half);
-    let mut sums = sum_along(left, axis.index());
-    sums.zip_mut_with(&sum_along(right, axis.index()), |sum, &right| *sum = *sum + right);
+    let mut sums = sum_in_halves(left, axis);
+    sums.zip_mut_with(&sum_in_halves(right, axis), |sum, &right| *sum = *sum + right);
     sums
 }
 

@@ -84,6 +84,7 @@ mod npy;
 pub mod operations;
 mod operators;
 mod parts;
+mod pieces;
 mod pointwise;
 mod pool;
 mod program;

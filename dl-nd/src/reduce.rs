@@ -7,6 +7,7 @@ use crate::element::{Element, Rank};
 use crate::formula::{Operation, is_worth_writing_down};
 use crate::movement::{MovementOps, permute, reshape_to};
 use crate::nd::{Nd, check_size, filled, single};
+use crate::pieces;
 use crate::program;
 use crate::slice::{SliceOps, part};
 use crate::softmax::log_sum_exp;
@@ -217,7 +218,9 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
         let x = x.0.view().into_dyn();
         let fold = |op: Binary, empty: f64| {
             let empty = A::of(empty);
-            axes.iter().fold(x.to_owned(), |x, &axis| op.each(Fold { x, axis: Axis(axis), empty }))
+            pieces::reduced(x.view(), &axes, 1.0, |x| {
+                axes.iter().fold(x.into_owned(), |x, &axis| op.each(Fold { x, axis: Axis(axis), empty }))
+            })
         };
         let kept = match self.what {
             What::Sum => sum(&x, &axes),
@@ -226,7 +229,7 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
             What::Amax => fold(Binary::Max, f64::NEG_INFINITY),
             What::Amin => fold(Binary::Min, f64::INFINITY),
             What::Norm => lengths(&x, &axes),
-            What::LogSumExp => log_sum_exps(&x, &axes),
+            What::LogSumExp => pieces::reduced(x.view(), &axes, 10.0, |x| log_sum_exps(&x, &axes)),
         };
         Ok(O::end(kept, &axes, self.form.keep))
     }

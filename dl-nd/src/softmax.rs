@@ -4,6 +4,7 @@ use crate::accurate::{RUN, Sum};
 use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
+use crate::pieces;
 use crate::program::arch;
 use crate::reduce::sum_along;
 use dl_core::{Along, At, Binary, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
@@ -97,11 +98,11 @@ pub(crate) fn log_sum_exp<A: Element>(x: ArrayView1<'_, A>) -> A {
     if max.is_infinite() { max } else { Number::ln(sum) + max }
 }
 
-/// Each lane along `axis` on its own: `value` reads a lane and writes that of the result.
+/// Each lane along `axis` on its own: `value` reads a lane, of which it is told the number, and writes that of the result.
 pub(crate) fn lanes<A, D>(
     x: &Nd<A, D>,
     axis: isize,
-    mut value: impl FnMut(ArrayView1<'_, A>, ArrayViewMut1<'_, A>),
+    value: impl Fn(usize, ArrayView1<'_, A>, ArrayViewMut1<'_, A>) + Sync,
 ) -> Result<Nd<A, D>>
 where
     A: Element,
@@ -109,14 +110,18 @@ where
 {
     let axis = axis_of(axis, x.shape())?;
     let mut array = Array::from_elem(x.dim(), A::of(0.0));
-    for (x, y) in x.0.lanes(Axis(axis)).into_iter().zip(array.lanes_mut(Axis(axis))) {
-        value(x, y);
-    }
+    let len = x.shape()[axis];
+    let count = x.len() / len.max(1);
+    let all = x.0.lanes(Axis(axis)).into_iter().zip(array.lanes_mut(Axis(axis)));
+    pieces::lanes(all, (count, len), NANOSECONDS, value);
     Ok(array.into())
 }
 
+/// About how long the softmax takes for an element.
+const NANOSECONDS: f64 = 10.0;
+
 fn cost(len: usize) -> f64 {
-    200.0 + 10.0 * len as f64
+    200.0 + NANOSECONDS * len as f64
 }
 
 /// Writes the softmax of a lane.
@@ -154,7 +159,7 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        lanes(x, self.axis, |x, y| {
+        lanes(x, self.axis, |_, x, y| {
             if !self.or_zero || x.iter().any(|&x| x != A::neg_infinity()) {
                 softmax_of(x, y);
             }
@@ -189,7 +194,7 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        lanes(x, self.axis, |x, mut y| {
+        lanes(x, self.axis, |_, x, mut y| {
             let (max, sum) = exp_sum(x, |_| ());
             let ln_sum = Number::ln(sum);
             y.zip_mut_with(&x, |y, &x| *y = x - max - ln_sum);

@@ -1,8 +1,8 @@
 //! A weight that is used many times: in a step, the products that arrive at it are added up without being made, which changes nothing.
 
 use dl_core::record::Recorder;
-use dl_core::{Adam, Differentiable, Layer, Optimizer, Result, Sgd, Weight};
-use dl_nd::ndarray::Ix2;
+use dl_core::{Adam, Differentiable, Do, Layer, Optimizer, Result, Sgd, Weight};
+use dl_nd::ndarray::{Axis, Ix2};
 use dl_nd::{Nd, ops::*};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -110,6 +110,62 @@ fn a_sum_of_some_thousand_elements() -> Result<()> {
     let sum = terms.iter().map(|term| term.layer()).sum::<Layer<Matrix>>().predict().wait()?;
     for (place, &found) in sum.view().indexed_iter() {
         assert_eq!(found, terms[0].view()[place] + terms[1].view()[place] + terms[2].view()[place], "{place:?}");
+    }
+    Ok(())
+}
+
+/// Large enough to be divided: along both axes the same as lane by lane, and to the bit the same for any number of threads.
+#[test]
+fn large_ones_are_those_of_their_lanes() -> Result<()> {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let x = Nd::<f64, Ix2>::from_vec([400, 500], (0..200_000).map(|_| rng.random_range(-1.0..1.0)).collect())?;
+    let labels: Vec<usize> = (0..400).map(|_| rng.random_range(0..500)).collect();
+    let all = || -> Result<Vec<f64>> {
+        let mut all = Vec::new();
+        for axis in [0, 1] {
+            let kept = (x.sum_axis(axis), x.amax_axis(axis), x.logsumexp_axis(axis), x.norm_axis(axis));
+            let (sums, largest, lengths, norms) = Do::predict(kept).wait()?;
+            let whole = Do::predict((x.softmax(axis), x.log_softmax(axis))).wait()?;
+            [sums, largest, lengths, norms].iter().for_each(|kept| all.extend(kept.view().iter()));
+            [whole.0, whole.1].iter().for_each(|whole| all.extend(whole.view().iter()));
+        }
+        let w = Weight::new(x.clone());
+        let (loss, slopes) = Do::predict(w.cross_entropy(labels.clone()).value_and_gradient(&w)).wait()?;
+        all.push(loss);
+        all.extend(slopes.view().iter());
+        Ok(all)
+    };
+    let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+    let seen = pool(1).install(all)?;
+    for threads in [2, 4] {
+        assert!(pool(threads).install(all)? == seen, "{threads} threads");
+    }
+    let mut right = Vec::new();
+    for axis in [Axis(0), Axis(1)] {
+        let lanes: Vec<Vec<f64>> = x.view().lanes(axis).into_iter().map(|lane| lane.to_vec()).collect();
+        let exps = |lane: &[f64]| lane.iter().map(|x| x.exp()).sum::<f64>();
+        right.extend(lanes.iter().map(|lane| lane.iter().sum::<f64>()));
+        right.extend(lanes.iter().map(|lane| lane.iter().copied().fold(f64::NEG_INFINITY, f64::max)));
+        right.extend(lanes.iter().map(|lane| exps(lane).ln()));
+        right.extend(lanes.iter().map(|lane| lane.iter().map(|x| x * x).sum::<f64>().sqrt()));
+        let mut softmax = x.view().to_owned();
+        softmax.lanes_mut(axis).into_iter().zip(&lanes).for_each(|(mut y, x)| y.mapv_inplace(|y| y.exp() / exps(x)));
+        right.extend(softmax.iter());
+        right.extend(softmax.mapv(f64::ln).iter());
+    }
+    let mut excess = x.view().to_owned();
+    let mut loss = 0.0;
+    for (mut row, &label) in excess.rows_mut().into_iter().zip(&labels) {
+        let sum: f64 = row.iter().map(|x| x.exp()).sum();
+        loss += sum.ln() - row[label];
+        row.mapv_inplace(|x| x.exp() / sum / 400.0);
+        row[label] -= 1.0 / 400.0;
+    }
+    right.push(loss / 400.0);
+    right.extend(excess.iter());
+    assert_eq!(seen.len(), right.len());
+    for (place, (seen, right)) in seen.into_iter().zip(right).enumerate() {
+        assert!((seen - right).abs() < 1e-12 * right.abs().max(1.0), "{place}: {seen} instead of {right}");
     }
     Ok(())
 }

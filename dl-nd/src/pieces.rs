@@ -1,0 +1,50 @@
+//! What is computed along some axes, in pieces along another one, so that several threads can share it. The pieces depend on the shape alone, and each result on its own lane: so
+//! bits do not depend on who computes what.
+
+use crate::element::Element;
+use crate::program::PIECE;
+use dl_core::parallel;
+use ndarray::{ArrayD, ArrayView1, ArrayViewD, ArrayViewMut1, Axis, concatenate};
+
+/// So many elements of a row are taken together at least.
+const NARROWEST: usize = 128;
+
+/// Reduces a tensor along some axes, which stay, with length 1, in about so many nanoseconds for an element.
+pub(crate) fn reduced<A: Element>(
+    x: ArrayViewD<'_, A>,
+    axes: &[usize],
+    nanoseconds: f64,
+    reduce: impl Fn(ArrayViewD<'_, A>) -> ArrayD<A> + Sync,
+) -> ArrayD<A> {
+    let most = |axis: usize| x.shape()[axis] / if x.strides()[axis].abs() == 1 { NARROWEST } else { 1 };
+    let others = (0..x.ndim()).filter(|axis| !axes.contains(axis));
+    let across = others.max_by_key(|&axis| most(axis));
+    let pieces = across.map_or(0, |axis| most(axis).min(x.len() / PIECE));
+    let (Some(across), 2..) = (across, pieces) else { return reduce(x) };
+    let each = x.shape()[across].div_ceil(pieces);
+    let parts = x.axis_chunks_iter(Axis(across), each);
+    let mut parts: Vec<(ArrayViewD<'_, A>, ArrayD<A>)> = parts.map(|part| (part, ArrayD::zeros(vec![0]))).collect();
+    parallel::for_each_mut(&mut parts, nanoseconds * PIECE as f64, |_, (part, to)| *to = reduce(part.view()));
+    let parts: Vec<ArrayViewD<'_, A>> = parts.iter().map(|(_, reduced)| reduced.view()).collect();
+    concatenate(Axis(across), &parts).expect("they differ along that axis only")
+}
+
+/// Reads lanes and writes as many others, of the same length `len`, in about so many nanoseconds for an element. `work` is told the number of the lane.
+pub(crate) fn lanes<'a, A: Element>(
+    lanes: impl Iterator<Item = (ArrayView1<'a, A>, ArrayViewMut1<'a, A>)>,
+    (count, len): (usize, usize),
+    nanoseconds: f64,
+    work: impl Fn(usize, ArrayView1<'_, A>, ArrayViewMut1<'_, A>) + Sync,
+) {
+    if count < 2 || count * len < 2 * PIECE {
+        return lanes.enumerate().for_each(|(number, (x, y))| work(number, x, y));
+    }
+    let each = (PIECE / len).max(1);
+    let mut lanes: Vec<_> = lanes.collect();
+    let mut pieces: Vec<_> = lanes.chunks_mut(each).collect();
+    parallel::for_each_mut(&mut pieces, nanoseconds * (each * len) as f64, |piece, lanes| {
+        for (number, (x, y)) in lanes.iter_mut().enumerate() {
+            work(piece * each + number, x.view(), y.view_mut());
+        }
+    });
+}
