@@ -115,6 +115,40 @@ fn a_write_that_fails() -> Result<()> {
     Ok(())
 }
 
+/// A file is written where a symbolic link leads, and keeps its permissions.
+#[test]
+#[cfg(unix)]
+fn what_a_link_leads_to() -> Result<()> {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let net = [Weight::new(1.0_f64)];
+    fs::create_dir(at("disk")).unwrap();
+    save_weights(&net, at("disk/net.safetensors"))?;
+    fs::set_permissions(at("disk/net.safetensors"), Permissions::from_mode(0o640)).unwrap();
+    symlink("disk/net.safetensors", at("latest")).unwrap();
+    symlink("latest", at("net.safetensors")).unwrap();
+    // one leads to a file that is not there yet
+    symlink("disk/new.safetensors", at("new.safetensors")).unwrap();
+
+    net[0].set(2.0);
+    for name in ["net.safetensors", "new.safetensors"] {
+        save_weights(&net, at(name))?;
+        assert!(at(name).is_symlink());
+        let read = [Weight::new(0.0_f64)];
+        dl_train::load_weights(&read, at("disk").join(name))?;
+        assert_eq!(read[0].value(), 2.0);
+    }
+    assert_eq!(fs::metadata(at("disk/net.safetensors")).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(names(&at("disk")), ["net.safetensors", "new.safetensors"]);
+
+    symlink("round", at("round")).unwrap();
+    let error = save_weights(&net, at("round")).unwrap_err();
+    assert!(error.to_string().contains("round: not written"), "{error}");
+    Ok(())
+}
+
 /// Threads that write the same file do not get in each other's way.
 #[test]
 fn two_writers() {

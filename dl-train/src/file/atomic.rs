@@ -2,39 +2,51 @@
 
 use dl_core::{Error, Result};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 const TEMPORARY: &str = ".tmp";
 
-/// Writes what `content` writes to a new file in the same folder, waits until the disk has it, and lets it take the place of this one.
+/// Writes what `content` writes to a new file in the same folder, waits until the disk has it, and lets it take the place of this one, with its permissions.
+/// A symbolic link stays, and the file that it leads to is written.
 pub(crate) fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let failed = |error: io::Error| Error::other(error).context(format_args!("{}: not written", path.display()));
-    let Some(name) = path.file_name() else {
+    let but = |error: io::Error, what: &str| Error::other(error).context(format_args!("{}: {what}", path.display()));
+    let failed = |error| but(error, "not written");
+    let permissions = check_replaceable(path).map_err(failed)?;
+    let target = target(path);
+    let Some(name) = target.file_name() else {
         return Err(failed(io::Error::new(ErrorKind::InvalidInput, "the path ends in no name of a file")));
     };
-    check_replaceable(path).map_err(failed)?;
-    let folder = folder_of(path);
+    let folder = folder_of(&target);
     let (file, temporary) = create_beside(folder, name).map_err(failed)?;
-    let written = fill(&file, content).and_then(|()| fs::rename(&temporary, path));
+    let written = fill(&file, permissions, content).and_then(|()| fs::rename(&temporary, &target));
     // a program that is being started may have the file for a moment, and its lock with it
     let _ = file.unlock();
     if let Err(error) = written {
         let _ = fs::remove_file(&temporary);
         return Err(failed(error));
     }
-    sync_folder(folder).map_err(failed)
+    sync_folder(folder).map_err(|error| but(error, "written, but perhaps not on the disk yet"))
 }
 
-/// A device or a pipe is not to become a file.
-pub(crate) fn check_replaceable(path: &Path) -> io::Result<()> {
+/// The permissions of the file that is there. A device or a pipe is not to become a file.
+pub(crate) fn check_replaceable(path: &Path) -> io::Result<Option<Permissions>> {
     match fs::metadata(path) {
-        Ok(found) if !found.is_file() => {
-            Err(io::Error::new(ErrorKind::InvalidInput, "what is there is no ordinary file, and stays as it is"))
-        }
-        _ => Ok(()),
+        Ok(found) if found.is_file() => Ok(Some(found.permissions())),
+        Ok(_) => Err(io::Error::new(ErrorKind::InvalidInput, "what is there is no ordinary file, and stays as it is")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
+}
+
+/// Where symbolic links lead to, although there may be no file yet. They end somewhere, or there would be no metadata.
+fn target(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    while let Ok(next) = fs::read_link(&path) {
+        path = folder_of(&path).join(next);
+    }
+    path
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -61,17 +73,39 @@ fn create_beside(folder: &Path, name: &OsStr) -> io::Result<(File, PathBuf)> {
     }
 }
 
-fn fill(file: &File, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+fn fill(
+    file: &File,
+    permissions: Option<Permissions>,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    if let Some(permissions) = permissions
+        && permissions != file.metadata()?.permissions()
+    {
+        file.set_permissions(permissions)?;
+    }
     let mut writer = BufWriter::with_capacity(1 << 18, file);
     content(&mut writer)?;
     writer.flush()?;
     file.sync_all()
 }
 
-/// Waits until the disk knows the names in a folder.
+/// Waits until the disk knows the names in a folder, where that can be asked for: not of a folder that may only be written to, nor of many network disks.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    // elsewhere a folder cannot be opened as a file
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+    /// What such a disk may say: the folder is not open for writing.
+    const EBADF: i32 = 9;
+
+    if !cfg!(unix) {
+        // a folder cannot be opened as a file
+        return Ok(());
+    }
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(error) if error.raw_os_error() == Some(EBADF) => Ok(()),
+        Err(error) => match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::InvalidInput | ErrorKind::Unsupported => Ok(()),
+            _ => Err(error),
+        },
+        Ok(()) => Ok(()),
+    }
 }
 
 /// Makes a folder and those above it, if they are not there.
@@ -101,5 +135,21 @@ pub(crate) fn remove_unfinished(path: &Path) -> io::Result<()> {
         Ok(()) => fs::remove_file(path),
         Err(TryLockError::WouldBlock) => Ok(()),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::sync_folder;
+    use std::io::ErrorKind;
+    use std::path::Path;
+
+    /// The folder of the processes is on no disk, as many a folder on a network is on none that waits.
+    #[test]
+    fn a_folder_that_cannot_be_synced() {
+        let processes = Path::new("/proc");
+        assert_eq!(std::fs::File::open(processes).unwrap().sync_all().unwrap_err().kind(), ErrorKind::InvalidInput);
+        sync_folder(processes).unwrap();
+        assert!(sync_folder(Path::new("/nowhere")).is_err());
     }
 }
