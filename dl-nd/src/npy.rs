@@ -8,9 +8,9 @@ use dl_core::{Error, Result};
 use header::Header;
 use ndarray::{ArrayD, IxDyn, ShapeBuilder};
 use npyz::{AutoSerialize, DType, Deserialize, TypeRead, WriterBuilder};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Error as IoError, ErrorKind, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// What can be in a `.npy` file: `f32`, `f64`, `bool`, `u8`, `i32` and `i64`. Indices are read as `i64`, for
@@ -68,7 +68,7 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
         read(source, limit, false).map_err(|error| Error::invalid(error.to_string()))
     }
 
-    /// Writes a `.npy` file: whole, or not at all. A file of that name is replaced.
+    /// Writes a `.npy` file: whole, or not at all. A file of that name is replaced, and its permissions stay; of a symbolic link, the file that it leads to.
     ///
     /// ```
     /// use dl_nd::Nd;
@@ -121,8 +121,17 @@ fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, known: bool) -> std:
 }
 
 fn write<A: NpyItem, D: Rank>(x: &Nd<A, D>, path: &Path) -> std::result::Result<(), IoError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (mut file, view) = (NamedTempFile::new_in(folder)?, x.view());
+    let permissions = match fs::metadata(path) {
+        Ok(found) if found.is_file() => Some(found.permissions()),
+        Ok(_) => return Err(IoError::other("what is there is no ordinary file, and stays as it is")),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let path = target(path);
+    let (mut file, view) = (new_file(folder_of(&path))?, x.view());
+    if let Some(permissions) = permissions {
+        file.as_file().set_permissions(permissions)?;
+    }
     let shape: Vec<u64> = x.shape().iter().map(|&length| length as u64).collect();
     let mut buffer = BufWriter::new(file.as_file_mut());
     let mut npy = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(&mut buffer).begin_nd()?;
@@ -133,4 +142,25 @@ fn write<A: NpyItem, D: Rank>(x: &Nd<A, D>, path: &Path) -> std::result::Result<
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// Where symbolic links lead to, although there may be no file yet. They end somewhere, or there would be no metadata.
+fn target(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    while let Ok(next) = fs::read_link(&path) {
+        path = folder_of(&path).join(next);
+    }
+    path
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// With the permissions of any new file, not with those of a secret.
+fn new_file(folder: &Path) -> std::result::Result<NamedTempFile, IoError> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
 }

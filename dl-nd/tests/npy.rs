@@ -36,6 +36,34 @@ fn our_own_files() {
     there_and_back(Nd::<u8, _>::full([2, 0, 3], 1));
 }
 
+/// A file is written where a symbolic link leads, and has the permissions that it had, or else those of any new file.
+#[test]
+#[cfg(unix)]
+fn links_and_permissions() {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
+    fs::write(at("plain"), "").unwrap();
+    symlink("x.npy", at("link.npy")).unwrap();
+    // there is no file yet
+    for (number, expected) in [(1.0, mode("plain")), (2.0, 0o640)] {
+        let x = Nd::from(number);
+        x.write_npy(at("link.npy")).unwrap();
+        assert!(at("link.npy").is_symlink());
+        assert_eq!(Nd::read_npy(at("x.npy")).unwrap(), x);
+        assert_eq!(mode("x.npy"), expected);
+        fs::set_permissions(at("x.npy"), Permissions::from_mode(0o640)).unwrap();
+    }
+    fs::create_dir(at("folder")).unwrap();
+    let error = Nd::from(1.0).write_npy(at("folder")).unwrap_err();
+    assert!(error.to_string().contains("no ordinary file"), "{error}");
+    symlink("round", at("round")).unwrap();
+    assert!(Nd::from(1.0).write_npy(at("round")).is_err());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 5, "nothing else is left there");
+}
+
 #[test]
 fn bad_files() {
     let folder = tempfile::tempdir().unwrap();
