@@ -135,3 +135,37 @@ fn a_file_holds_the_same() {
     assert!(error.to_string().contains("deep"), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("it is read").count(), 1);
 }
+
+/// Threads that write the same file do not get in each other's way: one of them was the last.
+#[test]
+fn one_file_of_many_threads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, recording) = (folder.path().join("trace.json"), Recording { passes: vec![samples::gated()] });
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    save_chrome_trace(&recording, &path).expect("it is written");
+                }
+            });
+        }
+    });
+    assert_eq!(std::fs::read_to_string(&path).expect("it is read"), chrome_trace(&recording));
+    assert_eq!(std::fs::read_dir(folder.path()).expect("it is read").count(), 1);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_link_leads_to_a_file() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (link, file) = (folder.path().join("link.json"), folder.path().join("file.json"));
+    symlink("file.json", &link).expect("a link");
+    save_chrome_trace(&Recording::default(), &link).expect("it is written");
+    assert!(link.is_symlink() && file.is_file());
+    // a device is not to become a file
+    let device = folder.path().join("device");
+    symlink("/dev/null", &device).expect("a link");
+    let error = save_chrome_trace(&Recording::default(), &device).expect_err("it is a device");
+    assert!(error.to_string().contains("no ordinary file"), "{error}");
+}
