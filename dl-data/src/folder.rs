@@ -9,7 +9,7 @@ use dl_nd::ndarray::Ix3;
 use image::imageops::FilterType;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The images in the folders of a folder, which are their classes: `root/cat/1.png`, `root/dog/x.jpg`. A sample is the image as `[channels, height, width]` between
@@ -213,7 +213,10 @@ pub fn read_image<'a>(source: impl Into<Source<'a>>, grey: bool, size: Option<(u
     };
     // the decoder fills what is missing with grey
     let end = last.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    if format == ImageFormat::Jpeg && !last[..end].ends_with(&[0xFF, 0xD9]) {
+    if format == ImageFormat::Jpeg
+        && !last[..end].ends_with(&[0xFF, 0xD9])
+        && !reaches_end(&mut file).map_err(|error| unreadable(&name, error))?
+    {
         return Err(damaged("a JPEG image that is whole", &"one without the mark of its end"));
     }
     let mut reader = ImageReader::with_format(file, format);
@@ -257,6 +260,39 @@ impl Ends {
         let (first, last) = (part(0)?, part(size.saturating_sub(LONG))?);
         file.rewind()?;
         Ok(Ends { size, first, last })
+    }
+}
+
+/// Whether the segments of a JPEG lead to the mark of its end. Something else may follow there, the film of a telephone for instance. Goes back to the beginning.
+fn reaches_end(file: &mut (impl Read + Seek)) -> io::Result<bool> {
+    fn walk(mut file: BufReader<impl Read + Seek>) -> io::Result<()> {
+        let mut byte = [0];
+        loop {
+            // to the next mark, through the numbers of a scan; a mark may begin with more than one such byte
+            while byte[0] != 0xFF {
+                file.read_exact(&mut byte)?;
+            }
+            while byte[0] == 0xFF {
+                file.read_exact(&mut byte)?;
+            }
+            match byte[0] {
+                0xD9 => return Ok(()),
+                // a byte of a scan, and marks with nothing in them
+                0 | 1 | 0xD0..=0xD8 => {}
+                _ => {
+                    let mut length = [0; 2];
+                    file.read_exact(&mut length)?;
+                    file.seek_relative(i64::from(u16::from_be_bytes(length)) - 2)?;
+                }
+            }
+        }
+    }
+
+    let walked = walk(BufReader::new(&mut *file));
+    file.rewind()?;
+    match walked {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        walked => walked.map(|()| true),
     }
 }
 

@@ -47,6 +47,21 @@ fn grey_and_resized() {
     assert!(read_image(fixture("rgb.png"), false, Some((u32::MAX, u32::MAX))).is_err());
 }
 
+/// Telephones put a film behind a picture.
+#[test]
+fn something_behind_a_picture() {
+    for name in ["ramp.jpg", "grey.jpg"] {
+        let good = fs::read(fixture(name)).unwrap();
+        let image = read_image(Source::memory("x", &good), false, None).unwrap();
+        let film = [&good[..], b"\0\0\0\x18ftypmp42", &[0x7F; 100]].concat();
+        assert_eq!(read_image(Source::memory("x", &film), false, None).unwrap(), image);
+        // its end is missing, although there is one in what it says of itself
+        let said = [&good[..2], &[0xFF, 0xE1, 0, 6, 0xFF, 0xD9, 0xFF, 0xD9], &good[2..good.len() - 2]].concat();
+        let error = read_image(Source::memory("x", &said), false, None).unwrap_err();
+        assert!(error.to_string().contains("without the mark of its end"), "{error}");
+    }
+}
+
 #[test]
 fn images_that_are_wrong() {
     for name in ["rgb.png", "palette.png", "ramp.jpg", "grey.jpg"] {
