@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A folder with event files: the numbers of each step as `step/loss`, and those of each epoch as `epoch/loss` and so on, by the number of steps.
 ///
-/// A run that goes on adds a file, which tells TensorBoard to forget the steps after the checkpoint.
+/// A run that goes on adds a file, which tells TensorBoard to forget the steps after the checkpoint, and one that begins anew, to forget all of them.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Weight};
@@ -69,8 +69,8 @@ impl Callback for TensorBoard {
     fn start(&mut self, at: &Place) -> Result<()> {
         self.file = Some(self.create().map_err(|error| self.fault(error))?);
         self.write(0, version())?;
-        // what is there of this step and later ones is void
-        if at.step > 0 { self.write(at.step + 1, session()) } else { Ok(()) }
+        // what is there of this step and later ones is void: of all steps, after a run that was killed before its first checkpoint
+        self.write(at.step + 1, session())
     }
 
     fn step(&mut self, record: &Record) -> Result<()> {

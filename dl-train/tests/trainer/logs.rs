@@ -1,7 +1,7 @@
 //! Logs: what they keep of what they find, and what they do not touch.
 
 use dl_core::{Error, Result, Sgd, Weight};
-use dl_train::{Callback, Checkpoints, Log, Outcome, Record, Trainer};
+use dl_train::{Callback, Checkpoints, Log, Outcome, Record, TensorBoard, Trainer};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -39,6 +39,21 @@ fn a_row_comes_once() -> Result<()> {
     assert_eq!(read("epochs.csv"), "step,epoch,loss\n2,0,0.625\n4,1,0.0390625\n");
     assert_eq!(read("epochs.jsonl").lines().count(), 2);
     assert_eq!(read("steps.csv").lines().map(|line| &line[..1]).collect::<String>(), "s1234");
+    Ok(())
+}
+
+/// A run that begins anew in a folder draws no second curve beside the first one.
+#[test]
+fn tensorboard_forgets_what_is_void() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        run(|trainer| trainer.callback(TensorBoard::in_folder(folder.path())))?;
+    }
+    for file in fs::read_dir(folder.path()).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        // at step 1, a session starts
+        assert!(bytes.windows(6).any(|bytes| bytes == [2 << 3, 1, 7 << 3 | 2, 2, 1 << 3, 1]));
+    }
     Ok(())
 }
 
