@@ -43,7 +43,7 @@ use crate::error::{Error, Result};
 use crate::stored::Stored;
 use crate::weight::Weight;
 use entry::Kind;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::{Display, Write};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -172,7 +172,7 @@ pub trait Module {
         self.weights().iter().for_each(Entry::unfreeze);
     }
 
-    /// Freezes the weights whose path matches a pattern, and says how many they are.
+    /// Freezes the weights whose path matches a pattern, and says how many they are. A tied weight counts once.
     ///
     /// A pattern is a path in which `*` stands for any part of one name, and `**` for any number of names. It holds for what it matches and for all that is below: `encoder` freezes
     /// `encoder.0.bias`, `**.bias` all biases.
@@ -192,7 +192,7 @@ pub trait Module {
     fn freeze_matching(&self, pattern: &str) -> Result<usize> {
         let weights = matching(self.entries(), pattern)?;
         weights.iter().for_each(Entry::freeze);
-        Ok(weights.len())
+        Ok(distinct(&weights))
     }
 
     /// Undoes [`freeze_matching`](Module::freeze_matching).
@@ -211,7 +211,7 @@ pub trait Module {
     fn unfreeze_matching(&self, pattern: &str) -> Result<usize> {
         let weights = matching(self.entries(), pattern)?;
         weights.iter().for_each(Entry::unfreeze);
-        Ok(weights.len())
+        Ok(distinct(&weights))
     }
 
     /// A table of all entries, to be printed.
@@ -223,6 +223,11 @@ pub trait Module {
     fn summary(&self) -> Summary {
         Summary::of(self.entries())
     }
+}
+
+/// How many weights these are, by however many paths.
+fn distinct(entries: &[Entry]) -> usize {
+    entries.iter().map(Entry::id).collect::<HashSet<_>>().len()
 }
 
 /// The weights by the paths that match.

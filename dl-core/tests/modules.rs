@@ -80,6 +80,16 @@ fn what_is_frozen_is_not_trained_and_buffers_are_left_alone() {
 }
 
 #[test]
+fn a_tied_weight_is_frozen_once() {
+    let w = Weight::new(1.0_f64);
+    let net = (w.clone(), [w, Weight::new(2.0)]);
+    assert_eq!(net.freeze_matching("**").unwrap(), 2);
+    assert_eq!(net.unfreeze_matching("1").unwrap(), 2);
+    assert_eq!(net.freeze_matching("1.0").unwrap(), 1);
+    assert!(net.0.is_frozen());
+}
+
+#[test]
 fn all_values_are_checked_before_one_is_set() {
     let net = [Line::new(2.0), Line::new(3.0)];
     let read = || net.entries().iter().map(Entry::numbers).collect::<Vec<_>>();
