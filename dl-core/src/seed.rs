@@ -42,7 +42,11 @@ use std::cell::Cell;
 ///
 /// A layer draws it with [`Seed::draw`]. Its value is a function of the seed of the pass ([`Do::seed`](crate::Do::seed)) and of the position at which
 /// the layer was built: the body that built it, and how many were built there before. So it is the same for any number of
-/// threads, and two layers have different ones. What is built outside of bodies should be built by one thread.
+/// threads, and two layers have different ones.
+///
+/// What is built outside of bodies should be built by one thread. There, only the order counts, and how many layers that draw are built between those of one pass:
+/// so a graph that is built anew draws the same numbers again. A layer that is built once and used beside layers that are built for each step gets further from
+/// them with every step: build it with them, or let [`Trainer`](https://docs.rs/monadic-dl-train) count, which gives every step positions by its number.
 ///
 /// ```
 /// use dl_core::{Differentiable, Seed};
@@ -70,6 +74,21 @@ impl Seed {
     #[track_caller]
     pub fn draw() -> Layer<Seed> {
         Layer::from_expression(Expression::Seed(Position::next()))
+    }
+
+    /// How many positions this thread has given out.
+    #[doc(hidden)]
+    pub fn positions() -> u64 {
+        NEXT.get().number
+    }
+
+    /// What is built by `build` has the positions from this one on; what is built after it, those that it would have had without.
+    #[doc(hidden)]
+    pub fn at_position<T>(number: u64, build: impl FnOnce() -> T) -> T {
+        let before = Position { number, ..NEXT.get() }.enter();
+        let built = build();
+        before.enter();
+        built
     }
 
     /// The number.

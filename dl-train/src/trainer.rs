@@ -8,7 +8,7 @@ use crate::checkpoints::Checkpoints;
 use crate::interrupt::Interrupt;
 use crate::record::Record;
 use dl_core::record::Recorder;
-use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Result};
+use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Result, Seed};
 
 /// A training loop, which does what one does by hand.
 ///
@@ -48,6 +48,8 @@ pub struct Trainer<'a, O> {
     optimizer: O,
     epochs: u64,
     seed: u64,
+    /// The position at which the run begins: what a step draws does not depend on how many steps the program has taken.
+    position: u64,
     refuses: bool,
     validate: Option<Box<Validate<'a>>>,
     callbacks: Vec<Box<dyn Callback + 'a>>,
@@ -161,6 +163,7 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
             optimizer: optimizer.clone(),
             epochs,
             seed: 0,
+            position: 0,
             refuses: false,
             validate: None,
             callbacks: Vec::new(),
@@ -224,7 +227,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// Goes on from the latest checkpoint in this folder, if there is one, and saves one after each epoch, and when it is interrupted.
     ///
     /// The module has to hold all that the run changes: weights and buffers. What the optimizer remembers, where in the epochs the run is, and what callbacks remember, is saved, too; the
-    /// batches of an epoch have to depend on its number only. Then a run that goes on is bit-identical to one that never stopped.
+    /// batches of an epoch have to depend on its number only. Then a run that goes on is bit-identical to one that never stopped, dropout and the like included: layers that draw are
+    /// built by the loss, or before the run, in the same order each time.
     ///
     /// ```
     /// use dl_core::{Adam, Differentiable, Weight};
@@ -326,6 +330,7 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         I: IntoIterator<Item = Result<B>>,
         A: Data + Into<f64>,
     {
+        self.position = Seed::positions();
         let mut at = self.start()?;
         let stopped = loop {
             if at.ended {
@@ -405,7 +410,9 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self.callbacks.iter_mut().try_for_each(|callback| callback.begin(at))?;
         for batch in batches {
             let here = |error: Error| error.context(format_args!("epoch {}, step {}", at.epoch, at.step));
-            let loss: f64 = batch.and_then(|batch| self.step(loss(batch), at.step)).map_err(here)?.into();
+            let position = self.position.wrapping_add((at.step + 1) << 32);
+            let step = |batch| Seed::at_position(position, || self.step(loss(batch), at.step));
+            let loss: f64 = batch.and_then(step).map_err(here)?.into();
             (at.batch, at.step, at.sum) = (at.batch + 1, at.step + 1, at.sum + loss);
             let record = Record::new(at.epoch, at.step).with("loss", loss)?;
             self.callbacks.iter_mut().try_for_each(|callback| callback.step(&record))?;

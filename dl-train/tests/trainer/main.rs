@@ -8,6 +8,8 @@ mod program;
 mod settings;
 
 use dl_core::{Differentiable, Error, Result, Sgd, Weight};
+use dl_nd::ndarray::Ix1;
+use dl_nd::{Nd, NdWeight, ops::*};
 use dl_train::{Callback, Checkpoints, EarlyStopping, Interrupt, Log, Outcome, Record, Stopped, TensorBoard, Trainer};
 use program::{BATCHES, EPOCHS, Net, batches, optimizer};
 use std::ops::ControlFlow;
@@ -142,6 +144,25 @@ fn interrupted_after_any_step() -> Result<()> {
             assert!(read(folder.path(), name) == read(whole.path(), name), "{name}, stopped after {stop} steps");
         }
     }
+    Ok(())
+}
+
+/// A layer that draws, built once, beside one that is built for each step.
+#[test]
+fn dropout_that_is_built_before_the_run() -> Result<()> {
+    let x = Nd::<f64, Ix1>::full([40], 1.0);
+    let run = |folder: &Path, epochs| -> Result<Vec<f64>> {
+        let w = NdWeight::<Ix1, f64>::new(x.clone());
+        let once = (w.layer() * &x).dropout(0.5);
+        let checkpoints = Checkpoints::in_folder(folder);
+        Trainer::new(&Sgd::new(0.1), epochs)
+            .checkpoints(&checkpoints, &w)
+            .run(|_| Ok([Ok(()), Ok(())]), |()| (&once * (w.layer() * &x).dropout(0.5)).sum())?;
+        Ok(w.value().into_vec())
+    };
+    let [whole, parts] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    run(parts.path(), 1)?;
+    assert_eq!(run(parts.path(), 3)?, run(whole.path(), 3)?);
     Ok(())
 }
 
