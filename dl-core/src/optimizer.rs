@@ -79,8 +79,11 @@ pub(crate) fn check(setting: &str, number: f64, allowed: Allowed) -> Result<()> 
 ///
 /// A handle: it is cheap to clone, and clones share their state.
 ///
-/// A rule of your own needs [`step`](Optimizer::step), and [`slots`](Optimizer::slots) and [`memory`](Optimizer::memory) if it remembers something. One that
-/// contains another optimizer hands on all of the first seven methods.
+/// A rule of your own needs [`step`](Optimizer::step), and [`slots`](Optimizer::slots) and [`memory`](Optimizer::memory) if it remembers something.
+///
+/// One that contains another optimizer hands on `slots`, `memory`, [`begin`](Optimizer::begin), [`for_weight`](Optimizer::for_weight), `step`,
+/// [`decays_weights`](Optimizer::decays_weights) and [`notes`](Optimizer::notes), each with what it adds. [`descent`](Optimizer::descent) it hands on only if its
+/// `step` adds nothing: it is what the runtime does instead of `step`.
 ///
 /// ```
 /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Weight};
@@ -205,6 +208,18 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
+    /// Whether its steps take away from the weights themselves, beside what they do with the deltas: a decoupled weight decay. An L2 penalty around it,
+    /// [`weight_decay`](Optimizer::weight_decay), then refuses to begin a step.
+    ///
+    /// ```
+    /// use dl_core::{Adam, AdamW, Optimizer};
+    /// assert!(AdamW::new(0.1).clip_norm(1.0).decays_weights());
+    /// assert!(!AdamW::new(0.1).weight_decay(0.0).decays_weights() && !Adam::new(0.1).decays_weights());
+    /// ```
+    fn decays_weights(&self) -> bool {
+        false
+    }
+
     /// The numbers, by key, that it remembers beside the memory.
     ///
     /// ```
@@ -246,7 +261,8 @@ pub trait Optimizer: Send + Sync {
 
     /// The same optimizer, which learns from `d + x · w` instead of `d`: an L2 penalty. On a sparse delta it is lazy: only rows that are touched decay.
     ///
-    /// [`AdamW`] and [`Lion`] have a weight decay of their own, which does not pass through the rule.
+    /// [`AdamW`] and [`Lion`] have a weight decay of their own, of the same name, which does not pass through the rule: it is set before other parts are put
+    /// around them. This one refuses every step of an optimizer that [decays its weights itself](Optimizer::decays_weights), unless x is 0.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -440,6 +456,10 @@ macro_rules! pointer {
 
             fn descent(&self) -> Option<Result<f64>> {
                 (**self).descent()
+            }
+
+            fn decays_weights(&self) -> bool {
+                (**self).decays_weights()
             }
 
             fn notes(&self) -> Vec<(String, Notes)> {

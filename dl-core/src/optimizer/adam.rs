@@ -128,6 +128,9 @@ impl AdamW {
 
     /// How much of a weight a step takes away, in units of the learning rate.
     ///
+    /// It is set before other parts: on `AdamW::new(0.001).clip_norm(1.0)`, [`weight_decay`](crate::Optimizer::weight_decay) is an L2 penalty, which beside this one
+    /// refuses every step.
+    ///
     /// ```
     /// let adam = dl_core::AdamW::new(0.001).weight_decay(0.1);
     /// ```
@@ -197,6 +200,10 @@ impl Rule for AdamW {
     fn check(&self) -> Result<()> {
         self.moments.check()?;
         check_decay(self.weight_decay)
+    }
+
+    fn decays_weights(&self) -> bool {
+        self.weight_decay != 0.0
     }
 
     fn apply<A: Number>(&self, rate: f64, numbers: Run<'_, '_, A>, steps: u64) {

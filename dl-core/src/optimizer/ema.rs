@@ -129,6 +129,10 @@ impl<O: Optimizer> Optimizer for Ema<O> {
         super::in_numbers!(chunk, |values, deltas, slots| self.step_and_average(values, deltas, slots, steps))
     }
 
+    fn decays_weights(&self) -> bool {
+        self.inner.decays_weights()
+    }
+
     fn notes(&self) -> Vec<(String, Notes)> {
         self.inner.notes()
     }

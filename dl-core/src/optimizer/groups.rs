@@ -111,6 +111,10 @@ impl Optimizer for Groups {
         Err(not_begun("has groups of weights"))
     }
 
+    fn decays_weights(&self) -> bool {
+        self.optimizers.iter().any(|optimizer| optimizer.decays_weights())
+    }
+
     fn notes(&self) -> Vec<(String, Notes)> {
         let of_group = |(group, optimizer): (usize, &Arc<dyn Optimizer>)| within(&group.to_string(), optimizer.notes());
         self.optimizers.iter().enumerate().flat_map(of_group).collect()

@@ -56,6 +56,9 @@ impl Lion {
 
     /// How much of a weight a step takes away, in units of the learning rate.
     ///
+    /// It is set before other parts: on `Lion::new(1e-4).clip_norm(1.0)`, [`weight_decay`](crate::Optimizer::weight_decay) is an L2 penalty, which beside this one
+    /// refuses every step.
+    ///
     /// ```
     /// let lion = dl_core::Lion::new(1e-4).weight_decay(1.0);
     /// ```
@@ -74,6 +77,10 @@ impl Rule for Lion {
     fn check(&self) -> Result<()> {
         check_betas(self.betas)?;
         check("the weight decay", self.weight_decay, Allowed::FiniteFromZero)
+    }
+
+    fn decays_weights(&self) -> bool {
+        self.weight_decay != 0.0
     }
 
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, _: u64) {

@@ -119,6 +119,10 @@ impl Rule for NAdam {
         check("the momentum decay", self.momentum_decay, Allowed::FiniteFromZero)
     }
 
+    fn decays_weights(&self) -> bool {
+        self.weight_decay != 0.0
+    }
+
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
         let [means, squares] = slots else { unreachable!("{SLOTS}") };
         let decayed = A::of(1.0 - rate * self.weight_decay);

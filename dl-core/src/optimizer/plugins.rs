@@ -49,6 +49,21 @@ pub trait Plugin: Clone + Send + Sync {
     /// # Errors
     /// Any error refuses the whole training step.
     fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()>;
+
+    /// Looks at the optimizer behind it when a step begins. Most have nothing against any.
+    ///
+    /// ```
+    /// use dl_core::plugins::{Plugin, WeightDecay};
+    /// assert!(WeightDecay(0.1).begin(&dl_core::Sgd::new(0.1)).is_ok());
+    /// assert!(WeightDecay(0.1).begin(&dl_core::AdamW::new(0.1)).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// Any error refuses the whole training step.
+    fn begin(&self, inner: &dyn Optimizer) -> Result<()> {
+        let _ = inner;
+        Ok(())
+    }
 }
 
 /// An optimizer with a part around it, which the deltas pass first. See [`Optimizer::plug`].
@@ -74,6 +89,7 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
     }
 
     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+        self.plugin.begin(&self.inner)?;
         let begun = step.behind(&self.plugin, |step| self.inner.begin(step))?;
         Ok(begun.map(|inner| self.around(inner)))
     }
@@ -84,6 +100,10 @@ impl<P: Plugin, O: Optimizer> Optimizer for Part<P, O> {
 
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
         chunk.changed_by(&self.plugin, &mut |chunk| self.inner.step(chunk, steps))
+    }
+
+    fn decays_weights(&self) -> bool {
+        self.inner.decays_weights()
     }
 
     fn notes(&self) -> Vec<(String, Notes)> {
@@ -117,6 +137,15 @@ impl Plugin for WeightDecay {
     fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
         check("the weight decay", self.0, Allowed::FiniteFromZero)?;
         each(values, deltas, |w, d| d + A::of(self.0) * w);
+        Ok(())
+    }
+
+    fn begin(&self, inner: &dyn Optimizer) -> Result<()> {
+        if self.0 != 0.0 && inner.decays_weights() {
+            return Err(Error::invalid(
+                "an L2 penalty (`weight_decay` around an optimizer) and a weight decay of the optimizer's own: call `weight_decay` on `AdamW` or `Lion` itself, before other parts are put around it, or set its own to 0",
+            ));
+        }
         Ok(())
     }
 }

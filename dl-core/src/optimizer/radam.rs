@@ -98,6 +98,10 @@ impl Rule for RAdam {
         check_decay(self.weight_decay)
     }
 
+    fn decays_weights(&self) -> bool {
+        self.weight_decay != 0.0
+    }
+
     fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
         let [means, squares] = slots else { unreachable!("{SLOTS}") };
         let decayed = A::of(1.0 - rate * self.weight_decay);

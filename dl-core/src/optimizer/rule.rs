@@ -113,6 +113,11 @@ pub(super) trait Rule {
         false
     }
 
+    /// Whether it has a decoupled weight decay.
+    fn decays_weights(&self) -> bool {
+        false
+    }
+
     /// Step number `steps` of some numbers. There are as many buffers as `slots` says.
     fn apply<A: Number>(&self, rate: f64, numbers: Run<'_, '_, A>, steps: u64);
 }
@@ -184,6 +189,10 @@ macro_rules! optimizer {
             fn descent(&self) -> Option<$crate::error::Result<f64>> {
                 use $crate::optimizer::rule::Rule;
                 self.is_descent().then(|| self.check().and_then(|()| self.base.rate()))
+            }
+
+            fn decays_weights(&self) -> bool {
+                $crate::optimizer::rule::Rule::decays_weights(self)
             }
 
             fn notes(&self) -> Vec<(String, $crate::optimizer::Notes)> {

@@ -129,6 +129,34 @@ fn settings_without_sense_are_errors() {
     }
 }
 
+/// A weight decay that is set behind another part is an L2 penalty, which nobody means beside that of the optimizer itself.
+#[test]
+fn two_kinds_of_weight_decay() -> Result<()> {
+    let other = Weight::new(1.0_f64);
+    let decayed: Vec<Arc<dyn Optimizer>> = vec![
+        Arc::new(AdamW::new(0.1).clip_norm(1.0).weight_decay(0.1)),
+        Arc::new(Arc::new(AdamW::new(0.1)).weight_decay(0.1).ema(0.5)),
+        Arc::new(Lion::new(0.1).weight_decay(0.5).ema(0.5).clip_value(1.0).weight_decay(0.1)),
+        Arc::new(NAdam::new(0.1).decoupled_weight_decay(0.1).weight_decay(0.1)),
+        Arc::new(RAdam::new(0.1).decoupled_weight_decay(0.1).weight_decay(0.1)),
+        Arc::new(Groups::new(Sgd::new(0.1)).with([&other], AdamW::new(0.1)).weight_decay(0.1)),
+        Arc::new(Groups::new(Box::new(AdamW::new(0.1)).l1(0.1).weight_decay(0.1)).clip_norm(1.0)),
+    ];
+    for optimizer in decayed {
+        let w = Weight::new(1.0_f64);
+        let error = w.train(&optimizer).wait().unwrap_err();
+        assert!(error.is_invalid() && error.to_string().contains("call `weight_decay` on `AdamW`"), "{error}");
+        assert_eq!(w.value(), 1.0);
+        assert!(optimizer.memory().is_none_or(Memory::is_empty));
+    }
+    // one of them alone
+    stepped(1.0, 1.0, &AdamW::new(0.1).weight_decay(0.1).clip_norm(1.0))?;
+    stepped(1.0, 1.0, &AdamW::new(0.1).clip_norm(1.0).weight_decay(0.0))?;
+    stepped(1.0, 1.0, &AdamW::new(0.1).weight_decay(0.0).clip_norm(1.0).weight_decay(0.1))?;
+    stepped(1.0, 1.0, &Lion::new(0.1).clip_norm(1.0).weight_decay(0.1))?;
+    Ok(())
+}
+
 /// A setting that was added to a clone after some steps does not find what it needs.
 #[test]
 fn another_number_of_slots_is_an_error() {

@@ -64,6 +64,10 @@ impl<O: Optimizer> Optimizer for ClipNorm<O> {
         Err(not_begun("clips the norm of all deltas"))
     }
 
+    fn decays_weights(&self) -> bool {
+        self.inner.decays_weights()
+    }
+
     fn notes(&self) -> Vec<(String, Notes)> {
         self.inner.notes()
     }
