@@ -103,6 +103,9 @@ where
 /// let w = dl_nd::init::uniform::<f64, _>([100], -1.0, 1.0, &mut dl_nd::init::rng(1));
 /// assert!(w.view().iter().all(|x| x.abs() <= 1.0));
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn uniform<A: Element, S: IntoDimension>(shape: S, low: f64, high: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,
@@ -120,6 +123,9 @@ where
 /// let w = dl_nd::init::normal::<f64, _>([1000], 0.0, 2.0, &mut dl_nd::init::rng(1));
 /// assert!((w.view().std(0.0) - 2.0).abs() < 0.2);
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn normal<A: Element, S: IntoDimension>(shape: S, mean: f64, std: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,
@@ -139,6 +145,9 @@ where
 ///
 /// # Errors
 /// When `low` is not below `high`, or the standard deviation not above 0.
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn truncated_normal<A: Element, S: IntoDimension>(
     shape: S,
     mean: f64,
@@ -175,6 +184,9 @@ where
 ///
 /// # Errors
 /// When there are less than two axes, or the gain is not finite.
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn orthogonal<A: Element, S: IntoDimension>(shape: S, gain: f64, rng: &mut impl Rng) -> Result<Nd<A, S::Dim>>
 where
     S::Dim: Rank,
@@ -212,6 +224,9 @@ fn no_matrix(shape: &[usize]) -> Error {
 /// let w = dl_nd::init::xavier_uniform::<f64, _>([2, 4], &mut dl_nd::init::rng(1));
 /// assert!(w.view().iter().all(|x| x.abs() <= 1.0));
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn xavier_uniform<A: Element, S: IntoDimension>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,
@@ -225,6 +240,9 @@ where
 /// let w = dl_nd::init::xavier_uniform_with::<f64, _>([2, 4], 5.0 / 3.0, &mut dl_nd::init::rng(1));
 /// assert!(w.view().iter().all(|x| x.abs() <= 5.0 / 3.0));
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn xavier_uniform_with<A: Element, S: IntoDimension>(shape: S, gain: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,
@@ -243,6 +261,9 @@ where
 /// let w = dl_nd::init::xavier_normal::<f64, _>([50, 50], &mut dl_nd::init::rng(1));
 /// assert!((w.view().std(0.0) - 0.02_f64.sqrt()).abs() < 0.01);
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn xavier_normal<A: Element, S: IntoDimension>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,
@@ -256,6 +277,9 @@ where
 /// let w = dl_nd::init::xavier_normal_with::<f64, _>([50, 50], 2.0, &mut dl_nd::init::rng(1));
 /// assert!((w.view().std(0.0) - 0.08_f64.sqrt()).abs() < 0.02);
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn xavier_normal_with<A: Element, S: IntoDimension>(shape: S, gain: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,
@@ -274,6 +298,9 @@ where
 /// let w = dl_nd::init::he_uniform::<f64, _>([6, 4], &mut dl_nd::init::rng(1));
 /// assert!(w.view().iter().all(|x| x.abs() <= 1.0));
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn he_uniform<A: Element, S: IntoDimension>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,
@@ -288,6 +315,9 @@ where
 /// let w = init::he_uniform_with::<f64, _>([4, 3], Fan::Out, 1.0, &mut init::rng(1));
 /// assert!(w.view().iter().all(|x| x.abs() <= 1.0));
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn he_uniform_with<A: Element, S: IntoDimension>(shape: S, fan: Fan, gain: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,
@@ -305,6 +335,9 @@ where
 /// let w = dl_nd::init::he_normal::<f64, _>([50, 50], &mut dl_nd::init::rng(1));
 /// assert!((w.view().std(0.0) - 0.2).abs() < 0.02);
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn he_normal<A: Element, S: IntoDimension>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,
@@ -319,6 +352,9 @@ where
 /// let w = init::he_normal_with::<f64, _>([50, 25], Fan::Out, 1.0, &mut init::rng(1));
 /// assert!((w.view().std(0.0) - 0.2).abs() < 0.02);
 /// ```
+///
+/// # Panics
+/// When there is no memory for a tensor of this shape.
 pub fn he_normal_with<A: Element, S: IntoDimension>(shape: S, fan: Fan, gain: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
 where
     S::Dim: Rank,

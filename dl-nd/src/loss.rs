@@ -135,6 +135,9 @@ macro_rules! losses {
                     $(", ", stringify!($sample),)?
                     ", Each);\nassert_eq!(loss.predict().wait()?.shape(), [1]);\n# dl_core::Result::Ok(())\n```"
                 )]
+                ///
+                /// # Errors
+                /// A shape error when the shapes differ, or a mean has no elements; and for a setting that is no good.
                 #[track_caller]
                 fn $with<R: Reduction>(
                     &self,

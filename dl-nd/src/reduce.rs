@@ -55,6 +55,9 @@ macro_rules! reductions {
                     "assert_eq!(Nd::from([[1.0_f64, 2.0], [3.0, 4.0]]).", stringify!($axis), "(0).predict().wait()?, Nd::from(", $rows,
                     "));\n# dl_core::Result::Ok(())\n```"
                 )]
+                ///
+                /// # Errors
+                /// When there is no such axis, or one comes twice; and as without axes, of the elements that come together.
                 #[track_caller]
                 fn $axis<X: Axes<D>>(&self, axes: X) -> Layer<Nd<A, X::Rest>> {
                     reduce(self.layer(), What::$What, axes.into_list(), Form::of(stringify!($axis), false))
@@ -67,6 +70,9 @@ macro_rules! reductions {
                     "assert_eq!(Nd::from([[1.0_f64, 2.0], [3.0, 4.0]]).", stringify!($keepdim), "(1).predict().wait()?, Nd::from(", $columns,
                     "));\n# dl_core::Result::Ok(())\n```"
                 )]
+                ///
+                /// # Errors
+                /// When there is no such axis, or one comes twice; and as without axes, of the elements that come together.
                 #[track_caller]
                 fn $keepdim(&self, axes: impl Axes<D>) -> Layer<Nd<A, D>> {
                     reduce(self.layer(), What::$What, axes.into_list(), Form::of(stringify!($keepdim), true))
