@@ -144,13 +144,14 @@ pub use window::PerAxis;
 /// use dl_nd::{Nd, ops::*};
 /// let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
 /// assert_eq!(x.matmul(x.t()).mean().predict().wait()?, 13.0_f32);
+/// assert_eq!(x.square().sum().predict().wait()?, 30.0);
 /// # dl_core::Result::Ok(())
 /// ```
 pub mod ops {
     pub use crate::{
         ArrangeOps, CastOps, CompareOps, ConvOps, DerivativeOps, DiscreteOps, DropoutOps, ExtremeOps, IndexOps,
-        LossOps, MaskOps, MovementOps, NormOps, PoolOps, ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps,
-        SpreadOps, TableOps, concat, einsum, scaled_dot_product_attention, scaled_dot_product_attention_with, stack,
-        where_,
+        LossOps, MaskOps, MovementOps, NormOps, PointwiseOps, PoolOps, ProductOps, ReduceOps, ResampleOps, SliceOps,
+        SoftmaxOps, SpreadOps, TableOps, concat, einsum, scaled_dot_product_attention,
+        scaled_dot_product_attention_with, stack, where_,
     };
 }
