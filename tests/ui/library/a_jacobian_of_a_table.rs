@@ -1,0 +1,7 @@
+use dl::prelude::*;
+
+fn jacobian(y: &NdLayer<Ix1>, table: &Weight<Table>) {
+    drop(y.jacobian(table));
+}
+
+fn main() {}
