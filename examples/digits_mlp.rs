@@ -83,6 +83,7 @@ fn run(seed: u64, epochs: u64, interrupt: &Interrupt) -> dl::Result<Outcome> {
     let smoothed = CrossEntropy::new().label_smoothing(0.05);
     let optimizer = AdamW::new(OneCycle::new(0.005, epochs * loader.epoch(0)?.len() as u64)).weight_decay(0.05);
     Trainer::new(&optimizer, epochs)
+        .seed(seed as u32)
         .validate(|| Ok([(ACCURACY, accuracy.predict().wait()?)]))
         .callback(Progress::new(format!("seed {seed}")))
         .interrupt(interrupt)

@@ -48,14 +48,15 @@ struct Run {
 }
 
 impl Run {
-    fn new() -> dl::Result<Run> {
+    fn new((_, labels): &Batch) -> dl::Result<Run> {
         let mut rng = init::rng(1);
         let net = Net {
             hidden: Linear::new(64, 48, &mut rng)?,
             stats: RunningStats::new(48),
             output: Linear::new(48, 10, &mut rng)?,
         };
-        Ok(Run { net, optimizer: AdamW::new(Cosine::new(0.005, 400)).ema(0.99), rng, epoch: 0 })
+        let steps = EPOCHS * labels.len().div_ceil(BATCH) as u64;
+        Ok(Run { net, optimizer: AdamW::new(Cosine::new(0.005, steps)).ema(0.99), rng, epoch: 0 })
     }
 
     fn checkpoint(&self) -> Checkpoint {
@@ -69,8 +70,8 @@ impl Run {
     }
 
     /// Goes on from the last checkpoint in a folder, if there is one.
-    fn resume(folder: &Path) -> dl::Result<Run> {
-        let mut run = Run::new()?;
+    fn resume(data: &Batch, folder: &Path) -> dl::Result<Run> {
+        let mut run = Run::new(data)?;
         let Some(latest) = Checkpoints::in_folder(folder).latest()? else { return Ok(run) };
         let saved = latest.saved;
         saved.restore().module("net", &run.net).optimizer("adam", &run.optimizer, &run.net).apply()?;
@@ -111,10 +112,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [whole, stopped] = ["whole", "stopped"].map(|name| folder.join(name));
 
     println!("without a stop:");
-    Run::new()?.train(&data, EPOCHS, &whole)?;
+    Run::new(&data)?.train(&data, EPOCHS, &whole)?;
     println!("with a stop in the middle:");
-    Run::resume(&stopped)?.train(&data, EPOCHS / 2, &stopped)?;
-    let mut resumed = Run::resume(&stopped)?;
+    Run::resume(&data, &stopped)?.train(&data, EPOCHS / 2, &stopped)?;
+    let mut resumed = Run::resume(&data, &stopped)?;
     resumed.train(&data, EPOCHS, &stopped)?;
 
     let last = |folder: &Path| std::fs::read(Checkpoints::in_folder(folder).path(EPOCHS));
