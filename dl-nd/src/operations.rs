@@ -4,7 +4,7 @@
 //! use dl_nd::operations::Operation;
 //! let softmax = Operation::all().into_iter().find(|operation| operation.name == "softmax").expect("there is one");
 //! assert_eq!(softmax.torch, "torch.softmax");
-//! assert!(softmax.gradient && softmax.fused);
+//! assert!(softmax.gradient && softmax.one_kernel);
 //! ```
 
 use dl_core::{Binary, Unary};
@@ -22,14 +22,14 @@ pub struct Operation {
     /// Whether a gradient flows through it.
     pub gradient: bool,
     /// Whether it is evaluated as one kernel; else it is made of others.
-    pub fused: bool,
+    pub one_kernel: bool,
 }
 
 const POINTWISE: &str = "any, broadcast";
 
 macro_rules! operations {
-    ($($name:literal $torch:literal $ranks:literal $gradient:ident $fused:ident;)*) => {
-        [$(Operation { name: $name, torch: $torch, ranks: $ranks, gradient: $gradient, fused: $fused }),*]
+    ($($name:literal $torch:literal $ranks:literal $gradient:ident $one_kernel:ident;)*) => {
+        [$(Operation { name: $name, torch: $torch, ranks: $ranks, gradient: $gradient, one_kernel: $one_kernel }),*]
     };
 }
 
@@ -42,12 +42,12 @@ impl Operation {
     pub fn all() -> Vec<Operation> {
         let unary = Unary::ALL.iter().filter_map(|op| {
             let (torch, gradient) = (op.torch()?, op.has_gradient());
-            Some(Operation { name: op.name(), torch, ranks: "any", gradient, fused: true })
+            Some(Operation { name: op.name(), torch, ranks: "any", gradient, one_kernel: true })
         });
         let binary = Binary::ALL.iter().filter_map(|op| {
             let (torch, gradient) = (op.torch()?, op.has_gradient() != (false, false));
             let ranks = if matches!(op, Binary::LeakyRelu | Binary::Elu) { "any, and a number" } else { POINTWISE };
-            Some(Operation { name: op.name(), torch, ranks, gradient, fused: true })
+            Some(Operation { name: op.name(), torch, ranks, gradient, one_kernel: true })
         });
         unary.chain(binary).chain(rest()).collect()
     }
@@ -59,10 +59,11 @@ impl Operation {
     /// ```
     pub fn table() -> String {
         let yes = |yes: bool| if yes { "yes" } else { "–" };
-        let mut table = String::from("| operation | PyTorch | ranks | gradient | fused |\n|---|---|---|---|---|\n");
-        for Operation { name, torch, ranks, gradient, fused } in Operation::all() {
-            let (gradient, fused) = (yes(gradient), yes(fused));
-            writeln!(table, "| `{name}` | `{torch}` | {ranks} | {gradient} | {fused} |").expect("a string grows");
+        let mut table =
+            String::from("| operation | PyTorch | ranks | gradient | one kernel |\n|---|---|---|---|---|\n");
+        for Operation { name, torch, ranks, gradient, one_kernel } in Operation::all() {
+            let (gradient, one_kernel) = (yes(gradient), yes(one_kernel));
+            writeln!(table, "| `{name}` | `{torch}` | {ranks} | {gradient} | {one_kernel} |").expect("a string grows");
         }
         table
     }
@@ -108,7 +109,7 @@ fn rest() -> impl IntoIterator<Item = Operation> {
         "reshape" "torch.reshape" "any" true true;
         "flatten" "torch.flatten" "any" true true;
         "flatten_rows" "torch.flatten(1)" "at least 1" true true;
-        "t" "torch.t" "any" true true;
+        "t" "x.permute(*reversed(range(x.ndim)))" "any" true true;
         "transpose" "torch.transpose" "any" true true;
         "permute" "torch.permute" "any" true true;
         "squeeze" "torch.squeeze" "at least 1" true true;

@@ -24,7 +24,7 @@ const CONVERTED: [&str; 14] = [
 ];
 
 #[test]
-fn what_is_fused_and_what_has_a_gradient() {
+fn what_is_one_kernel_and_what_has_a_gradient() {
     let (cases, operations) = (Case::all(), Operation::all());
     for op in registry::all() {
         let documented = operations.iter().find(|operation| operation.name == op.name).expect("it is documented");
@@ -34,8 +34,8 @@ fn what_is_fused_and_what_has_a_gradient() {
             let (_, counters) = f64::apply(&op, &case.args, &operands).predict().counted().wait().expect("a value");
             counters.evaluations
         });
-        let fused = evaluations.min() == Some(1) || CONVERTED.contains(&op.name);
-        assert_eq!(documented.fused, fused, "{} is evaluated as one kernel, or is not", op.name);
+        let one_kernel = evaluations.min() == Some(1) || CONVERTED.contains(&op.name);
+        assert_eq!(documented.one_kernel, one_kernel, "{} is evaluated as one kernel, or is not", op.name);
         let gradients = cases().filter_map(|case| case.first.as_ref()).flat_map(|first| &first.gradients);
         let flows = gradients.flat_map(|gradient| &gradient.data).any(|&gradient| gradient != 0.0);
         assert_eq!(documented.gradient, flows, "a gradient flows through {}, or does not", op.name);
@@ -51,9 +51,10 @@ fn the_table_is_that_of_the_documentation() {
          - *PyTorch* is the name that it has there. Values, gradients and second derivatives are compared with PyTorch's (`tests/operations`).\n\
          - *ranks*: how many axes the operands have, or what else they are; \"broadcast\" says that their shapes need not be the same.\n\
          - *gradient*: whether one flows through it.\n\
-         - *fused*: whether it is evaluated as one kernel. Those that are not are made of others.\n\n\
+         - *one kernel*: whether it is evaluated as one. Those that are not are made of others.\n\n\
          A reduction `sum` is there over some axes as well: `sum_axis`, which drops them, and `sum_keepdim`, which keeps them. A loss `mse` with another\n\
-         reduction than the mean is `mse_with`. `add`, `sub`, `mul`, `div` and `rem` are the operators `+ - * / %`.\n\n{}",
+         reduction than the mean is `mse_with`. `add`, `sub`, `mul`, `div` and `rem` are the operators `+ - * / %`. `t` reverses all\n\
+         axes; of a batch of matrices, `transpose(-1, -2)` is what is wanted.\n\n{}",
         Operation::table()
     );
     if std::env::var_os("UPDATE_DOCUMENTATION").is_some() {
