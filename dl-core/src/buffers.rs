@@ -16,6 +16,7 @@
 
 mod small;
 
+#[doc(hidden)]
 pub use small::{AtHand, Small};
 
 use crate::pass;
@@ -28,6 +29,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// ```
 /// dl_core::buffers::release(); // lets go of all that is free
 /// ```
+#[doc(hidden)]
 #[derive(Default)]
 pub struct Free {
     pub(crate) f32: Buffers<f32>,
@@ -42,6 +44,7 @@ pub struct Free {
 /// assert!(buffer.capacity() >= 10_000);
 /// dl_core::buffers::give_back(buffer);
 /// ```
+#[doc(hidden)]
 #[derive(Default)]
 pub struct Buffers<A> {
     /// Those that came last at the end.
