@@ -18,8 +18,8 @@ use std::fmt;
 
 /// State beside the weights: running statistics, a count of steps.
 ///
-/// It is a handle, like a [`Weight`](crate::Weight), and reads like one; no gradient flows to it. It is written by [`Layer::updating`], in the commit of a training
-/// step and nowhere else: if the step fails, the buffer is what it was.
+/// It is a handle, like a [`Weight`](crate::Weight), and reads like one; no gradient flows to it. A pass writes it by [`Layer::updating`], in the commit of a training
+/// step and nowhere else: if the step fails, the buffer is what it was. Outside of passes, [`set`](Buffer::set) and the loading of files write it.
 ///
 /// ```
 /// use dl_core::{Buffer, Differentiable, Sgd, Weight};

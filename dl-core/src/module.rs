@@ -147,7 +147,8 @@ pub trait Module {
         self.weights().iter().map(Entry::len).sum()
     }
 
-    /// From now on no gradient flows to any of the weights, and no step changes them.
+    /// From now on no training step changes any of the weights, and none computes a delta for them. A derivative that is asked for
+    /// ([`gradient`](crate::Layer::gradient)) is what it is.
     ///
     /// ```
     /// use dl_core::{Module, Weight};

@@ -66,7 +66,8 @@ impl<T: Trainable> Weight<T> {
         self.0.set(value);
     }
 
-    /// From now on no gradient flows to this weight, and no step changes it.
+    /// From now on no training step changes this weight, and none computes a delta for it. A derivative that is asked for
+    /// ([`gradient`](crate::Layer::gradient)) is what it is.
     ///
     /// ```
     /// use dl_core::{Differentiable, Sgd, Weight};

@@ -33,8 +33,8 @@
 //!
 //! # What all of them have in common
 //!
-//! - A layer is a struct with public fields. `new` takes sizes and a generator of random numbers, and draws from it as PyTorch does by default; any other weight can be put into its field, or
-//!   [set](dl_core::Weight::set). Sizes that make no sense are errors of `new`.
+//! - A layer is a struct with public fields. `new` takes sizes, and a generator of random numbers where weights are drawn, as PyTorch does by default; any other weight can be put into its field, or
+//!   [set](dl_core::Weight::set). Sizes that make no sense are errors of `new`. [`Activation`] and [`Dropout`] are written as they are, and [`Sequential::new`] is empty.
 //! - `of` is what the layer does. It is lazy: shapes are looked at when it runs.
 //! - Weights are handles: a clone of a layer has the same weights.
 //! - `f32` and `f64`: `Linear<f64>`. Which one follows from the field or the operand.

@@ -42,7 +42,7 @@ use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Result,
 ///
 /// All else is optional: a [`validate`](Trainer::validate) function, [`callback`](Trainer::callback)s such as progress, logs and early stopping,
 /// [`checkpoints`](Trainer::checkpoints) from which the run goes on, an [`interrupt`](Trainer::interrupt), and the refusal of numbers that are
-/// [not finite](Trainer::refuse_non_finite). None of it changes a bit of the weights.
+/// [not finite](Trainer::refuse_non_finite). None of it changes a bit of the weights, but for early stopping that is told to put the best ones [back](crate::EarlyStopping::restoring).
 #[must_use = "nothing happens before `run`"]
 pub struct Trainer<'a, O> {
     optimizer: O,
