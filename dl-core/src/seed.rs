@@ -85,10 +85,16 @@ impl Seed {
     /// What is built by `build` has the positions from this one on; what is built after it, those that it would have had without.
     #[doc(hidden)]
     pub fn at_position<T>(number: u64, build: impl FnOnce() -> T) -> T {
-        let before = Position { number, ..NEXT.get() }.enter();
-        let built = build();
-        before.enter();
-        built
+        struct Back(Position);
+
+        impl Drop for Back {
+            fn drop(&mut self) {
+                self.0.enter();
+            }
+        }
+
+        let _back = Back(Position { number, ..NEXT.get() }.enter());
+        build()
     }
 
     /// The number.
