@@ -60,7 +60,7 @@ fn mark() -> Attribute {
     parse_quote!(#[opened])
 }
 
-fn is_mark(attribute: &Attribute) -> bool {
+pub(crate) fn is_mark(attribute: &Attribute) -> bool {
     attribute.path().is_ident("opened")
 }
 

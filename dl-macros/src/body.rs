@@ -6,7 +6,7 @@ use crate::function::{self, Form, Function, Parameter, Returned};
 use crate::inside::Inside;
 use crate::operands::module;
 use crate::options::Options;
-use crate::{arguments, bangs, branches, flow, liveness, negations, operands, plan, receiver, whole};
+use crate::{arguments, attributes, bangs, branches, flow, liveness, negations, operands, plan, receiver, whole};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -84,6 +84,7 @@ fn expand(mut function: Function, options: &Options, in_type: bool, problems: &m
     let inside = Inside::of(&function, returned.as_ref(), in_type, krate);
 
     arguments::open(&mut function.block);
+    attributes::enclose(&mut function.block);
     let control = flow::control(parameters.iter().map(|p| (&p.pat, &p.ty)), &function.block, returned.is_some());
     let plan = match &returned {
         Some(_) => plan::plan(&function.block, &control.plain, problems),

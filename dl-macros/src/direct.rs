@@ -3,7 +3,7 @@
 use crate::diagnostics::Problems;
 use crate::function::Returned;
 use crate::operands::module;
-use crate::{arguments, bangs, body, branches, flow, liveness, negations, operands, options, plan, receiver};
+use crate::{arguments, attributes, bangs, body, branches, flow, liveness, negations, operands, options, plan, receiver};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::parse::{ParseStream, Parser};
@@ -43,6 +43,7 @@ pub(crate) fn captured(mac: &Macro) -> Option<Vec<Ident>> {
     let named = mac.path.segments.last().is_some_and(|segment| segment.ident == "direct");
     let (_, mut block) = named.then(|| parse.parse2(mac.tokens.clone()).ok()).flatten()?;
     arguments::open(&mut block);
+    attributes::enclose(&mut block);
     Some(flow::control(std::iter::empty(), &block, true).free)
 }
 
@@ -59,6 +60,7 @@ fn parse(input: ParseStream<'_>) -> syn::Result<(Path, Block)> {
 
 fn expand(krate: &Path, mut block: Block, problems: &mut Problems) -> TokenStream {
     arguments::open(&mut block);
+    attributes::enclose(&mut block);
     // Whatever is used and not made here is a variable of the function around the block: a parameter, so to say.
     let captured: Vec<Ident> = flow::control(std::iter::empty(), &block, true).free;
     let parameters: Vec<(Pat, Type)> =

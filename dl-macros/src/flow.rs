@@ -6,6 +6,7 @@
 //! ```
 
 use crate::arguments;
+use crate::attributes;
 use crate::direct;
 use crate::format::Names;
 use crate::known::{is_arithmetic, is_compound, is_plain, is_primitive};
@@ -121,6 +122,11 @@ impl Reader {
 
     /// The variables that a pattern binds.
     fn bind(&mut self, pat: &Pat, plain: bool) {
+        self.bind_perhaps(pat, plain, false);
+    }
+
+    /// The same of a `let`, which may be compiled out: then its names mean what they did before.
+    fn bind_perhaps(&mut self, pat: &Pat, plain: bool, conditional: bool) {
         struct Names<'a>(Vec<&'a Ident>);
         impl<'a> Visit<'a> for Names<'a> {
             fn visit_pat_ident(&mut self, pat: &'a syn::PatIdent) {
@@ -137,6 +143,10 @@ impl Reader {
         let mut names = Names(Vec::new());
         names.visit_pat(pat);
         for name in names.0 {
+            if conditional && let Some(before) = self.lookup(name) {
+                self.control.variables[before.0].plain &= plain;
+                continue;
+            }
             let var = Var(self.control.variables.len());
             self.control.variables.push(Variable { name: name.to_string(), plain, borrowed: false, depth: self.depth });
             self.scope.push(var);
@@ -151,6 +161,16 @@ impl Reader {
         read(self);
         self.scope.truncate(scope);
         std::mem::replace(&mut self.flow, outer)
+    }
+
+    /// Reads what may be compiled out.
+    fn perhaps(&mut self, conditional: bool, read: impl FnOnce(&mut Self)) {
+        if conditional {
+            let part = self.part(read);
+            self.flow.push(Flow::Either(vec![part, Vec::new()]));
+        } else {
+            read(self);
+        }
     }
 
     fn jump_target(
@@ -334,23 +354,30 @@ impl<'a> Visit<'a> for Reader {
         let scope = self.scope.len();
         let last = block.stmts.len().saturating_sub(1);
         for (i, stmt) in block.stmts.iter().enumerate() {
+            let conditional = matches!(stmt, Stmt::Expr(Expr::Block(e), None) if attributes::conditional(&e.attrs));
             let tail = i == last && matches!(stmt, Stmt::Expr(_, None));
-            self.binding(self.binding && tail, |reader| reader.visit_stmt(stmt));
+            self.binding(self.binding && (tail || conditional), |reader| reader.visit_stmt(stmt));
         }
         self.scope.truncate(scope);
     }
 
     fn visit_local(&mut self, local: &'a syn::Local) {
+        let conditional = attributes::conditional(&local.attrs);
         let mut plain = false;
-        if let Some(init) = &local.init {
-            self.binding(true, |reader| reader.visit_expr(&init.expr));
-            plain = !matches!(local.pat, Pat::Type(_)) && self.is_plain(&init.expr);
+        self.perhaps(conditional, |reader| {
+            let Some(init) = &local.init else { return };
+            reader.binding(true, |reader| reader.visit_expr(&init.expr));
+            plain = !matches!(local.pat, Pat::Type(_)) && reader.is_plain(&init.expr);
             if let Some((_, otherwise)) = &init.diverge {
-                let otherwise = self.part(|reader| reader.visit_expr(otherwise));
-                self.flow.push(Flow::Either(vec![otherwise, Vec::new()]));
+                let otherwise = reader.part(|reader| reader.visit_expr(otherwise));
+                reader.flow.push(Flow::Either(vec![otherwise, Vec::new()]));
             }
-        }
-        self.bind(&local.pat, plain);
+        });
+        self.bind_perhaps(&local.pat, plain, conditional);
+    }
+
+    fn visit_field_value(&mut self, field: &'a syn::FieldValue) {
+        self.perhaps(attributes::conditional(&field.attrs), |reader| reader.visit_expr(&field.expr));
     }
 
     fn visit_expr_let(&mut self, e: &'a syn::ExprLet) {
@@ -475,8 +502,10 @@ impl<'a> Visit<'a> for Reader {
     }
 
     fn visit_expr_block(&mut self, e: &'a syn::ExprBlock) {
-        let (target, body) = self.jump_target(e.label.as_ref(), false, |reader, _| reader.visit_block(&e.block));
-        self.flow.push(Flow::Block(target, body));
+        self.perhaps(attributes::conditional(&e.attrs), |reader| {
+            let (target, body) = reader.jump_target(e.label.as_ref(), false, |reader, _| reader.visit_block(&e.block));
+            reader.flow.push(Flow::Block(target, body));
+        });
     }
 
     fn visit_expr_loop(&mut self, e: &'a syn::ExprLoop) {

@@ -7,7 +7,7 @@
 //!
 //! 1. **Parse.** `function` reads a function and decides whether it is *lazy* (its return type is a layer, a `Do`, or a tuple
 //!    or array of those), `options` the arguments of the attribute, `arguments` opens macros of the standard library
-//!    (`println!("{}", !x)`), so that their arguments are expressions like all others.
+//!    (`println!("{}", !x)`), so that their arguments are expressions like all others, `attributes` encloses what has attributes.
 //! 2. **Plan.** `plan` finds the bangs and says which of them are joined and where each group starts; `flow` and
 //!    `liveness` say which operands of operators must be duplicated because they are used later. A plan is data: it refers to
 //!    expressions by their place in the tree (`node`) and changes nothing.
@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod attributes;
 mod bangs;
 mod body;
 mod branches;

@@ -77,6 +77,7 @@ impl VisitMut for Explainer<'_> {
             && (self.closures > 0 || self.nested || !self.lazy)
             && !self.plain.contains(&NodeId::of(&*e.expr))
             && !looks_like_a_bool(&e.expr)
+            && e.attrs.is_empty()
         {
             let span = e.expr.span();
             let (bang, operand) = (module(self.krate, span), bare(&e.expr));

@@ -13,6 +13,7 @@
 //! | an operand that itself contains a bang, `?`, `return`, `break`, `.await` | only as the first of a group |
 
 use crate::arguments;
+use crate::attributes;
 use crate::diagnostics::Problems;
 use crate::format;
 use crate::known::is_compound;
@@ -176,8 +177,7 @@ impl<'a> Visit<'a> for Planner<'_> {
 
     fn visit_local(&mut self, local: &'a syn::Local) {
         if let Some(init) = &local.init {
-            match local.attrs.iter().any(|attribute| attribute.path().is_ident("cfg")) {
-                // it may not be there
+            match attributes::conditional(&local.attrs) {
                 true => self.region(&init.expr),
                 false => self.visit_expr(&init.expr),
             }
@@ -189,6 +189,13 @@ impl<'a> Visit<'a> for Planner<'_> {
             let mut names = Names(Vec::new());
             names.visit_pat(&local.pat);
             open.bound.extend(names.0);
+        }
+    }
+
+    fn visit_field_value(&mut self, field: &'a syn::FieldValue) {
+        match attributes::conditional(&field.attrs) {
+            true => self.region(&field.expr),
+            false => self.visit_expr(&field.expr),
         }
     }
 

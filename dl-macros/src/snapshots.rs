@@ -75,6 +75,7 @@ rules! {
     bang_of_a_place: "fn f(x: &Layer<f32>) -> Layer<f32> { let v = !x; x * v }";
     bang_of_a_value: "fn f(net: &Net) -> NdLayer { let v = !net.gate(); net.of(v) }";
     bang_of_a_tuple: "fn f(x: Layer<f32>, w: &Weight<f32>) -> Layer<f32> { let (a, b, c) = !(x + w, 2.0, w); a + b + c + w }";
+    statements_with_attributes: "fn f(x: &Layer<f64>, y: &Layer<f64>) -> Layer<f64> { let v = !x; #[cfg(any())] return x * !y; #[cfg(test)] let w = !y; #[cfg(test)] note(w)?; #[cfg(debug_assertions)] println!(\"{}\", !y); x * v }";
     gated_net: "fn gated_net(input: &NdLayer, net: &Net) -> NdLayer { let scores = net.gate(input); let (left, right) = !scores; if left > right { scores.0 * net.left.of(input) } else { scores.1 * net.right.of(input) } }";
     bang_of_an_array: "fn f(x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { let [a, b] = ![x, y]; let [c, d] = ![x, x + y]; x * a * b * c * d }";
     bang_as_a_statement: "fn f(x: Layer<f32>) -> Layer<f32> { !x; x }";

@@ -61,6 +61,64 @@ fn what_is_compiled_out_is_not_run() {
     assert_eq!(only_sometimes(&Layer::constant(2.0), &fails).predict().wait().unwrap(), 12.0);
 }
 
+fn tell(fails: bool, text: String) -> dl::Result<()> {
+    if fails { Err(dl::Error::invalid(text)) } else { Ok(()) }
+}
+
+/// Nor is a statement, whatever it is: nothing of it is joined to what stands before, and what it would use is used.
+#[differentiable]
+fn mostly_compiled_out(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
+    let y = x * 2.0;
+    let v = !x;
+    let z = y * v;
+    #[cfg(any())]
+    let z = z * 0.0;
+    #[cfg(any())]
+    return x * 100.0;
+    #[cfg(any())]
+    tell(true, v.to_string())?;
+    #[cfg(any())]
+    !fails;
+    #[cfg(any())]
+    println!("{}", !fails);
+    #[cfg(any())]
+    if !fails > 0.0 {
+        return y;
+    }
+    #[cfg(any())]
+    {
+        let _ = !fails;
+    }
+    #[cfg(any())]
+    (y = y * !fails);
+    let of = [#[cfg(any())] !fails, #[cfg(all())] !(x + 1.0), v];
+    let _ = fails;
+    #[cfg(all())]
+    tell(v < 0.0, format!("{v} is negative"))?;
+    z * of[0] + y * of[1]
+}
+
+/// What is compiled in is not run earlier than it is written.
+#[differentiable]
+fn told(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
+    let v = !x;
+    #[cfg(all())]
+    if v > 0.0 {
+        return x * v;
+    }
+    #[cfg(all())]
+    return x * !fails;
+}
+
+#[test]
+fn statements_with_attributes_keep_them() {
+    let fails = Layer::from(Do::<f64>::fail(dl::Error::invalid("it is run")));
+    let y = mostly_compiled_out(&Layer::constant(2.0), &fails);
+    assert_eq!(y.predict().wait().unwrap(), 4.0 * 2.0 * 3.0 + 4.0 * 2.0);
+    assert!(mostly_compiled_out(&Layer::constant(-2.0), &fails).predict().wait().is_err());
+    assert_eq!(told(&Layer::constant(3.0), &fails).predict().wait().unwrap(), 9.0);
+}
+
 #[differentiable]
 fn halved(mut x: impl Differentiable<Data = f64, Delta = f64>, times: usize) -> Layer<f64> {
     for _ in 0..times {
