@@ -1,7 +1,8 @@
 //! Names in format strings: `println!("{x}")` reads `x`.
 
 use proc_macro2::{Literal, TokenStream, TokenTree};
-use syn::Ident;
+use quote::ToTokens;
+use syn::{Ident, LitStr};
 
 /// What a macro does with names by its format strings.
 #[derive(Default)]
@@ -26,26 +27,47 @@ impl Names {
         Names { named }
     }
 
-    /// The variables that this literal captures, if it is a format string: the names behind `{`, but not behind `{{`.
+    /// The variables that this literal captures, if it is a format string: the names behind `{`, but not behind `{{`, and those of a
+    /// width or a precision, which stand before `$`.
     pub(crate) fn captured(&self, literal: &Literal) -> Vec<Ident> {
-        let text = literal.to_string();
-        let (mut captured, mut rest) = (Vec::new(), &*text);
-        while let Some(open) = rest.find('{') {
-            rest = &rest[open + 1..];
-            if let Some(after) = rest.strip_prefix('{') {
-                rest = after;
-                continue;
-            }
-            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-            if let Ok(mut name) = syn::parse_str::<Ident>(&rest[..end])
-                && !self.named.contains(&name)
-            {
-                name.set_span(literal.span());
-                captured.push(name);
+        let text = syn::parse2::<LitStr>(literal.to_token_stream()).map(|text| text.value()).unwrap_or_default();
+        let mut captured = Vec::new();
+        for place in places(&text) {
+            let (name, format) = place.split_once(':').unwrap_or((place, ""));
+            let (sized, _) = format.rsplit_once('$').unwrap_or_default();
+            // `{:0width$}` is as wide as `width` says, with zeros in front
+            let sizes = sized.split('$').map(|size| {
+                let begin = size.rfind(|c: char| !(c.is_alphanumeric() || c == '_'));
+                let name = begin.map_or(size, |begin| &size[begin..]);
+                name.trim_start_matches(|c: char| !c.is_alphabetic() && c != '_')
+            });
+            for name in [name.trim()].into_iter().chain(sizes) {
+                if let Ok(mut name) = syn::parse_str::<Ident>(name)
+                    && !self.named.contains(&name)
+                {
+                    name.set_span(literal.span());
+                    captured.push(name);
+                }
             }
         }
         captured
     }
+}
+
+/// What stands in the braces of a format string.
+fn places(text: &str) -> Vec<&str> {
+    let (mut places, mut rest) = (Vec::new(), text);
+    while let Some((_, after)) = rest.split_once('{') {
+        rest = match after.strip_prefix('{') {
+            Some(after) => after,
+            None => {
+                let (place, after) = after.split_once('}').unwrap_or_default();
+                places.push(place);
+                after
+            }
+        };
+    }
+    places
 }
 
 #[cfg(test)]
@@ -67,6 +89,8 @@ mod tests {
         assert_eq!(captured(r#""{x} {y:.3} {0} {} {{z}} {{{w}}}""#), ["x", "y", "w"]);
         assert_eq!(captured(r#""{loss:.3} {x}", loss = 1.0"#), ["x"]);
         assert_eq!(captured(r#"a == b, "{b}""#), ["b"]);
+        assert_eq!(captured(r#""{:width$} {x:>0pad$.digits$} {:.*} {1:a<2$} {y:_^w$?} {:$<5}""#), ["width", "x", "pad", "digits", "y", "w"]);
+        assert_eq!(captured(r#""\u{b1} {x}", r"{y}", b"{z}""#), ["x", "y"]);
         assert_eq!(captured(r#""no name { here", 'c', 1.0"#), [""; 0]);
     }
 }

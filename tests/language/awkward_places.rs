@@ -31,8 +31,18 @@ fn captured(x: &Layer<f64>, k: usize) -> Layer<f64> {
     x * (a + b)
 }
 
+/// So is a width or a precision.
+#[differentiable]
+fn as_wide_as(x: &Layer<f64>, digits: usize) -> Layer<f64> {
+    let a = !x;
+    let digits = digits + 1;
+    let b = !by_name(&format!("w{:.digits$}", 1.25), x);
+    x * (a + b)
+}
+
 #[test]
 fn a_format_string_reads_what_it_captures() {
+    assert_eq!(as_wide_as(&Layer::constant(2.0), 1).predict().wait().unwrap(), 2.0 * (2.0 + 2.0 * 1.25));
     assert_eq!(captured(&Layer::constant(1.0), 6).predict().wait().unwrap(), 8.0);
     let x = Layer::constant(2.0);
     let y = direct! {
