@@ -250,6 +250,30 @@ in_order! {
         a + b
     } => "build first, run first, build a, run a"
 
+    never_when_it_is_given_what_was_read |log| {
+        fn next<'a>(names: &mut std::vec::IntoIter<&'a str>) -> &'a str {
+            names.next().unwrap()
+        }
+        struct Names<'a>(usize, &'a mut std::vec::IntoIter<&'static str>);
+        fn of(names: Names<'_>) -> &'static str {
+            names.1.next().unwrap()
+        }
+        let mut all = vec!["a", "b"].into_iter();
+        let mut count = 0;
+        let counted = &mut count;
+        fn counting<'a>(log: &Log, count: &mut usize, name: &'a str) -> Do<f64> where 'a: 'static {
+            *count += 1;
+            log.run(name)
+        }
+        let a = !log.run("first") + *counted as f64;
+        let b = !counting(log, counted, next(&mut all));
+        let names = Names(count, &mut all);
+        let c = !log.run("second") + names.0 as f64;
+        let d = !log.run(of(names));
+        assert_eq!((a, b, c, d), (1.0, 1.0, 2.0, 1.0));
+        a
+    } => "build first, run first, build a, run a, build second, run second, build b, run b"
+
     never_into_or_out_of_a_loop |log| {
         let mut sum = !log.run("before");
         for name in ["a", "b"] {

@@ -56,6 +56,11 @@ pub(crate) fn always_evaluated(mac: &Macro) -> usize {
     }
 }
 
+/// Whether the macro takes its arguments, rather than borrow them.
+pub(crate) fn takes(mac: &Macro) -> bool {
+    matches!(name(mac).as_str(), "vec" | "dbg")
+}
+
 fn mark() -> Attribute {
     parse_quote!(#[opened])
 }

@@ -87,7 +87,7 @@ fn expand(mut function: Function, options: &Options, in_type: bool, problems: &m
     attributes::enclose(&mut function.block);
     let control = flow::control(parameters.iter().map(|p| (&p.pat, &p.ty)), &function.block, returned.is_some());
     let plan = match &returned {
-        Some(_) => plan::plan(&function.block, &control.plain, problems),
+        Some(_) => plan::plan(&function.block, &control, problems),
         None => plan::Plan::default(),
     };
     let branches = branches::find(&function.block, &plan);

@@ -3,7 +3,9 @@
 use crate::diagnostics::Problems;
 use crate::function::Returned;
 use crate::operands::module;
-use crate::{arguments, attributes, bangs, body, branches, flow, liveness, negations, operands, options, plan, receiver};
+use crate::{
+    arguments, attributes, bangs, body, branches, flow, liveness, negations, operands, options, plan, receiver,
+};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::parse::{ParseStream, Parser};
@@ -66,7 +68,7 @@ fn expand(krate: &Path, mut block: Block, problems: &mut Problems) -> TokenStrea
     let parameters: Vec<(Pat, Type)> =
         captured.iter().map(|name| (parameter(name), Type::Infer(parse_quote!(_)))).collect();
     let control = flow::control(parameters.iter().map(|(pat, ty)| (pat, ty)), &block, true);
-    let plan = plan::plan(&block, &control.plain, problems);
+    let plan = plan::plan(&block, &control, problems);
     let branches = branches::find(&block, &plan);
     operands::duplicate(&mut block, &liveness::used_later(&control), krate);
     negations::explain(&mut block, true, &control.plain, krate);

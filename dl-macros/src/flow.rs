@@ -44,10 +44,18 @@ pub(crate) enum Flow {
     Leave,
 }
 
+/// What is known of the type of a variable.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// It is a number or a `bool`.
+    plain: bool,
+    /// It is a shared reference.
+    shared: bool,
+}
+
 pub(crate) struct Variable {
     name: String,
-    /// Known to be a number or a `bool`.
-    plain: bool,
+    known: Known,
     /// Something that may outlive the statement refers to it: it cannot be moved, although its name may not come up again.
     pub(crate) borrowed: bool,
     /// How many closures it is inside of.
@@ -63,6 +71,8 @@ pub(crate) struct Control {
     pub(crate) always: HashSet<NodeId>,
     /// Operands of `!` that are plain: no bang.
     pub(crate) plain: HashSet<NodeId>,
+    /// Names that stand for what can be given away and is still there, unchanged: numbers and shared references.
+    pub(crate) given: HashSet<NodeId>,
     /// Names that are used as values and are no variables of the function.
     pub(crate) free: Vec<Ident>,
 }
@@ -74,6 +84,7 @@ pub(crate) fn control<'a>(parameters: impl Iterator<Item = (&'a Pat, &'a Type)>,
         roots: Vec::new(),
         always: HashSet::new(),
         plain: HashSet::new(),
+        given: HashSet::new(),
         free: Vec::new(),
     };
     let mut reader = Reader {
@@ -88,7 +99,8 @@ pub(crate) fn control<'a>(parameters: impl Iterator<Item = (&'a Pat, &'a Type)>,
         binding: false,
     };
     for (pat, ty) in parameters {
-        reader.bind(pat, is_primitive(ty));
+        let shared = matches!(ty, Type::Reference(ty) if ty.mutability.is_none());
+        reader.bind(pat, Known { plain: is_primitive(ty), shared });
     }
     reader.visit_block(body);
     let flow = std::mem::take(&mut reader.flow);
@@ -117,16 +129,40 @@ impl Reader {
     }
 
     fn is_plain(&self, e: &Expr) -> bool {
-        is_plain(e, &|name| self.lookup(name).is_some_and(|var| self.control.variables[var.0].plain))
+        is_plain(e, &|name| self.lookup(name).is_some_and(|var| self.known(var).plain))
+    }
+
+    /// Whether the value of an expression is surely a shared reference.
+    fn is_shared(&self, e: &Expr) -> bool {
+        match bare(e) {
+            Expr::Reference(e) => e.mutability.is_none(),
+            e => variable(e).and_then(|name| self.lookup(name)).is_some_and(|var| self.known(var).shared),
+        }
+    }
+
+    /// Whether what an expression goes through are shared references, by its looks.
+    fn lends(&self, e: &Expr) -> bool {
+        match bare(e) {
+            Expr::MethodCall(e) if e.method == "iter" => e.args.is_empty(),
+            Expr::MethodCall(e) => {
+                ["enumerate", "rev", "zip"].iter().any(|method| e.method == method)
+                    && e.args.iter().chain([&*e.receiver]).all(|e| self.lends(e))
+            }
+            e => self.is_shared(e),
+        }
+    }
+
+    fn known(&self, var: Var) -> Known {
+        self.control.variables[var.0].known
     }
 
     /// The variables that a pattern binds.
-    fn bind(&mut self, pat: &Pat, plain: bool) {
-        self.bind_perhaps(pat, plain, false);
+    fn bind(&mut self, pat: &Pat, known: Known) {
+        self.bind_perhaps(pat, known, false);
     }
 
     /// The same of a `let`, which may be compiled out: then its names mean what they did before.
-    fn bind_perhaps(&mut self, pat: &Pat, plain: bool, conditional: bool) {
+    fn bind_perhaps(&mut self, pat: &Pat, known: Known, conditional: bool) {
         struct Names<'a>(Vec<&'a Ident>);
         impl<'a> Visit<'a> for Names<'a> {
             fn visit_pat_ident(&mut self, pat: &'a syn::PatIdent) {
@@ -135,20 +171,24 @@ impl Reader {
             }
             fn visit_expr(&mut self, _: &'a Expr) {}
         }
-        let plain = match pat {
-            Pat::Type(pat) => plain || is_primitive(&pat.ty),
-            Pat::Ident(_) => plain,
-            _ => false,
+        let known = match pat {
+            Pat::Type(pat) => Known { plain: known.plain || is_primitive(&pat.ty), ..known },
+            Pat::Ident(_) => known,
+            // of a reference, or of what an iterator counts or pairs
+            Pat::Tuple(_) => Known { plain: false, ..known },
+            _ => Known::default(),
         };
         let mut names = Names(Vec::new());
         names.visit_pat(pat);
         for name in names.0 {
             if conditional && let Some(before) = self.lookup(name) {
-                self.control.variables[before.0].plain &= plain;
+                let before = &mut self.control.variables[before.0].known;
+                before.plain &= known.plain;
+                before.shared &= known.shared;
                 continue;
             }
             let var = Var(self.control.variables.len());
-            self.control.variables.push(Variable { name: name.to_string(), plain, borrowed: false, depth: self.depth });
+            self.control.variables.push(Variable { name: name.to_string(), known, borrowed: false, depth: self.depth });
             self.scope.push(var);
             self.flow.push(Flow::Write(var));
         }
@@ -232,7 +272,7 @@ impl Reader {
         };
         let Some(var) = var else { return self.visit_expr(operand) };
         let variable = &self.control.variables[var.0];
-        if variable.plain {
+        if variable.known.plain {
             self.flow.push(Flow::Read(var));
         } else if variable.depth < self.depth || self.bangs > 0 {
             // A closure may run again; what is built for a bang may be built earlier than it is written.
@@ -336,6 +376,10 @@ impl<'a> Visit<'a> for Reader {
         if let Some(name) = e.path.get_ident() {
             self.read(name);
             self.free(name);
+            let known = self.lookup(name).map(|var| self.known(var)).unwrap_or_default();
+            if known.plain || known.shared {
+                self.control.given.insert(NodeId::of(e));
+            }
         }
     }
 
@@ -363,17 +407,18 @@ impl<'a> Visit<'a> for Reader {
 
     fn visit_local(&mut self, local: &'a syn::Local) {
         let conditional = attributes::conditional(&local.attrs);
-        let mut plain = false;
+        let mut known = Known::default();
         self.perhaps(conditional, |reader| {
             let Some(init) = &local.init else { return };
             reader.binding(true, |reader| reader.visit_expr(&init.expr));
-            plain = !matches!(local.pat, Pat::Type(_)) && reader.is_plain(&init.expr);
+            let plain = !matches!(local.pat, Pat::Type(_)) && reader.is_plain(&init.expr);
+            known = Known { plain, shared: reader.is_shared(&init.expr) };
             if let Some((_, otherwise)) = &init.diverge {
                 let otherwise = reader.part(|reader| reader.visit_expr(otherwise));
                 reader.flow.push(Flow::Either(vec![otherwise, Vec::new()]));
             }
         });
-        self.bind_perhaps(&local.pat, plain, conditional);
+        self.bind_perhaps(&local.pat, known, conditional);
     }
 
     fn visit_field_value(&mut self, field: &'a syn::FieldValue) {
@@ -385,7 +430,7 @@ impl<'a> Visit<'a> for Reader {
             self.borrow(&e.expr);
         }
         self.binding(true, |reader| reader.visit_expr(&e.expr));
-        self.bind(&e.pat, false);
+        self.bind(&e.pat, Known::default());
     }
 
     fn visit_expr_binary(&mut self, e: &'a syn::ExprBinary) {
@@ -459,7 +504,7 @@ impl<'a> Visit<'a> for Reader {
     fn visit_expr_closure(&mut self, e: &'a syn::ExprClosure) {
         self.capture(e.capture.is_some(), |reader| {
             for pat in &e.inputs {
-                reader.bind(pat, false);
+                reader.bind(pat, Known::default());
             }
             reader.visit_expr(&e.body);
         });
@@ -491,7 +536,7 @@ impl<'a> Visit<'a> for Reader {
         let mut bodies = Vec::new();
         for arm in &e.arms {
             let scope = self.scope.len();
-            self.bind(&arm.pat, false);
+            self.bind(&arm.pat, Known::default());
             if let Some((_, guard)) = &arm.guard {
                 self.visit_expr(guard);
             }
@@ -526,9 +571,10 @@ impl<'a> Visit<'a> for Reader {
         self.binding(true, |reader| reader.visit_expr(&e.expr));
         let plain = matches!(bare(&e.expr), Expr::Range(range)
             if range.start.iter().chain(&range.end).all(|end| self.is_plain(end)));
+        let known = Known { plain, shared: self.lends(&e.expr) };
         let (target, body) = self.jump_target(e.label.as_ref(), true, |reader, target| {
             reader.flow.push(Flow::Either(vec![vec![Flow::Jump(Jump::Break(target))], Vec::new()]));
-            reader.bind(&e.pat, plain);
+            reader.bind(&e.pat, known);
             reader.visit_block(&e.body);
         });
         self.flow.push(Flow::Loop(target, body));

@@ -89,7 +89,10 @@ mod tests {
         assert_eq!(captured(r#""{x} {y:.3} {0} {} {{z}} {{{w}}}""#), ["x", "y", "w"]);
         assert_eq!(captured(r#""{loss:.3} {x}", loss = 1.0"#), ["x"]);
         assert_eq!(captured(r#"a == b, "{b}""#), ["b"]);
-        assert_eq!(captured(r#""{:width$} {x:>0pad$.digits$} {:.*} {1:a<2$} {y:_^w$?} {:$<5}""#), ["width", "x", "pad", "digits", "y", "w"]);
+        assert_eq!(
+            captured(r#""{:width$} {x:>0pad$.digits$} {:.*} {1:a<2$} {y:_^w$?} {:$<5}""#),
+            ["width", "x", "pad", "digits", "y", "w"]
+        );
         assert_eq!(captured(r#""\u{b1} {x}", r"{y}", b"{z}""#), ["x", "y"]);
         assert_eq!(captured(r#""no name { here", 'c', 1.0"#), [""; 0]);
     }

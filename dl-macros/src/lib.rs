@@ -100,6 +100,7 @@ use proc_macro::TokenStream;
 /// | `let a = !x; let b = !(y * a);` | one after the other: the second needs the first |
 /// | `let a = !x; let k = g(); let b = !y;` | one after the other: a call, a method, an unlisted macro, an index, `?` or an assignment may have effects |
 /// | `let a = !x; let b = !z.next();` after a mention of `z` | one after the other: `next` may change what was read |
+/// | `let a = !x + p.n; let b = !f(p);` with a `p` of the function's own | one after the other: `f` takes `p`, or may change what it refers to |
 /// | `!x && !y` | one after the other: the second may not be needed |
 /// | `!f(!x)` | one after the other; `f(…)` can be only the first of its group |
 /// | `v[!i] += !x` | one after the other: which side comes first depends on the types |

@@ -6,7 +6,7 @@
 //! | between the first bang and the candidate | joined? |
 //! |---|---|
 //! | literal, field, `&x`, tuple, array, struct, range, cast, `+ - * / %`, comparison, negation | yes |
-//! | a name `x` | yes, unless the candidate may change `x`: `&mut x`, `x.m()`, a call of `x`, a macro, closure, block or assignment with `x` |
+//! | a name `x` | yes, unless the candidate may change `x`: `&mut x`, `x.m()`, a call of `x`, a macro, closure, block or assignment with `x`; or takes it, and `x` is not surely a number or a shared reference |
 //! | `let` | yes, unless the candidate mentions what it binds |
 //! | call, method, macro, index, `?`, assignment | no |
 //! | right side of `&&` and `\|\|`, branch, arm, guard, body of a loop, nested block | a context of its own |
@@ -15,6 +15,7 @@
 use crate::arguments;
 use crate::attributes;
 use crate::diagnostics::Problems;
+use crate::flow::Control;
 use crate::format;
 use crate::known::is_compound;
 use crate::node::NodeId;
@@ -56,9 +57,9 @@ impl Plan {
     }
 }
 
-/// Plans the body of a lazy function. Operands of `!` that are `plain` are no bangs.
-pub(crate) fn plan(body: &Block, plain: &HashSet<NodeId>, problems: &mut Problems) -> Plan {
-    let mut planner = Planner { plan: Plan::default(), plain, problems, anchor: NodeId::of(body), open: None };
+/// Plans the body of a lazy function. Operands of `!` that are plain are no bangs.
+pub(crate) fn plan(body: &Block, control: &Control, problems: &mut Problems) -> Plan {
+    let mut planner = Planner { plan: Plan::default(), control, problems, anchor: NodeId::of(body), open: None };
     planner.block(body);
     planner.plan
 }
@@ -72,7 +73,7 @@ struct Open {
 
 struct Planner<'a> {
     plan: Plan,
-    plain: &'a HashSet<NodeId>,
+    control: &'a Control,
     problems: &'a mut Problems,
     anchor: NodeId,
     open: Option<Open>,
@@ -118,7 +119,7 @@ impl Planner<'_> {
 
     fn bang(&mut self, operand: &Expr) {
         let id = NodeId::of(operand);
-        let found = Operand::inspect(operand, self.plain);
+        let found = Operand::inspect(operand, self.control);
         if found.suspends {
             self.visit_expr(operand);
         } else {
@@ -210,7 +211,7 @@ impl<'a> Visit<'a> for Planner<'_> {
 
     fn visit_expr_unary(&mut self, e: &'a syn::ExprUnary) {
         match e.op {
-            UnOp::Not(_) if !self.plain.contains(&NodeId::of(&*e.expr)) => self.bang(&e.expr),
+            UnOp::Not(_) if !self.control.plain.contains(&NodeId::of(&*e.expr)) => self.bang(&e.expr),
             _ => self.visit_expr(&e.expr),
         }
     }
@@ -357,8 +358,8 @@ impl<'a> Visit<'a> for Names {
 }
 
 /// What the operand of a bang does.
-#[derive(Default)]
-struct Operand {
+struct Operand<'a> {
+    control: &'a Control,
     /// It contains a bang, `?`, `return`, `break` or `.await`.
     suspends: bool,
     mentioned: HashSet<Ident>,
@@ -368,12 +369,21 @@ struct Operand {
     inside: usize,
     /// How many closures we are inside of.
     closures: usize,
-    plain: HashSet<NodeId>,
+    /// Whether a name here gives its value away.
+    taken: bool,
 }
 
-impl Operand {
-    fn inspect(e: &Expr, plain: &HashSet<NodeId>) -> Operand {
-        let mut operand = Operand { plain: plain.clone(), ..Operand::default() };
+impl<'c> Operand<'c> {
+    fn inspect(e: &Expr, control: &'c Control) -> Operand<'c> {
+        let mut operand = Operand {
+            control,
+            suspends: false,
+            mentioned: HashSet::new(),
+            disturbed: HashSet::new(),
+            inside: 0,
+            closures: 0,
+            taken: false,
+        };
         operand.visit_expr(e);
         operand
     }
@@ -382,6 +392,12 @@ impl Operand {
         self.inside += 1;
         visit(self);
         self.inside -= 1;
+    }
+
+    fn taken<'a>(&mut self, args: impl IntoIterator<Item = &'a Expr>) {
+        let outer = std::mem::replace(&mut self.taken, true);
+        args.into_iter().for_each(|arg| self.visit_expr(arg));
+        self.taken = outer;
     }
 
     fn suspends(&mut self) {
@@ -408,13 +424,26 @@ impl Operand {
     }
 }
 
-impl<'a> Visit<'a> for Operand {
+impl<'a> Visit<'a> for Operand<'_> {
     fn visit_item(&mut self, _: &'a syn::Item) {}
     fn visit_type(&mut self, _: &'a syn::Type) {}
+
+    fn visit_expr(&mut self, e: &'a Expr) {
+        let outer = self.taken;
+        self.taken &= matches!(
+            e,
+            Expr::Path(_) | Expr::Paren(_) | Expr::Tuple(_) | Expr::Array(_) | Expr::Struct(_) | Expr::Match(_)
+        );
+        visit::visit_expr(self, e);
+        self.taken = outer;
+    }
 
     fn visit_expr_path(&mut self, e: &'a syn::ExprPath) {
         if let Some(name) = e.path.get_ident() {
             self.name(name);
+            if self.taken && !self.control.given.contains(&NodeId::of(e)) {
+                self.disturbed.insert(name.clone());
+            }
         }
     }
 
@@ -423,7 +452,7 @@ impl<'a> Visit<'a> for Operand {
     }
 
     fn visit_expr_unary(&mut self, e: &'a syn::ExprUnary) {
-        if matches!(e.op, UnOp::Not(_)) && !self.plain.contains(&NodeId::of(&*e.expr)) {
+        if matches!(e.op, UnOp::Not(_)) && !self.control.plain.contains(&NodeId::of(&*e.expr)) {
             self.suspends();
         }
         self.visit_expr(&e.expr);
@@ -461,12 +490,15 @@ impl<'a> Visit<'a> for Operand {
 
     fn visit_expr_method_call(&mut self, e: &'a syn::ExprMethodCall) {
         self.within(|operand| operand.visit_expr(&e.receiver));
-        e.args.iter().for_each(|arg| self.visit_expr(arg));
+        self.taken(&e.args);
     }
 
     fn visit_expr_call(&mut self, e: &'a syn::ExprCall) {
         self.within(|operand| operand.visit_expr(&e.func));
-        e.args.iter().for_each(|arg| self.visit_expr(arg));
+        match arguments::opened(e) {
+            Some(mac) if !arguments::takes(mac) => e.args.iter().for_each(|arg| self.visit_expr(arg)),
+            _ => self.taken(&e.args),
+        }
     }
 
     fn visit_expr_closure(&mut self, e: &'a syn::ExprClosure) {

@@ -91,6 +91,7 @@ rules! {
     joined_in_an_arm: "fn f(x: Layer<f32>, y: Layer<f32>, n: u8) -> Layer<f32> { match n { 0 if !x < !y => g(!x + !y), _ => y } }";
     joined_not_with_a_compound_assignment: "fn f(mut v: Vec<f32>, x: Layer<f32>, y: Layer<f32>) -> Layer<f32> { v[!x as usize] += !y; x * v[0] }";
     joined_not_when_it_may_change: "fn f(x: Layer<f32>, mut z: Chain) -> Layer<f32> { let a = !x + z.first; let b = !z.next(); x * a * b }";
+    joined_not_when_it_is_taken: "fn f(x: Layer<f32>, y: &Layer<f32>, point: Point) -> Layer<f32> { let a = !x + point.n; let b = !near(y, point); let c = !far(y, b) * y; let d = !near(y, Point::new(1.0, 2.0)); x * a * c * d }";
     joined_not_on_the_right_of_and: "fn f(x: Do<bool>, y: Do<bool>, z: Layer<f32>) -> Layer<f32> { if !x && !y { z } else { z * 2.0 } }";
     joined_with_what_is_inert_between: "fn f(x: Layer<f32>, y: Layer<f32>, p: Point) -> Layer<f32> { let a = !x; let k = 2.0; let r = (&p.x, [k, p.y as f32]); let b = !y; x * (a + b + k + *r.0) }";
     let_else: "fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> { let Some(a) = !x else { return y * !y; }; y * a }";

@@ -101,7 +101,13 @@ fn mostly_compiled_out(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
     }
     #[cfg(any())]
     (y = y * !fails);
-    let of = [#[cfg(any())] !fails, #[cfg(all())] !(x + 1.0), v];
+    let of = [
+        #[cfg(any())]
+        !fails,
+        #[cfg(all())]
+        !(x + 1.0),
+        v,
+    ];
     let _ = fails;
     #[cfg(all())]
     tell(v < 0.0, format!("{v} is negative"))?;
