@@ -97,6 +97,7 @@ pub(crate) fn control<'a>(parameters: impl Iterator<Item = (&'a Pat, &'a Type)>,
         lazy,
         bangs: 0,
         binding: false,
+        held: Vec::new(),
     };
     for (pat, ty) in parameters {
         let shared = matches!(ty, Type::Reference(ty) if ty.mutability.is_none());
@@ -121,6 +122,8 @@ struct Reader {
     bangs: usize,
     /// Whether a borrow made here may last beyond the statement.
     binding: bool,
+    /// What has been borrowed for the expressions that we are inside of: it stays so until the innermost of them is through.
+    held: Vec<Var>,
 }
 
 impl Reader {
@@ -243,8 +246,8 @@ impl Reader {
         self.binding = outer;
     }
 
-    /// Marks the variable that a place belongs to.
-    fn borrow(&mut self, place: &Expr) {
+    /// The variable that a place belongs to.
+    fn owner(&self, place: &Expr) -> Option<Var> {
         let mut e = bare(place);
         loop {
             e = match e {
@@ -253,8 +256,28 @@ impl Reader {
                 _ => break,
             };
         }
-        if let Some(var) = variable(e).and_then(|name| self.lookup(name)) {
+        variable(e).and_then(|name| self.lookup(name))
+    }
+
+    /// Marks the variable that a place belongs to.
+    fn borrow(&mut self, place: &Expr) {
+        if let Some(var) = self.owner(place) {
             self.control.variables[var.0].borrowed = true;
+        }
+    }
+
+    /// An expression that uses what its parts borrow, and so reads it after them. What is made of it may go on to borrow that.
+    ///
+    /// ```text
+    /// // Input:  f(&h, h * 2.0)
+    /// // Output: Read(h) Operand(h) Read(h)
+    /// ```
+    fn using(&mut self, goes_on: bool, read: impl FnOnce(&mut Self)) {
+        let before = self.held.len();
+        read(self);
+        self.flow.extend(self.held[before..].iter().copied().map(Flow::Read));
+        if !goes_on {
+            self.held.truncate(before);
         }
     }
 
@@ -288,8 +311,9 @@ impl Reader {
         let (targets, bangs) = (std::mem::take(&mut self.targets), std::mem::take(&mut self.bangs));
         self.depth += 1;
         let (lazy, binding) = (std::mem::replace(&mut self.lazy, false), std::mem::replace(&mut self.binding, false));
+        let held = std::mem::take(&mut self.held);
         let body = self.part(read);
-        (self.lazy, self.binding) = (lazy, binding);
+        (self.lazy, self.binding, self.held) = (lazy, binding, held);
         self.depth -= 1;
         (self.targets, self.bangs) = (targets, bangs);
         let mut captured = Vec::new();
@@ -297,6 +321,7 @@ impl Reader {
         captured.retain(|var| self.control.variables[var.0].depth <= self.depth);
         for var in captured {
             self.control.variables[var.0].borrowed |= self.binding && !moves;
+            self.held.extend((!moves).then_some(var));
             self.flow.push(Flow::Read(var));
         }
         self.control.roots.push(body);
@@ -400,7 +425,11 @@ impl<'a> Visit<'a> for Reader {
         for (i, stmt) in block.stmts.iter().enumerate() {
             let conditional = matches!(stmt, Stmt::Expr(Expr::Block(e), None) if attributes::conditional(&e.attrs));
             let tail = i == last && matches!(stmt, Stmt::Expr(_, None));
+            let held = self.held.len();
             self.binding(self.binding && (tail || conditional), |reader| reader.visit_stmt(stmt));
+            if !tail {
+                self.held.truncate(held);
+            }
         }
         self.scope.truncate(scope);
     }
@@ -434,27 +463,35 @@ impl<'a> Visit<'a> for Reader {
     }
 
     fn visit_expr_binary(&mut self, e: &'a syn::ExprBinary) {
-        if is_arithmetic(&e.op) {
-            self.operand(&e.left);
-            self.operand(&e.right);
-        } else if is_compound(&e.op) {
-            self.operand(&e.right);
-            self.visit_expr(&e.left);
-        } else if matches!(e.op, BinOp::And(_) | BinOp::Or(_)) {
+        if matches!(e.op, BinOp::And(_) | BinOp::Or(_)) {
             self.visit_expr(&e.left);
             // What a `let` binds on the right is still in scope after it.
             let outer = std::mem::take(&mut self.flow);
             self.visit_expr(&e.right);
             let right = std::mem::replace(&mut self.flow, outer);
             self.flow.push(Flow::Either(vec![right, Vec::new()]));
-        } else {
-            visit::visit_expr_binary(self, e);
+            return;
         }
+        self.using(false, |reader| {
+            if is_arithmetic(&e.op) {
+                reader.operand(&e.left);
+                reader.operand(&e.right);
+            } else if is_compound(&e.op) {
+                reader.operand(&e.right);
+                reader.visit_expr(&e.left);
+            } else {
+                reader.visit_expr(&e.left);
+                // a comparison borrows what it compares
+                let left = variable(&e.left).and_then(|name| reader.lookup(name));
+                reader.held.extend(left);
+                reader.visit_expr(&e.right);
+            }
+        });
     }
 
     fn visit_expr_unary(&mut self, e: &'a syn::ExprUnary) {
         match e.op {
-            UnOp::Neg(_) => self.operand(&e.expr),
+            UnOp::Neg(_) => self.using(false, |reader| reader.operand(&e.expr)),
             UnOp::Not(_) if self.is_plain(&e.expr) => {
                 self.control.plain.insert(NodeId::of(&*e.expr));
                 self.visit_expr(&e.expr);
@@ -478,26 +515,56 @@ impl<'a> Visit<'a> for Reader {
             self.borrow(&e.expr);
         }
         self.visit_expr(&e.expr);
+        let owner = self.owner(&e.expr);
+        self.held.extend(owner);
+    }
+
+    fn visit_expr_tuple(&mut self, e: &'a syn::ExprTuple) {
+        self.using(true, |reader| visit::visit_expr_tuple(reader, e));
+    }
+
+    fn visit_expr_array(&mut self, e: &'a syn::ExprArray) {
+        self.using(true, |reader| visit::visit_expr_array(reader, e));
+    }
+
+    fn visit_expr_struct(&mut self, e: &'a syn::ExprStruct) {
+        self.using(true, |reader| visit::visit_expr_struct(reader, e));
     }
 
     fn visit_expr_method_call(&mut self, e: &'a syn::ExprMethodCall) {
         if self.binding && is_place(&e.receiver) {
             self.borrow(&e.receiver);
         }
-        self.visit_expr(&e.receiver);
-        // `v.push(&x)` keeps the reference.
-        self.binding(true, |reader| e.args.iter().for_each(|arg| reader.visit_expr(arg)));
+        self.using(false, |reader| {
+            reader.visit_expr(&e.receiver);
+            let receiver = variable(&e.receiver).and_then(|name| reader.lookup(name));
+            reader.held.extend(receiver);
+            // `v.push(&x)` keeps the reference.
+            reader.binding(true, |reader| e.args.iter().for_each(|arg| reader.visit_expr(arg)));
+        });
     }
 
     fn visit_expr_call(&mut self, e: &'a syn::ExprCall) {
-        if arguments::opened(e).is_some() {
-            self.binding(false, |reader| visit::visit_expr_call(reader, e));
+        if let Some(mac) = arguments::opened(e) {
+            let takes = arguments::takes(mac);
+            self.using(takes, |reader| {
+                reader.binding(reader.binding && takes, |reader| {
+                    for arg in &e.args {
+                        reader.visit_expr(arg);
+                        let borrowed = if takes { None } else { reader.owner(arg) };
+                        reader.held.extend(borrowed);
+                    }
+                });
+                // what a format string captures comes after its arguments
+                reader.visit_macro(mac);
+            });
         } else if let Some(name) = variable(&e.func) {
             // Most often a function, which nothing has to be done for.
             self.read(name);
-            e.args.iter().for_each(|arg| self.visit_expr(arg));
+            let makes = name.to_string().starts_with(char::is_uppercase);
+            self.using(makes, |reader| e.args.iter().for_each(|arg| reader.visit_expr(arg)));
         } else {
-            visit::visit_expr_call(self, e);
+            self.using(false, |reader| visit::visit_expr_call(reader, e));
         }
     }
 

@@ -114,6 +114,10 @@ rules! {
     operands_in_loops: "fn f(x: Layer<f32>, n: usize) -> Layer<f32> { let mut y = x; for _ in 0..n { y = y * y + y; } y }",
         "fn f(x: Layer<f32>, n: usize) -> Layer<f32> { let mut y = x + 1.0; loop { y = y * x; if n > 3 { break; } } y }";
     operands_that_are_fields: "fn f(s: (Layer<f32>, Layer<f32>)) -> Layer<f32> { s.0 * s.1 + s.0 }";
+    operands_that_are_held: "fn f(h: Layer<f32>, k: Layer<f32>) -> Vec<f32> { let all = vec![&h]; println!(\"{k:?} {:?}\", k * 2.0); let k = select((&k, 1.0), k * 3.0); len(&k) + k * all.len() as f32 }",
+        "fn f(h: Layer<f32>) -> Vec<f32> { h.matmul(h * 0.5) }",
+        "fn f(h: Layer<f32>) -> Vec<f32> { g(|x| x + &h, h * 0.5) }",
+        "fn f(h: Layer<f32>) -> Vec<f32> { g(len(&h), h * 0.5) }";
     operands_that_are_borrowed: "fn f(x: Layer<f32>) -> Layer<f32> { let r = &x; let y = x * 2.0; y + r }";
     operands_in_closures: "fn f(xs: &[f32], w: Weight<f32>) -> Layer<f32> { xs.iter().map(|x| x * w).sum() }";
     operands_that_are_plain: "fn f(x: f32, n: usize) -> f32 { let y = x * 2.0; let z = y * y + x; z + n as f32 * z - -y }";

@@ -6,6 +6,7 @@
 mod attributes_and_docs_are_kept;
 mod awkward_places;
 mod bangs_of_collections;
+mod borrowed_operands;
 mod const_generics;
 mod early_returns_everywhere;
 mod futures_and_streams;

@@ -1,0 +1,113 @@
+//! An operand that the same expression borrows elsewhere is duplicated; one that it only has borrowed, and is through with, is not.
+
+use dl::prelude::*;
+
+fn larger(a: &Layer<f64>, b: Layer<f64>, c: Layer<f64>) -> Layer<f64> {
+    a.max(b) + c
+}
+
+fn sum(all: &[&Layer<f64>]) -> Layer<f64> {
+    all.iter().map(|&x| x.clone()).sum()
+}
+
+fn called(f: impl Fn(f64) -> Layer<f64>, x: Layer<f64>) -> Layer<f64> {
+    f(1.0) + x
+}
+
+struct Pair<'a> {
+    first: &'a Layer<f64>,
+    second: Layer<f64>,
+}
+
+trait Combined {
+    fn combined(&self, other: Layer<f64>) -> Layer<f64>;
+}
+
+impl Combined for Layer<f64> {
+    fn combined(&self, other: Layer<f64>) -> Layer<f64> {
+        self * other
+    }
+}
+
+#[differentiable]
+fn arguments(x: &Layer<f64>) -> Layer<f64> {
+    let h = x * 2.0;
+    larger(&h, h * 0.5, 1.0.layer())
+}
+
+#[differentiable]
+fn receivers(x: &Layer<f64>) -> Layer<f64> {
+    let h = x * 2.0;
+    h.combined(h * 0.5)
+}
+
+#[differentiable]
+fn operators(x: &Layer<f64>) -> Layer<f64> {
+    let h = x * 2.0;
+    &h + h * h
+}
+
+#[differentiable]
+fn lists(x: &Layer<f64>) -> Layer<f64> {
+    let (h, k) = (x * 2.0, x * 3.0);
+    let both = vec![&h, &k];
+    let p = h * k;
+    sum(&both) + p
+}
+
+#[differentiable]
+fn closures(x: &Layer<f64>) -> Layer<f64> {
+    let h = x * 2.0;
+    called(|y| y * h, h * 0.5)
+}
+
+#[differentiable]
+fn structs(x: &Layer<f64>) -> Layer<f64> {
+    let h = x * 2.0;
+    let pair = Pair { first: &h, second: h * 0.5 };
+    pair.first * pair.second
+}
+
+#[differentiable]
+fn formats(x: &Layer<f64>) -> Do<String> {
+    let h = x * 2.0;
+    let k = x * 3.0;
+    let text = format!("{} {:?}", !x, [&h, &(h * 2.0)].len());
+    let _ = format!("{h:?} {:?}", h * 2.0);
+    let _ = format!("{:?} {:?}", k, k * 2.0);
+    Do::now(text)
+}
+
+/// It cannot be cloned.
+struct Once(f64);
+
+impl std::ops::Mul<f64> for Once {
+    type Output = f64;
+    fn mul(self, other: f64) -> f64 {
+        self.0 * other
+    }
+}
+
+fn of(once: &Once) -> f64 {
+    once.0
+}
+
+/// Code that compiles without the attribute compiles with it.
+#[differentiable]
+fn moved(a: Once, b: Once, c: Once) -> f64 {
+    let text = format!("{}", of(&a)).len() as f64 + a * 2.0;
+    text + f64::max(of(&b), b * 2.0) + of(&c) * (c * 2.0)
+}
+
+#[test]
+fn it_compiles_and_runs() {
+    let x = Layer::constant(2.0);
+    assert_eq!(arguments(&x).predict().wait().unwrap(), 5.0);
+    assert_eq!(receivers(&x).predict().wait().unwrap(), 8.0);
+    assert_eq!(operators(&x).predict().wait().unwrap(), 20.0);
+    assert_eq!(lists(&x).predict().wait().unwrap(), 34.0);
+    assert_eq!(closures(&x).predict().wait().unwrap(), 6.0);
+    assert_eq!(structs(&x).predict().wait().unwrap(), 8.0);
+    assert_eq!(formats(&x).wait().unwrap(), "2 2");
+    assert_eq!(moved(Once(1.0), Once(2.0), Once(3.0)), 3.0 + 4.0 + 18.0);
+}
