@@ -34,12 +34,12 @@ pub(crate) fn variable(e: &Expr) -> Option<&syn::Ident> {
     }
 }
 
-/// Whether an expression names a place rather than making a value: `x`, `x.field`, `x[i]`, `*x`.
+/// Whether an expression names a place rather than making a value: `x`, `x.field`, `x[i]`, `*x`. A field of what a call makes is one,
+/// too: the call may lend what it belongs to.
 pub(crate) fn is_place(e: &Expr) -> bool {
     match bare(e) {
-        Expr::Path(_) | Expr::Index(_) => true,
+        Expr::Path(_) | Expr::Index(_) | Expr::Field(_) => true,
         Expr::Unary(e) => matches!(e.op, syn::UnOp::Deref(_)),
-        Expr::Field(e) => is_place(&e.base),
         _ => false,
     }
 }

@@ -1,6 +1,7 @@
 //! An operand that the same expression borrows elsewhere is duplicated; one that it only has borrowed, and is through with, is not.
 
 use dl::prelude::*;
+use std::sync::{Arc, Mutex};
 
 fn larger(a: &Layer<f64>, b: Layer<f64>, c: Layer<f64>) -> Layer<f64> {
     a.max(b) + c
@@ -76,6 +77,42 @@ fn formats(x: &Layer<f64>) -> Do<String> {
     let _ = format!("{h:?} {:?}", h * 2.0);
     let _ = format!("{:?} {:?}", k, k * 2.0);
     Do::now(text)
+}
+
+#[derive(Clone)]
+struct Net {
+    gate: Layer<f64>,
+    pair: (Layer<f64>, Layer<f64>),
+    shared: Arc<Mutex<Layered>>,
+}
+
+struct Layered {
+    weight: Weight<f64>,
+}
+
+impl Net {
+    fn net(&self) -> &Net {
+        self
+    }
+
+    /// What a call lends stays where it is.
+    #[differentiable]
+    fn lent(&self, x: &Layer<f64>) -> Layer<f64> {
+        let a = !self.net().gate;
+        let [b, c] = ![self.net().pair.0, self.net().pair.1];
+        let (d, e) = !(self.shared.lock().unwrap().weight, self.net().clone().gate);
+        let f = !self.shared.lock().unwrap().weight;
+        let w = self.shared.lock().unwrap().weight * f;
+        self.net().gate * x * (a + b + c + d + e) + w - !self.net().clone().pair.1
+    }
+}
+
+#[test]
+fn fields_of_what_is_lent() {
+    let [gate, b, c] = [2.0, 3.0, 5.0].map(Layer::constant);
+    let shared = Arc::new(Mutex::new(Layered { weight: Weight::new(7.0) }));
+    let net = Net { gate, pair: (b, c), shared };
+    assert_eq!(net.lent(&Layer::constant(10.0)).predict().wait().unwrap(), 20.0 * 19.0 + 49.0 - 5.0);
 }
 
 /// It cannot be cloned.
