@@ -56,6 +56,16 @@ pub(crate) fn always_evaluated(mac: &Macro) -> usize {
     }
 }
 
+/// Which of the arguments of such a macro is a format string.
+pub(crate) fn format_string(mac: &Macro) -> Option<usize> {
+    match name(mac).as_str() {
+        "dbg" | "vec" | "matches" => None,
+        "write" | "writeln" | "assert" | "debug_assert" => Some(1),
+        "assert_eq" | "assert_ne" | "debug_assert_eq" | "debug_assert_ne" => Some(2),
+        _ => Some(0),
+    }
+}
+
 /// Whether the macro takes its arguments, rather than borrow them.
 pub(crate) fn takes(mac: &Macro) -> bool {
     matches!(name(mac).as_str(), "vec" | "dbg")
@@ -73,9 +83,9 @@ fn name(mac: &Macro) -> String {
     mac.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default()
 }
 
-/// Whether the arguments are a list of expressions.
-pub(crate) fn is_list(mac: &Macro) -> bool {
-    const LISTS: [&str; 20] = [
+/// Whether this is a macro of the standard library that is opened.
+pub(crate) fn is_known(mac: &Macro) -> bool {
+    const KNOWN: [&str; 21] = [
         "print",
         "println",
         "eprint",
@@ -96,10 +106,11 @@ pub(crate) fn is_list(mac: &Macro) -> bool {
         "debug_assert_ne",
         "dbg",
         "vec",
+        "matches",
     ];
     let root = mac.path.segments.first().map(|segment| segment.ident.to_string()).unwrap_or_default();
     let of_std = mac.path.segments.len() == 1 || matches!(root.as_str(), "std" | "core" | "alloc");
-    of_std && LISTS.contains(&name(mac).as_str())
+    of_std && KNOWN.contains(&name(mac).as_str())
 }
 
 /// The arguments, and the tokens of the macro with a `$` for each.
@@ -131,11 +142,11 @@ fn arguments(mac: &Macro) -> Option<(Vec<Expr>, TokenStream)> {
         let pattern: TokenStream = input.parse()?;
         Ok((vec![first], quote!($ #pattern)))
     };
+    if !is_known(mac) {
+        return None;
+    }
     if name(mac) == "matches" {
         return Parser::parse2(scrutinee, mac.tokens.clone()).ok();
-    }
-    if !is_list(mac) {
-        return None;
     }
     let rest = Parser::parse2(list, mac.tokens.clone()).ok()?;
     Some((exprs, rest))

@@ -73,8 +73,8 @@ fn expand(krate: &Path, mut block: Block, problems: &mut Problems) -> TokenStrea
     operands::duplicate(&mut block, &liveness::used_later(&control), krate);
     negations::explain(&mut block, true, &control.plain, krate);
     bangs::expand(&mut block, &plan, &branches, &Returned::Inferred, krate);
+    receiver::rename(&mut block, problems);
     arguments::close(&mut block);
-    receiver::rename(&mut block);
 
     let site = Span::mixed_site();
     let bang = module(krate, site);

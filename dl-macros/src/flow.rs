@@ -8,13 +8,13 @@
 use crate::arguments;
 use crate::attributes;
 use crate::direct;
-use crate::format::Names;
+use crate::format;
 use crate::known::{is_arithmetic, is_compound, is_plain, is_primitive};
 use crate::node::{NodeId, bare, is_place, variable};
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::HashSet;
 use syn::visit::{self, Visit};
-use syn::{BinOp, Block, Expr, Ident, Label, Lifetime, Pat, Stmt, Type, UnOp};
+use syn::{BinOp, Block, Expr, Ident, Item, Label, Lifetime, Pat, Stmt, Type, UnOp, UseTree};
 
 /// A variable: one binding, not one name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -91,6 +91,7 @@ pub(crate) fn control<'a>(parameters: impl Iterator<Item = (&'a Pat, &'a Type)>,
         control,
         flow: Vec::new(),
         scope: Vec::new(),
+        items: Vec::new(),
         targets: Vec::new(),
         next: 0,
         depth: 0,
@@ -113,6 +114,8 @@ struct Reader {
     control: Control,
     flow: Vec<Flow>,
     scope: Vec<Var>,
+    /// Functions, statics and what is imported, in the blocks that we are inside of.
+    items: Vec<Ident>,
     targets: Vec<(Option<Lifetime>, Target, bool)>,
     next: usize,
     /// How many closures we are inside of.
@@ -340,29 +343,24 @@ impl Reader {
         }
     }
 
-    /// Names in the tokens of a macro, and in its format strings.
+    /// Names in the tokens of a macro.
     fn tokens(&mut self, tokens: TokenStream) {
-        let names = Names::of(&tokens);
         for token in tokens {
             match token {
                 TokenTree::Ident(name) => self.read(&name),
                 TokenTree::Group(group) => self.tokens(group.stream()),
-                TokenTree::Literal(literal) => {
-                    for name in names.captured(&literal) {
-                        self.read(&name);
-                        self.free(&name);
-                    }
-                }
-                TokenTree::Punct(_) => {}
+                TokenTree::Literal(_) | TokenTree::Punct(_) => {}
             }
         }
     }
 
-    /// A name that is no variable of the function may be one of the function around it. Constants and types are not meant.
+    /// A name that is no variable of the function may be one of the function around it. Constants and types are not meant, nor are
+    /// items of the function.
     fn free(&mut self, name: &Ident) {
         let text = name.to_string();
         if text.starts_with(|c: char| c.is_lowercase() || c == '_')
             && self.lookup(name).is_none()
+            && !self.items.contains(name)
             && !self.control.free.contains(name)
         {
             self.control.free.push(name.clone());
@@ -374,6 +372,28 @@ impl Reader {
             self.flow.push(Flow::Read(var));
         }
     }
+}
+
+/// The names of values that an item makes known.
+fn named(item: &Item) -> Vec<Ident> {
+    fn imported(tree: &UseTree, names: &mut Vec<Ident>) {
+        match tree {
+            UseTree::Path(tree) => imported(&tree.tree, names),
+            UseTree::Name(tree) => names.push(tree.ident.clone()),
+            UseTree::Rename(tree) => names.push(tree.rename.clone()),
+            UseTree::Group(tree) => tree.items.iter().for_each(|tree| imported(tree, names)),
+            UseTree::Glob(_) => {}
+        }
+    }
+    let mut names = Vec::new();
+    match item {
+        Item::Fn(item) => names.push(item.sig.ident.clone()),
+        Item::Static(item) => names.push(item.ident.clone()),
+        Item::Const(item) => names.push(item.ident.clone()),
+        Item::Use(item) => imported(&item.tree, &mut names),
+        _ => {}
+    }
+    names
 }
 
 /// The variables that a flow reads.
@@ -410,17 +430,22 @@ impl<'a> Visit<'a> for Reader {
 
     fn visit_macro(&mut self, mac: &'a syn::Macro) {
         let captured = direct::captured(mac);
-        for name in captured.iter().flatten() {
-            self.read(name);
-            self.free(name);
-        }
         if captured.is_none() {
             self.tokens(mac.tokens.clone());
+        }
+        for name in captured.unwrap_or_else(|| format::captured(mac)) {
+            self.read(&name);
+            self.free(&name);
         }
     }
 
     fn visit_block(&mut self, block: &'a Block) {
-        let scope = self.scope.len();
+        let (scope, items) = (self.scope.len(), self.items.len());
+        for stmt in &block.stmts {
+            if let Stmt::Item(item) = stmt {
+                self.items.extend(named(item));
+            }
+        }
         let last = block.stmts.len().saturating_sub(1);
         for (i, stmt) in block.stmts.iter().enumerate() {
             let conditional = matches!(stmt, Stmt::Expr(Expr::Block(e), None) if attributes::conditional(&e.attrs));
@@ -432,6 +457,7 @@ impl<'a> Visit<'a> for Reader {
             }
         }
         self.scope.truncate(scope);
+        self.items.truncate(items);
     }
 
     fn visit_local(&mut self, local: &'a syn::Local) {

@@ -152,7 +152,9 @@ pub fn differentiable(options: TokenStream, item: TokenStream) -> TokenStream {
 /// it is a recipe that runs anew in every pass; `return` ends the block, and a failure met by `?` becomes its error.
 ///
 /// The variables it uses are copied when it is built, as `clone()` does, and what is behind a reference with [`ToOwned`]; the
-/// originals stay where they are. A closure that is called in the block is moved into it and must be `Copy`.
+/// originals stay where they are. A closure that is called in the block is moved into it and must be `Copy`. So
+/// must a variable whose name begins with an upper-case letter (give it another one before the block), and one that nothing in the
+/// block mentions but a macro that is not of the standard library (write `let x = x;` first).
 ///
 /// `direct! { crate = my::dl; … }` says where the crate `dl` is found, if not at `::dl`.
 #[proc_macro]

@@ -405,13 +405,11 @@ impl<'c> Operand<'c> {
     }
 
     fn tokens(&mut self, tokens: TokenStream) {
-        let names = format::Names::of(&tokens);
         for token in tokens {
             match token {
                 TokenTree::Ident(name) => self.name(&name),
                 TokenTree::Group(group) => self.tokens(group.stream()),
-                TokenTree::Literal(literal) => names.captured(&literal).iter().for_each(|name| self.name(name)),
-                TokenTree::Punct(_) => {}
+                TokenTree::Literal(_) | TokenTree::Punct(_) => {}
             }
         }
     }
@@ -448,7 +446,10 @@ impl<'a> Visit<'a> for Operand<'_> {
     }
 
     fn visit_macro(&mut self, mac: &'a Macro) {
-        self.within(|operand| operand.tokens(mac.tokens.clone()));
+        self.within(|operand| {
+            operand.tokens(mac.tokens.clone());
+            format::captured(mac).iter().for_each(|name| operand.name(name));
+        });
     }
 
     fn visit_expr_unary(&mut self, e: &'a syn::ExprUnary) {

@@ -5,8 +5,9 @@
 //! // Output: this.gate.of(input)
 //! ```
 
-use crate::arguments;
-use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use crate::diagnostics::Problems;
+use crate::{arguments, format};
+use proc_macro2::{Group, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Ident, LitStr, Macro};
@@ -16,14 +17,17 @@ pub(crate) fn this(span: Span) -> Ident {
     Ident::new("this", Span::mixed_site().located_at(span))
 }
 
-/// Renames `self`, in tokens of macros too, but not in nested items, which have a `self` of their own.
-pub(crate) fn rename(block: &mut syn::Block) {
-    Renamer.visit_block_mut(block);
+/// Renames `self`, in tokens of macros too, but not in nested items, which have a `self` of their own. Macros of the standard library
+/// are opened still: what is in their arguments is renamed as everywhere.
+pub(crate) fn rename(block: &mut syn::Block, problems: &mut Problems) {
+    Renamer { problems }.visit_block_mut(block);
 }
 
-struct Renamer;
+struct Renamer<'a> {
+    problems: &'a mut Problems,
+}
 
-impl VisitMut for Renamer {
+impl VisitMut for Renamer<'_> {
     fn visit_expr_path_mut(&mut self, path: &mut syn::ExprPath) {
         if path.path.is_ident("self") {
             let span = path.path.segments[0].ident.span();
@@ -35,10 +39,37 @@ impl VisitMut for Renamer {
 
     fn visit_macro_mut(&mut self, mac: &mut Macro) {
         let tokens = renamed(mac.tokens.clone());
-        mac.tokens = if arguments::is_list(mac) { formatted(tokens) } else { tokens };
+        mac.tokens = if arguments::is_known(mac) {
+            formatted(tokens, arguments::format_string(mac))
+        } else {
+            self.check(mac, tokens.clone());
+            tokens
+        };
     }
 
     fn visit_item_mut(&mut self, _: &mut syn::Item) {}
+}
+
+impl Renamer<'_> {
+    /// What looks like a format string with `self` in a macro that is not of the standard library.
+    fn check(&mut self, mac: &Macro, tokens: TokenStream) {
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => self.check(mac, group.stream()),
+                TokenTree::Literal(literal) if without_self(&literal).is_some() => {
+                    let name = mac.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
+                    self.problems.at(
+                        literal,
+                        format!(
+                            "the body runs after the method has returned, when there is no `self` that a string of `{name}!` could name\n\
+                             help: name it before: `let text = format!(\"{{self}}\");`, and use `text` in the macro"
+                        ),
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 fn renamed(tokens: TokenStream) -> TokenStream {
@@ -62,22 +93,22 @@ fn renamed(tokens: TokenStream) -> TokenStream {
 /// // Input:  "{self:?} {x}", x = x
 /// // Output: "{self_:?} {x}", x = x, self_ = this
 /// ```
-fn formatted(tokens: TokenStream) -> TokenStream {
+fn formatted(tokens: TokenStream, place: Option<usize>) -> TokenStream {
     let mut named = None;
-    let mut comma = false;
+    let (mut current, mut comma) = (0, false);
     let mut tokens: TokenStream = tokens
         .into_iter()
         .map(|token| {
             comma = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == ',');
-            let text = syn::parse2::<LitStr>(token.to_token_stream()).map(|text| text.value()).unwrap_or_default();
-            if !(text.contains("{self}") || text.contains("{self:")) {
-                return token;
+            current += usize::from(comma);
+            match token {
+                TokenTree::Literal(literal) if place == Some(current) => {
+                    let changed = without_self(&literal);
+                    named = changed.is_some().then(|| literal.span()).or(named);
+                    TokenTree::Literal(changed.unwrap_or(literal))
+                }
+                token => token,
             }
-            named = Some(token.span());
-            let text = text.replace("{self}", "{self_}").replace("{self:", "{self_:");
-            let mut literal = proc_macro2::Literal::string(&text);
-            literal.set_span(token.span());
-            TokenTree::Literal(literal)
         })
         .collect();
     if let Some(span) = named {
@@ -86,4 +117,11 @@ fn formatted(tokens: TokenStream) -> TokenStream {
         tokens.extend(quote_spanned!(span=> #comma self_ = #this));
     }
     tokens
+}
+
+fn without_self(literal: &Literal) -> Option<Literal> {
+    let text: LitStr = syn::parse2(literal.to_token_stream()).ok()?;
+    let mut changed = Literal::string(&format::without_self(&text.value(), "self_")?);
+    changed.set_span(literal.span());
+    Some(changed)
 }

@@ -9,6 +9,7 @@ mod bangs_of_collections;
 mod borrowed_operands;
 mod const_generics;
 mod early_returns_everywhere;
+mod format_strings;
 mod futures_and_streams;
 mod generated_by_a_macro;
 mod generic_associated_types;
