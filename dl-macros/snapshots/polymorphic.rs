@@ -6,7 +6,7 @@ fn f(a: impl NdExpression, b: &impl NdExpression) -> NdLayer {
     ::dl::bang::function(::core::module_path!(), "f")
         .run(move || -> NdLayer {
             let a = ::dl::bang::layer(&a);
-            let b = ::dl::bang::layer(&b);
+            let b = &::dl::bang::layer(&b);
             a * b
         })
 }
@@ -33,7 +33,7 @@ where
                 let kept = ::core::clone::Clone::clone(&kept);
                 async move {
                     let a = ::core::clone::Clone::clone(&kept.0);
-                    let b = ::core::clone::Clone::clone(&kept.1);
+                    let b = &kept.1;
                     #[allow(unused_variables)]
                     let branches = {
                         static BRANCHES: [::dl::bang::Branch; 1] = [

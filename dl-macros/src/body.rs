@@ -142,18 +142,19 @@ fn ordinary(function: Function, inside: Inside) -> TokenStream {
     quote!(#(#attrs)* #tracked #silenced #vis #defaultness #sig #body)
 }
 
-/// A polymorphic parameter is used as a layer.
+/// A polymorphic parameter is used as a layer, or as a reference to one.
 ///
 /// ```text
-/// // Input:  a: impl Expression
-/// // Output: let a = ::dl::bang::layer(&a);
+/// // Input:  a: impl Expression, b: &impl Expression
+/// // Output: let a = ::dl::bang::layer(&a); let b = &::dl::bang::layer(&b);
 /// ```
 fn as_layer(parameter: &Parameter, krate: &Path) -> Option<(Option<Token![mut]>, Ident, TokenStream)> {
     match (&parameter.form, &parameter.pat) {
         (Form::Expression, Pat::Ident(pat)) => {
             let (name, span) = (&pat.ident, pat.ident.span());
             let bang = module(krate, span);
-            Some((pat.mutability, name.clone(), quote_spanned!(span=> #bang::layer(&#name))))
+            let reference = parameter.reference();
+            Some((pat.mutability, name.clone(), quote_spanned!(span=> #reference #bang::layer(&#name))))
         }
         _ => None,
     }
@@ -304,10 +305,11 @@ fn kept_and_lent(
         Form::Expression => {
             let span = argument.span();
             let bang = module(krate, span);
-            (
-                quote_spanned!(span=> #bang::layer(&#argument)),
-                quote_spanned!(span=> let #pat = ::core::clone::Clone::clone(&#place);),
-            )
+            let lent = match parameter.reference() {
+                Some(_) => quote_spanned!(span=> &#place),
+                None => quote_spanned!(span=> ::core::clone::Clone::clone(&#place)),
+            };
+            (quote_spanned!(span=> #bang::layer(&#argument)), quote_spanned!(span=> let #pat = #lent;))
         }
         Form::Reference(_) if opaque => (
             quote_spanned!(span=> #bang::keep_value(::core::clone::Clone::clone(#argument))),

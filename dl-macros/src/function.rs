@@ -94,10 +94,17 @@ pub(crate) struct Parameter {
     pub(crate) form: Form,
 }
 
+impl Parameter {
+    /// The `&` of its type.
+    pub(crate) fn reference(&self) -> Option<Token![&]> {
+        if let Type::Reference(ty) = &self.ty { Some(ty.and_token) } else { None }
+    }
+}
+
 pub(crate) enum Form {
     /// `self` or `&self`.
     Receiver { reference: bool },
-    /// Anything differentiable: used as a layer.
+    /// Anything differentiable, or a reference to it: used as a layer, or a reference to one.
     Expression,
     /// `&T`: kept as `T::Owned`, lent to the body.
     Reference(Box<Type>),

@@ -80,7 +80,7 @@ use proc_macro::TokenStream;
 /// - a failure met by `?` becomes the error of the layer;
 /// - if there is a bang or a `?`, the body becomes a recipe that runs anew in every pass. Its parameters are kept: references
 ///   by [`ToOwned`], values by [`Clone`]; both must be `Send + Sync + 'static`;
-/// - parameters of type `impl …Expression`, or of a type parameter with such a bound, are layers.
+/// - parameters of type `impl …Expression`, or of a type parameter with such a bound, are layers; references to such are references to layers.
 ///
 /// Every other function is *plain*: `!` and `?` have their usual meaning.
 ///

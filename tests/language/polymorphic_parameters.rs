@@ -14,6 +14,20 @@ where
     if !a > !b { a * b * scale } else { a + b }
 }
 
+/// A reference stays a reference.
+#[differentiable]
+fn power(x: &impl Differentiable<Data = f64, Delta = f64>, n: usize) -> Layer<f64> {
+    if n == 0 { Layer::constant(1.0) } else { x * power(x, n - 1) }
+}
+
+#[differentiable]
+fn power_while(x: &impl Differentiable<Data = f64, Delta = f64>, n: usize, limit: f64) -> Layer<f64> {
+    if n == 0 || !x > limit {
+        return x.layer();
+    }
+    x * power(x, n - 1)
+}
+
 struct Own(Weight<f64>);
 
 impl Differentiable for Own {
@@ -33,5 +47,8 @@ impl Differentiable for Own {
 fn it_compiles_and_runs() {
     let own = Own(Weight::new(3.0));
     assert_eq!(value(&product(&own, &2.0, 1.0_f32)), 6.0);
+    assert_eq!(value(&power(&own, 4)), 81.0);
+    assert_eq!(value(&power_while(&own, 3, 5.0)), 27.0);
+    assert_eq!(value(&power_while(&own, 3, 1.0)), 3.0);
     assert_eq!(value(&product(1.0, &Layer::constant(2.0), 1_i32)), 3.0);
 }
