@@ -5,7 +5,7 @@
 //!
 //! - `value`, `place`: `!x` by the type of `x` (`kind`); `join`: several at once;
 //! - `operand`: an operand that is used again later;
-//! - `keep_value`, `keep_reference`, `keep`, `lend`: the parameters of a body that runs anew in each pass (`kept`);
+//! - `keep_value`, `keep_reference`, `keep_lent`, `keep`, `lend`: the parameters of a body that runs anew in each pass (`kept`);
 //! - `lazy`: such a body, as what its function returns; `attempt`: its `?`;
 //! - `decide`, `part`: a body that makes a struct of layers, and each of them (`#[derive(Layers)]`);
 //! - `Module`, `Visitor`: what `#[derive(Module)]` writes;
@@ -28,12 +28,12 @@ pub use crate::calls::Branch;
 pub use crate::error::Error;
 pub use crate::layer::Layer;
 pub use crate::module::{Module, Visitor};
-pub use captured::{Capture, CaptureValue, Lent, capture};
+pub use captured::{Capture, CaptureValue, capture};
 pub use compared::{ComparedWith, NoValueYet};
 pub use extractable::{Extractable, Literal, Member};
 pub use inside::{Inside, function, method, no, took, yes};
 pub use join::{Join, JoinAll, Together, join};
-pub use kept::{CanBeKept, CanBeLent, Given, keep, keep_reference, keep_value, lend};
+pub use kept::{CanBeKept, CanBeLent, Given, Lent, keep, keep_lent, keep_reference, keep_value, lend};
 pub use kind::{Bang, UsedAgain, operand, place, value};
 pub use lazy::{Attempt, Decided, Lazy, attempt, decide, lazy, part};
 pub use not::{ExtractedInAClosure, ExtractedInANestedFunction, ExtractedInAPlainFunction};

@@ -11,6 +11,44 @@ fn f(a: impl NdExpression, b: &impl NdExpression) -> NdLayer {
         })
 }
 
+// fn f(xs: &[impl Scorer + Clone], x: &Layer<f32>) -> Layer<f32> {
+//     x * !x * xs.len() as f32
+// }
+#[track_caller]
+fn f(xs: &[impl Scorer + Clone], x: &Layer<f32>) -> Layer<f32> {
+    ::dl::bang::function(::core::module_path!(), "f")
+        .run(move || {
+            let kept = ::dl::bang::keep((
+                ::dl::bang::keep_lent(xs),
+                ::dl::bang::keep_reference::<Layer<f32>, _>(x),
+            ));
+            ::dl::bang::lazy::<
+                Layer<f32>,
+                _,
+                _,
+            >(move || {
+                let kept = ::core::clone::Clone::clone(&kept);
+                async move {
+                    let xs = kept.0.take();
+                    let x: &Layer<f32> = ::dl::bang::lend::<_, Layer<f32>>(&kept.1);
+                    let tail: Layer<f32> = {
+                        ::dl::bang::operand(&x).duplicate()
+                            * {
+                                let start = ::dl::bang::place(&x).start();
+                                let value = start.await?;
+                                value
+                            } * xs.len() as f32
+                    };
+                    #[allow(unreachable_code)]
+                    return ::core::result::Result::Ok::<
+                        Layer<f32>,
+                        ::dl::bang::Error,
+                    >(tail);
+                }
+            })
+        })
+}
+
 // fn f<A: NdExpression, B>(a: A, b: &B) -> NdLayer
 // where
 //     B: Expression,

@@ -311,10 +311,9 @@ fn kept_and_lent(
             };
             (quote_spanned!(span=> #bang::layer(&#argument)), quote_spanned!(span=> let #pat = #lent;))
         }
-        Form::Reference(_) if opaque => (
-            quote_spanned!(span=> #bang::keep_value(::core::clone::Clone::clone(#argument))),
-            quote_spanned!(span=> let #pat = #place.get();),
-        ),
+        Form::Reference(_) if opaque => {
+            (quote_spanned!(span=> #bang::keep_lent(#argument)), quote_spanned!(span=> let #pat = #place.take();))
+        }
         Form::Reference(elem) => (
             quote_spanned!(span=> #bang::keep_reference::<#elem, _>(#argument)),
             quote_spanned!(span=> let #pat: &#elem = #bang::lend::<_, #elem>(&#place);),

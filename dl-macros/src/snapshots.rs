@@ -105,6 +105,7 @@ rules! {
         "fn of(self, x: &Layer<f32>) -> Layer<f32> { println!(\"{}\", self.limit); if !x > self.limit { self.weight * x } else { x * 2.0 } }";
     parameters: "fn f((a, b): (Layer<f32>, f32), mut n: usize, names: &[String], _: u8) -> Layer<f32> { n += 1; a * (!a + b) * n as f32 * names.len() as f32 }";
     polymorphic: "fn f(a: impl NdExpression, b: &impl NdExpression) -> NdLayer { a * b }",
+        "fn f(xs: &[impl Scorer + Clone], x: &Layer<f32>) -> Layer<f32> { x * !x * xs.len() as f32 }",
         "fn f<A: NdExpression, B>(a: A, b: &B) -> NdLayer where B: Expression { if !a > 0.0 { a * b } else { a } }";
     opaque_result: "fn f(a: impl Expression) -> impl Expression { if !a > 0.0 { return a; } a * 2.0 }";
     tuple_result: "fn cell(h: &NdLayer, c: &NdLayer) -> (NdLayer, NdLayer) { if !h > !c { (h * c, c.clone()) } else { (h.clone(), c * h) } }";

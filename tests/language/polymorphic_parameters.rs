@@ -28,6 +28,17 @@ fn power_while(x: &impl Differentiable<Data = f64, Delta = f64>, n: usize, limit
     x * power(x, n - 1)
 }
 
+/// So does one to a slice, or to something else than a layer.
+#[differentiable]
+fn score(
+    xs: &[impl Into<f64> + Copy + Send + Sync + 'static],
+    names: &(impl ToString + Clone + Send + Sync + 'static),
+    x: &Layer<f64>,
+) -> Layer<f64> {
+    let scores: f64 = xs.iter().map(|&x| x.into()).sum();
+    x * (!x * scores + names.to_string().len() as f64)
+}
+
 struct Own(Weight<f64>);
 
 impl Differentiable for Own {
@@ -50,5 +61,7 @@ fn it_compiles_and_runs() {
     assert_eq!(value(&power(&own, 4)), 81.0);
     assert_eq!(value(&power_while(&own, 3, 5.0)), 27.0);
     assert_eq!(value(&power_while(&own, 3, 1.0)), 3.0);
+    let scored = score(&[1.0_f32, 2.0], &"four", &Layer::constant(2.0));
+    assert_eq!((value(&scored), value(&scored)), (20.0, 20.0));
     assert_eq!(value(&product(1.0, &Layer::constant(2.0), 1_i32)), 3.0);
 }

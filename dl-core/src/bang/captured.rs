@@ -6,9 +6,7 @@
 //! capture(&x).keep():  Capture (`&U`: a copy of what it refers to) -> CaptureValue (`Clone`)
 //! ```
 
-use super::kept::{CanBeKept, CanBeLent, Given};
-use std::borrow::Borrow;
-use std::marker::PhantomData;
+use super::kept::{CanBeKept, CanBeLent, Given, Lent, keep_lent};
 use std::ops::Deref;
 
 /// A variable.
@@ -29,7 +27,7 @@ impl<'a, T: ?Sized> Deref for Capture<'a, T> {
 impl<'a, U: CanBeLent + ?Sized> Capture<'a, &'a U> {
     /// Keeps a copy of what the variable refers to.
     pub fn keep(&self) -> Lent<U, U::Kept> {
-        Lent(self.0.0.kept(), PhantomData)
+        keep_lent(self.0.0)
     }
 }
 
@@ -40,15 +38,5 @@ impl<T> CaptureValue<'_, T> {
         T: CanBeKept<Kept = Kept>,
     {
         Given::new::<T>(self.0.copied())
-    }
-}
-
-/// Kept, and lent to each run.
-pub struct Lent<U: ?Sized, Kept>(Kept, PhantomData<fn(&U)>);
-
-impl<U: ?Sized, Kept: Borrow<U>> Lent<U, Kept> {
-    /// What a run gets.
-    pub fn take(&self) -> &U {
-        self.0.borrow()
     }
 }

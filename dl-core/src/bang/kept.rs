@@ -1,6 +1,7 @@
 //! The parameters of a body that runs anew in each pass: kept in one shared allocation, lent or cloned to every run.
 
 use std::borrow::Borrow;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A value that a lazy body can keep.
@@ -89,16 +90,26 @@ impl<K> Given<K> {
     pub fn take(&self) -> K {
         (self.again)(&self.kept)
     }
-
-    /// What is kept.
-    pub fn get(&self) -> &K {
-        &self.kept
-    }
 }
 
 /// Keeps a copy of a parameter given by reference.
 pub fn keep_reference<T: CanBeLent<Kept = K> + ?Sized, K>(parameter: &T) -> K {
     parameter.kept()
+}
+
+/// The same of one whose type cannot be written down.
+pub fn keep_lent<T: CanBeLent<Kept = K> + ?Sized, K>(parameter: &T) -> Lent<T, K> {
+    Lent(parameter.kept(), PhantomData)
+}
+
+/// Kept, and lent to each run. It knows as what.
+pub struct Lent<T: ?Sized, K>(K, PhantomData<fn(&T)>);
+
+impl<T: ?Sized, K: Borrow<T>> Lent<T, K> {
+    /// What a run gets.
+    pub fn take(&self) -> &T {
+        self.0.borrow()
+    }
 }
 
 /// Lends a kept parameter to a run.
