@@ -8,7 +8,7 @@
 //! - `keep_value`, `keep_reference`, `keep_lent`, `keep`, `lend`: the parameters of a body that runs anew in each pass (`kept`);
 //! - `lazy`: such a body, as what its function returns; `attempt`: its `?`;
 //! - `decide`, `part`: a body that makes a struct of layers, and each of them (`#[derive(Layers)]`);
-//! - `Module`, `Visitor`: what `#[derive(Module)]` writes;
+//! - `Module`, `Visitor`: what `#[derive(Module)]` writes; `Variables`, `EachVariable`: what `#[derive(Variables)]` writes;
 //! - `capture`: what a `direct!` block keeps of the variables around it (`captured`);
 //! - `function`, `method`: a function that is being run (`inside`); `Branch`, `took`, `yes`, `no`: what decides in it;
 //! - `not_in_a_closure` and its like: a `!` that extracts nothing, and says so (`not`);
@@ -28,6 +28,7 @@ pub use crate::calls::Branch;
 pub use crate::error::Error;
 pub use crate::layer::Layer;
 pub use crate::module::{Module, Visitor};
+pub use crate::variables::{EachVariable, Variables};
 pub use captured::{Capture, CaptureValue, capture};
 pub use compared::{ComparedWith, NoValueYet};
 pub use extractable::{Extractable, Literal, Member};

@@ -182,7 +182,7 @@ fn implementation(item: &DeriveInput, krate: &Path, parts: &[Part<'_>]) -> Token
 }
 
 /// Whether this name stands anywhere in a type.
-fn mentions(ty: &Type, name: &Ident) -> bool {
+pub(crate) fn mentions(ty: &(impl ToTokens + ?Sized), name: &Ident) -> bool {
     fn any(tokens: TokenStream, name: &Ident) -> bool {
         tokens.into_iter().any(|token| match token {
             TokenTree::Ident(ident) => ident == *name,

@@ -138,6 +138,7 @@ rules! {
     direct_blocks: "direct|if !x > limit { x * scale(k) } else { return y.layer(); }",
         "direct|crate = my::dl; let v = !self.weight; format!(\"{v} {name}\").parse()?";
     structs_of_variables: "Variables|pub struct Net { pub hidden: NdWeight, output: NdWeight, #[variables(skip)] width: usize }",
+        "Variables|struct Acting<L: Into<F>, F: Fn(f64) -> f64, const N: usize> where F: Clone { parts: [L; N], first: L, #[variables(skip)] act: F }",
         "Variables|#[variables(crate = my::dl, gradients = Slopes)] struct Pair<T: Trainable>(Weight<T>, #[variables(skip)] u8, [Weight<T>; 2]) where T: Copy;";
     structs_of_layers: "Layers|struct State { h: NdLayer, c: NdLayer }", "Layers|struct Pair<T: Data>(Layer<T>, [Layer<T>; 2]) where T: Copy;";
     modules: "Module|struct Net { encoder: Vec<Linear>, #[module(rename = \"head\")] output: Linear, dropout: f64, #[module(skip)] cache: Cache }",

@@ -15,11 +15,16 @@
 //! //         impl Variables for NetGradients { type Gradients = Self; … }
 //! ```
 
+use crate::module::mentions;
+use crate::operands::module;
 use crate::options;
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Index, Member, Path, Type, parse_quote};
+use syn::{
+    Data, DeriveInput, Error, Field, Fields, GenericParam, Generics, Ident, Index, Member, Path, Type, WherePredicate,
+    parse_quote,
+};
 
 /// The derive.
 pub(crate) fn derive(item: TokenStream) -> TokenStream {
@@ -30,7 +35,11 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
     let Options { krate, gradients } = options(item)?;
     let fields = variables(item)?;
     let (name, visibility) = (&item.ident, &item.vis);
-    let (generics, arguments, conditions) = item.generics.split_for_impl();
+    let bang = module(&krate, Span::mixed_site());
+    let own = with_parts(item.generics.clone(), name, &fields, &bang);
+    let derivatives = with_parts(mentioned(&item.generics, &fields), name, &fields, &bang);
+    let (generics, arguments, conditions) = own.split_for_impl();
+    let (their_generics, their_arguments, their_conditions) = derivatives.split_for_impl();
 
     let types = fields.iter().map(|(member, field)| {
         let (ty, visibility) = (&field.ty, &field.vis);
@@ -39,13 +48,13 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
             Member::Named(member) => format!("The derivative with respect to `{member}`."),
             Member::Unnamed(member) => format!("The derivative with respect to field {}.", member.index),
         };
-        quote_spanned!(ty.span()=> #[doc = #documentation] #visibility #declared <#ty as #krate::Variables>::Gradients)
+        quote_spanned!(ty.span()=> #[doc = #documentation] #visibility #declared <#ty as #bang::Variables>::Gradients)
     });
     let (body, end) = match &item.data {
         Data::Struct(data) if matches!(data.fields, Fields::Unnamed(_)) => {
-            (quote!((#(#types,)*) #conditions), Some(quote!(;)))
+            (quote!((#(#types,)*) #their_conditions), Some(quote!(;)))
         }
-        _ => (quote!(#conditions { #(#types,)* }), None),
+        _ => (quote!(#their_conditions { #(#types,)* }), None),
     };
     let documentation = format!("The derivatives with respect to each part of a [`{name}`].");
 
@@ -58,10 +67,10 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
                 Member::Unnamed(_) => Member::from(place),
             };
             let ours = if own { member.clone() } else { theirs.clone() };
-            quote!(#theirs: #krate::Variables::map(&self.#ours, #each))
+            quote!(#theirs: #bang::Variables::map(&self.#ours, #each))
         });
         quote! {
-            fn map(&self, #each: &mut #krate::EachVariable<'_>) -> Self::Gradients {
+            fn map(&self, #each: &mut #bang::EachVariable<'_>) -> Self::Gradients {
                 #gradients { #(#parts,)* }
             }
         }
@@ -72,32 +81,81 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
         quote!(#member: ::core::clone::Clone::clone(&self.#member))
     });
     // a derive would ask it of the parameters, not of the derivatives
-    let predicates = conditions.map(|conditions| conditions.predicates.iter().collect::<Vec<_>>()).unwrap_or_default();
+    let predicates =
+        their_conditions.map(|conditions| conditions.predicates.iter().collect::<Vec<_>>()).unwrap_or_default();
     let generic = fields.iter().filter(|_| !item.generics.params.is_empty()).map(|(_, field)| {
         let ty = &field.ty;
-        quote!(<#ty as #krate::Variables>::Gradients: ::core::clone::Clone)
+        quote!(<#ty as #bang::Variables>::Gradients: ::core::clone::Clone)
     });
     let clonable = quote!(where #(#predicates,)* #(#generic,)*);
+    // a field of a type that others do not see may be a condition
+    let private = (!item.generics.params.is_empty()).then(|| quote!(#[allow(private_bounds)]));
     Ok(quote! {
         #[doc = #documentation]
-        #visibility struct #gradients #generics #body #end
+        #private
+        #visibility struct #gradients #their_generics #body #end
 
-        impl #generics ::core::clone::Clone for #gradients #arguments #clonable {
+        #private
+        impl #their_generics ::core::clone::Clone for #gradients #their_arguments #clonable {
             fn clone(&self) -> Self {
                 #gradients { #(#clones,)* }
             }
         }
 
-        impl #generics #krate::Variables for #name #arguments #conditions {
-            type Gradients = #gradients #arguments;
+        #private
+        impl #generics #bang::Variables for #name #arguments #conditions {
+            type Gradients = #gradients #their_arguments;
             #map_own
         }
 
-        impl #generics #krate::Variables for #gradients #arguments #conditions {
+        #private
+        impl #their_generics #bang::Variables for #gradients #their_arguments #their_conditions {
             type Gradients = Self;
             #map_gradients
         }
     })
+}
+
+/// The parameters that the derivatives have: only fields that are left out may mention the others.
+fn mentioned(generics: &Generics, fields: &[(Member, &Field)]) -> Generics {
+    let (kept, left_out): (Vec<_>, Vec<_>) = generics.params.iter().cloned().partition(|parameter| match parameter {
+        GenericParam::Type(parameter) => fields.iter().any(|(_, field)| mentions(&field.ty, &parameter.ident)),
+        GenericParam::Lifetime(parameter) => {
+            fields.iter().any(|(_, field)| mentions(&field.ty, &parameter.lifetime.ident))
+        }
+        GenericParam::Const(_) => true,
+    });
+    let is_left_out = |tokens: &dyn ToTokens| {
+        left_out.iter().any(|parameter| match parameter {
+            GenericParam::Type(parameter) => mentions(tokens, &parameter.ident),
+            GenericParam::Lifetime(parameter) => mentions(tokens, &parameter.lifetime.ident),
+            GenericParam::Const(_) => false,
+        })
+    };
+    let mut generics = generics.clone();
+    generics.params = kept.into_iter().collect();
+    for parameter in generics.type_params_mut() {
+        parameter.bounds =
+            std::mem::take(&mut parameter.bounds).into_iter().filter(|bound| !is_left_out(bound)).collect();
+    }
+    if let Some(conditions) = &mut generics.where_clause {
+        let predicates = std::mem::take(&mut conditions.predicates);
+        conditions.predicates = predicates.into_iter().filter(|predicate| !is_left_out(predicate)).collect();
+    }
+    generics
+}
+
+/// With the condition that each field whose type mentions a parameter is a variable, unless it holds the struct itself.
+fn with_parts(mut generics: Generics, name: &Ident, fields: &[(Member, &Field)], bang: &TokenStream) -> Generics {
+    let parameters: Vec<Ident> = generics.type_params().map(|parameter| parameter.ident.clone()).collect();
+    let depends = |ty: &Type| parameters.iter().any(|parameter| mentions(ty, parameter));
+    let recurs = |ty: &Type| mentions(ty, name) || mentions(ty, &Ident::new("Self", Span::call_site()));
+    let needed = fields.iter().map(|(_, field)| &field.ty).filter(|ty| depends(ty) && !recurs(ty));
+    let needed: Vec<WherePredicate> = needed.map(|ty| parse_quote!(#ty: #bang::Variables)).collect();
+    if !needed.is_empty() {
+        generics.make_where_clause().predicates.extend(needed);
+    }
+    generics
 }
 
 struct Options {

@@ -59,6 +59,37 @@ struct List {
 #[variables(gradients = Slopes)]
 struct Net(Line, Vec<Line>, #[variables(skip)] usize, Option<Weight<f64>>);
 
+/// What is left out, its parameters and their conditions do not come up among the derivatives.
+#[derive(Variables)]
+pub(crate) struct Acting<'a, L: Fitted<F>, F>
+where
+    F: Fn(f64) -> f64,
+{
+    layer: L,
+    lines: Vec<(L, Own<L>)>,
+    #[variables(skip)]
+    act: &'a F,
+}
+
+/// It is nobody else's.
+#[derive(Variables)]
+struct Own<L>(L);
+
+/// The other conditions stay.
+pub(crate) trait Fitted<F> {}
+impl<F> Fitted<F> for Weight<f64> {}
+
+#[test]
+fn of_structs_with_parameters() {
+    let [a, b, c] = [2.0, 3.0, 5.0].map(Weight::new);
+    let double = |x| 2.0 * x;
+    let net = Acting { layer: a, lines: vec![(b, Own(c))], act: &double };
+    let loss = &net.layer * &net.lines[0].0 * &net.lines[0].1.0 * (net.act)(1.0);
+    let ActingGradients { layer, lines } = loss.gradients(&net).clone();
+    let found = [&layer, &lines[0].0, &lines[0].1.0].map(|layer| layer.predict().wait().unwrap());
+    assert_eq!(found, [30.0, 20.0, 12.0]);
+}
+
 fn line(slope: f64, offset: f64) -> Line {
     Line { slope: Weight::new(slope), offset: Weight::new(offset), name: "line" }
 }
