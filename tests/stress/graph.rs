@@ -95,6 +95,8 @@ pub(crate) enum Binary {
     Above,
     /// The left one where the right one is positive, else 0; appears in deltas only.
     Gate,
+    /// `a · b`, and 0 where `a` is 0; appears in deltas only.
+    StrongMul,
 }
 
 /// Operations with a kernel of their own.

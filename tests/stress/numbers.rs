@@ -120,6 +120,8 @@ macro_rules! arithmetic {
                 Binary::Above => 0.0,
                 Binary::Gate if b <= 0.0 => 0.0,
                 Binary::Gate => a,
+                Binary::StrongMul if a == 0.0 => a,
+                Binary::StrongMul => a * b,
             }
         }
     };

@@ -59,6 +59,10 @@ impl Writer<'_, '_> {
         self.0.add(Expression::Binary(Binary::Above, [a, b]))
     }
 
+    fn strong_mul(&mut self, a: Id, b: Id) -> Id {
+        self.0.add(Expression::Binary(Binary::StrongMul, [a, b]))
+    }
+
     fn gate(&mut self, a: Id, b: Id) -> Id {
         self.0.add(Expression::Binary(Binary::Gate, [a, b]))
     }
@@ -129,10 +133,11 @@ fn binary(write: &mut Writer<'_, '_>, op: Binary, a: Id, b: Id, y: Id, d: Id) ->
         Binary::Min | Binary::Max => {
             let (a_above, b_above) = (write.above(a, b), write.above(b, a));
             let (left, right) = if let Binary::Max = op { (a_above, b_above) } else { (b_above, a_above) };
-            (write.mul(d, left), write.mul(d, right))
+            (write.strong_mul(left, d), write.strong_mul(right, d))
         }
         Binary::Above => return [None, None],
         Binary::Gate => return [Some(write.gate(d, b)), None],
+        Binary::StrongMul => (write.strong_mul(d, b), write.mul(d, a)),
     };
     [Some(left), Some(right)]
 }
