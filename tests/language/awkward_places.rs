@@ -56,7 +56,7 @@ fn a_format_string_reads_what_it_captures() {
 /// What may be compiled out is not run with the rest.
 #[differentiable]
 fn only_sometimes(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
-    #[cfg(any())]
+    #[cfg(doc)]
     let probe = !fails;
     let _ = fails;
     let a = !x;
@@ -81,35 +81,35 @@ fn mostly_compiled_out(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
     let y = x * 2.0;
     let v = !x;
     let z = y * v;
-    #[cfg(any())]
+    #[cfg(doc)]
     let z = z * 0.0;
-    #[cfg(any())]
+    #[cfg(doc)]
     return x * 100.0;
-    #[cfg(any())]
+    #[cfg(doc)]
     tell(true, v.to_string())?;
-    #[cfg(any())]
+    #[cfg(doc)]
     !fails;
-    #[cfg(any())]
+    #[cfg(doc)]
     println!("{}", !fails);
-    #[cfg(any())]
+    #[cfg(doc)]
     if !fails > 0.0 {
         return y;
     }
-    #[cfg(any())]
+    #[cfg(doc)]
     {
         let _ = !fails;
     }
-    #[cfg(any())]
+    #[cfg(doc)]
     (y = y * !fails);
     let of = [
-        #[cfg(any())]
+        #[cfg(doc)]
         !fails,
-        #[cfg(all())]
+        #[cfg(not(doc))]
         !(x + 1.0),
         v,
     ];
     let _ = fails;
-    #[cfg(all())]
+    #[cfg(not(doc))]
     tell(v < 0.0, format!("{v} is negative"))?;
     z * of[0] + y * of[1]
 }
@@ -118,11 +118,11 @@ fn mostly_compiled_out(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
 #[differentiable]
 fn told(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
     let v = !x;
-    #[cfg(all())]
+    #[cfg(not(doc))]
     if v > 0.0 {
         return x * v;
     }
-    #[cfg(all())]
+    #[cfg(not(doc))]
     return x * !fails;
 }
 
