@@ -246,7 +246,7 @@ fn propose(
                 match delta.descends_in_place(variable) {
                     true => *rate = Some(descent),
                     // code of the user's may panic: on a copy, before anything is written
-                    false => *value = Some(delta.descended(variable.read(), variable, descent)),
+                    false => *value = Some(delta.descended(variable, descent)),
                 }
                 continue;
             }
@@ -277,13 +277,12 @@ fn descend(changes: &[Change<'_>]) {
     };
     let nanoseconds: f64 = steps().map(|(_, _, delta)| delta.cost()).sum();
     if !parallel::is_worth_while(nanoseconds) {
-        return steps()
-            .for_each(|(variable, rate, delta)| variable.change(|value| delta.descend(value, variable, rate)));
+        return steps().for_each(|(variable, rate, delta)| delta.descend(variable, rate));
     }
     let steps: Vec<(&Variable, f64, &AnyDelta)> = steps().collect();
     parallel::for_each(steps.len(), nanoseconds / steps.len() as f64, |step| {
         let (variable, rate, delta) = steps[step];
-        variable.change(|value| delta.descend(value, variable, rate));
+        delta.descend(variable, rate);
     });
 }
 
@@ -307,23 +306,31 @@ impl AnyDelta {
         variable.weight.is_changed_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_own(layer))
     }
 
-    /// Takes it, from the value of this variable.
+    /// Takes it. Whoever calls holds the lock of the variable.
     #[inline]
-    fn descend(&self, value: &mut Value, variable: &Variable, rate: f64) {
+    fn descend(&self, variable: &Variable, rate: f64) {
         match self {
-            AnyDelta::Ready(delta) => variable.weight.descend(value, rate, delta),
+            AnyDelta::Ready(delta) => variable.weight.descend(variable, rate, delta),
             AnyDelta::Unmade(layer, operands) => {
                 let op = layer.accumulates().expect("it can accumulate");
-                op.accumulate(&operands.iter().collect::<Vec<_>>(), -rate, value);
+                let operands: Vec<&Value> = operands.iter().collect();
+                variable.change(|value| op.accumulate(&operands, -rate, value));
             }
             _ => unreachable!("steps are taken by deltas that were evaluated"),
         }
     }
 
     /// The value after it.
-    fn descended(&self, mut value: Value, variable: &Variable, rate: f64) -> Value {
-        self.descend(&mut value, variable, rate);
-        value
+    fn descended(&self, variable: &Variable, rate: f64) -> Value {
+        match self {
+            AnyDelta::Unmade(layer, operands) => {
+                let op = layer.accumulates().expect("it can accumulate");
+                let mut value = variable.read();
+                op.accumulate(&operands.iter().collect::<Vec<_>>(), -rate, &mut value);
+                value
+            }
+            delta => variable.weight.descended(variable, rate, delta.expect_ready()),
+        }
     }
 
     /// The value of this delta, which has been evaluated.

@@ -200,9 +200,15 @@ pub(crate) trait AnyWeight: Send + Sync {
         false
     }
 
-    /// Takes it, from this value.
-    fn descend(&self, value: &mut Value, rate: f64, delta: &Value) {
-        let _ = (value, rate, delta);
+    /// Takes it. Whoever calls holds the lock of the variable.
+    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
+        let _ = (variable, rate, delta);
+    }
+
+    /// The value after it.
+    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
+        let _ = (rate, delta);
+        variable.read()
     }
 
     fn name(&self) -> &'static str;
@@ -249,8 +255,14 @@ impl<T: Trainable> AnyWeight for Typed<T> {
         T::IN_PLACE
     }
 
-    fn descend(&self, value: &mut Value, rate: f64, delta: &Value) {
+    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
+        variable.change(|value| value.change(|value: &mut T| value.descend(rate, delta.get())));
+    }
+
+    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
+        let mut value = variable.read();
         value.change(|value: &mut T| value.descend(rate, delta.get()));
+        value
     }
 
     fn name(&self) -> &'static str {
