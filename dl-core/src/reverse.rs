@@ -49,11 +49,7 @@ pub(crate) enum When {
 /// A panic in a rule of the user's; a pass that does not keep its values.
 pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta, when: When) -> Result<SideEffects> {
     let mut effects = SideEffects::none();
-    let mut deltas: Deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, when, &mut effects))?;
-    if !pass.is_watched() {
-        // here, so that whoever asks again finds it evaluated
-        deltas.iter_mut().for_each(|(_, delta)| delta.accumulated());
-    }
+    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, when, &mut effects))?;
     effects.push(pass, deltas);
     Ok(effects)
 }

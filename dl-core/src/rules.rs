@@ -475,8 +475,9 @@ binary! {
     /// `a · ln b`, and 0 where `a` is 0.
     Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * Number::ln(b) },
         |y, d| (d.xlogy(b), d * a / b);
-    /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below. No gradient flows through it.
-    Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else { A::zero() }, |y, d| (Flat, Flat);
+    /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below, NaN if either is. No gradient flows through it.
+    Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else if a < b { A::zero() } else { a + b },
+        |y, d| (Flat, Flat);
     /// `a` where `b` is positive, 0 where it is not (and `a` if it is NaN). No gradient flows to `b`.
     Gate gate = "", 0.5 ns: |a, b| if b <= A::zero() { A::zero() } else { a }, |y, d| (d.gate(b), Flat);
     /// The slope of a line with a kink at 0: 1 where `a` is positive, `b` elsewhere.

@@ -14,7 +14,7 @@ use crate::reverse::AnyDelta;
 use crate::weight::Weight;
 use std::collections::HashMap;
 use std::ops::{Add, AddAssign, Mul};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Lazy deltas of weights: what a training step will do, before it is done.
 ///
@@ -43,6 +43,27 @@ struct Part {
     /// The pass that holds the forward values which the deltas mention.
     pass: Holder,
     deltas: Deltas,
+    /// The same once they are evaluated: sums as they are added up, so that whoever asks again finds them.
+    accumulated: Arc<OnceLock<Deltas>>,
+}
+
+impl Part {
+    fn new(pass: Holder, deltas: Deltas) -> Part {
+        Part { pass, deltas, accumulated: Arc::default() }
+    }
+
+    /// The deltas, to be evaluated in this pass.
+    fn to_evaluate(&self, pass: &Pass) -> Deltas {
+        if pass.is_watched() {
+            return self.deltas.clone(); // who watches sees each operation
+        }
+        let accumulated = || {
+            let mut deltas = self.deltas.clone();
+            deltas.iter_mut().for_each(|(_, delta)| delta.accumulated());
+            deltas
+        };
+        self.accumulated.get_or_init(accumulated).clone()
+    }
 }
 
 /// Weights, each once, and their deltas.
@@ -79,7 +100,7 @@ impl SideEffects {
     /// Adds the deltas of weights that are different from one another. Also without any, a step writes the buffers of the pass.
     pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: Deltas) {
         if !deltas.is_empty() || pass.has_updates() {
-            self.parts.push(Part { pass: Holder::of(pass), deltas });
+            self.parts.push(Part::new(Holder::of(pass), deltas));
         }
     }
 
@@ -111,10 +132,9 @@ impl SideEffects {
     pub fn delta<T: Trainable>(&self, weight: &Weight<T>) -> Do<Option<T::Delta>> {
         let (this, identity) = (self.clone(), weight.to_layer().any().identity());
         Do::from_fn(move || {
-            let mut only = this.clone();
-            only.parts.iter_mut().for_each(|part| part.deltas.retain(|(other, _)| other.identity() == identity));
+            let this = this.clone();
             async move {
-                let delta = only.by_pass().await?.pop();
+                let delta = this.by_pass_of(|other| other.identity() == identity).await?.pop();
                 Ok(delta.map(|(_, delta)| delta.expect_ready().get::<T::Delta>().clone()))
             }
         })
@@ -143,10 +163,9 @@ impl SideEffects {
             async move {
                 // what a pass writes into buffers it writes when the step is taken
                 let writes = this.passes().into_iter().filter(|pass| pass.has_updates());
-                let mut parts: Vec<Part> =
-                    writes.map(|pass| Part { pass: Holder::of(&pass), deltas: Vec::new() }).collect();
+                let mut parts: Vec<Part> = writes.map(|pass| Part::new(Holder::of(&pass), Vec::new())).collect();
                 let deltas = this.by_pass().await?;
-                parts.push(Part { pass: Holder::Strong(Pass::new(Purpose::Predict, Settings::default())), deltas });
+                parts.push(Part::new(Holder::Strong(Pass::new(Purpose::Predict, Settings::default())), deltas));
                 Ok(SideEffects { parts, fault: None })
             }
         })
@@ -254,14 +273,22 @@ impl SideEffects {
 
     /// Evaluates every delta in the pass that it belongs to, and adds up those of the same weight.
     async fn by_pass(self) -> Result<Deltas> {
+        self.by_pass_of(|_| true).await
+    }
+
+    /// The same for some weights only.
+    async fn by_pass_of(self, wanted: impl Fn(&AnyLayer) -> bool) -> Result<Deltas> {
         if let Some(error) = self.fault {
             return Err(error);
         }
         let mut passes: Vec<(Arc<Pass>, Vec<Deltas>)> = Vec::new();
-        for Part { pass, deltas } in self.parts {
-            match passes.iter_mut().find(|(known, _)| pass.is(known)) {
+        for part in self.parts {
+            let pass = part.pass.pass().ok_or_else(|| Error::invalid(MADE_IN_A_BODY))?;
+            let mut deltas = part.to_evaluate(&pass);
+            deltas.retain(|(weight, _)| wanted(weight));
+            match passes.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &pass)) {
                 Some((_, parts)) => parts.push(deltas),
-                None => passes.push((pass.pass().ok_or_else(Error::cancelled)?, vec![deltas])),
+                None => passes.push((pass, vec![deltas])),
             }
         }
         let mut computed = Vec::with_capacity(passes.len());
@@ -274,6 +301,9 @@ impl SideEffects {
         run_on(&Pass::new(Purpose::Predict, Settings::default()), by_weight(computed.into_iter())).await
     }
 }
+
+const MADE_IN_A_BODY: &str =
+    "side effects that were made in a body are gone with its pass: use them there, or take `evaluate()` of them along";
 
 /// The norm of deltas that are computed.
 fn norm(deltas: &Deltas) -> f64 {
@@ -363,6 +393,10 @@ impl Mul<SideEffects> for f64 {
 
     /// (x₀f)(x₁) = f(x₀x₁)
     fn mul(self, mut effects: SideEffects) -> SideEffects {
+        for part in &mut effects.parts {
+            let deltas = part.accumulated.get().unwrap_or(&part.deltas).clone();
+            *part = Part::new(part.pass.clone(), deltas);
+        }
         for (weight, delta) in effects.parts.iter_mut().flat_map(|part| &mut part.deltas) {
             let _rule = weight.enter_rule(Direction::Backward);
             let lazy = delta.clone().into_layer(weight);

@@ -4,7 +4,7 @@
 use crate::element::Element;
 use crate::program::PIECE;
 use dl_core::parallel;
-use ndarray::{ArrayD, ArrayView1, ArrayViewD, ArrayViewMut1, Axis, concatenate};
+use ndarray::{ArrayD, ArrayView1, ArrayViewD, ArrayViewMut1, Axis};
 
 /// So many elements of a row are taken together at least.
 const NARROWEST: usize = 128;
@@ -22,11 +22,14 @@ pub(crate) fn reduced<A: Element>(
     let pieces = across.map_or(0, |axis| most(axis).min(x.len() / PIECE));
     let (Some(across), 2..) = (across, pieces) else { return reduce(x) };
     let each = x.shape()[across].div_ceil(pieces);
-    let parts = x.axis_chunks_iter(Axis(across), each);
-    let mut parts: Vec<(ArrayViewD<'_, A>, ArrayD<A>)> = parts.map(|part| (part, ArrayD::zeros(vec![0]))).collect();
-    parallel::for_each_mut(&mut parts, nanoseconds * PIECE as f64, |_, (part, to)| *to = reduce(part.view()));
-    let parts: Vec<ArrayViewD<'_, A>> = parts.iter().map(|(_, reduced)| reduced.view()).collect();
-    concatenate(Axis(across), &parts).expect("they differ along that axis only")
+    let mut kept = x.raw_dim();
+    axes.iter().for_each(|&axis| kept[axis] = 1);
+    let mut whole = ArrayD::zeros(kept);
+    let places = whole.axis_chunks_iter_mut(Axis(across), each);
+    let mut parts: Vec<_> = x.axis_chunks_iter(Axis(across), each).zip(places).collect();
+    let nanoseconds = nanoseconds * x.len() as f64 / parts.len() as f64;
+    parallel::for_each_mut(&mut parts, nanoseconds, |_, (part, to)| to.assign(&reduce(part.view())));
+    whole
 }
 
 /// Reads lanes and writes as many others, of the same length `len`, in about so many nanoseconds for an element. `work` is told the number of the lane.

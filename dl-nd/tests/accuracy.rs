@@ -192,6 +192,10 @@ fn nothing_flows_where_nothing_came_from() {
     assert_eq!(slopes(&(dl_core::min(&w, &zeros) * -1.0).ln()), Nd::from([-1e7, 0.0]));
     let far = Nd::from([f32::INFINITY, -f32::INFINITY]);
     assert_eq!(slopes(&w.huber_with(far, 1.0, dl_nd::Each)), Nd::from([-1.0, 1.0]));
+    // but NaN came from somewhere
+    let unknown = Weight::new(Nd::from([-1.0_f32]));
+    let slope = dl_core::max(&unknown.ln(), Nd::from([0.0_f32])).sum().gradient(&unknown);
+    assert!(slope.predict().wait().expect("it succeeds")[0].is_nan());
     // a part that is masked: PyTorch has 0 for both
     let a = Weight::new(Nd::from([0.0, 0.5]));
     let masked = dl_core::xlogy(&a, Nd::from([0.0, 0.5])) * Nd::from([0.0, 1.0]);

@@ -152,3 +152,19 @@ fn a_delta_that_was_computed_is_not_computed_again() {
     assert_eq!(effects.delta(&w).wait().unwrap(), Some(Nd::from([0.75, 12.0])));
     assert_eq!(counted.load(SeqCst), 3 + 2 + 3, "forward, towards what is below, and for the weight");
 }
+
+/// A weight is used twice below a backward that is written by hand: its delta is a sum that may be differentiated.
+#[test]
+fn a_derivative_of_what_a_backward_by_hand_does() {
+    let w = Weight::new(Nd::from([[0.5, -1.0], [2.0, 0.25]]));
+    let penalty = |by_hand: bool| {
+        let x = Layer::constant(Nd::from([[1.0, 2.0]]));
+        let y = x.matmul(&w).matmul(&w);
+        let y = match by_hand {
+            true => Layer::from(y.forward().map(|tape| Tape::new(tape.data().clone(), move |d| tape.backward(d)))),
+            false => y,
+        };
+        y.sum().gradient(&w).square().sum().gradient(&w).predict().wait().unwrap()
+    };
+    assert_eq!(penalty(true), penalty(false));
+}

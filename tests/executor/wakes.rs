@@ -231,9 +231,10 @@ async fn yield_now() {
 
 #[test]
 fn a_body_that_wakes_itself_until_the_driver_has_done_something() {
-    for threads in [1, 2] {
+    // an extract is the driver's own, a `predict` a run of its own that is polled with it
+    for (threads, own) in [(1, true), (2, true), (1, false), (2, false)] {
         let value = watched("a body that wakes itself", move || {
-            on_threads(threads, || {
+            on_threads(threads, move || {
                 let flag = Arc::<AtomicBool>::default();
                 let body = Layer::dynamic({
                     let flag = flag.clone();
@@ -254,7 +255,10 @@ fn a_body_that_wakes_itself_until_the_driver_has_done_something() {
                             yield_now().await;
                             flag.store(true, SeqCst);
                         };
-                        futures::join!(body.extract(), sets).0
+                        match own {
+                            true => futures::join!(body.extract(), sets).0,
+                            false => futures::join!(body.predict().run(), sets).0,
+                        }
                     }
                 });
                 both.wait().unwrap()

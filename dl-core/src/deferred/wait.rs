@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::error::Result;
+use crate::pass;
 use crate::sync::{AtomicBool, Ordering, Thread, current, park, thread_local};
 use std::cell::RefCell;
 use std::future::Future;
@@ -17,7 +18,7 @@ pub(super) fn block_on<T>(mut run: Run<T>) -> Result<T> {
     let result = loop {
         match Pin::new(&mut run).poll(&mut cx) {
             Poll::Ready(result) => break result,
-            Poll::Pending => parker.park(),
+            Poll::Pending => pass::parking(|| parker.park()),
         }
     };
     drop(waker);

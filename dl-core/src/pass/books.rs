@@ -66,10 +66,8 @@ pub(crate) struct Books {
     pub(super) queue: Queue,
     /// Tickets that have been handed out and not come back.
     pub(super) tickets: usize,
-    /// How many of those who have one are in a body, or with another pass: nobody knows for how long.
+    /// How many threads that work for the pass are parked in a wait of their own, in a body for instance: nobody knows for how long.
     pub(super) away: usize,
-    /// How many drivers work through the queue, and are not away either.
-    pub(super) at_work: usize,
     /// Kernels that are being divided, and perhaps some that have been.
     pub(super) crews: Vec<Arc<Crew>>,
     pub(super) drivers: Drivers,
@@ -151,7 +149,6 @@ impl Books {
             queue: Queue::default(),
             tickets: 0,
             away: 0,
-            at_work: 0,
             crews: Vec::new(),
             drivers: Drivers::default(),
             interrupted: Vec::new(),
@@ -196,7 +193,7 @@ impl Books {
         self.vacant_links.clear();
         self.weights.clear();
         self.updates.clear();
-        (self.tickets, self.away, self.at_work) = (0, 0, 0);
+        (self.tickets, self.away) = (0, 0);
         self.crews.clear();
         self.waiting.clear();
         self.unused_waiting = NONE;

@@ -3,7 +3,7 @@
 use super::Pass;
 use super::settings::Mode;
 use crate::sync::thread_local;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
@@ -22,6 +22,11 @@ struct Context {
 thread_local! {
     static CONTEXT: Cell<Context> =
         const { Cell::new(Context { pass: None, in_task: false, may_work: false, computing_for: None }) };
+}
+
+thread_local! {
+    /// The passes that this thread was polling when it began to wait for something else, from the outermost on.
+    static LEFT: RefCell<Vec<NonNull<Arc<Pass>>>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Restore(Context);
@@ -55,7 +60,37 @@ pub(crate) fn enter<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
 
 /// Runs `f` on a thread that blocks for it: outside any pass, and free to work.
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
-    with(Context { pass: None, in_task: false, may_work: true, ..CONTEXT.get() }, f)
+    struct Pop(usize);
+
+    impl Drop for Pop {
+        fn drop(&mut self) {
+            let _ = LEFT.try_with(|left| left.borrow_mut().truncate(self.0));
+        }
+    }
+
+    let context = CONTEXT.get();
+    let _pop = context.pass.map(|pass| {
+        LEFT.with_borrow_mut(|left| {
+            left.push(pass);
+            Pop(left.len() - 1)
+        })
+    });
+    with(Context { pass: None, in_task: false, may_work: true, ..context }, f)
+}
+
+/// Parks this thread, which waits. The passes that it was polling are told that it is away.
+pub(crate) fn parking(park: impl FnOnce()) {
+    let left = LEFT.with_borrow(|left| {
+        left.iter()
+            .map(|pass| {
+                // SAFETY: whoever put it there keeps it borrowed until it is taken away again, which is after this wait
+                unsafe { pass.as_ref() }.clone()
+            })
+            .collect::<Vec<_>>()
+    });
+    left.iter().for_each(Pass::goes_away);
+    park();
+    left.iter().for_each(|pass| pass.comes_back());
 }
 
 /// The pass whose future this thread is polling.

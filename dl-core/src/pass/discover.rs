@@ -89,14 +89,10 @@ impl Walk {
 }
 
 impl Pass {
-    /// The value that a weight has in this pass, which reads it now if it has not yet.
-    fn value_of_weight(&self, node: Held, variable: VariableRef) -> Option<Value> {
+    /// The value that a weight has in this pass, if it has read it.
+    fn value_of_weight(&self, node: Held) -> Option<Value> {
         let mut books = self.books();
-        let index = books.find_any_leaf(&node).unwrap_or_else(|| {
-            let index = books.enter_weight(node, variable);
-            books.root(index);
-            index
-        });
+        let index = books.find_any_leaf(&node)?;
         match books.status(index) {
             Status::Done(value) => Some(value.to_value()),
             _ => None,
@@ -365,7 +361,7 @@ impl Books {
         }
         self.others += 1;
         let around = self.of_around.as_ref().and_then(Weak::upgrade);
-        let value = around.and_then(|around| around.value_of_weight(node, variable));
+        let value = around.and_then(|around| around.value_of_weight(node));
         let value = value.unwrap_or_else(|| self.settings.read(&variable));
         let index = self.add_value(node, value, !variable.frozen(), false);
         self.weights.push((variable.address(), index));

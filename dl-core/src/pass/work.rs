@@ -32,8 +32,8 @@ pub(crate) struct Task {
 /// Waking another thread costs a few microseconds: less work than this is not worth it.
 pub(super) const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
 
-/// After so many polls of bodies that had begun before, a driver looks whether it is through itself: bodies may wake themselves, or one another, again and again, and wait for
-/// what only the driver's own future does.
+/// After so many polls of bodies that had begun before, a driver has itself polled again, and whatever is polled with it: bodies may wake themselves, or one another, again and
+/// again, and wait for what only these do.
 const TURNS: usize = 16;
 
 /// How often a thread without work looks for news before it goes: about as long as it takes to wake one.
@@ -83,15 +83,14 @@ impl Pass {
             }
             _ => {
                 *asked = false;
-                books.at_work += 1;
-                books = self.work(books, false);
-                if !books.woken.is_empty() {
-                    self.release(books); // those who are woken see somebody at work
-                    books = self.books();
-                }
-                books.at_work -= 1;
+                let ended;
+                (books, ended) = self.work(books, false, TURNS);
                 self.release(books);
-                true
+                if !ended {
+                    // others who are polled with this driver come first
+                    waker.wake_by_ref();
+                }
+                ended
             }
         }
     }
@@ -103,12 +102,16 @@ impl Pass {
         self.release(books);
     }
 
-    /// Works until the queue is empty, or nobody drives the pass any more; a driver also leaves to look after itself.
-    fn work<'a>(self: &'a Arc<Self>, mut books: MutexGuard<'a, Books>, helps: bool) -> MutexGuard<'a, Books> {
+    /// Works until the queue is empty, or nobody drives the pass any more. Says whether it came to that: after so many turns somebody else is to have his.
+    fn work<'a>(
+        self: &'a Arc<Self>,
+        mut books: MutexGuard<'a, Books>,
+        helps: bool,
+        mut turns: usize,
+    ) -> (MutexGuard<'a, Books>, bool) {
         let mut batch = Batch::default();
         let mut alone = Alone::default();
         let mut spare = None;
-        let mut turns = 0;
         let threads = LazyCell::new(current_num_threads as fn() -> usize);
         self.width.works();
         loop {
@@ -133,28 +136,23 @@ impl Pass {
                 }
                 Some(Job { what: Work::Task(index), .. }) => {
                     let again = books.task(index).is_some();
-                    books.goes_away(helps);
                     books = self.poll_task(index, books, &mut spare);
-                    books.comes_back(helps);
-                    if again && !helps {
-                        turns += 1;
-                        if turns == TURNS {
-                            break;
-                        }
+                    turns -= usize::from(again);
+                    if turns == 0 {
+                        self.width.rests();
+                        return (books, false);
                     }
                 }
                 Some(Job { what: Work::Help(pass), .. }) => {
-                    books.goes_away(helps);
                     self.release(books);
-                    let theirs = pass.work(pass.books(), true);
+                    let (theirs, _) = pass.work(pass.books(), true, TURNS);
                     pass.release(theirs);
                     drop(pass);
                     books = self.books();
-                    books.comes_back(helps);
                 }
                 None => {
                     self.width.rests();
-                    let Some(crew) = self.open_crew(&books).cloned() else { return books };
+                    let Some(crew) = self.open_crew(&books).cloned() else { return (books, true) };
                     // until there is something to do for which nobody else may be there
                     let read = self.news.load(Ordering::Acquire);
                     self.release(books);
@@ -165,7 +163,7 @@ impl Pass {
             }
         }
         self.width.rests();
-        books
+        (books, true)
     }
 
     /// Polls the future of a dynamic node. Only one that has to wait is written down, and only what keeps its waker makes it a costly one.
@@ -257,6 +255,18 @@ impl Pass {
         books
     }
 
+    /// A thread that works for the pass is going to park, in a wait of its own: others may take what is queued.
+    pub(super) fn goes_away(self: &Arc<Self>) {
+        let mut books = self.books();
+        books.away += 1;
+        self.share(&mut books, false);
+        self.release(books);
+    }
+
+    pub(super) fn comes_back(&self) {
+        self.books().away -= 1;
+    }
+
     /// A task that waits was woken, by whomever.
     pub(super) fn wake_task(self: &Arc<Self>, woken: &Arc<TaskWaker>) {
         let mut books = self.books();
@@ -336,7 +346,7 @@ impl Pass {
             }
         }
         while books.tickets < limit && spare + books.away > books.tickets {
-            let somebody_comes = working || books.at_work > 0 || books.tickets > books.away;
+            let somebody_comes = working || usize::from(driver_works) + books.tickets > books.away;
             if !worth_while && somebody_comes {
                 return;
             }
@@ -358,29 +368,12 @@ impl Pass {
     }
 }
 
-impl Books {
-    /// Somebody who works through the queue does something now that nobody knows the length of.
-    fn goes_away(&mut self, helps: bool) {
-        match helps {
-            true => self.away += 1,
-            false => self.at_work -= 1,
-        }
-    }
-
-    fn comes_back(&mut self, helps: bool) {
-        match helps {
-            true => self.away -= 1,
-            false => self.at_work += 1,
-        }
-    }
-}
-
 /// Works through the queue, and lingers a little for more: waking a thread costs more than that. It does not hold the pass
 /// meanwhile.
 fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
     let mut read = news.load(Ordering::Acquire);
     while let Some(pass) = pass.upgrade() {
-        let mut books = pass.work(pass.books(), true);
+        let (mut books, _) = pass.work(pass.books(), true, usize::MAX);
         let latest = news.load(Ordering::Acquire);
         if latest == read {
             books.tickets -= 1;
