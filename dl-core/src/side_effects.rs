@@ -11,10 +11,11 @@ use crate::optimizer::Optimizer;
 use crate::pass::{self, Holder, Pass, Purpose, Settings};
 use crate::record::Direction;
 use crate::reverse::AnyDelta;
+use crate::sync::{Mutex, MutexGuard};
 use crate::weight::Weight;
 use std::collections::HashMap;
 use std::ops::{Add, AddAssign, Mul};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError};
 
 /// Lazy deltas of weights: what a training step will do, before it is done.
 ///
@@ -44,7 +45,7 @@ struct Part {
     pass: Holder,
     deltas: Deltas,
     /// The same once they are evaluated: sums as they are added up, so that whoever asks again finds them.
-    accumulated: Arc<OnceLock<Deltas>>,
+    accumulated: Arc<Mutex<Option<Deltas>>>,
 }
 
 impl Part {
@@ -62,7 +63,11 @@ impl Part {
             deltas.iter_mut().for_each(|(_, delta)| delta.accumulated());
             deltas
         };
-        self.accumulated.get_or_init(accumulated).clone()
+        self.known().get_or_insert_with(accumulated).clone()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Deltas>> {
+        self.accumulated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -394,7 +399,7 @@ impl Mul<SideEffects> for f64 {
     /// (x₀f)(x₁) = f(x₀x₁)
     fn mul(self, mut effects: SideEffects) -> SideEffects {
         for part in &mut effects.parts {
-            let deltas = part.accumulated.get().unwrap_or(&part.deltas).clone();
+            let deltas = part.known().clone().unwrap_or_else(|| part.deltas.clone());
             *part = Part::new(part.pass.clone(), deltas);
         }
         for (weight, delta) in effects.parts.iter_mut().flat_map(|part| &mut part.deltas) {

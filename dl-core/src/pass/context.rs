@@ -69,25 +69,23 @@ pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     }
 
     let context = CONTEXT.get();
-    let _pop = context.pass.map(|pass| {
-        LEFT.with_borrow_mut(|left| {
+    // a thread that is ending has no list any more
+    let _pop = context.pass.and_then(|pass| {
+        let push = |left: &RefCell<Vec<_>>| {
+            let mut left = left.borrow_mut();
             left.push(pass);
             Pop(left.len() - 1)
-        })
+        };
+        LEFT.try_with(push).ok()
     });
     with(Context { pass: None, in_task: false, may_work: true, ..context }, f)
 }
 
 /// Parks this thread, which waits. The passes that it was polling are told that it is away.
 pub(crate) fn parking(park: impl FnOnce()) {
-    let left = LEFT.with_borrow(|left| {
-        left.iter()
-            .map(|pass| {
-                // SAFETY: whoever put it there keeps it borrowed until it is taken away again, which is after this wait
-                unsafe { pass.as_ref() }.clone()
-            })
-            .collect::<Vec<_>>()
-    });
+    // SAFETY: whoever put them there keeps them borrowed until they are taken away again, which is after this wait
+    let held = |pass: &NonNull<Arc<Pass>>| unsafe { pass.as_ref() }.clone();
+    let left: Vec<Arc<Pass>> = LEFT.try_with(|left| left.borrow().iter().map(held).collect()).unwrap_or_default();
     left.iter().for_each(Pass::goes_away);
     park();
     left.iter().for_each(|pass| pass.comes_back());
