@@ -49,6 +49,27 @@ fn add(a: f64, b: f64) -> f64 {
     a + b
 }
 
+struct Pair {
+    room: Room,
+    numbers: (f64, f64),
+}
+
+fn shifted(room: &Room, value: f64) -> Do<f64> {
+    room.visit(value)
+}
+
+fn counted(room: &Room, n: usize) -> Do<f64> {
+    room.visit(n as f64)
+}
+
+fn mapped(room: &Room, value: f64, map: fn(f64) -> f64, other: Option<f64>) -> Do<f64> {
+    room.visit(map(other.unwrap_or(value)))
+}
+
+fn of_pair(pair: &Pair) -> Do<f64> {
+    pair.room.visit(pair.numbers.0)
+}
+
 macro_rules! together {
     ($($name:ident |$room:ident| $body:block)*) => {$(
         #[test]
@@ -134,6 +155,102 @@ together! {
             room.0.store(0, Ordering::SeqCst);
         }
         n
+    }
+
+    a_statement_with_an_attribute |room| {
+        let a = !room.visit(1.0);
+        #[allow(clippy::print_stdout, reason = "it is the subject")]
+        println!("{a} {}", !room.visit(3.0));
+        3.0
+    }
+
+    what_is_given_a_number_again |room| {
+        let k = 1.0;
+        let a = !shifted(room, k) * k;
+        let b = !shifted(room, k);
+        a + b + 1.0
+    }
+
+    what_is_given_a_cast_number_again |room| {
+        let n = [(); 1].len();
+        let a = !counted(room, n) / n as f64;
+        let b = !counted(room, n);
+        a + b + 1.0
+    }
+
+    what_is_given_a_constant_again |room| {
+        const ONE: f64 = 1.0;
+        static NONE: Option<f64> = None;
+        fn same(x: f64) -> f64 {
+            x
+        }
+        let a = !mapped(room, ONE, same, NONE) * ONE + (same, NONE, 0.0).2;
+        let b = (NONE, !mapped(room, ONE, same, NONE)).1;
+        a + b * 2.0
+    }
+
+    what_is_given_a_shared_reference_again |room| {
+        fn picked<T>(x: &T) -> &T {
+            x
+        }
+        let owned = Pair { room: room.clone(), numbers: (1.0, 2.0) };
+        let typed: &Pair = picked(&owned);
+        let a = !of_pair(typed) + typed.numbers.0 - 1.0;
+        let b = !of_pair(typed) + 1.0;
+        a + b
+    }
+
+    what_is_given_a_part_of_what_is_shared |room| {
+        let owned = Pair { room: room.clone(), numbers: (1.0, 2.0) };
+        let Pair { room, numbers } = &owned;
+        let a = !shifted(room, 1.0) * numbers.0 + (room, 0.0).1;
+        let b = !shifted(room, 2.0);
+        a + b
+    }
+
+    what_is_given_a_part_that_is_matched |room| {
+        let owned = Some(Pair { room: room.clone(), numbers: (1.0, 2.0) });
+        let shared = &owned;
+        if let Some(pair) = shared {
+            let a = !of_pair(pair) * pair.numbers.0;
+            let b = !of_pair(pair) * pair.numbers.1;
+            a + b
+        } else {
+            0.0
+        }
+    }
+
+    what_is_given_a_part_in_an_arm |room| {
+        match &Some(Pair { room: room.clone(), numbers: (1.0, 2.0) }) {
+            Some(pair) => {
+                let a = !of_pair(pair) * pair.numbers.0;
+                let b = !of_pair(pair) * pair.numbers.1;
+                a + b
+            }
+            None => 0.0,
+        }
+    }
+
+    what_is_given_members_that_are_lent |room| {
+        let pairs = [(Pair { room: room.clone(), numbers: (1.0, 2.0) }, 1.0)];
+        let mut sum = 0.0;
+        for (i, (pair, one)) in pairs.iter().enumerate() {
+            let a = !of_pair(pair) * pair.numbers.0;
+            let b = !of_pair(pair) * pair.numbers.1 + i as f64 * one;
+            sum += a + b;
+        }
+        sum
+    }
+
+    a_struct_with_a_field_that_is_compiled_out |room| {
+        let pair = Pair {
+            room: room.clone(),
+            #[cfg(any())]
+            numbers: (!missing, 0.0),
+            #[cfg(all())]
+            numbers: (!room.visit(1.0), !room.visit(2.0)),
+        };
+        pair.numbers.0 + pair.numbers.1
     }
 
     arguments_of_a_macro |room| {
@@ -273,6 +390,33 @@ in_order! {
         assert_eq!((a, b, c, d), (1.0, 1.0, 2.0, 1.0));
         a
     } => "build first, run first, build a, run a, build second, run second, build b, run b"
+
+    never_when_it_is_given_a_part_of_what_was_read |log| {
+        struct Counter<'a>(&'a mut usize);
+        fn counting(log: &Log, count: &mut usize, name: &'static str) -> Do<f64> {
+            *count += 1;
+            log.run(name)
+        }
+        let mut counts = [0, 0, 0];
+        let [one, two, three] = &mut counts;
+        let (counter, mut two) = (Counter(one), two);
+        let (nested, three) = (&mut two, [three]);
+        let a = !log.run("first") + *counter.0 as f64;
+        let b = !counting(log, counter.0, "a");
+        let c = !log.run("second") + **nested as f64;
+        let d = !counting(log, *nested, "b");
+        let e = (three, !log.run("third"));
+        let f = !counting(log, e.0[0], "c");
+        assert_eq!((a, b, c, d, e.1, f), (1.0, 1.0, 1.0, 1.0, 1.0, 1.0));
+        a
+    } => "build first, run first, build a, build second, run a, run second, build b, build third, run b, run third, build c, run c"
+
+    never_out_of_a_statement_that_may_be_compiled_out |log| {
+        let a = !log.run("a");
+        #[cfg(all())]
+        log.note(if !log.run("b") > a { "more" } else { "less" });
+        a
+    } => "build a, run a, build b, run b, less"
 
     never_into_or_out_of_a_loop |log| {
         let mut sum = !log.run("before");

@@ -20,6 +20,15 @@ pub(crate) fn conditional(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| attribute.path().is_ident("cfg"))
 }
 
+/// What stands in a block that only holds attributes, which do not compile it out.
+pub(crate) fn inside(e: &ExprBlock) -> Option<&Expr> {
+    let stays = |attribute: &Attribute| !["cfg", "cfg_attr"].iter().any(|name| attribute.path().is_ident(name));
+    match &*e.block.stmts {
+        [Stmt::Expr(inner, _)] if e.label.is_none() && !e.attrs.is_empty() && e.attrs.iter().all(stays) => Some(inner),
+        _ => None,
+    }
+}
+
 /// The attributes of this very expression.
 fn own(e: &mut Expr) -> Option<&mut Vec<Attribute>> {
     macro_rules! of {

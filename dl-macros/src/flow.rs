@@ -49,8 +49,31 @@ pub(crate) enum Flow {
 struct Known {
     /// It is a number or a `bool`.
     plain: bool,
-    /// It is a shared reference.
+    /// It is a shared reference, or a copy of something behind one.
     shared: bool,
+    /// It is cast to a number, which takes only what can be copied.
+    cast: bool,
+}
+
+impl Known {
+    /// What the type says, too.
+    fn of_type(self, ty: &Type) -> Self {
+        let shared = matches!(ty, Type::Reference(ty) if ty.mutability.is_none());
+        Known { plain: self.plain || is_primitive(ty), shared: self.shared || shared, ..self }
+    }
+
+    /// What is known of what a pattern binds: behind a shared reference that is a reference again, or a copy.
+    fn of_bound(self, pat: &Pat) -> Self {
+        match pat {
+            Pat::Type(pat) => self.of_type(&pat.ty).of_bound(&pat.pat),
+            Pat::Ident(_) => self,
+            _ => Known { shared: self.shared, ..Known::default() },
+        }
+    }
+
+    fn is_given(self) -> bool {
+        self.plain || self.shared || self.cast
+    }
 }
 
 pub(crate) struct Variable {
@@ -71,7 +94,7 @@ pub(crate) struct Control {
     pub(crate) always: HashSet<NodeId>,
     /// Operands of `!` that are plain: no bang.
     pub(crate) plain: HashSet<NodeId>,
-    /// Names that stand for what can be given away and is still there, unchanged: numbers and shared references.
+    /// Names that stand for what can be given away and is still there, unchanged: numbers, shared references, and what is no variable.
     pub(crate) given: HashSet<NodeId>,
     /// Names that are used as values and are no variables of the function.
     pub(crate) free: Vec<Ident>,
@@ -101,8 +124,7 @@ pub(crate) fn control<'a>(parameters: impl Iterator<Item = (&'a Pat, &'a Type)>,
         held: Vec::new(),
     };
     for (pat, ty) in parameters {
-        let shared = matches!(ty, Type::Reference(ty) if ty.mutability.is_none());
-        reader.bind(pat, Known { plain: is_primitive(ty), shared });
+        reader.bind(pat, Known::default().of_type(ty));
     }
     reader.visit_block(body);
     let flow = std::mem::take(&mut reader.flow);
@@ -146,6 +168,11 @@ impl Reader {
         }
     }
 
+    /// What is known of what a pattern finds in an expression.
+    fn matched(&self, e: &Expr) -> Known {
+        Known { shared: self.is_shared(e), ..Known::default() }
+    }
+
     /// Whether what an expression goes through are shared references, by its looks.
     fn lends(&self, e: &Expr) -> bool {
         match bare(e) {
@@ -177,13 +204,7 @@ impl Reader {
             }
             fn visit_expr(&mut self, _: &'a Expr) {}
         }
-        let known = match pat {
-            Pat::Type(pat) => Known { plain: known.plain || is_primitive(&pat.ty), ..known },
-            Pat::Ident(_) => known,
-            // of a reference, or of what an iterator counts or pairs
-            Pat::Tuple(_) => Known { plain: false, ..known },
-            _ => Known::default(),
-        };
+        let known = known.of_bound(pat);
         let mut names = Names(Vec::new());
         names.visit_pat(pat);
         for name in names.0 {
@@ -191,6 +212,7 @@ impl Reader {
                 let before = &mut self.control.variables[before.0].known;
                 before.plain &= known.plain;
                 before.shared &= known.shared;
+                before.cast &= known.cast;
                 continue;
             }
             let var = Var(self.control.variables.len());
@@ -421,8 +443,7 @@ impl<'a> Visit<'a> for Reader {
         if let Some(name) = e.path.get_ident() {
             self.read(name);
             self.free(name);
-            let known = self.lookup(name).map(|var| self.known(var)).unwrap_or_default();
-            if known.plain || known.shared {
+            if self.lookup(name).is_none_or(|var| self.known(var).is_given()) {
                 self.control.given.insert(NodeId::of(e));
             }
         }
@@ -467,7 +488,7 @@ impl<'a> Visit<'a> for Reader {
             let Some(init) = &local.init else { return };
             reader.binding(true, |reader| reader.visit_expr(&init.expr));
             let plain = !matches!(local.pat, Pat::Type(_)) && reader.is_plain(&init.expr);
-            known = Known { plain, shared: reader.is_shared(&init.expr) };
+            known = Known { plain, ..reader.matched(&init.expr) };
             if let Some((_, otherwise)) = &init.diverge {
                 let otherwise = reader.part(|reader| reader.visit_expr(otherwise));
                 reader.flow.push(Flow::Either(vec![otherwise, Vec::new()]));
@@ -485,7 +506,17 @@ impl<'a> Visit<'a> for Reader {
             self.borrow(&e.expr);
         }
         self.binding(true, |reader| reader.visit_expr(&e.expr));
-        self.bind(&e.pat, Known::default());
+        let known = self.matched(&e.expr);
+        self.bind(&e.pat, known);
+    }
+
+    fn visit_expr_cast(&mut self, e: &'a syn::ExprCast) {
+        self.visit_expr(&e.expr);
+        if is_primitive(&e.ty)
+            && let Some(var) = variable(&e.expr).and_then(|name| self.lookup(name))
+        {
+            self.control.variables[var.0].known.cast = true;
+        }
     }
 
     fn visit_expr_binary(&mut self, e: &'a syn::ExprBinary) {
@@ -627,9 +658,10 @@ impl<'a> Visit<'a> for Reader {
         self.binding(true, |reader| reader.visit_expr(&e.expr));
         // When a guard says no, any other arm may follow: so all guards come before all bodies.
         let mut bodies = Vec::new();
+        let known = self.matched(&e.expr);
         for arm in &e.arms {
             let scope = self.scope.len();
-            self.bind(&arm.pat, Known::default());
+            self.bind(&arm.pat, known);
             if let Some((_, guard)) = &arm.guard {
                 self.visit_expr(guard);
             }
@@ -664,7 +696,7 @@ impl<'a> Visit<'a> for Reader {
         self.binding(true, |reader| reader.visit_expr(&e.expr));
         let plain = matches!(bare(&e.expr), Expr::Range(range)
             if range.start.iter().chain(&range.end).all(|end| self.is_plain(end)));
-        let known = Known { plain, shared: self.lends(&e.expr) };
+        let known = Known { plain, shared: self.lends(&e.expr), cast: false };
         let (target, body) = self.jump_target(e.label.as_ref(), true, |reader, target| {
             reader.flow.push(Flow::Either(vec![vec![Flow::Jump(Jump::Break(target))], Vec::new()]));
             reader.bind(&e.pat, known);

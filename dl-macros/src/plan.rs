@@ -308,6 +308,13 @@ impl<'a> Visit<'a> for Planner<'_> {
         self.block(block);
     }
 
+    fn visit_expr_block(&mut self, e: &'a syn::ExprBlock) {
+        match attributes::inside(e) {
+            Some(inner) => self.visit_expr(inner),
+            None => self.block(&e.block),
+        }
+    }
+
     fn visit_expr_let(&mut self, e: &'a syn::ExprLet) {
         self.region(&e.expr);
     }
@@ -428,10 +435,14 @@ impl<'a> Visit<'a> for Operand<'_> {
 
     fn visit_expr(&mut self, e: &'a Expr) {
         let outer = self.taken;
-        self.taken &= matches!(
-            e,
-            Expr::Path(_) | Expr::Paren(_) | Expr::Tuple(_) | Expr::Array(_) | Expr::Struct(_) | Expr::Match(_)
-        );
+        self.taken &= match e {
+            Expr::Path(_) | Expr::Paren(_) | Expr::Group(_) | Expr::Tuple(_) | Expr::Array(_) => true,
+            Expr::Struct(_) | Expr::Match(_) => true,
+            // a `&mut` can be there
+            Expr::Field(_) | Expr::Index(_) => true,
+            Expr::Unary(e) => matches!(e.op, UnOp::Deref(_)),
+            _ => false,
+        };
         visit::visit_expr(self, e);
         self.taken = outer;
     }
@@ -500,6 +511,13 @@ impl<'a> Visit<'a> for Operand<'_> {
             Some(mac) if !arguments::takes(mac) => e.args.iter().for_each(|arg| self.visit_expr(arg)),
             _ => self.taken(&e.args),
         }
+    }
+
+    fn visit_expr_index(&mut self, e: &'a syn::ExprIndex) {
+        self.visit_expr(&e.expr);
+        let outer = std::mem::replace(&mut self.taken, false);
+        self.visit_expr(&e.index);
+        self.taken = outer;
     }
 
     fn visit_expr_closure(&mut self, e: &'a syn::ExprClosure) {
