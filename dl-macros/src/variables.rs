@@ -20,10 +20,12 @@ use crate::operands::module;
 use crate::options;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
 use syn::{
-    Data, DeriveInput, Error, Field, Fields, GenericParam, Generics, Ident, Index, Member, Path, Type, WherePredicate,
-    parse_quote,
+    Data, DeriveInput, Error, Field, Fields, GenericArgument, GenericParam, Generics, Ident, Index, Lifetime, Member,
+    Path, PathArguments, PathSegment, Token, Type, TypeParamBound, WherePredicate, parse_quote,
 };
 
 /// The derive.
@@ -83,10 +85,12 @@ fn implementation(item: &DeriveInput) -> syn::Result<TokenStream> {
     // a derive would ask it of the parameters, not of the derivatives
     let predicates =
         their_conditions.map(|conditions| conditions.predicates.iter().collect::<Vec<_>>()).unwrap_or_default();
-    let generic = fields.iter().filter(|_| !item.generics.params.is_empty()).map(|(_, field)| {
-        let ty = &field.ty;
-        quote!(<#ty as #bang::Variables>::Gradients: ::core::clone::Clone)
-    });
+    let generic = fields.iter().filter(|(_, field)| !item.generics.params.is_empty() && !recurs(&field.ty, name)).map(
+        |(_, field)| {
+            let ty = &field.ty;
+            quote!(<#ty as #bang::Variables>::Gradients: ::core::clone::Clone)
+        },
+    );
     let clonable = quote!(where #(#predicates,)* #(#generic,)*);
     // a field of a type that others do not see may be a condition
     let private = (!item.generics.params.is_empty()).then(|| quote!(#[allow(private_bounds)]));
@@ -134,23 +138,69 @@ fn mentioned(generics: &Generics, fields: &[(Member, &Field)]) -> Generics {
     };
     let mut generics = generics.clone();
     generics.params = kept.into_iter().collect();
-    for parameter in generics.type_params_mut() {
-        parameter.bounds =
-            std::mem::take(&mut parameter.bounds).into_iter().filter(|bound| !is_left_out(bound)).collect();
+    let bounds = |bounds: &mut Punctuated<TypeParamBound, Token![+]>| {
+        *bounds = std::mem::take(bounds).into_iter().filter(|bound| !is_left_out(bound)).collect();
+    };
+    let lifetimes = |bounds: &mut Punctuated<Lifetime, Token![+]>| {
+        *bounds = std::mem::take(bounds).into_iter().filter(|bound| !is_left_out(bound)).collect();
+    };
+    for parameter in &mut generics.params {
+        match parameter {
+            GenericParam::Type(parameter) => bounds(&mut parameter.bounds),
+            GenericParam::Lifetime(parameter) => lifetimes(&mut parameter.bounds),
+            GenericParam::Const(_) => {}
+        }
     }
     if let Some(conditions) = &mut generics.where_clause {
-        let predicates = std::mem::take(&mut conditions.predicates);
-        conditions.predicates = predicates.into_iter().filter(|predicate| !is_left_out(predicate)).collect();
+        let predicates = std::mem::take(&mut conditions.predicates).into_iter();
+        let kept = predicates.filter_map(|mut predicate| {
+            let (left_out, empty) = match &mut predicate {
+                WherePredicate::Type(predicate) => {
+                    bounds(&mut predicate.bounds);
+                    (is_left_out(&predicate.bounded_ty), predicate.bounds.is_empty())
+                }
+                WherePredicate::Lifetime(predicate) => {
+                    lifetimes(&mut predicate.bounds);
+                    (is_left_out(&predicate.lifetime), predicate.bounds.is_empty())
+                }
+                _ => (false, false),
+            };
+            (!left_out && !empty).then_some(predicate)
+        });
+        conditions.predicates = kept.collect();
     }
     generics
 }
 
-/// With the condition that each field whose type mentions a parameter is a variable, unless it holds the struct itself.
+/// Whether a struct with parameters is in a box: so it may hold the one that it is in, and their conditions would need each other.
+fn boxes(ty: &Type) -> bool {
+    struct Boxes(bool);
+    impl<'a> Visit<'a> for Boxes {
+        fn visit_path_segment(&mut self, segment: &'a PathSegment) {
+            if segment.ident == "Box"
+                && let PathArguments::AngleBracketed(arguments) = &segment.arguments
+                && let Some(GenericArgument::Type(Type::Path(held))) = arguments.args.first()
+            {
+                self.0 |= held.path.segments.last().is_some_and(|held| !held.arguments.is_none());
+            }
+            visit::visit_path_segment(self, segment);
+        }
+    }
+    let mut found = Boxes(false);
+    found.visit_type(ty);
+    found.0
+}
+
+/// Whether a field of this type may hold the struct itself.
+fn recurs(ty: &Type, name: &Ident) -> bool {
+    mentions(ty, name) || mentions(ty, &Ident::new("Self", Span::call_site())) || boxes(ty)
+}
+
+/// With the condition that each field whose type mentions a parameter is a variable, unless it may hold the struct itself.
 fn with_parts(mut generics: Generics, name: &Ident, fields: &[(Member, &Field)], bang: &TokenStream) -> Generics {
     let parameters: Vec<Ident> = generics.type_params().map(|parameter| parameter.ident.clone()).collect();
     let depends = |ty: &Type| parameters.iter().any(|parameter| mentions(ty, parameter));
-    let recurs = |ty: &Type| mentions(ty, name) || mentions(ty, &Ident::new("Self", Span::call_site()));
-    let needed = fields.iter().map(|(_, field)| &field.ty).filter(|ty| depends(ty) && !recurs(ty));
+    let needed = fields.iter().map(|(_, field)| &field.ty).filter(|ty| depends(ty) && !recurs(ty, name));
     let needed: Vec<WherePredicate> = needed.map(|ty| parse_quote!(#ty: #bang::Variables)).collect();
     if !needed.is_empty() {
         generics.make_where_clause().predicates.extend(needed);

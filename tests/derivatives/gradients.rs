@@ -1,5 +1,6 @@
 //! Gradients with respect to weights, inputs and what lies between, in the shape of what was asked for.
 
+use dl::Trainable;
 use dl::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -78,6 +79,66 @@ struct Own<L>(L);
 /// The other conditions stay.
 pub(crate) trait Fitted<F> {}
 impl<F> Fitted<F> for Weight<f64> {}
+
+/// Two that hold each other.
+#[derive(Variables)]
+struct Trunk<T: Trainable> {
+    weight: Weight<T>,
+    branch: Option<Box<Branch<T>>>,
+}
+
+#[derive(Variables)]
+struct Branch<T: Trainable> {
+    trunk: Option<Box<Trunk<T>>>,
+    weights: Vec<Weight<T>>,
+}
+
+/// One that holds itself.
+#[derive(Variables)]
+struct Chain<L> {
+    link: L,
+    next: Option<Box<Chain<L>>>,
+}
+
+/// Of a condition that a parameter has part in which is left out, the rest stays.
+#[derive(Variables)]
+struct Named<'a, 'b: 'a, L, N: ?Sized>
+where
+    L: 'b + Variables + Labelled<N>,
+    'b: 'a,
+{
+    layer: &'b L,
+    #[variables(skip)]
+    name: &'a N,
+}
+
+trait Labelled<N: ?Sized> {}
+impl<N: ?Sized> Labelled<N> for Weight<f64> {}
+
+#[test]
+fn of_structs_that_hold_each_other() {
+    let [a, b, c] = [2.0, 3.0, 5.0].map(Weight::new);
+    let inner = Trunk { weight: b, branch: None };
+    let branch = Branch { trunk: Some(Box::new(inner)), weights: vec![c] };
+    let trunk = Trunk { weight: a, branch: Some(Box::new(branch)) };
+    let branch = trunk.branch.as_ref().unwrap();
+    let loss = &trunk.weight * &branch.trunk.as_ref().unwrap().weight * &branch.weights[0];
+    let TrunkGradients { weight, branch } = loss.gradients(&trunk).clone();
+    let BranchGradients { trunk, weights } = *branch.unwrap();
+    let found = [&weight, &trunk.unwrap().weight, &weights[0]].map(|layer| layer.predict().wait().unwrap());
+    assert_eq!(found, [15.0, 10.0, 6.0]);
+
+    let end = Chain { link: Weight::new(2.0), next: None };
+    let chain = Chain { link: Weight::new(3.0), next: Some(Box::new(end)) };
+    let loss = &chain.link * &chain.next.as_ref().unwrap().link;
+    let ChainGradients { link, next } = loss.gradients(&chain).clone();
+    let found = [&link, &next.unwrap().link].map(|layer| layer.predict().wait().unwrap());
+    assert_eq!(found, [2.0, 3.0]);
+
+    let named = Named { layer: &Weight::new(4.0), name: "four" };
+    let loss = named.layer * named.layer * named.name.len() as f64;
+    assert_eq!(loss.gradients(&named).layer.predict().wait().unwrap(), 32.0);
+}
 
 #[test]
 fn of_structs_with_parameters() {
