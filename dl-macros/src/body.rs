@@ -100,7 +100,7 @@ fn expand(mut function: Function, options: &Options, in_type: bool, problems: &m
         Some(returned) if !plan.is_empty() => {
             function::check_kept(&function.sig, &parameters, problems);
             bangs::expand(&mut function.block, &plan, &branches, &returned, krate);
-            receiver::rename(&mut function.block, problems);
+            receiver::rename(&mut function.block, function.sig.receiver().is_some(), problems);
             arguments::close(&mut function.block);
             lazy(function, parameters, &returned, &branches, inside, krate)
         }

@@ -73,7 +73,7 @@ fn expand(krate: &Path, mut block: Block, problems: &mut Problems) -> TokenStrea
     operands::duplicate(&mut block, &liveness::used_later(&control), krate);
     negations::explain(&mut block, true, &control.plain, krate);
     bangs::expand(&mut block, &plan, &branches, &Returned::Inferred, krate);
-    receiver::rename(&mut block, problems);
+    receiver::rename(&mut block, captured.iter().any(|name| name == "self"), problems);
     arguments::close(&mut block);
 
     let site = Span::mixed_site();

@@ -389,6 +389,13 @@ impl Reader {
         }
     }
 
+    fn captured(&mut self, names: Vec<Ident>) {
+        for name in names {
+            self.read(&name);
+            self.free(&name);
+        }
+    }
+
     fn read(&mut self, name: &Ident) {
         if let Some(var) = self.lookup(name) {
             self.flow.push(Flow::Read(var));
@@ -454,10 +461,7 @@ impl<'a> Visit<'a> for Reader {
         if captured.is_none() {
             self.tokens(mac.tokens.clone());
         }
-        for name in captured.unwrap_or_else(|| format::captured(mac)) {
-            self.read(&name);
-            self.free(&name);
-        }
+        self.captured(captured.unwrap_or_else(|| format::captured(mac)));
     }
 
     fn visit_block(&mut self, block: &'a Block) {
@@ -612,8 +616,11 @@ impl<'a> Visit<'a> for Reader {
                         reader.held.extend(borrowed);
                     }
                 });
-                // what a format string captures comes after its arguments
-                reader.visit_macro(mac);
+                // what a format string captures comes after its arguments, of which only a guard is still among the tokens
+                match arguments::format_string(mac) {
+                    Some(_) => reader.captured(format::captured(mac)),
+                    None => reader.visit_macro(mac),
+                }
             });
         } else if let Some(name) = variable(&e.func) {
             // Most often a function, which nothing has to be done for.

@@ -115,7 +115,8 @@ use proc_macro::TokenStream;
 /// # Operators
 ///
 /// In every annotated function, the operands of `+ - * / %` and of the unary `-` are not moved when they are used later: they are
-/// duplicated (a layer is cheap to clone). An operand that is not used later is moved, as always.
+/// duplicated (a layer is cheap to clone). So are those that belong to something else: `self.gate`, or `net().gate`, as the call may
+/// only lend it; they must be `Clone`. Any other operand is moved, as always.
 ///
 /// # Options
 ///
@@ -197,7 +198,13 @@ pub fn layers(item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// Every field is a weight, a layer, or a tuple, an array, a `Vec` or a struct of those, unless it is left out. The derivatives are a struct of the same
-/// fields, whose name ends in `Gradients`, or is what `#[variables(gradients = Name)]` says. `#[variables(crate = path)]` says where the crate `dl`
+/// fields, whose name ends in `Gradients`, or is what `#[variables(gradients = Name)]` says.
+///
+/// A field whose type mentions a type parameter must be a variable, whatever the parameter is: this becomes a condition of the implementation,
+/// except for fields that may hold the struct itself: those that name it, and those with a struct of parameters in a `Box`. What they need, the bounds of
+/// the struct say.
+///
+/// `#[variables(crate = path)]` says where the crate `dl`
 /// is found, if not at `::dl`.
 #[proc_macro_derive(Variables, attributes(variables))]
 pub fn variables(item: TokenStream) -> TokenStream {

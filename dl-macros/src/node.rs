@@ -35,11 +35,23 @@ pub(crate) fn variable(e: &Expr) -> Option<&syn::Ident> {
 }
 
 /// Whether an expression names a place rather than making a value: `x`, `x.field`, `x[i]`, `*x`. A field of what a call makes is one,
-/// too: the call may lend what it belongs to.
+/// too: the call may lend what it belongs to. A field of what is made here is a value.
 pub(crate) fn is_place(e: &Expr) -> bool {
     match bare(e) {
-        Expr::Path(_) | Expr::Index(_) | Expr::Field(_) => true,
+        Expr::Path(_) | Expr::Index(_) => true,
+        Expr::Field(e) => !is_made(&e.base),
         Expr::Unary(e) => matches!(e.op, syn::UnOp::Deref(_)),
+        _ => false,
+    }
+}
+
+/// Whether an expression surely makes what it is: `Pair { … }`, `Pair(…)`, `(…, …)`, or a field of those.
+fn is_made(e: &Expr) -> bool {
+    match bare(e) {
+        Expr::Struct(_) | Expr::Tuple(_) => true,
+        Expr::Call(e) => matches!(&*e.func, Expr::Path(path)
+            if path.path.segments.last().is_some_and(|name| name.ident.to_string().starts_with(char::is_uppercase))),
+        Expr::Field(e) => is_made(&e.base),
         _ => false,
     }
 }

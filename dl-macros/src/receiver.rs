@@ -19,11 +19,12 @@ pub(crate) fn this(span: Span) -> Ident {
 
 /// Renames `self`, in tokens of macros too, but not in nested items, which have a `self` of their own. Macros of the standard library
 /// are opened still: what is in their arguments is renamed as everywhere.
-pub(crate) fn rename(block: &mut syn::Block, problems: &mut Problems) {
-    Renamer { problems }.visit_block_mut(block);
+pub(crate) fn rename(block: &mut syn::Block, has_receiver: bool, problems: &mut Problems) {
+    Renamer { has_receiver, problems }.visit_block_mut(block);
 }
 
 struct Renamer<'a> {
+    has_receiver: bool,
     problems: &'a mut Problems,
 }
 
@@ -42,7 +43,9 @@ impl VisitMut for Renamer<'_> {
         mac.tokens = if arguments::is_known(mac) {
             formatted(tokens, arguments::format_string(mac))
         } else {
-            self.check(mac, tokens.clone());
+            if self.has_receiver {
+                self.check(mac, tokens.clone());
+            }
             tokens
         };
     }
@@ -61,7 +64,8 @@ impl Renamer<'_> {
                     self.problems.at(
                         literal,
                         format!(
-                            "the body runs after the method has returned, when there is no `self` that a string of `{name}!` could name\n\
+                            "if this is a format string: the body runs after the method has returned, when there is no `self` that a string of \
+                             `{name}!` could name\n\
                              help: name it before: `let text = format!(\"{{self}}\");`, and use `text` in the macro"
                         ),
                     );

@@ -136,6 +136,29 @@ fn moved(a: Once, b: Once, c: Once) -> f64 {
     text + f64::max(of(&b), b * 2.0) + of(&c) * (c * 2.0)
 }
 
+struct Made {
+    once: Once,
+    more: (Once, f64),
+}
+
+/// The name of an argument is not the variable.
+#[differentiable]
+fn named(once: Once, text: Once) -> String {
+    let text = format!("{text}", text = text * 2.0);
+    format!("{once} {text} {}", 1, once = once * 2.0)
+}
+
+/// What is surely owned is moved.
+#[differentiable]
+fn parts(a: Once) -> f64 {
+    Made { once: a, more: (Once(1.0), 2.0) }.once * 2.0
+        + (Once(3.0), 1).0 * 2.0
+        + Pair2(Once(7.0), Once(8.0)).1 * 2.0
+        + Made { once: Once(9.0), more: (Once(10.0), 11.0) }.more.0 * 2.0
+}
+
+struct Pair2(#[allow(dead_code, reason = "it is left out")] Once, Once);
+
 #[test]
 fn it_compiles_and_runs() {
     let x = Layer::constant(2.0);
@@ -146,5 +169,7 @@ fn it_compiles_and_runs() {
     assert_eq!(closures(&x).predict().wait().unwrap(), 6.0);
     assert_eq!(structs(&x).predict().wait().unwrap(), 8.0);
     assert_eq!(formats(&x).wait().unwrap(), "2 2");
+    assert_eq!(named(Once(1.0), Once(2.0)), "2 4 1");
+    assert_eq!(parts(Once(1.0)), 2.0 + 6.0 + 16.0 + 20.0);
     assert_eq!(moved(Once(1.0), Once(2.0), Once(3.0)), 3.0 + 4.0 + 18.0);
 }

@@ -27,6 +27,18 @@ impl Net {
     }
 }
 
+macro_rules! text {
+    ($text:literal) => {
+        $text
+    };
+}
+
+/// Where there is no `self`, a string may look as if there were.
+#[differentiable]
+fn of_another(x: &Layer<f64>) -> Do<String> {
+    Do::now(format!("{}{}", !x, text!("{self}")))
+}
+
 /// What a `direct!` block captures.
 fn in_blocks(x: &Layer<f64>, texts: &mut Vec<String>) {
     let (plus, times) = (String::from("+"), String::from("*"));
@@ -60,6 +72,7 @@ fn it_compiles_and_runs() {
     let (net, x) = (Net("net".into()), Layer::constant(4.0));
     assert_eq!(net.described(&x).wait().unwrap(), "4| net{self}{self}");
     assert_eq!(net.in_a_block(&x)[0].wait().unwrap(), "net4");
+    assert_eq!(of_another(&x).wait().unwrap(), "4{self}");
     let mut texts = Vec::new();
     in_blocks(&x, &mut texts);
     assert_eq!(texts, ["\u{b1}+4{minus}", "{minus}*"]);

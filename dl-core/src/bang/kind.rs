@@ -23,11 +23,12 @@ use std::ops::{Deref, Not};
 )]
 pub trait Bang {}
 
-/// What can be an operand and be used again later. Nothing implements it: it is what a compile error speaks of.
+/// What can be an operand and still be there later. Nothing implements it: it is what a compile error speaks of.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is an operand here and used again later, but it cannot be cloned",
+    message = "`{Self}` is an operand here that has to be duplicated, but it cannot be cloned",
     label = "this operand would be moved",
-    note = "operators in a `#[differentiable]` function duplicate the operands that are used later; borrow this one: `&x`"
+    note = "operators in a `#[differentiable]` function duplicate the operands that are used later, and those that belong to something \
+            else, as in `f().x`; borrow this one, `&x`, or give it a name of its own before: `let x = …;`"
 )]
 pub trait UsedAgain {}
 
@@ -127,7 +128,7 @@ impl<T> PlaceNeither<&T> {
     }
 }
 
-/// An operand that is used again later.
+/// An operand that is used again later, or belongs to something else.
 pub fn operand<T>(operand: &T) -> Operand<'_, T> {
     Operand(Unclonable(operand))
 }
