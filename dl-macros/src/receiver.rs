@@ -64,9 +64,8 @@ impl Renamer<'_> {
                     self.problems.at(
                         literal,
                         format!(
-                            "if this is a format string: the body runs after the method has returned, when there is no `self` that a string of \
-                             `{name}!` could name\n\
-                             help: name it before: `let text = format!(\"{{self}}\");`, and use `text` in the macro"
+                            "the body runs after the method has returned, when there is no `self` that a string of `{name}!` could name\n\
+                             help: if this is a format string, name it before: `let text = format!(\"{{self}}\");`, and use `text` in the macro"
                         ),
                     );
                 }

@@ -25,10 +25,10 @@ pub trait Bang {}
 
 /// What can be an operand and still be there later. Nothing implements it: it is what a compile error speaks of.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is an operand here that has to be duplicated, but it cannot be cloned",
+    message = "`{Self}` is an operand here and used again later, but it cannot be cloned",
     label = "this operand would be moved",
-    note = "operators in a `#[differentiable]` function duplicate the operands that are used later, and those that belong to something \
-            else, as in `f().x`; borrow this one, `&x`, or give it a name of its own before: `let x = …;`"
+    note = "operators in a `#[differentiable]` function duplicate the operands that are used later, and count those that belong to something \
+            else, as in `f().x`, among them; borrow this one, `&x`, or give it a name of its own before: `let x = …;`"
 )]
 pub trait UsedAgain {}
 
