@@ -6,7 +6,7 @@
 //! | between the first bang and the candidate | joined? |
 //! |---|---|
 //! | literal, field, `&x`, tuple, array, struct, range, cast, `+ - * / %`, comparison, negation | yes |
-//! | a name `x` | yes, unless the candidate may change `x`: `&mut x`, `x.m()`, a call of `x`, a macro, closure, block or assignment with `x`; or takes it, and `x` is not surely a number or a shared reference |
+//! | a name `x` | yes, unless the candidate may change `x`: `&mut x`, `x.m()`, a call of `x`, a macro, closure, block or assignment with `x`; or takes it or a part of it, and `x` is not surely a number, a shared reference or a constant |
 //! | `let` | yes, unless the candidate mentions what it binds |
 //! | call, method, macro, index, `?`, assignment | no |
 //! | right side of `&&` and `\|\|`, branch, arm, guard, body of a loop, nested block | a context of its own |
