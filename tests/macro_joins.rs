@@ -404,6 +404,7 @@ in_order! {
         let a = !log.run("first") + *counter.0 as f64;
         let b = !counting(log, counter.0, "a");
         let c = !log.run("second") + **nested as f64;
+        #[allow(clippy::explicit_auto_deref, reason = "it is the subject")]
         let d = !counting(log, *nested, "b");
         let e = (three, !log.run("third"));
         let f = !counting(log, e.0[0], "c");

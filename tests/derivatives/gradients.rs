@@ -102,10 +102,9 @@ struct Chain<L> {
 
 /// Of a condition that a parameter has part in which is left out, the rest stays.
 #[derive(Variables)]
-#[allow(explicit_outlives_requirements, reason = "the derivatives do not imply it")]
 struct Named<'a, 'b: 'a, L, N: ?Sized>
 where
-    L: 'b + Variables + Labelled<N>,
+    L: Variables + Labelled<N>,
     'b: 'a,
 {
     layer: &'b L,
