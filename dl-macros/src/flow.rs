@@ -5,16 +5,18 @@
 //! // Output: Operand(x) Operand(x) Write(y) Read(c) Either { Read(y) | Operand(y) Operand(x) }
 //! ```
 
+mod names;
+
 use crate::arguments;
 use crate::attributes;
 use crate::direct;
 use crate::format;
-use crate::known::{is_arithmetic, is_compound, is_plain, is_primitive};
+use crate::known::{is_arithmetic, is_compound, is_primitive};
 use crate::node::{NodeId, bare, is_place, variable};
-use proc_macro2::{TokenStream, TokenTree};
+use names::{Known, named};
 use std::collections::HashSet;
 use syn::visit::{self, Visit};
-use syn::{BinOp, Block, Expr, Ident, Item, Label, Lifetime, Pat, Stmt, Type, UnOp, UseTree};
+use syn::{BinOp, Block, Expr, Ident, Label, Lifetime, Pat, Stmt, Type, UnOp};
 
 /// A variable: one binding, not one name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -42,38 +44,6 @@ pub(crate) enum Flow {
     Jump(Jump),
     /// `return`.
     Leave,
-}
-
-/// What is known of the type of a variable.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    /// It is a number or a `bool`.
-    plain: bool,
-    /// It is a shared reference, or a copy of something behind one.
-    shared: bool,
-    /// It is cast to a number, which takes only what can be copied.
-    cast: bool,
-}
-
-impl Known {
-    /// What the type says, too.
-    fn of_type(self, ty: &Type) -> Self {
-        let shared = matches!(ty, Type::Reference(ty) if ty.mutability.is_none());
-        Known { plain: self.plain || is_primitive(ty), shared: self.shared || shared, ..self }
-    }
-
-    /// What is known of what a pattern binds: behind a shared reference that is a reference again, or a copy.
-    fn of_bound(self, pat: &Pat) -> Self {
-        match pat {
-            Pat::Type(pat) => self.of_type(&pat.ty).of_bound(&pat.pat),
-            Pat::Ident(_) => self,
-            _ => Known { shared: self.shared, ..Known::default() },
-        }
-    }
-
-    fn is_given(self) -> bool {
-        self.plain || self.shared || self.cast
-    }
 }
 
 pub(crate) struct Variable {
@@ -152,76 +122,6 @@ struct Reader {
 }
 
 impl Reader {
-    fn lookup(&self, name: &Ident) -> Option<Var> {
-        self.scope.iter().rev().find(|var| name == &self.control.variables[var.0].name).copied()
-    }
-
-    fn is_plain(&self, e: &Expr) -> bool {
-        is_plain(e, &|name| self.lookup(name).is_some_and(|var| self.known(var).plain))
-    }
-
-    /// Whether the value of an expression is surely a shared reference.
-    fn is_shared(&self, e: &Expr) -> bool {
-        match bare(e) {
-            Expr::Reference(e) => e.mutability.is_none(),
-            e => variable(e).and_then(|name| self.lookup(name)).is_some_and(|var| self.known(var).shared),
-        }
-    }
-
-    /// What is known of what a pattern finds in an expression.
-    fn matched(&self, e: &Expr) -> Known {
-        Known { shared: self.is_shared(e), ..Known::default() }
-    }
-
-    /// Whether what an expression goes through are shared references, by its looks.
-    fn lends(&self, e: &Expr) -> bool {
-        match bare(e) {
-            Expr::MethodCall(e) if e.method == "iter" => e.args.is_empty(),
-            Expr::MethodCall(e) => {
-                ["enumerate", "rev", "zip"].iter().any(|method| e.method == method)
-                    && e.args.iter().chain([&*e.receiver]).all(|e| self.lends(e))
-            }
-            e => self.is_shared(e),
-        }
-    }
-
-    fn known(&self, var: Var) -> Known {
-        self.control.variables[var.0].known
-    }
-
-    /// The variables that a pattern binds.
-    fn bind(&mut self, pat: &Pat, known: Known) {
-        self.bind_perhaps(pat, known, false);
-    }
-
-    /// The same of a `let`, which may be compiled out: then its names mean what they did before.
-    fn bind_perhaps(&mut self, pat: &Pat, known: Known, conditional: bool) {
-        struct Names<'a>(Vec<&'a Ident>);
-        impl<'a> Visit<'a> for Names<'a> {
-            fn visit_pat_ident(&mut self, pat: &'a syn::PatIdent) {
-                self.0.push(&pat.ident);
-                visit::visit_pat_ident(self, pat);
-            }
-            fn visit_expr(&mut self, _: &'a Expr) {}
-        }
-        let known = known.of_bound(pat);
-        let mut names = Names(Vec::new());
-        names.visit_pat(pat);
-        for name in names.0 {
-            if conditional && let Some(before) = self.lookup(name) {
-                let before = &mut self.control.variables[before.0].known;
-                before.plain &= known.plain;
-                before.shared &= known.shared;
-                before.cast &= known.cast;
-                continue;
-            }
-            let var = Var(self.control.variables.len());
-            self.control.variables.push(Variable { name: name.to_string(), known, borrowed: false, depth: self.depth });
-            self.scope.push(var);
-            self.flow.push(Flow::Write(var));
-        }
-    }
-
     /// The flow of a part that is read with `read`.
     fn part(&mut self, read: impl FnOnce(&mut Self)) -> Vec<Flow> {
         let outer = std::mem::take(&mut self.flow);
@@ -269,26 +169,6 @@ impl Reader {
         let outer = std::mem::replace(&mut self.binding, binding);
         read(self);
         self.binding = outer;
-    }
-
-    /// The variable that a place belongs to.
-    fn owner(&self, place: &Expr) -> Option<Var> {
-        let mut e = bare(place);
-        loop {
-            e = match e {
-                Expr::Field(e) => bare(&e.base),
-                Expr::Index(e) => bare(&e.expr),
-                _ => break,
-            };
-        }
-        variable(e).and_then(|name| self.lookup(name))
-    }
-
-    /// Marks the variable that a place belongs to.
-    fn borrow(&mut self, place: &Expr) {
-        if let Some(var) = self.owner(place) {
-            self.control.variables[var.0].borrowed = true;
-        }
     }
 
     /// An expression that uses what its parts borrow, and so reads it after them. What is made of it may go on to borrow that.
@@ -364,65 +244,6 @@ impl Reader {
             left => self.visit_expr(left),
         }
     }
-
-    /// Names in the tokens of a macro.
-    fn tokens(&mut self, tokens: TokenStream) {
-        for token in tokens {
-            match token {
-                TokenTree::Ident(name) => self.read(&name),
-                TokenTree::Group(group) => self.tokens(group.stream()),
-                TokenTree::Literal(_) | TokenTree::Punct(_) => {}
-            }
-        }
-    }
-
-    /// A name that is no variable of the function may be one of the function around it. Constants and types are not meant, nor are
-    /// items of the function.
-    fn free(&mut self, name: &Ident) {
-        let text = name.to_string();
-        if text.starts_with(|c: char| c.is_lowercase() || c == '_')
-            && self.lookup(name).is_none()
-            && !self.items.contains(name)
-            && !self.control.free.contains(name)
-        {
-            self.control.free.push(name.clone());
-        }
-    }
-
-    fn captured(&mut self, names: Vec<Ident>) {
-        for name in names {
-            self.read(&name);
-            self.free(&name);
-        }
-    }
-
-    fn read(&mut self, name: &Ident) {
-        if let Some(var) = self.lookup(name) {
-            self.flow.push(Flow::Read(var));
-        }
-    }
-}
-
-/// The names of values that an item makes known.
-fn named(item: &Item) -> Vec<Ident> {
-    fn imported(tree: &UseTree, names: &mut Vec<Ident>) {
-        match tree {
-            UseTree::Path(tree) => imported(&tree.tree, names),
-            UseTree::Name(tree) => names.push(tree.ident.clone()),
-            UseTree::Rename(tree) => names.push(tree.rename.clone()),
-            UseTree::Group(tree) => tree.items.iter().for_each(|tree| imported(tree, names)),
-            UseTree::Glob(_) => {}
-        }
-    }
-    let mut names = Vec::new();
-    match item {
-        Item::Fn(item) => names.push(item.sig.ident.clone()),
-        Item::Static(item) => names.push(item.ident.clone()),
-        Item::Const(item) => names.push(item.ident.clone()),
-        Item::Use(item) => imported(&item.tree, &mut names),
-        _ => {}
-    }
-    names
 }
 
 /// The variables that a flow reads.

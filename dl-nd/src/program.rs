@@ -51,6 +51,8 @@ struct Program<A> {
     /// The numbers in it: each fills a register from the beginning.
     numbers: Vec<(A, usize)>,
     instructions: Vec<Instruction>,
+    /// How many lines of what the next block touches are asked for with each of them; nothing if that is not worth while.
+    lines_ahead: Vec<usize>,
     registers: usize,
 }
 
@@ -144,7 +146,6 @@ impl<A: Element> Program<A> {
             (0..len.div_ceil(PIECE)).map(|_| (Parts::default(), A::zero())).collect();
         let first = usize::from(sums);
         let count = first + results.len();
-        let lines_ahead = self.lines_ahead(count);
         for (number, result) in results.iter_mut().enumerate() {
             let start = lined_up(result);
             for ((parts, _), part) in pieces.iter_mut().zip(result[start..start + len].chunks_mut(PIECE)) {
@@ -154,12 +155,12 @@ impl<A: Element> Program<A> {
         let nanoseconds = self.nanoseconds() * PIECE.min(len) as f64;
         parallel::for_each_mut(&mut pieces, nanoseconds, |piece, (parts, sum)| {
             let from = piece * PIECE;
-            *sum = self.run_piece(from, PIECE.min(len - from), &mut parts[..count], sums, &lines_ahead);
+            *sum = self.run_piece(from, PIECE.min(len - from), &mut parts[..count], sums);
         });
         if sums { accurate::sum_of_sums(pieces.into_iter().map(|(_, sum)| sum).collect(), len) } else { A::zero() }
     }
 
-    fn run_piece(&self, from: usize, len: usize, results: &mut [&mut [A]], sums: bool, lines_ahead: &[usize]) -> A {
+    fn run_piece(&self, from: usize, len: usize, results: &mut [&mut [A]], sums: bool) -> A {
         let mut room = vec![A::zero(); (self.registers + 1) * block_len::<A>() + LINE_BYTES / size_of::<A>()];
         let mut registers = self.registers(&mut room);
         let summed = registers.pop().expect("there is one more");
@@ -176,7 +177,7 @@ impl<A: Element> Program<A> {
             if sums {
                 blocks[0] = &mut summed[..here];
             }
-            self.run_block(&mut registers, from + start, &mut blocks[..results.len()], lines_ahead);
+            self.run_block(&mut registers, from + start, &mut blocks[..results.len()]);
             if sums {
                 sum.add_all(blocks[0]);
             }
@@ -185,16 +186,16 @@ impl<A: Element> Program<A> {
     }
 
     /// Runs for the elements from `start` on, as many as there is room for in each of the results.
-    fn run_block(&self, registers: &mut [&mut [A]], start: usize, results: &mut [&mut [A]], lines_ahead: &[usize]) {
+    fn run_block(&self, registers: &mut [&mut [A]], start: usize, results: &mut [&mut [A]]) {
         let arch = self::arch();
         let len = results[0].len();
         let whole = self.operands.iter().filter(|operand| operand.is_whole(&self.shape));
         let read = whole.map(|operand| operand.elements().as_ptr().wrapping_add(start + len));
         let written = results.iter().map(|result| result.as_ptr().wrapping_add(len));
-        let mut ahead = (!lines_ahead.is_empty()).then(|| Ahead::of(read.chain(written)));
+        let mut ahead = (!self.lines_ahead.is_empty()).then(|| Ahead::of(read.chain(written)));
         for (number, Instruction { what, to }) in self.instructions.iter().enumerate() {
             if let Some(ahead) = &mut ahead {
-                ahead.fetch(lines_ahead[number]);
+                ahead.fetch(self.lines_ahead[number]);
             }
             // taken out, so that the others can be read meanwhile
             let (mut register, mut result): (&mut [A], &mut [A]) = Default::default();

@@ -61,8 +61,8 @@ fn ask_for<A>(place: *const A) {
 }
 
 impl<A: Element> Program<A> {
-    /// How many lines are asked for with each instruction. None at all if what the program touches may be in the second cache.
-    pub(super) fn lines_ahead(&self, results: usize) -> Vec<usize> {
+    /// How many lines are asked for with each instruction, with so many results. None at all if what the program touches may be in the second cache.
+    pub(super) fn plan_ahead(&self, results: usize) -> Vec<usize> {
         let len: usize = self.shape.iter().product();
         let streams = results + self.operands.iter().filter(|operand| operand.is_whole(&self.shape)).count();
         if streams * len * size_of::<A>() < SECOND_CACHE_BYTES {

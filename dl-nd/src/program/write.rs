@@ -185,6 +185,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
             operands: self.operands,
             numbers: Vec::new(),
             instructions: Vec::new(),
+            lines_ahead: Vec::new(),
             registers: 0,
         };
         let mut free: Vec<usize> = Vec::new();
@@ -236,6 +237,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
                 }
             }
         }
+        program.lines_ahead = program.plan_ahead(results.len());
         program
     }
 }
