@@ -45,6 +45,8 @@ mod differentiable;
 mod dual;
 mod error;
 mod extract;
+#[doc(hidden)]
+pub mod files;
 mod finite;
 mod forward;
 mod gradient;

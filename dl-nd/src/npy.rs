@@ -4,14 +4,13 @@ mod header;
 
 use crate::element::{Item, Rank};
 use crate::nd::Nd;
-use dl_core::{Error, Result};
+use dl_core::{Error, Result, files};
 use header::Header;
 use ndarray::{ArrayD, IxDyn, ShapeBuilder};
 use npyz::{AutoSerialize, DType, Deserialize, TypeRead, WriterBuilder};
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Error as IoError, ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Error as IoError, ErrorKind, Read};
+use std::path::Path;
 
 /// What can be in a `.npy` file: `f32`, `f64`, `bool`, `u8`, `i32` and `i64`. Indices are read as `i64`, for
 /// [`to_indices`](Nd::to_indices).
@@ -81,8 +80,7 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
     /// # Errors
     /// When the file cannot be written; the old one is then still there.
     pub fn write_npy(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        write(self, path).map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+        write(self, path.as_ref())
     }
 }
 
@@ -120,47 +118,12 @@ fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, known: bool) -> std:
     Ok(array.into())
 }
 
-fn write<A: NpyItem, D: Rank>(x: &Nd<A, D>, path: &Path) -> std::result::Result<(), IoError> {
-    let permissions = match fs::metadata(path) {
-        Ok(found) if found.is_file() => Some(found.permissions()),
-        Ok(_) => return Err(IoError::other("what is there is no ordinary file, and stays as it is")),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    let path = target(path);
-    let (mut file, view) = (new_file(folder_of(&path))?, x.view());
-    if let Some(permissions) = permissions {
-        file.as_file().set_permissions(permissions)?;
-    }
+fn write<A: NpyItem, D: Rank>(x: &Nd<A, D>, path: &Path) -> Result<()> {
     let shape: Vec<u64> = x.shape().iter().map(|&length| length as u64).collect();
-    let mut buffer = BufWriter::new(file.as_file_mut());
-    let mut npy = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(&mut buffer).begin_nd()?;
-    npy.extend(view.iter())?;
-    npy.finish()?;
-    buffer.flush()?;
-    drop(buffer);
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
-}
-
-/// Where symbolic links lead to, although there may be no file yet. They end somewhere, or there would be no metadata.
-fn target(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    while let Ok(next) = fs::read_link(&path) {
-        path = folder_of(&path).join(next);
-    }
-    path
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// With the permissions of any new file, not with those of a secret.
-fn new_file(folder: &Path) -> std::result::Result<NamedTempFile, IoError> {
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder)
+    let view = x.view();
+    files::write(path, |file| {
+        let mut npy = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(file).begin_nd()?;
+        npy.extend(view.iter())?;
+        npy.finish()
+    })
 }

@@ -1,9 +1,9 @@
 //! The last checkpoints of a run, in a folder.
 
 use crate::checkpoint::Checkpoint;
-use crate::file::{atomic, shortened};
+use crate::file::shortened;
 use crate::saved::Saved;
-use dl_core::{Error, Result};
+use dl_core::{Error, Result, files};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ impl Checkpoints {
     /// As [`Checkpoint::save`]; or when the folder has a good checkpoint of a later step, which is that of another run or one that this run should have gone on from.
     pub fn save(&self, step: u64, checkpoint: &Checkpoint) -> Result<PathBuf> {
         self.check()?;
-        atomic::create_folder(&self.folder).map_err(|error| self.fault(Error::other(error)))?;
+        files::create_folder(&self.folder).map_err(|error| self.fault(Error::other(error)))?;
         let later = self.steps()?.into_iter().rev().take_while(|&later| later > step);
         if let Some(later) = later.into_iter().find(|&later| Checkpoint::load(self.path(later)).is_ok()) {
             return Err(self.fault(Error::invalid(format!(
@@ -158,9 +158,9 @@ impl Checkpoints {
     fn clean(&self, step: u64) -> io::Result<()> {
         let mut steps: Vec<u64> = Vec::new();
         for name in self.names()? {
-            if atomic::is_unfinished(&name, NAME) {
+            if files::is_unfinished(&name, NAME) {
                 // what cannot be removed does no harm: the checkpoint itself has been saved
-                let _ = atomic::remove_unfinished(&self.folder.join(&name));
+                let _ = files::remove_unfinished(&self.folder.join(&name));
             }
             steps.extend(self.step(&name).filter(|&other| other <= step));
         }

@@ -1,14 +1,14 @@
 //! Logs of a run as text, a row for each epoch or step.
 
 use crate::callback::Callback;
-use crate::file::{atomic, shortened};
+use crate::file::shortened;
 use crate::record::Record;
 use crate::trainer::Place;
-use dl_core::{Error, Result};
+use dl_core::{Error, Result, files};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A file with a row for each epoch, or for each step: the step, the epoch, and all numbers of the record.
 ///
@@ -81,7 +81,7 @@ impl Log {
 
     /// The lines that stay when a run goes on here.
     fn kept(&mut self, at: &Place) -> Result<String> {
-        atomic::check_replaceable(&self.path).map_err(|error| self.fault(error))?;
+        files::check_replaceable(&self.path).map_err(|error| self.fault(error))?;
         let mut text = match fs::read(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
             text => text.map_err(|error| self.fault(error))?,
@@ -212,8 +212,7 @@ impl Callback for Log {
         if self.path.exists() {
             self.locked()?;
         }
-        atomic::create_folder(self.path.parent().unwrap_or(Path::new(""))).map_err(|error| self.fault(error))?;
-        atomic::write(&self.path, |file| file.write_all(kept.as_bytes()))?;
+        files::write_in_folder(&self.path, |file| file.write_all(kept.as_bytes()))?;
         self.file = Some(self.locked()?);
         Ok(())
     }

@@ -13,9 +13,8 @@
 //!
 //! Text in PNGs is set in DejaVu Sans, of which the Latin and Greek letters are built in.
 
-use crate::file::atomic;
 use crate::record::Record;
-use dl_core::{Error, Result};
+use dl_core::{Error, Result, files};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
@@ -94,8 +93,7 @@ impl<'a> Curves<'a> {
             _ => Err(Error::invalid("the name of a figure ends in `.svg` or `.png`")),
         };
         let bytes = bytes.map_err(here)?;
-        atomic::create_folder(path.parent().unwrap_or(Path::new(""))).map_err(|error| here(Error::other(error)))?;
-        atomic::write(path, |file| file.write_all(&bytes))
+        files::write_in_folder(path, |file| file.write_all(&bytes))
     }
 
     fn svg(&self) -> Result<String> {

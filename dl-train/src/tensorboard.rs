@@ -1,11 +1,10 @@
 //! Logs that TensorBoard shows.
 
 use crate::callback::Callback;
-use crate::file::atomic;
 use crate::file::crc32::Crc32c;
 use crate::record::Record;
 use crate::trainer::Place;
-use dl_core::{Error, Result};
+use dl_core::{Error, Result, files};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
@@ -45,7 +44,7 @@ impl TensorBoard {
 
     /// A new file. TensorBoard reads those of a folder in the order of their names.
     fn create(&self) -> std::io::Result<File> {
-        atomic::create_folder(&self.folder)?;
+        files::create_folder(&self.folder)?;
         let seconds = now() as u64;
         let mut number = 0;
         loop {

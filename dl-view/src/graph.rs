@@ -1,9 +1,9 @@
 //! Pictures of the path that a pass took.
 
 use crate::scene::Scene;
-use crate::{build, dot, file, svg};
+use crate::{build, dot, svg};
 use dl_core::record::PassRecord;
-use dl_core::{Error, Module, Result};
+use dl_core::{Error, Module, Result, files};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -169,7 +169,7 @@ impl Graph {
                 return Err(error.context(path.display()));
             }
         };
-        file::write(path, |file| file.write_all(text.as_bytes()))
+        files::write_in_folder(path, |file| file.write_all(text.as_bytes()))
     }
 
     pub(crate) fn scene(&self) -> Scene {

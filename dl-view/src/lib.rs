@@ -40,7 +40,6 @@ mod describe;
 mod dot;
 mod draw;
 mod facts;
-mod file;
 mod fold;
 mod functions;
 mod graph;

@@ -1,8 +1,7 @@
 //! Traces for Perfetto and `chrome://tracing`: which thread did what, and when.
 
-use crate::file;
-use dl_core::Result;
 use dl_core::record::{NodeRecord, PassRecord, Recording, Span, SpanWork};
+use dl_core::{Result, files};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -46,7 +45,7 @@ pub fn chrome_trace(recording: &Recording) -> String {
 /// # dl_core::Result::Ok(())
 /// ```
 pub fn save_chrome_trace(recording: &Recording, path: impl AsRef<Path>) -> Result<()> {
-    file::write(path.as_ref(), |mut file| write_trace(recording, &mut file))
+    files::write_in_folder(path.as_ref(), |mut file| write_trace(recording, &mut file))
 }
 
 fn write_trace(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {

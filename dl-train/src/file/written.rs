@@ -1,11 +1,10 @@
 //! Writing a file.
 
-use super::atomic;
 use super::crc32::Crc32;
 use super::dtype::{in_file, not_finite};
 use super::head::{Head, KEY, info};
 use super::{quoted, shortened};
-use dl_core::{Error, Numbers, Result};
+use dl_core::{Error, Numbers, Result, files};
 use safetensors::tensor::{Metadata, TensorInfo};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -74,7 +73,7 @@ pub(crate) fn write(path: &Path, mut head: Head, tensors: &BTreeMap<String, Tens
     if header.len() > LONGEST_HEADER {
         return Err(bad(&format!("its header would have {} bytes, and may have {LONGEST_HEADER}", header.len())));
     }
-    atomic::write(path, |file| {
+    files::write(path, |file| {
         file.write_all(&(header.len() as u64).to_le_bytes())?;
         file.write_all(&header)?;
         ordered.iter().try_for_each(|(_, _, tensor)| file.write_all(&tensor.numbers.to_le_bytes()))

@@ -1,6 +1,7 @@
-//! Writing a file so that it is there whole or not at all, whenever the program or the machine stops.
+//! Writing a file so that it is there whole or not at all, whenever the program or the machine stops: for the crates around this one, which write checkpoints, tensors and
+//! pictures.
 
-use dl_core::{Error, Result};
+use crate::error::{Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -10,7 +11,7 @@ const TEMPORARY: &str = ".tmp";
 
 /// Writes what `content` writes to a new file in the same folder, waits until the disk has it, and lets it take the place of this one, with its permissions.
 /// A symbolic link stays, and the file that it leads to is written.
-pub(crate) fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let but = |error: io::Error, what: &str| Error::other(error).context(format_args!("{}: {what}", path.display()));
     let failed = |error| but(error, "not written");
     let permissions = check_replaceable(path).map_err(failed)?;
@@ -30,8 +31,14 @@ pub(crate) fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Res
     sync_folder(folder).map_err(|error| but(error, "written, but perhaps not on the disk yet"))
 }
 
+/// The same where the folder may have to be made.
+pub fn write_in_folder(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    create_folder(folder_of(path)).map_err(|error| Error::other(error).context(path.display()))?;
+    write(path, content)
+}
+
 /// The permissions of the file that is there. A device or a pipe is not to become a file.
-pub(crate) fn check_replaceable(path: &Path) -> io::Result<Option<Permissions>> {
+pub fn check_replaceable(path: &Path) -> io::Result<Option<Permissions>> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(Some(found.permissions())),
         Ok(_) => Err(io::Error::new(ErrorKind::InvalidInput, "what is there is no ordinary file, and stays as it is")),
@@ -90,7 +97,7 @@ fn fill(
 }
 
 /// Waits until the disk knows the names in a folder, where that can be asked for: not of a folder that may only be written to, nor of many network disks.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
     /// What such a disk may say: the folder is not open for writing.
     const EBADF: i32 = 9;
 
@@ -109,7 +116,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Makes a folder and those above it, if they are not there.
-pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
+pub fn create_folder(folder: &Path) -> io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
     }
@@ -123,12 +130,12 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Whether a file of this name is one that `write` had not finished, for a file whose name starts so.
-pub(crate) fn is_unfinished(name: &str, start: &str) -> bool {
+pub fn is_unfinished(name: &str, start: &str) -> bool {
     name.strip_prefix('.').is_some_and(|name| name.starts_with(start) && name.ends_with(TEMPORARY))
 }
 
 /// Removes an unfinished file, unless somebody is writing it.
-pub(crate) fn remove_unfinished(path: &Path) -> io::Result<()> {
+pub fn remove_unfinished(path: &Path) -> io::Result<()> {
     // on NFS only what is open for writing can be locked
     let file = File::options().write(true).open(path)?;
     match file.try_lock() {
@@ -138,7 +145,7 @@ pub(crate) fn remove_unfinished(path: &Path) -> io::Result<()> {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, target_os = "linux", not(any(shuttle, loom))))]
 mod tests {
     use super::sync_folder;
     use std::io::ErrorKind;
