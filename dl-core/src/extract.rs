@@ -133,11 +133,17 @@ pub(crate) struct ExtractAll {
     layers: Vec<AnyLayer>,
     results: Vec<Result<Value>>,
     requested: bool,
+    settles: bool,
 }
 
 impl ExtractAll {
     pub(crate) fn new(layers: Vec<AnyLayer>) -> Self {
-        ExtractAll { results: Vec::with_capacity(layers.len()), layers, requested: false }
+        ExtractAll { results: Vec::with_capacity(layers.len()), layers, requested: false, settles: true }
+    }
+
+    /// The same, for whoever [settles] the values later.
+    pub(crate) fn unsettled(layers: Vec<AnyLayer>) -> Self {
+        ExtractAll { settles: false, ..ExtractAll::new(layers) }
     }
 }
 
@@ -154,13 +160,15 @@ impl Future for ExtractAll {
             this.results.push(ready!(pass.poll_value(layer, cx.waker())));
         }
         let values = Error::all(std::mem::take(&mut this.results))?;
-        settle(&this.layers, &values)?;
+        if this.settles {
+            settle(&this.layers, &values)?;
+        }
         Poll::Ready(Ok(values))
     }
 }
 
 /// Makes the values of these layers what they are: those of one type together.
-fn settle(layers: &[AnyLayer], values: &[Value]) -> Result<()> {
+pub(crate) fn settle(layers: &[AnyLayer], values: &[Value]) -> Result<()> {
     let mut settled: Vec<TypeId> = Vec::new();
     for (layer, value) in layers.iter().zip(values) {
         let kind = layer.kind_of_data;

@@ -20,7 +20,7 @@ use crate::data::Data;
 use crate::delta::Delta;
 use crate::error::{Error, Result};
 use crate::extract::ExtractAll;
-use crate::gradient::{Derivation, Derivatives, derivatives, list, part, zero};
+use crate::gradient::{Derivation, Derivatives, Written, derivatives, list, part, zero};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Node};
 use crate::pass::{self, Books, Hold, NONE, Pass, Seen};
@@ -112,11 +112,11 @@ pub(crate) fn tangents(
     directions: Vec<AnyLayer>,
 ) -> Layer<Derivatives> {
     let along = Arc::new((roots, variables, directions));
-    derivatives(place, move || derive(along.clone()))
+    derivatives(place, move |_| derive(along.clone()))
 }
 
 /// Evaluates the roots in the current pass and writes down their tangents.
-async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Result<Vec<AnyLayer>> {
+async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Result<Written> {
     let (roots, variables, directions) = &*along;
     if variables.len() != directions.len() {
         let (variables, directions) = (variables.len(), directions.len());
@@ -133,7 +133,7 @@ async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Re
             None => zero(root).await?,
         });
     }
-    Ok(layers)
+    Ok(layers.into())
 }
 
 /// Keeps all values below the roots; those that were forgotten between marks are evaluated again.

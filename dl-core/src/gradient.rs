@@ -16,16 +16,18 @@ use crate::deferred::{Belongs, Do};
 use crate::delta::Nothing;
 use crate::differentiable::Differentiable;
 use crate::error::{Error, Result};
-use crate::extract::ExtractAll;
+use crate::extract::{self, ExtractAll};
 use crate::forward;
 use crate::layer::{Decider, Layer};
 use crate::node::{AnyLayer, Expression};
 use crate::pass::{self, Keep, Purpose};
+use crate::primitive::Few;
 use crate::record::Direction;
 use crate::reverse::{self, AnyDelta};
+use crate::value::Value;
 use crate::variables::{EachVariable, Variables};
 use std::future::Future;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 /// All of these can be predicted, trained on and differentiated again; they go through dynamic nodes along the path taken. A variable that the layer
@@ -139,7 +141,7 @@ impl<T: Data> Layer<T> {
     pub fn keeping_values(&self) -> Layer<T> {
         let this = self.clone();
         let place = Location::caller();
-        let kept = derivatives(place, move || std::future::ready(Ok(vec![this.any().clone()])));
+        let kept = derivatives(place, move |_| std::future::ready(Ok(vec![this.any().clone()].into())));
         part(&kept, 0, place)
     }
 
@@ -211,12 +213,33 @@ impl Data for Derivatives {
     }
 }
 
+/// Layers that were written down in a pass.
+pub(crate) struct Written {
+    layers: Vec<AnyLayer>,
+    /// The operands of the first layer, if its value [waits](crate::Primitive::CAN_WAIT) for those of the others.
+    waiting: Option<Vec<Value>>,
+}
+
+impl From<Vec<AnyLayer>> for Written {
+    fn from(layers: Vec<AnyLayer>) -> Self {
+        Written { layers, waiting: None }
+    }
+}
+
+/// What becomes of what is written down.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Layers,
+    /// Values alone, so one of them may wait for the others.
+    Values,
+}
+
 /// A layer of derivatives that are written down in a pass that keeps its values: the current one, or, where these would have to look back at values
 /// that are gone, one of their own.
 pub(crate) fn derivatives<F, Fut>(place: &'static Location<'static>, write: F) -> Layer<Derivatives>
 where
-    F: Fn() -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Vec<AnyLayer>>> + Send + 'static,
+    F: Fn(Wanted) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Written>> + Send + 'static,
 {
     let write = Arc::new(write);
     Layer::deciding(Decider::Derivatives, place, move || {
@@ -224,18 +247,38 @@ where
         async move {
             let derivatives = match pass::current().map(|pass| pass.keep()) {
                 // the deltas of this pass may be differentiated again
-                Some(Keep::Values) => write().await?.into_iter().map(AnyDelta::Lazy).collect(),
+                Some(Keep::Values) => write(Wanted::Layers).await?.layers.into_iter().map(AnyDelta::Lazy).collect(),
                 // a pass that forgets its values cannot look back: take one that keeps them
-                _ => Do::starting(Belongs::Own(Purpose::Derive), move || evaluated(write())).await?,
+                _ => {
+                    let evaluated = move || evaluated(write(Wanted::Values));
+                    let (written, values) = Do::starting(Belongs::Own(Purpose::Derive), evaluated).await?;
+                    // that pass is over: what nobody looks back at any more need not be kept
+                    settled(written, values)?.into_iter().map(AnyDelta::Ready).collect()
+                }
             };
             Ok(Layer::constant_at(Derivatives(derivatives), place))
         }
     })
 }
 
-async fn evaluated(layers: impl Future<Output = Result<Vec<AnyLayer>>>) -> Result<Arc<[AnyDelta]>> {
-    let values = ExtractAll::new(layers.await?).await?;
-    Ok(values.into_iter().map(AnyDelta::Ready).collect())
+/// The values of all layers, or of all but the first one, which waits.
+async fn evaluated(written: impl Future<Output = Result<Written>>) -> Result<(Written, Vec<Value>)> {
+    let written = written.await?;
+    let evaluated = &written.layers[usize::from(written.waiting.is_some())..];
+    let values = ExtractAll::unsettled(evaluated.to_vec()).await?;
+    Ok((written, values))
+}
+
+fn settled(Written { layers, waiting }: Written, mut values: Vec<Value>) -> Result<Vec<Value>> {
+    if let (Some(operands), Expression::Primitive(op)) = (waiting, &layers[0].expression) {
+        let operands: Vec<&Value> = operands.iter().collect();
+        let value = catch_unwind(AssertUnwindSafe(|| op.value_beside(&operands, &values)))
+            .unwrap_or_else(|payload| Err(Error::panic(payload)))
+            .map_err(|error| error.at(op.name_or_panic(), layers[0].site()))?;
+        values.insert(0, value);
+    }
+    extract::settle(&layers, &values)?;
+    Ok(values)
 }
 
 impl Derivation {
@@ -255,7 +298,8 @@ impl Derivation {
     ) -> (Layer<Derivatives>, G) {
         let (this, variables) = (Arc::new(self), Arc::new(OnceLock::new()));
         let known = variables.clone();
-        let derivatives = derivatives(place, move || this.clone().derive(known.get().cloned().unwrap_or_default()));
+        let derivatives =
+            derivatives(place, move |wanted| this.clone().derive(known.get().cloned().unwrap_or_default(), wanted));
         let mut list = Vec::new();
         let gradients = map(&mut EachVariable { derivatives: &derivatives, variables: &mut list, place });
         let _ = variables.set(list);
@@ -263,17 +307,14 @@ impl Derivation {
     }
 
     /// Evaluates the roots in the current pass and writes down the derivatives.
-    async fn derive(self: Arc<Self>, variables: Vec<AnyLayer>) -> Result<Vec<AnyLayer>> {
-        let values = ExtractAll::new(self.roots.clone()).await?;
+    async fn derive(self: Arc<Self>, variables: Vec<AnyLayer>, wanted: Wanted) -> Result<Written> {
+        let waits = wanted == Wanted::Values && self.may_wait(&variables);
+        let below = if waits { self.below().await? } else { None };
+        let (roots, waiting) = match below {
+            Some((operands, slopes)) => (slopes, Some(operands)),
+            None => (self.with_deltas().await?, None),
+        };
         let pass = pass::current().expect("an extract ends in its pass");
-        let mut deltas = self.deltas.clone();
-        if deltas.is_empty() {
-            for (root, value) in self.roots.iter().zip(&values) {
-                let _rule = root.enter_rule(Direction::Backward);
-                deltas.push(AnyDelta::Ready(reverse::one(root, value)?).into_layer(root));
-            }
-        }
-        let roots: Vec<_> = self.roots.iter().cloned().zip(deltas).collect();
         let mut found = reverse::derivatives_of(&pass, &roots, &variables, &self.known)?;
         for (variable, delta) in variables.iter().zip(&mut found) {
             if delta.is_none() {
@@ -281,7 +322,49 @@ impl Derivation {
             }
         }
         let first = self.roots.first().cloned();
-        Ok(first.into_iter().chain(found.into_iter().flatten()).collect())
+        Ok(Written { layers: first.into_iter().chain(found.into_iter().flatten()).collect(), waiting })
+    }
+
+    /// The roots, which are evaluated, and the deltas that the walk begins with.
+    async fn with_deltas(&self) -> Result<Vec<(AnyLayer, AnyLayer)>> {
+        let values = ExtractAll::new(self.roots.clone()).await?;
+        let mut deltas = self.deltas.clone();
+        if deltas.is_empty() {
+            for (root, value) in self.roots.iter().zip(&values) {
+                let _rule = root.enter_rule(Direction::Backward);
+                deltas.push(AnyDelta::Ready(reverse::one(root, value)?).into_layer(root));
+            }
+        }
+        Ok(self.roots.iter().cloned().zip(deltas).collect())
+    }
+
+    /// Whether there is one root, whose value can wait, and which is itself no variable.
+    fn may_wait(&self, variables: &[AnyLayer]) -> bool {
+        let [root] = &self.roots[..] else { return false };
+        let can_wait = matches!(&root.expression, Expression::Primitive(op) if op.can_wait());
+        can_wait && self.deltas.is_empty() && !variables.iter().any(|variable| variable.identity() == root.identity())
+    }
+
+    /// The values of the operands of a root that waits, and these operands with the deltas that the walk then begins with. Nothing if it is not worth while to wait; nor
+    /// when somebody watches, who is to see all of it.
+    async fn below(&self) -> Result<Option<(Vec<Value>, Vec<(AnyLayer, AnyLayer)>)>> {
+        let root = &self.roots[0];
+        let Expression::Primitive(op) = &root.expression else { return Ok(None) };
+        if pass::current().is_none_or(|pass| pass.is_watched()) {
+            return Ok(None);
+        }
+        let values = ExtractAll::unsettled(op.operands().to_vec()).await?;
+        let slopes = {
+            let _rule = root.enter_rule(Direction::Backward);
+            let slopes = || op.slopes(&values.iter().collect::<Vec<_>>());
+            catch_unwind(AssertUnwindSafe(slopes))
+                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), root.site()))?
+        };
+        let with_slopes = |slopes: Few<Option<AnyLayer>>| {
+            let with_slope = |(operand, slope): (&AnyLayer, Option<AnyLayer>)| Some((operand.clone(), slope?));
+            op.operands().iter().zip(slopes).filter_map(with_slope).collect()
+        };
+        Ok(slopes.map(|slopes| (values, with_slopes(slopes))))
     }
 }
 

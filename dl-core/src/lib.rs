@@ -98,7 +98,7 @@ pub use optimizer::{
     OptimizerState, RAdam, RmsProp, Sgd, Slot, Step, plugins,
 };
 pub use pass::{Counters, Mode};
-pub use primitive::{Along, At, Deltas, Operands, Primitive};
+pub use primitive::{Along, At, Deltas, Operands, Others, Primitive};
 pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
 pub use schedule::Schedule;
 pub use seed::Seed;

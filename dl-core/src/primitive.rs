@@ -194,6 +194,29 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     #[doc(hidden)]
     const IS_PLAIN: bool = false;
 
+    /// Whether the value can wait until the deltas below it are known, and be computed beside them, where what both read is read once. There are [`slopes`](Primitive::slopes) then.
+    #[doc(hidden)]
+    const CAN_WAIT: bool = false;
+
+    /// The deltas of the operands where that of the value is 1, without the value; `None` if it is not worth while to wait for these operands. As a
+    /// [`pullback`](Primitive::pullback), it computes nothing.
+    #[doc(hidden)]
+    fn slopes(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> Option<Deltas<Self>> {
+        let _ = operands;
+        None
+    }
+
+    /// The [`value`](Primitive::value), to the bit, computed beside others that are wanted, too.
+    #[doc(hidden)]
+    fn value_beside(
+        &self,
+        operands: <Self::Operands as sealed::Operands>::Values<'_>,
+        others: Others<'_>,
+    ) -> Result<Self::Output> {
+        let _ = others;
+        self.value(operands)
+    }
+
     /// Whether the value fits `to`, so that [`accumulate`](Primitive::accumulate) cannot fail; and whether, with a factor of 1, it gives the bits of the sum of both. Where
     /// it does not, results would depend on who else wants the value.
     fn can_accumulate(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>, to: &Self::Output) -> bool {
@@ -240,6 +263,18 @@ pub trait Primitive: Send + Sync + Sized + 'static {
 /// }
 /// ```
 pub type Deltas<P> = <<P as Primitive>::Operands as sealed::Operands>::Deltas;
+
+/// Values of some types, which may be recipes that nobody has followed yet: see [`Data::settle`].
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Others<'a>(pub(crate) &'a [Value]);
+
+impl<'a> Others<'a> {
+    /// Those of this type, if it is no number.
+    pub fn of<T: Data>(self) -> impl Iterator<Item = &'a T> {
+        self.0.iter().filter_map(Value::try_get)
+    }
+}
 
 /// Where a pullback takes place: the operation's operands, its value, and the delta that arrives.
 ///

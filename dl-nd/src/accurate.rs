@@ -142,9 +142,8 @@ impl<A: Element> Sum<A> {
 #[inline(always)]
 fn sum_of_run<A: Element>(run: &[A]) -> A {
     const LANES: usize = 32;
+    let (rows, rest) = run.as_chunks::<LANES>();
     let mut sums = [A::zero(); LANES];
-    let rows = run.chunks_exact(LANES);
-    let rest = rows.remainder();
     for row in rows {
         for lane in 0..LANES {
             sums[lane] = sums[lane] + row[lane];
@@ -153,6 +152,8 @@ fn sum_of_run<A: Element>(run: &[A]) -> A {
     for (sum, &term) in sums.iter_mut().zip(rest) {
         *sum = *sum + term;
     }
+    // a compiler that sees the rows and the halves together takes them apart into single numbers, and needs twice the time
+    let mut sums = std::hint::black_box(sums);
     let mut lanes = LANES;
     while lanes > 1 {
         lanes /= 2;

@@ -141,14 +141,28 @@ impl<A: Element, D: Rank> Operation<A, D> {
     }
 }
 
-/// Computes those of these tensors that are not computed yet, all of a shape together.
-pub(crate) fn settle<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) {
+/// The formulas of those of these tensors that are not computed yet, each once.
+fn pending<'a, A: Element, D: Rank>(tensors: &[&'a Nd<A, D>]) -> Vec<&'a Formula<A, D>> {
     let mut pending: Vec<&Formula<A, D>> = Vec::new();
     for formula in tensors.iter().filter_map(|tensor| tensor.formula()) {
         if !pending.iter().any(|&other| std::ptr::eq(other, &**formula)) {
             pending.push(formula);
         }
     }
+    pending
+}
+
+/// The sum of the elements of a formula, which are not kept; and those of these tensors that have its shape and are not computed yet, in the same run.
+pub(crate) fn sum_beside<A: Element, D: Rank>(summed: &Formula<A, D>, others: &[&Nd<A, D>]) -> A {
+    let mut together = pending(others);
+    together.retain(|formula| formula.shape == summed.shape && !std::ptr::eq(*formula, summed));
+    together.truncate(program::RESULTS - 1);
+    program::sum(summed, &together)
+}
+
+/// Computes those of these tensors that are not computed yet, all of a shape together.
+pub(crate) fn settle<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) {
+    let mut pending = pending(tensors);
     while let [first, ..] = pending[..] {
         let (same, others): (Vec<_>, Vec<_>) = pending.into_iter().partition(|formula| formula.shape == first.shape);
         pending = others;

@@ -8,6 +8,7 @@
 mod ahead;
 mod direct;
 mod loops;
+mod nested;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -23,6 +24,7 @@ use ahead::Ahead;
 use dl_core::{Binary, Unary, buffers, parallel};
 use loops::{Both, Each};
 use ndarray::{ArcArray, IxDyn};
+use nested::Nested;
 use pulp::Arch;
 use std::sync::LazyLock;
 
@@ -51,8 +53,8 @@ struct Program<A> {
     /// The numbers in it: each fills a register from the beginning.
     numbers: Vec<(A, usize)>,
     instructions: Vec<Instruction>,
-    /// How many lines of what the next block touches are asked for with each of them; nothing if that is not worth while.
-    lines_ahead: Vec<usize>,
+    /// How many rows of lines that the next block touches are asked for with each of them; nothing if that is not worth while.
+    rows_ahead: Vec<usize>,
     registers: usize,
 }
 
@@ -72,6 +74,7 @@ enum What {
     Copy(Source),
     Unary(Unary, Source),
     Binary(Binary, Source, Source),
+    Nested(Nested<Source>),
     /// The part of a repeated operand that belongs to the block.
     Load(usize),
 }
@@ -105,12 +108,14 @@ pub(crate) fn compute_all<A: Element, D: Rank>(formulas: &[&Formula<A, D>]) -> V
     results.into_iter().zip(formulas).map(|(elements, formula)| formula.elements(elements)).collect()
 }
 
-/// The sum of the elements of this formula, which are not kept. To the bit the sum of the elements as they would be.
-pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>) -> A {
-    let (program, kept) = Program::of(&[formula]);
-    let mut results: Vec<Vec<A>> = kept.iter().map(|_| program.room()).collect();
+/// The sum of the elements of this formula, which are not kept, and the elements of others, which are. To the bit the sum of the elements as they would be.
+pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>, others: &[&Formula<A, D>]) -> A {
+    let formulas: Vec<&Formula<A, D>> = std::iter::once(formula).chain(others.iter().copied()).collect();
+    let (program, kept) = Program::of(&formulas);
+    let mut results: Vec<Vec<A>> = (0..others.len() + kept.len()).map(|_| program.room()).collect();
     let sum = program.run(&mut results, true);
-    kept.into_iter().zip(results).for_each(|(formula, elements)| formula.keep(formula.elements(elements)));
+    let computed = others.iter().copied().chain(kept.iter().map(|formula| &**formula));
+    computed.zip(results).for_each(|(formula, elements)| formula.keep(formula.elements(elements)));
     sum
 }
 
@@ -192,11 +197,9 @@ impl<A: Element> Program<A> {
         let whole = self.operands.iter().filter(|operand| operand.is_whole(&self.shape));
         let read = whole.map(|operand| operand.elements().as_ptr().wrapping_add(start + len));
         let written = results.iter().map(|result| result.as_ptr().wrapping_add(len));
-        let mut ahead = (!self.lines_ahead.is_empty()).then(|| Ahead::of(read.chain(written)));
+        let mut ahead = (!self.rows_ahead.is_empty()).then(|| Ahead::of(read.chain(written)));
         for (number, Instruction { what, to }) in self.instructions.iter().enumerate() {
-            if let Some(ahead) = &mut ahead {
-                ahead.fetch(self.lines_ahead[number]);
-            }
+            let step = ahead.as_mut().map_or(len, |ahead| ahead.begin(self.rows_ahead[number], len));
             // taken out, so that the others can be read meanwhile
             let (mut register, mut result): (&mut [A], &mut [A]) = Default::default();
             let to_block: &mut [A] = match *to {
@@ -218,8 +221,16 @@ impl<A: Element> Program<A> {
             };
             match *what {
                 What::Copy(x) => to_block.copy_from_slice(block(x)),
-                What::Unary(op, x) => op.each(Each { arch, x: block(x), to: to_block }),
+                What::Unary(op, x) => {
+                    for (x, to) in block(x).chunks(step).zip(to_block.chunks_mut(step)) {
+                        op.each(Each { arch, x, to });
+                        if let Some(ahead) = &mut ahead {
+                            ahead.go_on();
+                        }
+                    }
+                }
                 What::Binary(op, a, b) => op.each(Both { arch, a: block(a), b: block(b), to: to_block }),
+                What::Nested(nested) => nested::run(nested.map(block), to_block),
                 What::Load(index) => {
                     let operand = &self.operands[index];
                     load(operand.elements(), &operand.steps, &self.shape, start, to_block);
@@ -244,6 +255,7 @@ impl Instruction {
             What::Copy(_) | What::Load(_) => 0.5,
             What::Unary(op, _) => op.cost(),
             What::Binary(op, ..) => op.cost(),
+            What::Nested(nested) => nested.operations() as f64 * Binary::Add.cost(),
         };
         nanoseconds(of_one)
     }

@@ -4,16 +4,19 @@ use crate::accurate;
 use crate::axes::{Axes, AxisList};
 use crate::broadcast::broadcast_to;
 use crate::element::{Element, Rank};
-use crate::formula::{Operation, is_worth_writing_down};
+use crate::formula::{self, Formula, Operation, is_worth_writing_down};
 use crate::movement::{MovementOps, permute, reshape_to};
 use crate::nd::{Nd, check_size, filled, single};
 use crate::pieces;
 use crate::program;
 use crate::slice::{SliceOps, part};
 use crate::softmax::log_sum_exp;
-use dl_core::{Along, At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Pointwise, Primitive, Result};
-use ndarray::{ArrayD, Axis, Dimension, IxDyn};
+use dl_core::{
+    Along, At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Others, Pointwise, Primitive, Result,
+};
+use ndarray::{Array, ArrayD, Axis, Dimension, IxDyn};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 macro_rules! reductions {
     ($($(#[doc = $doc:literal])+ $What:ident $name:ident $axis:ident $keepdim:ident: $total:literal, $rows:literal, $columns:literal;)*) => {
@@ -202,6 +205,7 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = O;
     const IS_PLAIN: bool = true;
+    const CAN_WAIT: bool = true;
 
     fn name(&self) -> &'static str {
         self.form.name
@@ -216,10 +220,9 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
                 x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &l)| l).collect();
             check_size::<A>(&left)?;
         }
-        if let (What::Sum | What::Mean, true, Some(formula)) = (self.what, axes.len() == x.shape().len(), x.formula()) {
+        if let Some(formula) = self.summed_formula(x) {
             // the elements are not needed for anything else
-            let sum = program::sum(formula) / A::of(if self.what == What::Mean { count } else { 1.0 });
-            return Ok(O::end(ArrayD::from_elem(vec![1; axes.len()], sum), &axes, self.form.keep));
+            return Ok(self.end_of_sum(program::sum(formula, &[]), &axes, count));
         }
         let x = x.0.view().into_dyn();
         let fold = |op: Binary, empty: f64| {
@@ -246,13 +249,12 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
         let mut kept = shape.clone();
         axes.iter().for_each(|&axis| kept.slice_mut()[axis] = 1);
         let d = O::kept(at.delta, kept.clone());
+        if let What::Sum | What::Mean = self.what {
+            return (Some(self.spread(&d, shape)),);
+        }
         let y = || O::kept(at.output, kept.clone());
         let delta = match self.what {
-            What::Sum => broadcast_to(&d, shape),
-            What::Mean => {
-                let count = self.count(shape.slice(), &axes).expect("the elements were counted");
-                broadcast_to(&Nd::with_number(Binary::Div, &d, count, false), shape)
-            }
+            What::Sum | What::Mean => unreachable!("it has been spread"),
             // a product that has left the range of the type says nothing of the others
             What::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
                 Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &y(), x))
@@ -277,6 +279,21 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
         (Some(delta),)
     }
 
+    /// The sum of what is not computed yet.
+    fn slopes(&self, (x,): (&Nd<A, D>,)) -> Option<(Option<Layer<Nd<A, D>>>,)> {
+        self.summed_formula(x)?;
+        let one = Layer::constant(Nd::from(Array::from_elem(single::<D>(), A::of(1.0))));
+        Some((Some(self.spread(&one, x.dim())),))
+    }
+
+    fn value_beside(&self, (x,): (&Nd<A, D>,), others: Others<'_>) -> Result<O> {
+        let Some(formula) = self.summed_formula(x) else { return self.value((x,)) };
+        let axes = self.axes.of(x.shape())?;
+        let count = self.count(x.shape(), &axes)?;
+        let others: Vec<&Nd<A, D>> = others.of::<Nd<A, D>>().collect();
+        Ok(self.end_of_sum(formula::sum_beside(formula, &others), &axes, count))
+    }
+
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<O>> {
         match self.what {
             What::Sum | What::Mean => Some(reduce(along.tangents.0.clone()?, self.what, self.axes.clone(), self.form)),
@@ -287,6 +304,30 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         let each = if self.what == What::LogSumExp { 10.0 } else { 1.0 };
         200.0 + x.nanoseconds_to_compute() + x.len() as f64 * each
+    }
+}
+
+impl<A: Element, D: Rank, O: Ending<A, D>> Reduction<A, D, O> {
+    /// The operand, if this is the sum or the mean of all its elements, and they are not computed yet.
+    fn summed_formula<'x>(&self, x: &'x Nd<A, D>) -> Option<&'x Arc<Formula<A, D>>> {
+        let of_all = || self.axes.of(x.shape()).is_ok_and(|axes| axes.len() == x.shape().len());
+        if matches!(self.what, What::Sum | What::Mean) && of_all() { x.formula() } else { None }
+    }
+
+    /// The sum of all elements, or their mean.
+    fn end_of_sum(&self, sum: A, axes: &[usize], count: f64) -> O {
+        let sum = sum / A::of(if self.what == What::Mean { count } else { 1.0 });
+        O::end(ArrayD::from_elem(vec![1; axes.len()], sum), axes, self.form.keep)
+    }
+
+    /// The delta of each term of a sum or a mean, from that of the result, in which the axes have length 1.
+    fn spread(&self, d: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
+        if self.what == What::Sum {
+            return broadcast_to(d, shape);
+        }
+        let axes = self.axes.of(shape.slice()).expect("the axes were looked at");
+        let count = self.count(shape.slice(), &axes).expect("the elements were counted");
+        broadcast_to(&Nd::with_number(Binary::Div, d, count, false), shape)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A primitive on its operands, with its types forgotten: what a node holds.
 
-use super::{Along, At, Primitive, sealed};
+use super::{Along, At, Others, Primitive, sealed};
 use crate::data::Data;
 use crate::error::Result;
 use crate::layer::Layer;
@@ -38,6 +38,21 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     /// See [`Primitive::IS_PLAIN`].
     fn is_plain(&self) -> bool {
         false
+    }
+
+    /// See [`Primitive::CAN_WAIT`].
+    fn can_wait(&self) -> bool {
+        false
+    }
+
+    fn slopes(&self, operands: &[&Value]) -> Option<Few<Option<AnyLayer>>> {
+        let _ = operands;
+        None
+    }
+
+    fn value_beside(&self, operands: &[&Value], others: &[Value]) -> Result<Value> {
+        let _ = others;
+        self.value(operands)
     }
 
     /// See [`Primitive::IS_SUM`].
@@ -130,6 +145,20 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
 
     fn is_plain(&self) -> bool {
         P::IS_PLAIN
+    }
+
+    fn can_wait(&self) -> bool {
+        P::CAN_WAIT
+    }
+
+    fn slopes(&self, operands: &[&Value]) -> Option<Few<Option<AnyLayer>>> {
+        let slopes = self.op.slopes(<P::Operands as sealed::Operands>::values(operands))?;
+        Some(<P::Operands as sealed::Operands>::deltas(slopes))
+    }
+
+    fn value_beside(&self, operands: &[&Value], others: &[Value]) -> Result<Value> {
+        let operands = <P::Operands as sealed::Operands>::values(operands);
+        self.op.value_beside(operands, Others(others)).map(Data::into_value)
     }
 
     fn is_sum(&self) -> bool {

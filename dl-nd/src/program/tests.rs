@@ -19,7 +19,7 @@ fn is_kept(op: Unary, somebody_has_it: bool, summed: bool) -> bool {
     let formula = outer.formula().expect("large tensors are written down");
     let right = -op.value(0.25_f32);
     if summed {
-        let mean = sum(formula) / (1 << 16) as f32;
+        let mean = sum(formula, &[]) / (1 << 16) as f32;
         assert!((mean - right).abs() < 1e-6, "{mean}, not {right}");
     } else {
         assert!(compute(formula).iter().all(|&found| found == right));
@@ -100,4 +100,80 @@ fn small_tensors_are_broadcast_as_by_a_program() {
         }
     }
     assert_eq!(broadcast(Binary::Add, (&[1.0_f32], &[1, 1]), (&[], &[0, 1]), &[0, 1]), []);
+}
+
+/// The instructions of the program for this tensor.
+fn instructions(y: &Nd<f32, Ix1>) -> usize {
+    Program::of(&[y.formula().expect("large tensors are written down")]).0.instructions.len()
+}
+
+fn both(op: Binary, a: &Nd<f32, Ix1>, b: &Nd<f32, Ix1>) -> Nd<f32, Ix1> {
+    Operation::Binary(op, a.clone(), b.clone()).of_shape(a.dim())
+}
+
+#[test]
+fn an_operation_that_is_written_down_twice_is_computed_once() {
+    let x = Nd::full(Dim(1 << 16), 0.25_f32);
+    let once = both(Binary::Div, &unary(Unary::Tanh, &x), &unary(Unary::Exp, &x));
+    let twice = both(Binary::Div, &unary(Unary::Tanh, &x), &unary(Unary::Tanh, &x));
+    assert_eq!((instructions(&once), instructions(&twice)), (3, 2));
+}
+
+#[test]
+fn cheap_operations_inside_of_one_another_are_one_instruction_with_the_same_bits() {
+    use Binary::{Add, Div, Mul, Sub};
+    let len = 5_000;
+    let tensor = |seed: f32| Nd::from((0..len).map(|i| (i as f32 * seed).sin() / seed).collect::<Vec<f32>>());
+    let [a, b, c, d] = &[0.37, 1.9, -2.3, 11.0].map(tensor);
+    let element = |x: &Nd<f32, Ix1>, i: usize| x[i];
+    for outer in [Add, Sub, Mul, Div] {
+        for left in [Add, Sub, Mul, Div] {
+            for right in [Add, Sub, Mul, Div] {
+                let [on_the_left, on_the_right, on_both] = [
+                    both(outer, &both(left, a, b), c),
+                    both(outer, a, &both(right, b, c)),
+                    both(outer, &both(left, a, b), &both(right, c, d)),
+                ];
+                let cheap = |inner: &[Binary]| outer != Div && inner.iter().any(|&inner| inner != Div);
+                assert_eq!(instructions(&on_the_left), if cheap(&[left]) { 1 } else { 2 });
+                assert_eq!(instructions(&on_the_right), if cheap(&[right]) { 1 } else { 2 });
+                let apart = if outer == Div { 2 } else { [left, right].iter().filter(|&&inner| inner == Div).count() };
+                assert_eq!(instructions(&on_both), 1 + apart);
+                for i in (0..len).step_by(7) {
+                    let [a, b, c, d] = [a, b, c, d].map(|x| element(x, i));
+                    let right_one = [
+                        outer.value(left.value(a, b), c),
+                        outer.value(a, right.value(b, c)),
+                        outer.value(left.value(a, b), right.value(c, d)),
+                    ];
+                    let found = [&on_the_left, &on_the_right, &on_both].map(|x| element(x, i));
+                    assert_eq!(
+                        found.map(f32::to_bits),
+                        right_one.map(f32::to_bits),
+                        "{outer:?} of {left:?}, {right:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_another_reader_is_no_part_of_an_instruction() {
+    let x = Nd::full(Dim(1 << 16), 0.25_f32);
+    let square = both(Binary::Mul, &x, &x);
+    let read_twice = both(Binary::Sub, &both(Binary::Add, &square, &x), &unary(Unary::Exp, &square));
+    // the square, the exponential, and the sum inside of the difference
+    assert_eq!(instructions(&read_twice), 3);
+}
+
+#[test]
+fn a_sum_is_computed_beside_others() {
+    let x = Nd::full(Dim(1 << 16), 0.25_f32);
+    let (summed, other) = (unary(Unary::Exp, &x), unary(Unary::Neg, &x));
+    let [formula, beside] = [&summed, &other].map(|x| x.formula().expect("large tensors are written down"));
+    let alone = sum(unary(Unary::Exp, &x).formula().expect("large tensors are written down"), &[]);
+    assert_eq!(sum(formula, &[beside]).to_bits(), alone.to_bits());
+    assert!(other.formula().is_none(), "it has been computed");
+    assert_eq!(other[1234], -0.25);
 }

@@ -1,5 +1,6 @@
 //! Writing a program: each formula and each operand occurs in it once, and a register is free again when it has been read for the last time.
 
+use super::nested::{Cheap, Nested};
 use super::{Instruction, Operand, Place, Program, RESULTS, Source, What, steps};
 use crate::element::{Element, Rank};
 use crate::formula::{Formula, Operation};
@@ -73,6 +74,24 @@ struct Dear<A: Element, D: Rank> {
 const DEAR_NANOSECONDS: f64 = 5.0;
 
 impl<A> Step<A> {
+    /// The steps that it reads, from left to right.
+    fn reads(&self) -> impl Iterator<Item = usize> + use<A> {
+        let reads = match *self {
+            Step::Copy(x) | Step::Unary(_, x) => [Some(x), None],
+            Step::Binary(_, a, b) => [Some(a), Some(b)],
+            Step::Number(_) | Step::Whole(_) | Step::Part(_) => [None, None],
+        };
+        reads.into_iter().flatten()
+    }
+
+    /// The operation with its operands, if it may be computed inside of another one.
+    fn cheap(&self) -> Option<(Cheap, usize, usize)> {
+        match *self {
+            Step::Binary(op, a, b) => Some((Cheap::of(op)?, a, b)),
+            _ => None,
+        }
+    }
+
     fn is_dear(&self) -> bool {
         match self {
             Step::Unary(op, _) => op.cost() >= DEAR_NANOSECONDS,
@@ -135,9 +154,17 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         }
     }
 
+    /// A step, unless there is one like it: a rule writes down again what the operation has computed.
     fn push(&mut self, step: Step<A>) -> usize {
-        self.steps.push(step);
-        self.steps.len() - 1
+        let known = self.steps.iter().position(|known| match (known, &step) {
+            (Step::Unary(known, x), Step::Unary(op, y)) => (known, x) == (op, y),
+            (Step::Binary(known, a, b), Step::Binary(op, c, d)) => (known, a, b) == (op, c, d),
+            _ => false,
+        });
+        known.unwrap_or_else(|| {
+            self.steps.push(step);
+            self.steps.len() - 1
+        })
     }
 
     fn number(&mut self, number: A) -> usize {
@@ -170,31 +197,71 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         self.push(if whole { Step::Whole(index) } else { Step::Part(index) })
     }
 
+    /// Which steps are computed inside of another one, the only one that reads them: both are [cheap](Cheap). What is inside has nothing inside.
+    fn inside(&self, results: &[usize]) -> Vec<bool> {
+        let mut uses = vec![0; self.steps.len()];
+        results.iter().for_each(|&result| uses[result] += 1);
+        self.steps.iter().for_each(|step| step.reads().for_each(|read| uses[read] += 1));
+        let mut inside = vec![false; self.steps.len()];
+        for (index, step) in self.steps.iter().enumerate().rev() {
+            if inside[index] || step.cheap().is_none() {
+                continue;
+            }
+            for read in step.reads() {
+                inside[read] = uses[read] == 1 && self.steps[read].cheap().is_some() && !results.contains(&read);
+            }
+        }
+        inside
+    }
+
+    /// What a step reads, with what those read that are inside of it.
+    fn reads<'a>(&'a self, step: &Step<A>, inside: &'a [bool]) -> impl Iterator<Item = usize> + 'a {
+        step.reads().flat_map(|read| {
+            let (itself, below) =
+                if inside[read] { (None, Some(self.steps[read].reads())) } else { (Some(read), None) };
+            itself.into_iter().chain(below.into_iter().flatten())
+        })
+    }
+
+    /// What computes this step, with those that are inside of it.
+    fn nested(&self, step: &Step<A>, inside: &[bool]) -> Option<Nested<usize>> {
+        let (outer, a, b) = step.cheap()?;
+        let of = |read: usize| if inside[read] { self.steps[read].cheap() } else { None };
+        Some(match (of(a), of(b)) {
+            (Some((left, a, b)), Some((right, c, d))) => Nested::Both { outer, left, right, operands: [a, b, c, d] },
+            (Some((inner, a, c)), None) => Nested::Left { outer, inner, operands: [a, c, b] },
+            (None, Some((inner, b, c))) => Nested::Right { outer, inner, operands: [a, b, c] },
+            (None, None) => return None,
+        })
+    }
+
     /// The steps as instructions; these are the results, in this order.
     fn finish(self, results: &[usize]) -> Program<A> {
+        let inside = self.inside(results);
         let mut last_use = vec![0; self.steps.len()];
-        for (index, step) in self.steps.iter().enumerate() {
-            match *step {
-                Step::Copy(x) | Step::Unary(_, x) => last_use[x] = index,
-                Step::Binary(_, a, b) => (last_use[a], last_use[b]) = (index, index),
-                Step::Number(_) | Step::Whole(_) | Step::Part(_) => {}
-            }
+        for (index, step) in self.steps.iter().enumerate().filter(|(index, _)| !inside[*index]) {
+            self.reads(step, &inside).for_each(|read| last_use[read] = index);
         }
         let mut program = Program {
             shape: self.shape.slice().to_vec(),
-            operands: self.operands,
+            operands: Vec::new(),
             numbers: Vec::new(),
             instructions: Vec::new(),
-            lines_ahead: Vec::new(),
+            rows_ahead: Vec::new(),
             registers: 0,
         };
         let mut free: Vec<usize> = Vec::new();
-        let mut sources: Vec<Source> = Vec::with_capacity(self.steps.len());
+        // nobody reads what is inside of another step
+        let mut sources: Vec<Option<Source>> = vec![None; self.steps.len()];
+        let source = |sources: &[Option<Source>], of: usize| sources[of].expect("it comes before whoever reads it");
         // numbers stay where they are
         let keeps = |step: &Step<A>| matches!(step, Step::Number(_));
         for (index, step) in self.steps.iter().enumerate() {
             if let Step::Whole(operand) = *step {
-                sources.push(Source::Operand(operand));
+                sources[index] = Some(Source::Operand(operand));
+                continue;
+            }
+            if inside[index] {
                 continue;
             }
             let mut register = || match if keeps(step) { None } else { free.pop() } {
@@ -216,28 +283,28 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
                 }
                 Step::Whole(_) => unreachable!("it is no instruction"),
                 Step::Part(operand) => Some(What::Load(operand)),
-                Step::Copy(x) => Some(What::Copy(sources[x])),
-                Step::Unary(op, x) => Some(What::Unary(op, sources[x])),
-                Step::Binary(op, a, b) => Some(What::Binary(op, sources[a], sources[b])),
+                Step::Copy(x) => Some(What::Copy(source(&sources, x))),
+                Step::Unary(op, x) => Some(What::Unary(op, source(&sources, x))),
+                Step::Binary(op, a, b) => Some(match self.nested(step, &inside) {
+                    Some(nested) => What::Nested(nested.map(|read| source(&sources, read))),
+                    None => What::Binary(op, source(&sources, a), source(&sources, b)),
+                }),
             };
             program.instructions.extend(what.map(|what| Instruction { what, to }));
-            sources.push(Source::Place(to));
+            sources[index] = Some(Source::Place(to));
             // only now: a loop that writes where it reads is not compiled to vectors
-            let read = match *step {
-                Step::Copy(x) | Step::Unary(_, x) => [Some(x), None],
-                Step::Binary(_, a, b) => [Some(a), Some(b).filter(|_| a != b)],
-                Step::Number(_) | Step::Whole(_) | Step::Part(_) => [None, None],
-            };
-            for x in read.into_iter().flatten() {
+            for x in self.reads(step, &inside) {
                 if last_use[x] == index
                     && !keeps(&self.steps[x])
-                    && let Source::Place(Place::Register(register)) = sources[x]
+                    && let Some(Source::Place(Place::Register(register))) = sources[x]
+                    && !free.contains(&register)
                 {
                     free.push(register);
                 }
             }
         }
-        program.lines_ahead = program.plan_ahead(results.len());
+        program.operands = self.operands;
+        program.rows_ahead = program.plan_ahead(results.len());
         program
     }
 }

@@ -1,0 +1,153 @@
+//! An operation whose value can wait is computed beside the derivatives, once, where values alone are wanted.
+
+use dl_core::{At, Data, Delta, Deltas, Differentiable, Do, Error, Layer, Others, Primitive, Result, Weight};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Two numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pair(f64, f64);
+
+impl Data for Pair {
+    type Delta = Pair;
+    fn one(&self) -> Pair {
+        Pair(1.0, 1.0)
+    }
+}
+
+impl Delta for Pair {
+    fn sum(mut terms: Vec<Layer<Pair>>) -> Layer<Pair> {
+        terms.pop().expect("nothing is added here")
+    }
+    fn scale(layer: &Layer<Pair>, factor: f64) -> Layer<Pair> {
+        Layer::apply(Times(factor), (layer.clone(),))
+    }
+    fn squared_norm(&self) -> f64 {
+        self.0 * self.0 + self.1 * self.1
+    }
+}
+
+struct Times(f64);
+
+impl Primitive for Times {
+    type Operands = (Layer<Pair>,);
+    type Output = Pair;
+    fn name(&self) -> &'static str {
+        "times"
+    }
+    fn value(&self, (x,): (&Pair,)) -> Result<Pair> {
+        Ok(Pair(self.0 * x.0, self.0 * x.1))
+    }
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        (Some(Layer::apply(Times(self.0), (at.delta.clone(),))),)
+    }
+}
+
+/// What was called how often.
+#[derive(Default)]
+struct Calls {
+    alone: AtomicUsize,
+    beside: AtomicUsize,
+}
+
+/// The sum of both numbers.
+struct Total {
+    calls: Arc<Calls>,
+    fails: bool,
+}
+
+impl Primitive for Total {
+    type Operands = (Layer<Pair>,);
+    type Output = f64;
+    const CAN_WAIT: bool = true;
+    fn name(&self) -> &'static str {
+        "total"
+    }
+    fn value(&self, (x,): (&Pair,)) -> Result<f64> {
+        self.calls.alone.fetch_add(1, Ordering::Relaxed);
+        Ok(x.0 + x.1)
+    }
+    fn slopes(&self, _: (&Pair,)) -> Option<Deltas<Self>> {
+        Some((Some(Layer::constant(Pair(1.0, 1.0))),))
+    }
+    fn value_beside(&self, (x,): (&Pair,), others: Others<'_>) -> Result<f64> {
+        self.calls.beside.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(others.of::<Pair>().collect::<Vec<_>>(), [&Pair(3.0, 3.0)], "what is computed beside it");
+        if self.fails { Err(Error::invalid("no total today")) } else { Ok(x.0 + x.1) }
+    }
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        let delta = at.delta.clone();
+        (Some(Layer::apply(Twice, (delta,))),)
+    }
+}
+
+/// A number as a pair.
+struct Twice;
+
+impl Primitive for Twice {
+    type Operands = (Layer<f64>,);
+    type Output = Pair;
+    fn name(&self) -> &'static str {
+        "twice"
+    }
+    fn value(&self, (x,): (&f64,)) -> Result<Pair> {
+        Ok(Pair(*x, *x))
+    }
+    fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
+        (None,)
+    }
+}
+
+fn total(fails: bool) -> (Layer<Pair>, Layer<f64>, Arc<Calls>) {
+    let calls = Arc::new(Calls::default());
+    let x = Layer::constant(Pair(1.0, 2.0));
+    let tripled = Layer::apply(Times(3.0), (x.clone(),));
+    let total = Layer::apply(Total { calls: calls.clone(), fails }, (tripled,));
+    (x, total, calls)
+}
+
+fn counts(calls: &Calls) -> (usize, usize) {
+    (calls.alone.load(Ordering::Relaxed), calls.beside.load(Ordering::Relaxed))
+}
+
+#[test]
+fn where_values_are_wanted_it_is_computed_once_beside_them() -> Result<()> {
+    let (x, total, calls) = total(false);
+    let both = total.value_and_gradient(&x);
+    assert_eq!(Do::predict(both).wait()?, (9.0, Pair(3.0, 3.0)));
+    assert_eq!(counts(&calls), (0, 1));
+    assert_eq!(total.predict().wait()?, 9.0);
+    assert_eq!(counts(&calls), (1, 1));
+    Ok(())
+}
+
+#[test]
+fn where_values_are_kept_it_does_not_wait() -> Result<()> {
+    let (x, total, calls) = total(false);
+    let (value, slope) = total.value_and_gradient(&x);
+    let kept = Do::from_fn(move || {
+        let (value, slope) = (value.clone(), slope.clone());
+        async move { Ok((value.extract().await?, slope.extract().await?)) }
+    });
+    let w = Weight::new(1.0);
+    let trained = Layer::from(kept.map(|(value, slope)| value + slope.0)) * &w;
+    assert_eq!(trained.train(&dl_core::Sgd::new(0.0)).wait()?, 12.0);
+    assert_eq!(counts(&calls), (1, 0));
+    Ok(())
+}
+
+#[test]
+fn with_respect_to_itself_it_is_a_value() -> Result<()> {
+    let (x, total, calls) = total(false);
+    let derivatives = total.gradients(&(&total, &x));
+    assert_eq!(Do::predict(derivatives).wait()?, (1.0, Pair(3.0, 3.0)));
+    assert_eq!(counts(&calls), (1, 0));
+    Ok(())
+}
+
+#[test]
+fn an_error_points_to_it() {
+    let (x, total, _) = total(true);
+    let error = Do::predict(total.value_and_gradient(&x)).wait().unwrap_err().to_string();
+    assert!(error.starts_with("total: no total today") && error.contains("waiting.rs"), "{error}");
+}
