@@ -61,7 +61,7 @@ impl<X, A: Element, D: Rank> PointwiseOps<A, D> for X where X: Differentiable<Da
 
 /// A rough estimate of the time that an operation on so many elements takes, in nanoseconds.
 fn cost(len: f64, each: f64) -> f64 {
-    200.0 + len * each
+    200.0 + len * program::nanoseconds(each)
 }
 
 struct UnaryOp<A, D> {

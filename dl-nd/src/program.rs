@@ -261,9 +261,9 @@ impl Instruction {
     }
 }
 
-/// About how long an operation takes for an element in a program, that takes so long by itself.
+/// About how long an operation takes for an element, of many, that takes so long for a single number: vectors have four to sixteen of them.
 pub(crate) fn nanoseconds(cost: f64) -> f64 {
-    cost / 4.0
+    cost / 8.0
 }
 
 impl<A: Element> Operand<A> {
