@@ -16,7 +16,7 @@ mod variable;
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
 pub use handle::AnyLayer;
 pub(crate) use handle::{Held, help_is_over};
-pub(crate) use kept::Kept;
+pub(crate) use kept::{Kept, KeptFuture};
 pub(crate) use shared::Shared;
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use variable::use_leaf;
@@ -24,7 +24,6 @@ pub(crate) use variable::{Variable, VariableRef};
 
 use crate::calls::{self, Calls, Entered, Origin, Site};
 use crate::data::Data;
-use crate::deferred::BoxFuture;
 use crate::delta::{Delta, checked};
 use crate::error::Result;
 use crate::layer::Layer;
@@ -113,7 +112,7 @@ pub(crate) enum Side {
 
 /// The body of a dynamic node: every run is a fresh one.
 pub(crate) trait Recipe: Send + Sync {
-    fn run(&self) -> BoxFuture<Result<Outcome>>;
+    fn run(&self) -> KeptFuture<Result<Outcome>>;
     fn name(&self) -> &'static str;
     fn position(&self) -> Position;
 

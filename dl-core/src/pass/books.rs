@@ -89,7 +89,8 @@ pub(crate) struct Books {
     /// Whether somebody is in the middle of a walk, and what is left to him.
     pub(super) walking: bool,
     pub(super) later: Vec<at_once::Later>,
-    pub(super) finished: Vec<(u32, Result<Value>)>,
+    /// Lists of those who are to be told that what they wait for has ended.
+    pub(super) to_tell: Vec<u32>,
     /// Operations whose values are for a buffer, once a step commits.
     pub(super) updates: Vec<u32>,
     /// The panic of a destructor, which nobody else would hear of.
@@ -161,7 +162,7 @@ impl Books {
             under_lock: 0.0,
             walking: false,
             later: Vec::new(),
-            finished: Vec::new(),
+            to_tell: Vec::new(),
             updates: Vec::new(),
             fault: None,
             arrived: Vec::new(),
@@ -217,7 +218,7 @@ impl Books {
         self.walking = false;
         self.under_lock = 0.0;
         self.later.clear();
-        self.finished.clear();
+        self.to_tell.clear();
         self.woken.clear();
         self.discarded.clear();
         self.drivers.clear();
@@ -407,16 +408,17 @@ impl Books {
     }
 
     pub(super) fn add_links(&mut self, index: u32) {
-        let links = Links { forgets: self.forgets, ..Links::NEW };
-        self.entries[index as usize].links = match self.vacant_links.pop() {
+        let place = match self.vacant_links.pop() {
             Some(vacant) => {
-                self.links[vacant as usize] = links;
+                self.links[vacant as usize] = Links::NEW;
                 vacant
             }
             None => {
-                self.links.push(links);
+                self.links.push(Links::NEW);
                 (self.links.len() - 1) as u32
             }
         };
+        self.links[place as usize].forgets = self.forgets;
+        self.entries[index as usize].links = place;
     }
 }
