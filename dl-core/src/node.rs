@@ -66,8 +66,8 @@ pub(crate) enum Expression {
     F64(f64),
     /// Another plain value.
     Plain(Shared),
-    /// A trainable variable.
-    Weight(VariableRef),
+    /// A trainable variable, and which of its leaves this is.
+    Weight(VariableRef, u8),
     /// Scalar arithmetic, done in place by discovery and by the numeric reading of the reverse pass.
     Unary(Unary, [AnyLayer; 1]),
     /// The same with two operands.
@@ -229,7 +229,7 @@ impl Node {
     pub(crate) fn name(&self) -> &'static str {
         match &self.expression {
             Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => "constant",
-            Expression::Weight(variable) => variable.weight.name(),
+            Expression::Weight(variable, _) => variable.weight.name(),
             Expression::Unary(op, _) => op.name(),
             Expression::Binary(op, _) | Expression::WithNumber(op, ..) => op.name(),
             Expression::Primitive(op) => op.name(),
@@ -344,7 +344,7 @@ impl Node {
     /// The variable, if this is a weight or a buffer.
     pub(crate) fn as_variable(&self) -> Option<&Variable> {
         match &self.expression {
-            Expression::Weight(variable) => Some(variable),
+            Expression::Weight(variable, _) => Some(variable),
             _ => None,
         }
     }
@@ -353,7 +353,7 @@ impl Node {
     #[inline]
     pub(crate) fn variable(&self) -> Option<VariableRef> {
         match &self.expression {
-            Expression::Weight(variable) => Some(*variable),
+            Expression::Weight(variable, _) => Some(*variable),
             _ => None,
         }
     }

@@ -45,8 +45,11 @@ pub(crate) struct Books {
     pub(super) side: HashMap<usize, u32>,
     /// The entries of weights, by the addresses of their variables.
     pub(super) weights: Vec<(usize, u32)>,
-    /// The same, sorted out, once a weight has several leaves.
+    /// The same, sorted out, once weights were met that may have been met under another leaf.
     pub(super) weights_by_address: HashMap<usize, u32>,
+    /// Which leaf of its weight the first one was that was met, and whether there were others: most graphs are built by one thread.
+    pub(super) leaf: Option<u8>,
+    pub(super) leaves_differ: bool,
     /// Who waits for whom: a list for each entry, threaded through one table.
     pub(super) waiting: Vec<Waiting>,
     pub(super) unused_waiting: u32,
@@ -137,6 +140,8 @@ impl Books {
             side: HashMap::new(),
             weights: Vec::new(),
             weights_by_address: HashMap::new(),
+            leaf: None,
+            leaves_differ: false,
             waiting: Vec::new(),
             unused_waiting: NONE,
             chains: Chains::default(),
@@ -193,6 +198,7 @@ impl Books {
         self.vacant.clear();
         self.vacant_links.clear();
         self.weights.clear();
+        (self.leaf, self.leaves_differ) = (None, false);
         self.updates.clear();
         (self.tickets, self.away) = (0, 0);
         self.crews.clear();
