@@ -16,7 +16,7 @@ pub use run::Run;
 
 use crate::bang::Extractable;
 use crate::error::{Error, Result};
-use crate::node::Outcome;
+use crate::node::{Kept, KeptFuture, Outcome, Shared};
 use crate::pass::{self, Counters, Mode, Pass, Purpose, Settings};
 use crate::record::Recorder;
 use crate::seed::Position;
@@ -26,8 +26,6 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use wait::block_on;
-
-pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A deferred computation that ends with a `T` or an [`Error`].
 ///
@@ -52,7 +50,7 @@ pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// ```
 #[must_use = "nothing is computed until it is run: write `.wait()?`, or `.await?` inside async code"]
 pub struct Do<T> {
-    recipe: Arc<dyn Recipe<T>>,
+    recipe: Shared<dyn Recipe<T>>,
     settings: Settings,
 }
 
@@ -62,15 +60,15 @@ pub(crate) trait Recipe<T>: Send + Sync {
     fn belongs(&self) -> Belongs;
 
     /// Starts anew.
-    fn start(&self) -> BoxFuture<Result<T>>;
+    fn start(&self) -> KeptFuture<Result<T>>;
 
     /// The same as the body of a layer, where a run belongs to the pass around it.
-    fn start_body(&self, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>>
+    fn start_body(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>>
     where
         T: Send + 'static,
     {
         let future = self.start();
-        Box::pin(async move { future.await.map(outcome) })
+        Kept::future(async move { future.await.map(outcome) })
     }
 
     /// Runs it as far as it goes without waiting for anything, on a thread that has nothing else to do: a recipe that may be through by
@@ -105,30 +103,30 @@ where
         self.belongs.clone()
     }
 
-    fn start(&self) -> BoxFuture<Result<T>> {
-        Box::pin((self.start)())
+    fn start(&self) -> KeptFuture<Result<T>> {
+        Kept::future((self.start)())
     }
 
-    fn start_body(&self, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+    fn start_body(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>> {
         let future = (self.start)();
-        Box::pin(async move { future.await.map(outcome) })
+        Kept::future(async move { future.await.map(outcome) })
     }
 }
 
 /// A computation as the body of a layer. Settings are for runs that start a pass: mostly there is no need of them.
 pub(crate) enum Body<T> {
-    Around(Arc<dyn Recipe<T>>),
+    Around(Shared<dyn Recipe<T>>),
     Other(Box<Do<T>>),
 }
 
 impl<T: Send + 'static> Body<T> {
     /// A fresh run.
-    pub(crate) fn start(&self, outcome: fn(T) -> Outcome) -> BoxFuture<Result<Outcome>> {
+    pub(crate) fn start(&self, outcome: fn(T) -> Outcome) -> KeptFuture<Result<Outcome>> {
         match self {
             Body::Around(recipe) => recipe.start_body(outcome),
             Body::Other(this) => {
                 let run = this.run();
-                Box::pin(async move { run.await.map(outcome) })
+                Kept::future(async move { run.await.map(outcome) })
             }
         }
     }
@@ -149,7 +147,7 @@ impl<T> fmt::Debug for Do<T> {
 impl<T: Send + 'static> Do<T> {
     pub(crate) fn new(recipe: impl Recipe<T> + 'static) -> Self {
         let settings = Settings { made_at: Position::outside_now(), ..Settings::default() };
-        Do { recipe: Arc::new(recipe), settings }
+        Do { recipe: Shared::recipe(recipe), settings }
     }
 
     pub(crate) fn starting<F, Fut>(belongs: Belongs, start: F) -> Self

@@ -2,11 +2,12 @@
 
 use crate::commit::commit;
 use crate::data::{Data, Trainable};
-use crate::deferred::{AtOnce, Belongs, BoxFuture, Do, Recipe};
+use crate::deferred::{AtOnce, Belongs, Do, Recipe};
 use crate::delta::Delta;
 use crate::error::Result;
 use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
+use crate::node::{Kept, KeptFuture};
 use crate::optimizer::Optimizer;
 use crate::pass::{self, Pass, Purpose, Settings};
 use crate::record::{SpanWork, Told};
@@ -135,8 +136,8 @@ impl<T: Data> Recipe<T> for Predict<T> {
         Belongs::Own(Purpose::Predict)
     }
 
-    fn start(&self) -> BoxFuture<Result<T>> {
-        Box::pin(self.0.extract())
+    fn start(&self) -> KeptFuture<Result<T>> {
+        Kept::future(self.0.extract())
     }
 
     fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
@@ -162,9 +163,9 @@ impl<T: Data> Recipe<SideEffects> for Backward<T> {
         Belongs::Own(Purpose::Train)
     }
 
-    fn start(&self) -> BoxFuture<Result<SideEffects>> {
+    fn start(&self) -> KeptFuture<Result<SideEffects>> {
         let root = self.0.any().clone();
-        Box::pin(async move {
+        Kept::future(async move {
             let value = ExtractValue::new(root.clone()).await?;
             let pass = pass::current().expect("a backward runs in its pass");
             let one = reverse::one(&root, &value)?;
@@ -201,9 +202,9 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
         Belongs::Own(Purpose::Train)
     }
 
-    fn start(&self) -> BoxFuture<Result<T>> {
+    fn start(&self) -> KeptFuture<Result<T>> {
         let (layer, optimizer) = (self.0.clone(), self.1.clone());
-        Box::pin(async move {
+        Kept::future(async move {
             let value = ExtractValue::new(layer.any().clone()).await?;
             let pass = pass::current().expect("a training step runs in its pass");
             let one = reverse::one(layer.any(), &value)?;

@@ -208,7 +208,7 @@ fn tangents_of(
                 (NONE, None) => None,
                 (source, _) => tangents.get(&source).cloned(),
             },
-            Expression::Weight(_) | Expression::Seed(_) => None,
+            Expression::Weight(..) | Expression::Seed(_) => None,
             Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => None,
         };
         // a variable that depends on others moves with them, and by itself

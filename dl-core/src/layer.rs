@@ -9,10 +9,10 @@
 //! ```
 
 use crate::data::Data;
-use crate::deferred::{Body, BoxFuture, Do};
+use crate::deferred::{Body, Do};
 use crate::error::Result;
 use crate::extract::Extract;
-use crate::node::{AnyLayer, Expression, Kept, Outcome, Recipe};
+use crate::node::{AnyLayer, Expression, Kept, KeptFuture, Outcome, Recipe};
 use crate::primitive::{Applied, Primitive, sealed};
 use crate::seed::Position;
 use crate::tape::Tape;
@@ -184,9 +184,9 @@ impl<T: Data> Layer<T> {
             F: Fn() -> Fut + Send + Sync + 'static,
             Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
         {
-            fn run(&self) -> BoxFuture<Result<Outcome>> {
+            fn run(&self) -> KeptFuture<Result<Outcome>> {
                 let run = (self.0)();
-                Box::pin(async move { run.await.map(|layer| Outcome::Layer(layer.into_any())) })
+                Kept::future(async move { run.await.map(|layer| Outcome::Layer(layer.into_any())) })
             }
 
             fn name(&self) -> &'static str {
@@ -258,7 +258,7 @@ impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
         struct Forward<T: Data>(Body<Tape<T, T::Delta>>, Position);
 
         impl<T: Data> Recipe for Forward<T> {
-            fn run(&self) -> BoxFuture<Result<Outcome>> {
+            fn run(&self) -> KeptFuture<Result<Outcome>> {
                 self.0.start(Tape::into_outcome)
             }
 
@@ -282,7 +282,7 @@ impl<T: Data> From<Do<T>> for Layer<T> {
         struct Plain<T>(Body<T>, Position);
 
         impl<T: Data> Recipe for Plain<T> {
-            fn run(&self) -> BoxFuture<Result<Outcome>> {
+            fn run(&self) -> KeptFuture<Result<Outcome>> {
                 self.0.start(|data| Outcome::Tape(data.into_value(), None))
             }
 

@@ -16,7 +16,7 @@ mod variable;
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
 pub use handle::AnyLayer;
 pub(crate) use handle::{Held, help_is_over};
-pub(crate) use kept::Kept;
+pub(crate) use kept::{Kept, KeptFuture};
 pub(crate) use shared::Shared;
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use variable::use_leaf;
@@ -24,7 +24,6 @@ pub(crate) use variable::{Variable, VariableRef};
 
 use crate::calls::{self, Calls, Entered, Origin, Site};
 use crate::data::Data;
-use crate::deferred::BoxFuture;
 use crate::delta::{Delta, checked};
 use crate::error::Result;
 use crate::layer::Layer;
@@ -67,8 +66,8 @@ pub(crate) enum Expression {
     F64(f64),
     /// Another plain value.
     Plain(Shared),
-    /// A trainable variable.
-    Weight(VariableRef),
+    /// A trainable variable, and which of its leaves this is.
+    Weight(VariableRef, u8),
     /// Scalar arithmetic, done in place by discovery and by the numeric reading of the reverse pass.
     Unary(Unary, [AnyLayer; 1]),
     /// The same with two operands.
@@ -113,7 +112,7 @@ pub(crate) enum Side {
 
 /// The body of a dynamic node: every run is a fresh one.
 pub(crate) trait Recipe: Send + Sync {
-    fn run(&self) -> BoxFuture<Result<Outcome>>;
+    fn run(&self) -> KeptFuture<Result<Outcome>>;
     fn name(&self) -> &'static str;
     fn position(&self) -> Position;
 
@@ -230,7 +229,7 @@ impl Node {
     pub(crate) fn name(&self) -> &'static str {
         match &self.expression {
             Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => "constant",
-            Expression::Weight(variable) => variable.weight.name(),
+            Expression::Weight(variable, _) => variable.weight.name(),
             Expression::Unary(op, _) => op.name(),
             Expression::Binary(op, _) | Expression::WithNumber(op, ..) => op.name(),
             Expression::Primitive(op) => op.name(),
@@ -345,7 +344,7 @@ impl Node {
     /// The variable, if this is a weight or a buffer.
     pub(crate) fn as_variable(&self) -> Option<&Variable> {
         match &self.expression {
-            Expression::Weight(variable) => Some(variable),
+            Expression::Weight(variable, _) => Some(variable),
             _ => None,
         }
     }
@@ -354,7 +353,7 @@ impl Node {
     #[inline]
     pub(crate) fn variable(&self) -> Option<VariableRef> {
         match &self.expression {
-            Expression::Weight(variable) => Some(*variable),
+            Expression::Weight(variable, _) => Some(*variable),
             _ => None,
         }
     }

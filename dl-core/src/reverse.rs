@@ -323,7 +323,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
                 continue;
             }
         }
-        let is_weight = matches!(node.expression, Expression::Weight(_));
+        let is_weight = matches!(node.expression, Expression::Weight(..));
         let delta = match arrived[index as usize].take_one() {
             Some(delta) => delta,
             None => {
@@ -368,7 +368,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
                     }
                 }
             },
-            Expression::Weight(_) | Expression::Seed(_) => {}
+            Expression::Weight(..) | Expression::Seed(_) => {}
             Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => {}
             _ => {
                 let mut eager = eager.as_mut().and_then(|eager| eager.next_rule(&delta).then_some(eager));

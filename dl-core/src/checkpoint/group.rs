@@ -7,11 +7,11 @@
 
 use super::perhaps::{self, Perhaps};
 use crate::data::Data;
-use crate::deferred::{Belongs, BoxFuture, Do};
+use crate::deferred::{Belongs, Do};
 use crate::delta::Nothing;
 use crate::error::{Error, Result};
 use crate::extract::ExtractValue;
-use crate::node::{AnyLayer, Expression, Kept, Outcome, Recipe};
+use crate::node::{AnyLayer, Expression, Kept, KeptFuture, Outcome, Recipe};
 use crate::pass::{self, Books, Hold, Pass};
 use crate::record::Direction;
 use crate::reverse::{self, AnyDelta, Arrived, Everywhere};
@@ -166,9 +166,9 @@ impl Data for Outputs {
 struct Again(Arc<Group>);
 
 impl Recipe for Again {
-    fn run(&self) -> BoxFuture<Result<Outcome>> {
+    fn run(&self) -> KeptFuture<Result<Outcome>> {
         let group = self.0.clone();
-        Box::pin(async move {
+        Kept::future(async move {
             let pass = group.pass.upgrade().ok_or_else(Error::cancelled)?;
             let outputs = if pass::is_current(&pass) {
                 // the pass has this future: it must not have the pass

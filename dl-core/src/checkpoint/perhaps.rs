@@ -5,11 +5,10 @@
 //! So it is the sum that would have been written without marks.
 
 use super::group::{Group, Outputs};
-use crate::deferred::BoxFuture;
 use crate::error::Result;
 use crate::extract::ExtractAll;
 use crate::gradient;
-use crate::node::{AnyLayer, Expression, Kept, Outcome, Recipe};
+use crate::node::{AnyLayer, Expression, Kept, KeptFuture, Outcome, Recipe};
 use crate::reverse::AnyDelta;
 use crate::seed::Position;
 use crate::sync::{AtomicBool, Ordering};
@@ -75,9 +74,9 @@ struct Sum {
 }
 
 impl Recipe for Sum {
-    fn run(&self) -> BoxFuture<Result<Outcome>> {
+    fn run(&self) -> KeptFuture<Result<Outcome>> {
         let (node, deltas, absent, factor) = (self.node.clone(), self.deltas.clone(), self.absent.clone(), self.factor);
-        Box::pin(async move {
+        Kept::future(async move {
             let present = present(&deltas).await?;
             absent.store(present.is_empty(), Ordering::Release);
             if present.is_empty() {

@@ -1,7 +1,8 @@
 //! One run of a computation: in which pass it runs, and how it drives it.
 
-use super::{Belongs, BoxFuture, Recipe};
+use super::{Belongs, Recipe};
 use crate::error::{Error, Result};
+use crate::node::{KeptFuture, Shared};
 use crate::pass::{self, Counters, Pass, Purpose, Settings};
 use crate::seed::Position;
 use std::fmt;
@@ -22,11 +23,11 @@ use std::task::{Context, Poll};
 /// ```
 #[must_use = "futures do nothing unless polled: write `.await?`"]
 pub struct Run<T> {
-    recipe: Arc<dyn Recipe<T>>,
+    recipe: Shared<dyn Recipe<T>>,
     scope: Scope,
     settings: Settings,
     /// Present between the first poll and the end.
-    future: Option<BoxFuture<Result<T>>>,
+    future: Option<KeptFuture<Result<T>>>,
     /// Whether somebody wants to know what the pass counts, and what it has counted in the end.
     pub(super) counts: bool,
     pub(super) counters: Option<Counters>,
@@ -68,12 +69,12 @@ impl Scope {
 }
 
 impl<T> Run<T> {
-    pub(super) fn new(recipe: Arc<dyn Recipe<T>>, settings: Settings) -> Self {
+    pub(super) fn new(recipe: Shared<dyn Recipe<T>>, settings: Settings) -> Self {
         Run { recipe, scope: Scope::Unstarted, settings, future: None, counts: false, counters: None }
     }
 
     /// A run that goes on in a pass which has been begun.
-    pub(super) fn going_on(recipe: Arc<dyn Recipe<T>>, pass: Arc<Pass>) -> Self {
+    pub(super) fn going_on(recipe: Shared<dyn Recipe<T>>, pass: Arc<Pass>) -> Self {
         let mut run = Run::new(recipe, Settings::default());
         run.scope = Scope::Continuing(pass);
         run
@@ -113,7 +114,7 @@ impl<T> Future for Run<T> {
             this.scope = this.scope(scope);
         }
         let (recipe, future) = (&this.recipe, &mut this.future);
-        let mut poll = |cx: &mut Context<'_>| future.get_or_insert_with(|| recipe.start()).as_mut().poll(cx);
+        let mut poll = |cx: &mut Context<'_>| Pin::new(future.get_or_insert_with(|| recipe.start())).poll(cx);
         let ended = match &mut this.scope {
             Scope::Driving(drive) => loop {
                 drive.pass.drive(drive.number);

@@ -1,4 +1,4 @@
-//! A box for what belongs to one node: an operation with its operands, the body of a dynamic node.
+//! A box for what belongs to one node: an operation with its operands, the body of a dynamic node, the future of a run of it.
 //!
 //! What fits into the memory of a node is kept there, so that it comes from the free list of the thread as nodes do; what does not
 //! is in an ordinary box.
@@ -9,7 +9,9 @@ use crate::primitive::AnyPrimitive;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::ptr::NonNull;
+use std::task::{Context, Poll};
 
 /// The memory of a node.
 #[repr(align(64))]
@@ -34,6 +36,29 @@ impl Kept<dyn Recipe> {
     #[inline]
     pub(crate) fn body<R: Recipe + 'static>(recipe: R) -> Self {
         Kept(place(recipe), PhantomData)
+    }
+}
+
+/// A future, which stays where it is until it is dropped.
+pub(crate) type KeptFuture<T> = Kept<dyn Future<Output = T> + Send>;
+
+impl<T> KeptFuture<T> {
+    #[inline]
+    pub(crate) fn future(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Kept(place(future), PhantomData)
+    }
+}
+
+// what is in it is not moved with it
+impl<T: ?Sized> Unpin for Kept<T> {}
+
+impl<T> Future for KeptFuture<T> {
+    type Output = T;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        // SAFETY: it was placed there, is dropped there, and nobody moves it in between: a box gives out no `&mut` to what is in it but this one
+        unsafe { Pin::new_unchecked(self.0.as_mut()) }.poll(cx)
     }
 }
 
@@ -117,7 +142,6 @@ impl<T: ?Sized> Drop for Kept<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deferred::BoxFuture;
     use crate::error::Result;
     use crate::node::Outcome;
     use crate::seed::Position;
@@ -129,7 +153,7 @@ mod tests {
     }
 
     impl<const N: usize> Recipe for Body<N> {
-        fn run(&self) -> BoxFuture<Result<Outcome>> {
+        fn run(&self) -> KeptFuture<Result<Outcome>> {
             unreachable!("nobody runs it")
         }
 
@@ -158,6 +182,46 @@ mod tests {
         check::<0>();
         check::<7>();
         check::<8>();
+        check::<100>();
+    }
+
+    /// Waits once, and then says whether it has been moved meanwhile.
+    struct Stays<const N: usize> {
+        polled_at: Option<usize>,
+        _numbers: [u64; N],
+        _alive: Arc<()>,
+    }
+
+    impl<const N: usize> Future for Stays<N> {
+        type Output = bool;
+
+        fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<bool> {
+            let here = std::ptr::from_ref(&*self).addr();
+            match self.polled_at.replace(here) {
+                None => Poll::Pending,
+                Some(before) => Poll::Ready(before == here),
+            }
+        }
+    }
+
+    #[test]
+    fn a_future_is_polled_where_it_is_and_dropped_once() {
+        fn check<const N: usize>() {
+            let alive = Arc::new(());
+            let stays = || Stays { polled_at: None, _numbers: [7; N], _alive: alive.clone() };
+            let (mut first, second) = (Kept::future(stays()), Kept::future(stays()));
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            assert_eq!(Pin::new(&mut first).poll(&mut cx), Poll::Pending);
+            drop(second);
+            let mut moved = Some(first);
+            let again = Pin::new(moved.as_mut().expect("it is there")).poll(&mut cx);
+            assert_eq!((again, Arc::strong_count(&alive)), (Poll::Ready(true), 2));
+            drop(moved);
+            assert_eq!(Arc::strong_count(&alive), 1);
+        }
+        check::<0>();
+        check::<5>();
+        check::<6>();
         check::<100>();
     }
 }

@@ -1,14 +1,16 @@
-//! Data of any type, counted: what a value that is no scalar consists of.
+//! Data of any type, counted: what a value that is no scalar consists of, and what a computation does.
 //!
 //! As an `Arc<dyn Any>`, but in memory of nodes if it fits: a small tensor does, and a value is made and dropped for every operation.
 
 use super::kept::{place, remove, take_out};
+use crate::deferred::Recipe;
 use crate::sync::{AtomicUsize, Ordering, fence};
 use std::any::Any;
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 /// One of the handles to some data.
-pub(crate) struct Shared(NonNull<Counted<dyn Any + Send + Sync>>);
+pub(crate) struct Shared<T: ?Sized = dyn Any + Send + Sync>(NonNull<Counted<T>>);
 
 struct Counted<T: ?Sized> {
     handles: AtomicUsize,
@@ -16,9 +18,9 @@ struct Counted<T: ?Sized> {
 }
 
 // SAFETY: the data are `Send` and `Sync`, and the count is atomic
-unsafe impl Send for Shared {}
+unsafe impl<T: ?Sized + Send + Sync> Send for Shared<T> {}
 // SAFETY: as above
-unsafe impl Sync for Shared {}
+unsafe impl<T: ?Sized + Send + Sync> Sync for Shared<T> {}
 
 /// Far from the end, so that many threads may pass it at once before one of them notices.
 const TOO_MANY: usize = usize::MAX / 2;
@@ -27,12 +29,6 @@ impl Shared {
     #[inline]
     pub(crate) fn new<T: Any + Send + Sync>(data: T) -> Self {
         Shared(place(Counted { handles: AtomicUsize::new(1), data }))
-    }
-
-    #[inline]
-    fn counted(&self) -> &Counted<dyn Any + Send + Sync> {
-        // SAFETY: a handle keeps the data alive
-        unsafe { self.0.as_ref() }
     }
 
     /// The data, if they are of this type.
@@ -53,11 +49,6 @@ impl Shared {
         Some(unsafe { take_out(counted) }.data)
     }
 
-    #[inline]
-    fn is_only(&self) -> bool {
-        self.counted().handles.load(Ordering::Acquire) == 1
-    }
-
     /// The data, if they are of this type and this is the only handle.
     pub(crate) fn downcast_mut<T: Any>(&mut self) -> Option<&mut T> {
         if !self.is_only() {
@@ -68,7 +59,36 @@ impl Shared {
     }
 }
 
-impl Clone for Shared {
+impl<T> Shared<dyn Recipe<T>> {
+    #[inline]
+    pub(crate) fn recipe<R: Recipe<T> + 'static>(recipe: R) -> Self {
+        Shared(place(Counted { handles: AtomicUsize::new(1), data: recipe }))
+    }
+}
+
+impl<T: ?Sized> Shared<T> {
+    #[inline]
+    fn counted(&self) -> &Counted<T> {
+        // SAFETY: a handle keeps the data alive
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    fn is_only(&self) -> bool {
+        self.counted().handles.load(Ordering::Acquire) == 1
+    }
+}
+
+impl<T: ?Sized> Deref for Shared<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.counted().data
+    }
+}
+
+impl<T: ?Sized> Clone for Shared<T> {
     #[inline]
     fn clone(&self) -> Self {
         if self.counted().handles.fetch_add(1, Ordering::Relaxed) > TOO_MANY {
@@ -78,7 +98,7 @@ impl Clone for Shared {
     }
 }
 
-impl Drop for Shared {
+impl<T: ?Sized> Drop for Shared<T> {
     #[inline]
     fn drop(&mut self) {
         // the only handle cannot be cloned by anybody else: no need to write
@@ -92,7 +112,7 @@ impl Drop for Shared {
     }
 }
 
-impl Shared {
+impl<T: ?Sized> Shared<T> {
     /// This was the last handle. Not inlined: most values are numbers.
     #[inline(never)]
     fn drop_data(&mut self) {

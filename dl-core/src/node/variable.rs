@@ -250,7 +250,7 @@ impl VariableRef {
 
     fn new_leaf(self, slot: usize) -> AnyLayer {
         let leaf = AnyLayer::first(|| {
-            Node::new(Count::leaf(), Origin::NONE, self.place, self.kind_of_data, Expression::Weight(self))
+            Node::new(Count::leaf(), Origin::NONE, self.place, self.kind_of_data, Expression::Weight(self, slot as u8))
         });
         self.leaves[slot].store(leaf.as_ptr().as_ptr(), Ordering::Release);
         leaf
@@ -313,7 +313,7 @@ pub(super) unsafe fn variable_of(leaf: NonNull<Node>) -> VariableRef {
     let leaf = unsafe { leaf.as_ref() };
     leaf.guarded.used();
     match &leaf.expression {
-        Expression::Weight(variable) => *variable,
+        Expression::Weight(variable, _) => *variable,
         _ => unreachable!("only leaves report"),
     }
 }

@@ -45,8 +45,11 @@ pub(crate) struct Books {
     pub(super) side: HashMap<usize, u32>,
     /// The entries of weights, by the addresses of their variables.
     pub(super) weights: Vec<(usize, u32)>,
-    /// The same, sorted out, once a weight has several leaves.
+    /// The same, sorted out, once weights were met that may have been met under another leaf.
     pub(super) weights_by_address: HashMap<usize, u32>,
+    /// Which leaf of its weight the first one was that was met, and whether there were others: most graphs are built by one thread.
+    pub(super) leaf: Option<u8>,
+    pub(super) leaves_differ: bool,
     /// Who waits for whom: a list for each entry, threaded through one table.
     pub(super) waiting: Vec<Waiting>,
     pub(super) unused_waiting: u32,
@@ -89,7 +92,8 @@ pub(crate) struct Books {
     /// Whether somebody is in the middle of a walk, and what is left to him.
     pub(super) walking: bool,
     pub(super) later: Vec<at_once::Later>,
-    pub(super) finished: Vec<(u32, Result<Value>)>,
+    /// Lists of those who are to be told that what they wait for has ended.
+    pub(super) to_tell: Vec<u32>,
     /// Operations whose values are for a buffer, once a step commits.
     pub(super) updates: Vec<u32>,
     /// The panic of a destructor, which nobody else would hear of.
@@ -136,6 +140,8 @@ impl Books {
             side: HashMap::new(),
             weights: Vec::new(),
             weights_by_address: HashMap::new(),
+            leaf: None,
+            leaves_differ: false,
             waiting: Vec::new(),
             unused_waiting: NONE,
             chains: Chains::default(),
@@ -161,7 +167,7 @@ impl Books {
             under_lock: 0.0,
             walking: false,
             later: Vec::new(),
-            finished: Vec::new(),
+            to_tell: Vec::new(),
             updates: Vec::new(),
             fault: None,
             arrived: Vec::new(),
@@ -192,6 +198,7 @@ impl Books {
         self.vacant.clear();
         self.vacant_links.clear();
         self.weights.clear();
+        (self.leaf, self.leaves_differ) = (None, false);
         self.updates.clear();
         (self.tickets, self.away) = (0, 0);
         self.crews.clear();
@@ -217,7 +224,7 @@ impl Books {
         self.walking = false;
         self.under_lock = 0.0;
         self.later.clear();
-        self.finished.clear();
+        self.to_tell.clear();
         self.woken.clear();
         self.discarded.clear();
         self.drivers.clear();
@@ -407,16 +414,17 @@ impl Books {
     }
 
     pub(super) fn add_links(&mut self, index: u32) {
-        let links = Links { forgets: self.forgets, ..Links::NEW };
-        self.entries[index as usize].links = match self.vacant_links.pop() {
+        let place = match self.vacant_links.pop() {
             Some(vacant) => {
-                self.links[vacant as usize] = links;
+                self.links[vacant as usize] = Links::NEW;
                 vacant
             }
             None => {
-                self.links.push(links);
+                self.links.push(Links::NEW);
                 (self.links.len() - 1) as u32
             }
         };
+        self.links[place as usize].forgets = self.forgets;
+        self.entries[index as usize].links = place;
     }
 }

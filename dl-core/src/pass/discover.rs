@@ -274,7 +274,7 @@ impl Books {
         }
         *known = match (self.find(operand), &operand.expression) {
             (Some(index), _) => index,
-            (None, Expression::Weight(variable)) => self.enter_weight(held(operand), *variable),
+            (None, Expression::Weight(variable, leaf)) => self.enter_weight(held(operand), *variable, *leaf),
             (None, _) => return Some(operand),
         };
         None
@@ -324,7 +324,7 @@ impl Books {
             return (self.add_value(node, value, false, lone), Entered::Done);
         }
         let index = match &node.expression {
-            Expression::Weight(variable) => self.enter_weight(node, *variable),
+            Expression::Weight(variable, leaf) => self.enter_weight(node, *variable, *leaf),
             Expression::Primitive(op)
                 if op.is_mark()
                     && self.entry(operands[0]).number().is_some()
@@ -354,8 +354,12 @@ impl Books {
         (index, Entered::Other)
     }
 
-    fn enter_weight(&mut self, node: Held, variable: VariableRef) -> u32 {
-        if let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves()) {
+    fn enter_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
+        // a weight has one leaf of each number: whoever meets one number only has not met it under another leaf
+        self.leaves_differ |= *self.leaf.get_or_insert(leaf) != leaf;
+        if self.leaves_differ
+            && let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves())
+        {
             self.claim(node, index);
             return index; // no entry of its own
         }

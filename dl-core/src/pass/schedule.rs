@@ -5,7 +5,7 @@
 
 use super::books::Books;
 use super::chain::{OPEN, can_follow};
-use super::entry::{NONE, Seen, State, Status, Waiting};
+use super::entry::{NONE, Scalar, Seen, State, Status, Waiting};
 use super::queue::Work;
 use crate::error::{Error, Result};
 use crate::node::{Expression, Node};
@@ -31,14 +31,24 @@ impl Books {
                 let seed = self.seed(*position, &node);
                 self.finish(index, seed);
             }
+            _ if node.is_arithmetic() => {
+                for operand in self.entry(index).operands.into_iter().filter(|&operand| operand != NONE) {
+                    self.evaluate_again(operand);
+                    if !self.ended(operand) {
+                        self.wait_for(operand, index);
+                    }
+                }
+                if self.linked(index).pending == 0 {
+                    self.ready(index); // an operand has failed
+                    self.settle();
+                }
+            }
             expression => {
                 let operands = node.operands().len();
                 for which in 0..operands {
                     let operand = self.operand(index, which);
                     self.evaluate_again(operand);
-                    if !node.is_arithmetic() {
-                        self.meet_consumer(operand);
-                    }
+                    self.meet_consumer(operand);
                 }
                 if can_follow(expression) {
                     if self.follows_in_chain(index, operands) {
@@ -115,9 +125,12 @@ impl Books {
         if let Expression::Dynamic(_) = &node.expression {
             let source = self.source(index);
             self.entries[index as usize].trained = self.trained(source);
-            let result = self.outcome(source).expect("what it turned out to be has ended");
-            self.finished.push((index, result));
             self.linked(source).unfinished -= 1;
+            if let Some(number) = self.entry(source).number() {
+                return self.end_with_number(index, number);
+            }
+            let result = self.outcome(source).expect("what it turned out to be has ended");
+            self.end_and_tell(index, result);
             if self.entry(source).state == State::Done {
                 self.free(source);
             }
@@ -127,8 +140,7 @@ impl Books {
             self.skip_marks(index);
             let entry = &mut self.entries[index as usize];
             (entry.trained, entry.arithmetic) = (trained, arithmetic);
-            self.finished.push((index, Ok(number.into())));
-            return;
+            return self.end_with_number(index, number);
         }
         let operands = node.operands().len();
         let mut trained = false;
@@ -159,10 +171,10 @@ impl Books {
     /// An operation fails before it is run.
     #[cold]
     fn is_not_run(&mut self, index: u32, error: Error) {
-        self.finished.push((index, Err(error)));
         let mut followers = Vec::new();
         self.take_chain(index, &mut followers);
-        self.part_chain(&followers);
+        self.part_chain(&followers); // they are told with all others who wait for it
+        self.end_and_tell(index, Err(error));
     }
 
     #[inline]
@@ -182,15 +194,49 @@ impl Books {
 
     /// Writes down how an entry ended, and what follows from that.
     pub(super) fn finish(&mut self, index: u32, result: Result<Value>) {
-        self.finished.push((index, result));
+        let waiting = self.end(index, result);
+        self.tell_those(waiting);
         self.settle();
     }
 
+    /// Tells all who are to be told.
     pub(super) fn settle(&mut self) {
-        while let Some((index, result)) = self.finished.pop() {
-            let waiting = self.end(index, result);
+        while let Some(waiting) = self.to_tell.pop() {
             self.tell_those(waiting);
         }
+    }
+
+    /// Writes down how an entry ended. Those who wait for it are told when all is [settled](Books::settle).
+    pub(super) fn end_and_tell(&mut self, index: u32, result: Result<Value>) {
+        let waiting = self.end(index, result);
+        self.tell_later(waiting);
+    }
+
+    /// The same for scalar arithmetic, or a decision, which ended with a number.
+    #[inline]
+    fn end_with_number(&mut self, index: u32, number: Scalar) {
+        self.count.so_far.evaluations += 1;
+        let entry = &mut self.entries[index as usize];
+        entry.set_number(number);
+        let links = &mut self.links[entry.links as usize];
+        let waiting = std::mem::replace(&mut links.waiting, NONE);
+        if std::mem::take(&mut links.awaited) {
+            self.wake_those(index);
+        }
+        self.tell_later(waiting);
+    }
+
+    #[inline]
+    fn tell_later(&mut self, waiting: u32) {
+        if waiting != NONE {
+            self.to_tell.push(waiting);
+        }
+    }
+
+    /// Somebody is to be woken now that this entry has ended.
+    #[cold]
+    fn wake_those(&mut self, index: u32) {
+        self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
     }
 
     /// Writes down how an entry ended, which needs its operands no more. Says who waits for it, and is to be told.
@@ -199,7 +245,7 @@ impl Books {
         self.count.so_far.evaluations += 1;
         let waiting = self.write_down(index, &node, result);
         if std::mem::take(&mut self.linked(index).awaited) {
-            self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
+            self.wake_those(index);
         }
         self.part_from_operands(index, &node);
         waiting

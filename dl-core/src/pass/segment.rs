@@ -219,7 +219,7 @@ impl Books {
             match &node.expression {
                 Expression::Seed(position) => {
                     let seed = self.seed(*position, &node);
-                    self.finished.push((index, seed));
+                    self.end_and_tell(index, seed);
                 }
                 Expression::Dynamic(_) if self.source(index) == NONE => self.queue_task(index),
                 _ => self.ready(index),

@@ -14,7 +14,7 @@ pub(super) struct Wakeable {
 }
 
 impl Wakeable {
-    /// That of the task before, if nobody has kept it: most tasks never wait.
+    /// For a task that is going to be polled for the first time. That of the task before, if nobody has kept it: most tasks never wait.
     pub(super) fn new(pass: &Arc<Pass>, index: u32, spare: Option<Wakeable>) -> Self {
         if let Some(spare) = spare
             && Arc::strong_count(&spare.shared) == 2
@@ -22,6 +22,7 @@ impl Wakeable {
             // whoever had it is done with it
             fence(Ordering::Acquire);
             spare.shared.index.store(index, Ordering::Relaxed);
+            spare.shared.state.store(POLLED, Ordering::Relaxed);
             return spare;
         }
         let (index, state) = (AtomicU32::new(index), AtomicU8::new(POLLED));
@@ -44,7 +45,7 @@ const WOKEN: u8 = 1;
 const PARKED: u8 = 2;
 
 impl TaskWaker {
-    /// Somebody is going to poll the task.
+    /// Somebody is going to poll the task again.
     pub(super) fn polled(&self) {
         // a wake that found it queued counts as this poll, which is to see what came before that
         self.state.swap(POLLED, Ordering::AcqRel);

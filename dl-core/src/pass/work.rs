@@ -7,9 +7,8 @@ use super::kernels::Batch;
 use super::queue::{Job, Work};
 use super::wakers::{TaskWaker, Wakeable};
 use super::{Pass, context};
-use crate::deferred::BoxFuture;
 use crate::error::{Error, Result};
-use crate::node::{Expression, Outcome, help_is_over};
+use crate::node::{Expression, KeptFuture, Outcome, help_is_over};
 use crate::offer::offer;
 use crate::record::SpanWork;
 use crate::seed::Position;
@@ -17,13 +16,14 @@ use crate::sync::{AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn,
 use crate::value::Value;
 use std::cell::LazyCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 /// The future of a dynamic node that waits.
 pub(crate) struct Task {
     /// Absent while somebody polls it.
-    future: Option<BoxFuture<Result<Outcome>>>,
+    future: Option<KeptFuture<Result<Outcome>>>,
     waker: Wakeable,
     /// Where it goes on to build layers.
     position: Position,
@@ -177,14 +177,16 @@ impl Pass {
         let node = books.node(index);
         let Expression::Dynamic(recipe) = &node.expression else { unreachable!("tasks belong to dynamic nodes") };
         let (started, task, position) = match books.task(index) {
-            Some(task) => (task.future.take(), task.waker.clone(), task.position),
+            Some(task) => {
+                task.waker.shared.polled();
+                (task.future.take(), task.waker.clone(), task.position)
+            }
             None => {
                 let body = books.number_at(recipe.position());
                 (None, Wakeable::new(self, index, spare.take()), Position::in_body(body))
             }
         };
         let first = started.is_none();
-        task.shared.polled();
         self.release(books);
 
         let outside = position.enter();
@@ -193,7 +195,7 @@ impl Pass {
         let mut poll = || {
             catch_unwind(AssertUnwindSafe(|| {
                 let running = future.get_or_insert_with(|| recipe.run());
-                let step = running.as_mut().poll(&mut Context::from_waker(&task.waker));
+                let step = Pin::new(running).poll(&mut Context::from_waker(&task.waker));
                 if step.is_ready() {
                     // user values in the future are dropped outside the lock; a panic there is reported like any other
                     drop(future.take());

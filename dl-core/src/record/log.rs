@@ -175,7 +175,7 @@ impl State {
 fn met(node: &Node) -> NodeRecord {
     let kind = match &node.expression {
         Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => NodeKind::Constant,
-        Expression::Weight(_) => NodeKind::Weight,
+        Expression::Weight(..) => NodeKind::Weight,
         Expression::Dynamic(_) => NodeKind::Decision,
         Expression::Seed(_) => NodeKind::Seed,
         _ => NodeKind::Operation,
@@ -183,7 +183,7 @@ fn met(node: &Node) -> NodeRecord {
     let record = NodeRecord::new(kind, node.name_or_panic(), node.place);
     let internal = matches!(&node.expression, Expression::Dynamic(recipe) if recipe.is_internal());
     let variable = match &node.expression {
-        Expression::Weight(variable) => Some(variable.id()),
+        Expression::Weight(variable, _) => Some(variable.id()),
         _ => None,
     };
     NodeRecord { calls: node.calls(), direction: node.direction(), variable, internal, ..record }

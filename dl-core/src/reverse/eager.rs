@@ -47,7 +47,7 @@ impl<'a> Eager<'a> {
     pub(super) fn arriving(&mut self, books: &mut Books, delta: AnyLayer, place: u32) -> AnyLayer {
         let node = books.node(place);
         let value = match &node.expression {
-            Expression::Weight(_) if delta.accumulates().is_some() => None,
+            Expression::Weight(..) if delta.accumulates().is_some() => None,
             _ => pass::computing(self.pass, || self.below(books, &delta, 0)),
         };
         value.map_or(delta, |value| AnyDelta::Ready(value).into_layer(&node))
