@@ -252,7 +252,8 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         b: b.column != 1 || rows >= REUSED && b.row > wide as isize,
     };
     let nanoseconds = nanoseconds(rows, depth, columns);
-    if nanoseconds < LEAST {
+    // where nobody is going to help, a division that is not large is left out
+    if nanoseconds < LEAST || nanoseconds < 2.0 * PIECE && !parallel::is_divided(2, nanoseconds / 2.0) {
         // SAFETY: as the caller says
         return unsafe { multiply_blocks(kernels, product, copies) };
     }
