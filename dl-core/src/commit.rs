@@ -268,6 +268,8 @@ fn propose(
 }
 
 /// Takes the steps of plain gradient descent that are in place and cannot fail.
+///
+/// The dear ones first, from the first weight on, as they were read on the way forward: so a weight mostly goes to the thread that has it in its caches. What is left stays on this thread, unless it is much.
 fn descend(changes: &[Change<'_>]) {
     let steps = || {
         changes.iter().filter_map(|change| match (change.rate, &change.source) {
@@ -279,11 +281,14 @@ fn descend(changes: &[Change<'_>]) {
     if !parallel::is_worth_while(nanoseconds) {
         return steps().for_each(|(variable, rate, delta)| delta.descend(variable, rate));
     }
-    let steps: Vec<(&Variable, f64, &AnyDelta)> = steps().collect();
-    parallel::for_each(steps.len(), nanoseconds / steps.len() as f64, |step| {
-        let (variable, rate, delta) = steps[step];
-        delta.descend(variable, rate);
-    });
+    let (dear, little): (Vec<_>, Vec<_>) = steps().partition(|(_, _, delta)| parallel::is_worth_while(delta.cost()));
+    for steps in [dear, little] {
+        let nanoseconds: f64 = steps.iter().map(|(_, _, delta)| delta.cost()).sum();
+        parallel::for_each(steps.len(), nanoseconds / steps.len() as f64, |step| {
+            let (variable, rate, delta) = steps[step];
+            delta.descend(variable, rate);
+        });
+    }
 }
 
 impl AnyDelta {

@@ -47,17 +47,33 @@ const WORTH_A_THREAD_NANOSECONDS: f64 = 10_000.0;
 /// # Panics
 /// When a piece does, with the payload of the first such piece. By then no piece is running any more; later pieces may have been left out.
 pub fn for_each(pieces: usize, nanoseconds_each: f64, work: impl Fn(usize) + Sync) {
-    let nanoseconds = pieces as f64 * nanoseconds_each;
-    if pieces < 2 || !is_worth_while(nanoseconds) {
-        return (0..pieces).for_each(work);
-    }
-    let threads = current_num_threads();
-    match threads.min(pieces).min((nanoseconds / WORTH_A_THREAD_NANOSECONDS) as usize) {
-        0 | 1 => (0..pieces).for_each(work),
-        workers => {
+    match workers(pieces, nanoseconds_each) {
+        (0 | 1, _) => (0..pieces).for_each(work),
+        (workers, threads) => {
             with_computing(|pass| share(pieces, workers - 1, threads, Job { work: &work, pass, help: Help::here() }))
         }
     }
+}
+
+/// Whether [`for_each`] would offer such pieces to other threads. Who needs room of its own for the result of each piece can do without, if not. What comes out
+/// must be the same.
+///
+/// ```
+/// use dl_core::parallel;
+/// assert!(!parallel::is_divided(100, 10.0), "a microsecond is not worth it");
+/// ```
+pub fn is_divided(pieces: usize, nanoseconds_each: f64) -> bool {
+    workers(pieces, nanoseconds_each).0 > 1
+}
+
+/// How many threads are to work on such pieces, and how many the pool has if there is more than one.
+fn workers(pieces: usize, nanoseconds_each: f64) -> (usize, usize) {
+    let nanoseconds = pieces as f64 * nanoseconds_each;
+    if pieces < 2 || !is_worth_while(nanoseconds) {
+        return (1, 1);
+    }
+    let threads = current_num_threads();
+    (threads.min(pieces).min((nanoseconds / WORTH_A_THREAD_NANOSECONDS) as usize), threads)
 }
 
 /// Whether there is work for a second thread in so much.
@@ -109,7 +125,7 @@ pub(crate) struct Crew {
     threads: usize,
     /// For each thread that may come, the next piece of its share that nobody has taken.
     shares: SmallVec<[AtomicUsize; 4]>,
-    /// How many threads have come.
+    /// How many threads have come, with the caller, who is always the first.
     workers: AtomicUsize,
     /// Pieces from here on are not begun any more.
     end: AtomicUsize,
@@ -153,7 +169,7 @@ fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
         pieces,
         threads,
         shares: (0..=helpers).map(|share| AtomicUsize::new(begin(share, helpers + 1, pieces))).collect(),
-        workers: AtomicUsize::new(0),
+        workers: AtomicUsize::new(1),
         end: AtomicUsize::new(pieces),
         door: AtomicUsize::new(0),
         job: Lent((&raw const job).cast()),
@@ -169,7 +185,7 @@ fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
             break;
         }
     }
-    crew.work(job.work, || {
+    crew.work(0, job.work, || {
         inside.tell(helpers);
         true
     });
@@ -181,9 +197,8 @@ fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
 }
 
 impl Crew {
-    /// Takes pieces, as long as there are any and as long as it may.
-    fn work(&self, work: &(dyn Fn(usize) + Sync), mut may: impl FnMut() -> bool) {
-        let own = self.workers.fetch_add(1, Ordering::Relaxed);
+    /// Takes pieces, from a share of its own on, as long as there are any and as long as it may.
+    fn work(&self, own: usize, work: &(dyn Fn(usize) + Sync), mut may: impl FnMut() -> bool) {
         for share in (own..own + self.shares.len()).map(|share| share % self.shares.len()) {
             let last = begin(share + 1, self.shares.len(), self.pieces);
             while may() {
@@ -222,12 +237,13 @@ impl Crew {
         }
         // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this thread is
         let Job { work, pass, help } = unsafe { &*self.job.0 };
+        let own = self.workers.fetch_add(1, Ordering::Relaxed);
         match pass {
-            None => self.work(work, stays),
+            None => self.work(own, work, stays),
             // for the pass it is a thread more, and gives way when there are too many
             Some(pass) => pass.width().join(self.threads, |width| {
                 let may = || stays() && width.working() <= self.threads;
-                computing(pass, || pass.helping(help, || self.work(work, may)));
+                computing(pass, || pass.helping(help, || self.work(own, work, may)));
             }),
         }
         self.go();

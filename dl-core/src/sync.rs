@@ -5,7 +5,7 @@
 //!
 //! Besides the names of the standard library there are a few that the checkers cannot do without. [`globals`] are statics that
 //! begin anew in every execution; [`thread_local`] belongs to a thread of the checker; [`spins`] says how
-//! often to spin, which a checker need not do often; [`Guarded`] sits in what is freed by hand.
+//! often to spin, which a checker need not do often, and [`Patience`] how long to wait, as it knows no time; [`Guarded`] sits in what is freed by hand.
 
 #[cfg(not(any(shuttle, loom)))]
 mod real {
@@ -15,8 +15,9 @@ mod real {
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
     pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError};
-    pub(crate) use std::thread::{Thread, current, park};
+    pub(crate) use std::thread::{Thread, current, park, yield_now};
     pub(crate) use std::thread_local;
+    use std::time::{Duration, Instant};
 
     macro_rules! globals {
         ($($item:item)*) => { $($item)* };
@@ -32,6 +33,24 @@ mod real {
 
     pub(crate) const fn spins(often: usize) -> usize {
         often
+    }
+
+    /// How long somebody has been waiting.
+    pub(crate) struct Patience(Instant);
+
+    impl Patience {
+        pub(crate) fn new() -> Self {
+            Patience(Instant::now())
+        }
+
+        pub(crate) fn lasts(&self, longest: Duration) -> bool {
+            self.0.elapsed() < longest
+        }
+    }
+
+    /// Has this thread do a job of its pool, if there is one.
+    pub(crate) fn do_work_of_pool() -> bool {
+        rayon::yield_now() == Some(rayon::Yield::Executed)
     }
 
     /// Costs nothing. A checker sees by it whether somebody uses what is gone.
@@ -68,4 +87,4 @@ pub(crate) use checked::*;
 #[cfg(shuttle)]
 pub(crate) mod pool;
 #[cfg(shuttle)]
-pub(crate) use pool::{current_num_threads, current_thread_index, spawn};
+pub(crate) use pool::{current_num_threads, current_thread_index, do_work_of_pool, spawn};

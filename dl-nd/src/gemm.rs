@@ -23,9 +23,10 @@ pub(crate) use pack::Room;
 use dl_core::{Number, buffers, parallel};
 use kernels::Kernels;
 use ndarray::{ArrayView, ArrayView2, ArrayViewMut2, Dimension};
-use run::{Copies, DEPTH, Product, ROWS, multiply_blocks, pieces};
+use run::{Copies, DEPTH, Product, ROWS, even, multiply_blocks, pieces};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::slice::{from_raw_parts, from_raw_parts_mut};
 use tile::Raw;
 
 /// Numbers for which there are kernels.
@@ -228,7 +229,9 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
     work(columns, rows, a.row != 1, c.row != 1) < work(rows, columns, b.column != 1, c.column != 1)
 }
 
-/// A piece for a thread takes about so many nanoseconds at least.
+/// What takes less is not worth a second thread.
+const LEAST: f64 = 40_000.0;
+/// A piece for a thread takes about so many nanoseconds, but there are two at least.
 const PIECE: f64 = 100_000.0;
 /// There are about so many pieces, or more if the product is large.
 const PIECES: usize = 8;
@@ -236,6 +239,8 @@ const PIECES: usize = 8;
 const LEAST_ROWS: usize = 96;
 /// It takes so many rows to make a copy of the columns worth while, where they do not fill the lines of the cache one after the other.
 const REUSED: usize = 24;
+/// With so few rows, most of what is read is `b`, each number of it once: it is divided, and not read by several threads.
+const FEW_ROWS: usize = 32;
 
 /// # Safety
 /// That of [`multiply`].
@@ -247,12 +252,23 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         b: b.column != 1 || rows >= REUSED && b.row > wide as isize,
     };
     let nanoseconds = nanoseconds(rows, depth, columns);
-    if nanoseconds < 2.0 * PIECE {
+    // where nobody is going to help, a division that is not large is left out
+    if nanoseconds < LEAST || nanoseconds < 2.0 * PIECE && !parallel::is_divided(2, nanoseconds / 2.0) {
         // SAFETY: as the caller says
         return unsafe { multiply_blocks(kernels, product, copies) };
     }
+    let parts = depth.div_ceil(DEPTH);
+    if rows <= FEW_ROWS && parts > 1 {
+        // SAFETY: as the caller says
+        return unsafe {
+            match parallel::is_divided(parts, nanoseconds / parts as f64) {
+                true => multiply_parts(kernels, product, copies, nanoseconds),
+                false => multiply_blocks(kernels, product, copies),
+            }
+        };
+    }
     // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels of columns each, and then some tiles of rows
-    let wanted = PIECES.min((nanoseconds / PIECE) as usize);
+    let wanted = ((nanoseconds / PIECE) as usize).clamp(2, PIECES);
     let blocks = rows.div_ceil(ROWS).max(if copies.a { wanted.min(rows / LEAST_ROWS) } else { 1 });
     let panels = columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks));
     let across: Vec<_> = pieces(columns, panels * wide).collect();
@@ -265,4 +281,42 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         // SAFETY: as the caller says, for this part of the product
         unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, c, ..*product }, copies) };
     });
+}
+
+/// The parts of the sums are computed side by side, and then added in their order: as one thread adds them that computes one after the other.
+///
+/// So whoever has read some rows of a weight `b` for a few samples is the one to whom the same rows fall when the weight is changed, which is divided by rows.
+///
+/// # Safety
+/// That of [`multiply`].
+unsafe fn multiply_parts<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copies: Copies, nanoseconds: f64) {
+    let &Product { rows, depth, columns, a, b, c, beta, .. } = product;
+    let parts: Vec<(usize, usize)> = even(depth, DEPTH).collect();
+    let each = rows * columns;
+    let mut room = Room::<A>::take(each * (parts.len() - 1));
+    let others = Raw { start: room.numbers().as_mut_ptr(), row: columns as isize, column: 1 };
+    parallel::for_each(parts.len(), nanoseconds / parts.len() as f64, |part| {
+        let (from, depth) = parts[part];
+        let (a, b) = (a.at(0, from), b.at(from, 0));
+        let (c, beta) = if part == 0 { (c, beta) } else { (others.at((part - 1) * rows, 0), A::zero()) };
+        // SAFETY: as the caller says, for this part; each of the others has its own place in the room
+        unsafe { multiply_blocks(kernels, &Product { depth, a, b, c, beta, ..*product }, copies) };
+    });
+    for row in 0..rows {
+        for part in 1..parts.len() {
+            let (from, to) = (others.at((part - 1) * rows + row, 0).start, c.at(row, 0).start);
+            // SAFETY: all of `c` and of the room has been written, and nobody else has them
+            unsafe {
+                if c.column == 1 {
+                    let (from, to) = (from_raw_parts(from, columns), from_raw_parts_mut(to, columns));
+                    to.iter_mut().zip(from).for_each(|(to, &from)| *to = *to + from);
+                } else {
+                    for column in 0..columns {
+                        let to = to.offset(column as isize * c.column);
+                        to.write(*to + *from.add(column));
+                    }
+                }
+            }
+        }
+    }
 }

@@ -3,13 +3,14 @@
 use super::checker;
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool as RealBool;
+use std::time::Duration;
 
 pub(crate) use checker::hint::spin_loop;
 pub(crate) use checker::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub(crate) use checker::sync::{Mutex, MutexGuard};
-pub(crate) use checker::thread::{Thread, current, park};
+pub(crate) use checker::thread::{Thread, current, park, yield_now};
 pub(crate) use std::sync::TryLockError;
 
 /// `loom` runs no pass, so it needs no pool.
@@ -29,11 +30,30 @@ mod no_pool {
     pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
         loom::thread::spawn(work);
     }
+
+    pub(crate) fn do_work_of_pool() -> bool {
+        false
+    }
 }
 
 /// So that an execution stays short.
 pub(crate) const fn spins(often: usize) -> usize {
     if often < 2 { often } else { 2 }
+}
+
+/// How long somebody has been waiting: there is no time, so twice.
+pub(crate) struct Patience(Cell<usize>);
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Patience(Cell::new(2))
+    }
+
+    pub(crate) fn lasts(&self, _: Duration) -> bool {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        left > 0
+    }
 }
 
 macro_rules! globals {

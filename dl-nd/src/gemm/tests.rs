@@ -102,7 +102,7 @@ fn an_element_does_not_depend_on_the_way() {
 #[test]
 fn the_number_of_threads_does_not_matter() {
     let mut rng = init::rng(7);
-    for [m, k, n] in [[40, 1000, 64], [20, 300, 500], [100, 150, 300], [1, 1000, 300]] {
+    for [m, k, n] in [[40, 1000, 64], [20, 300, 500], [100, 150, 300], [1, 1000, 300], [16, 3072, 64], [9, 4000, 70]] {
         let (a, b) = (somehow::<f32>(m, k, 0, &mut rng), somehow::<f32>(k, n, 0, &mut rng));
         let on = |threads: usize| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
@@ -110,6 +110,26 @@ fn the_number_of_threads_does_not_matter() {
         };
         let one = on(1);
         assert!([2, 3, 8].map(on).iter().all(|many| *many == one), "{m}x{k}x{n}");
+    }
+}
+
+/// The parts of a product of few rows are added in their order, whoever has computed them, to what was there.
+#[test]
+fn parts_side_by_side() {
+    let mut rng = init::rng(8);
+    let (a, b) = (somehow::<f32>(16, 2100, 0, &mut rng), somehow::<f32>(2100, 80, 0, &mut rng));
+    for (how, beta) in [(0, 1.0), (1, -0.5), (2, 1.0), (1, 0.0)] {
+        let c = somehow::<f32>(16, 80, how, &mut rng);
+        let on = |threads: usize| {
+            let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            let mut c = c.clone();
+            pool.install(|| product_into(-0.3, a.view(), b.view(), beta, &mut c.view_mut()));
+            c
+        };
+        let one = on(1);
+        assert!([2, 3].map(on).iter().all(|many| *many == one), "{how}, {beta}");
+        let right = by_loops(-0.3, &a, &b, beta, &c);
+        assert!(one.iter().zip(&right).all(|(&found, right)| (f64::from(found) - right).abs() < 1e-3));
     }
 }
 
