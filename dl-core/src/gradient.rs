@@ -272,6 +272,7 @@ async fn evaluated(written: impl Future<Output = Result<Written>>) -> Result<(Wr
 fn settled(Written { layers, waiting }: Written, mut values: Vec<Value>) -> Result<Vec<Value>> {
     if let (Some(operands), Expression::Primitive(op)) = (waiting, &layers[0].expression) {
         let operands: Vec<&Value> = operands.iter().collect();
+        let _built = layers[0].enter();
         let value = catch_unwind(AssertUnwindSafe(|| op.value_beside(&operands, &values)))
             .unwrap_or_else(|payload| Err(Error::panic(payload)))
             .map_err(|error| error.at(op.name_or_panic(), layers[0].site()))?;
@@ -321,6 +322,9 @@ impl Derivation {
                 *delta = Some(zero(variable).await?);
             }
         }
+        // somebody may have asked for the root meanwhile: a variable that depends on it, for instance
+        let is_there = waiting.is_some() && reverse::evaluated(&*reverse::kept(&pass)?, &self.roots[0]).is_ok();
+        let waiting = waiting.filter(|_| !is_there);
         let first = self.roots.first().cloned();
         Ok(Written { layers: first.into_iter().chain(found.into_iter().flatten()).collect(), waiting })
     }

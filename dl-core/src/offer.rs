@@ -4,12 +4,12 @@
 //! a job, so there must not be one for every kernel that could be divided.
 //!
 //! To wake a thread takes longer than many a kernel, so who has taken an offer stays awake for a moment, and looks at the *desk* of the thread that has made it: the next offer of that thread is
-//! laid there, and taken from there, in a few hundred nanoseconds. So in a training that goes on step after step a helper is woken once. Who stays awake does what the pool has for him, too, and goes back
-//! to it after [`AWAKE`] without an offer, and after [`LONGEST`] in any case: the pool may have had him take the offer while he waited for something of his own.
+//! laid there, and taken from there, in a few hundred nanoseconds. So in a training that goes on step after step a helper is mostly awake. Who stays awake does nothing else, as the pool may have had him take the offer
+//! while he waited for something of his own: so he goes back to the pool after [`AWAKE`] without an offer, and after [`LONGEST`] in any case.
 
 use crate::sync::{
-    AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, Patience, current_num_threads, do_work_of_pool, spawn,
-    spin_loop, spins, thread_local, yield_now,
+    AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, Patience, current_num_threads, spawn, spin_loop, spins,
+    thread_local, yield_now,
 };
 use std::cell::{Cell, OnceCell};
 use std::collections::VecDeque;
@@ -51,7 +51,7 @@ const AWAKE: Duration = Duration::from_micros(100);
 const LONGEST: Duration = Duration::from_millis(1);
 /// How often one looks at a desk before one lets another thread have the processor: for about a microsecond.
 const GLANCES: usize = spins(50);
-/// How often that, before one looks whether the pool has something to do.
+/// How often that, before one looks at the clock.
 const LOOKS: usize = spins(4);
 
 /// Has a thread of the pool do this when it is idle, unless there are offers enough. Says whether.
@@ -106,12 +106,10 @@ impl Desk {
         let _stays = Stays;
         let (all, mut since) = (Patience::new(), Patience::new());
         while all.lasts(LONGEST) && since.lasts(AWAKE) {
-            match self.look() {
-                Some(job) => job(),
-                None if do_work_of_pool() => {}
-                None => continue,
+            if let Some(job) = self.look() {
+                job();
+                since = Patience::new();
             }
-            since = Patience::new();
         }
     }
 

@@ -48,11 +48,6 @@ mod real {
         }
     }
 
-    /// Has this thread do a job of its pool, if there is one.
-    pub(crate) fn do_work_of_pool() -> bool {
-        rayon::yield_now() == Some(rayon::Yield::Executed)
-    }
-
     /// Costs nothing. A checker sees by it whether somebody uses what is gone.
     pub(crate) struct Guarded;
 
@@ -87,4 +82,4 @@ pub(crate) use checked::*;
 #[cfg(shuttle)]
 pub(crate) mod pool;
 #[cfg(shuttle)]
-pub(crate) use pool::{current_num_threads, current_thread_index, do_work_of_pool, spawn};
+pub(crate) use pool::{current_num_threads, current_thread_index, spawn};

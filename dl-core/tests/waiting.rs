@@ -146,6 +146,16 @@ fn with_respect_to_itself_it_is_a_value() -> Result<()> {
 }
 
 #[test]
+fn where_a_variable_depends_on_it_it_is_computed_once() -> Result<()> {
+    let (x, total, calls) = total(false);
+    let twice = &total * 2.0;
+    let (value, (by_twice, by_x)) = Do::predict(total.value_and_gradients(&(&twice, &x))).wait()?;
+    assert_eq!((value, by_twice, by_x), (9.0, 0.0, Pair(3.0, 3.0)));
+    assert_eq!(counts(&calls), (1, 0));
+    Ok(())
+}
+
+#[test]
 fn an_error_points_to_it() {
     let (x, total, _) = total(true);
     let error = Do::predict(total.value_and_gradient(&x)).wait().unwrap_err().to_string();

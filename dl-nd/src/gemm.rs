@@ -241,6 +241,8 @@ const LEAST_ROWS: usize = 96;
 const REUSED: usize = 24;
 /// With so few rows, most of what is read is `b`, each number of it once: it is divided, and not read by several threads.
 const FEW_ROWS: usize = 32;
+/// So many results are added in no time, compared with what it takes to compute them.
+const FEW_NUMBERS: usize = 1 << 14;
 
 /// # Safety
 /// That of [`multiply`].
@@ -257,8 +259,10 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         // SAFETY: as the caller says
         return unsafe { multiply_blocks(kernels, product, copies) };
     }
+    // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels of columns each, and then some tiles of rows
+    let wanted = ((nanoseconds / PIECE) as usize).clamp(2, PIECES);
     let parts = depth.div_ceil(DEPTH);
-    if rows <= FEW_ROWS && parts > 1 {
+    if rows <= FEW_ROWS && rows * columns <= FEW_NUMBERS && parts >= wanted {
         // SAFETY: as the caller says
         return unsafe {
             match parallel::is_divided(parts, nanoseconds / parts as f64) {
@@ -267,8 +271,6 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
             }
         };
     }
-    // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels of columns each, and then some tiles of rows
-    let wanted = ((nanoseconds / PIECE) as usize).clamp(2, PIECES);
     let blocks = rows.div_ceil(ROWS).max(if copies.a { wanted.min(rows / LEAST_ROWS) } else { 1 });
     let panels = columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks));
     let across: Vec<_> = pieces(columns, panels * wide).collect();

@@ -56,6 +56,7 @@ struct Program<A> {
     /// How many rows of lines that the next block touches are asked for with each of them; nothing if that is not worth while.
     rows_ahead: Vec<usize>,
     registers: usize,
+    results: usize,
 }
 
 /// An operand in row-major order, and its [steps].
@@ -99,24 +100,27 @@ pub(crate) fn compute<A: Element, D: Rank>(formula: &Formula<A, D>) -> Elements<
 
 /// The elements of these formulas, at most [`RESULTS`], which have one shape.
 pub(crate) fn compute_all<A: Element, D: Rank>(formulas: &[&Formula<A, D>]) -> Vec<Elements<A, D>> {
-    let (program, kept) = Program::of(formulas);
-    let mut results: Vec<Vec<A>> = (0..formulas.len() + kept.len()).map(|_| program.room()).collect();
-    program.run(&mut results, false);
-    for formula in kept.into_iter().rev() {
-        formula.keep(formula.elements(results.pop().expect("a result for each")));
-    }
-    results.into_iter().zip(formulas).map(|(elements, formula)| formula.elements(elements)).collect()
+    run(formulas, false).1
 }
 
 /// The sum of the elements of this formula, which are not kept, and the elements of others, which are. To the bit the sum of the elements as they would be.
 pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>, others: &[&Formula<A, D>]) -> A {
     let formulas: Vec<&Formula<A, D>> = std::iter::once(formula).chain(others.iter().copied()).collect();
-    let (program, kept) = Program::of(&formulas);
-    let mut results: Vec<Vec<A>> = (0..others.len() + kept.len()).map(|_| program.room()).collect();
-    let sum = program.run(&mut results, true);
-    let computed = others.iter().copied().chain(kept.iter().map(|formula| &**formula));
-    computed.zip(results).for_each(|(formula, elements)| formula.keep(formula.elements(elements)));
+    let (sum, computed) = run(&formulas, true);
+    others.iter().zip(computed).for_each(|(formula, elements)| formula.keep(elements));
     sum
+}
+
+/// The elements of these formulas; when `sums`, the first one is only summed, and those are the elements of the others.
+fn run<A: Element, D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (A, Vec<Elements<A, D>>) {
+    let (program, kept) = Program::of(formulas);
+    let summed = usize::from(sums);
+    let mut rooms: Vec<Vec<A>> = (summed..program.results).map(|_| program.room()).collect();
+    let sum = program.run(&mut rooms, sums);
+    let mut results: Vec<Elements<A, D>> = rooms.into_iter().map(|room| formulas[0].elements(room)).collect();
+    kept.into_iter().for_each(|(formula, result)| formula.keep(results[result - summed].clone()));
+    results.truncate(formulas.len() - summed);
+    (sum, results)
 }
 
 /// Where in such room the first line begins.
@@ -182,7 +186,7 @@ impl<A: Element> Program<A> {
             if sums {
                 blocks[0] = &mut summed[..here];
             }
-            self.run_block(&mut registers, from + start, &mut blocks[..results.len()]);
+            self.run_block(&mut registers, from + start, &mut blocks[..results.len()], usize::from(sums));
             if sums {
                 sum.add_all(blocks[0]);
             }
@@ -190,13 +194,13 @@ impl<A: Element> Program<A> {
         sum.total()
     }
 
-    /// Runs for the elements from `start` on, as many as there is room for in each of the results.
-    fn run_block(&self, registers: &mut [&mut [A]], start: usize, results: &mut [&mut [A]]) {
+    /// Runs for the elements from `start` on, as many as there is room for in each of the results. The first `summed` of these are in no memory.
+    fn run_block(&self, registers: &mut [&mut [A]], start: usize, results: &mut [&mut [A]], summed: usize) {
         let arch = self::arch();
         let len = results[0].len();
         let whole = self.operands.iter().filter(|operand| operand.is_whole(&self.shape));
         let read = whole.map(|operand| operand.elements().as_ptr().wrapping_add(start + len));
-        let written = results.iter().map(|result| result.as_ptr().wrapping_add(len));
+        let written = results[summed..].iter().map(|result| result.as_ptr().wrapping_add(len));
         let mut ahead = (!self.rows_ahead.is_empty()).then(|| Ahead::of(read.chain(written)));
         for (number, Instruction { what, to }) in self.instructions.iter().enumerate() {
             let step = ahead.as_mut().map_or(len, |ahead| ahead.begin(self.rows_ahead[number], len));

@@ -249,12 +249,9 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
         let mut kept = shape.clone();
         axes.iter().for_each(|&axis| kept.slice_mut()[axis] = 1);
         let d = O::kept(at.delta, kept.clone());
-        if let What::Sum | What::Mean = self.what {
-            return (Some(self.spread(&d, shape)),);
-        }
         let y = || O::kept(at.output, kept.clone());
         let delta = match self.what {
-            What::Sum | What::Mean => unreachable!("it has been spread"),
+            What::Sum | What::Mean => self.spread(&d, shape),
             // a product that has left the range of the type says nothing of the others
             What::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
                 Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &y(), x))
@@ -282,6 +279,8 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
     /// The sum of what is not computed yet.
     fn slopes(&self, (x,): (&Nd<A, D>,)) -> Option<(Option<Layer<Nd<A, D>>>,)> {
         self.summed_formula(x)?;
+        // where there is an error, the value has it
+        self.count(x.shape(), &self.axes.of(x.shape()).ok()?).ok()?;
         let one = Layer::constant(Nd::from(Array::from_elem(single::<D>(), A::of(1.0))));
         Some((Some(self.spread(&one, x.dim())),))
     }

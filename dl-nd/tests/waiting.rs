@@ -96,6 +96,16 @@ fn a_mean_of_rows_is_no_sum_of_all() -> Result<()> {
 }
 
 #[test]
+fn an_error_of_the_sum_is_the_same() {
+    let x = Weight::new(numbers(0.3));
+    let variance = x.var(LEN);
+    let error = variance.predict().wait().unwrap_err();
+    let of_both = Do::predict(variance.value_and_gradient(&x)).wait().unwrap_err();
+    assert!(error.is_shape() && of_both.is_shape());
+    assert_eq!(error.to_string(), of_both.to_string());
+}
+
+#[test]
 fn whoever_watches_sees_the_sum_evaluated() -> Result<()> {
     let operands = operands();
     let recorder = Recorder::new();

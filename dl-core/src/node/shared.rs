@@ -116,7 +116,7 @@ impl<T: ?Sized> Shared<T> {
     /// This was the last handle. Not inlined: most values are numbers.
     #[inline(never)]
     fn drop_data(&mut self) {
-        // SAFETY: `new` has placed it, and nobody else has a handle
+        // SAFETY: `place` has put it there, and nobody else has a handle
         unsafe { remove(self.0) };
     }
 }

@@ -30,10 +30,6 @@ mod no_pool {
     pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
         loom::thread::spawn(work);
     }
-
-    pub(crate) fn do_work_of_pool() -> bool {
-        false
-    }
 }
 
 /// So that an execution stays short.

@@ -45,11 +45,6 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-pub(crate) fn do_work_of_pool() -> bool {
-    let job = POOL.lock().expect("no panic while it is locked").jobs.pop_front();
-    job.map(|job| job()).is_some()
-}
-
 fn run(index: usize) {
     WORKER.set(Some(index));
     loop {

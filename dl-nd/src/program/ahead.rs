@@ -21,7 +21,7 @@ pub(super) struct Ahead<A> {
     count: usize,
     /// The next row to be fetched: a line of each of them.
     row: usize,
-    /// The row that comes after those of the instruction that has begun, and how many of these are fetched at once.
+    /// The row that comes after those which are to be fetched with the instructions so far, and how many of these are fetched at once.
     end: usize,
     at_once: usize,
 }
@@ -40,12 +40,13 @@ impl<A> Ahead<A> {
         ahead
     }
 
-    /// An instruction begins, with which so many rows are fetched: the first of them now, the others [while it goes on](Ahead::go_on). Says how many of the elements
-    /// of a block it is to compute in a row.
+    /// An instruction begins, with which so many rows are fetched, and those that are left of the ones before: the first of them now, the others
+    /// [while it goes on](Ahead::go_on), or with the next ones. Says how many of the elements of a block it is to compute in a row.
     pub(super) fn begin(&mut self, rows: usize, elements: usize) -> usize {
+        self.end += rows;
+        let rows = self.end - self.row;
         let parts = (rows * self.count).div_ceil(ON_THEIR_WAY).max(1);
         self.at_once = rows.div_ceil(parts);
-        self.end = self.row + rows;
         self.go_on();
         // in whole lines, of numbers of whatever size
         elements.div_ceil(parts).next_multiple_of(LINE_BYTES)

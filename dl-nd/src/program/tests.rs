@@ -159,6 +159,20 @@ fn cheap_operations_inside_of_one_another_are_one_instruction_with_the_same_bits
 }
 
 #[test]
+fn two_who_have_written_down_the_same_have_one_result() {
+    let x = Nd::full(Dim(1 << 16), 0.25_f32);
+    let [first, second] = [(); 2].map(|()| unary(Unary::Tanh, &x));
+    let quotient = both(Binary::Div, &first, &both(Binary::Add, &x, &second));
+    compute(quotient.formula().expect("large tensors are written down"));
+    drop(quotient);
+    for kept in [&first, &second] {
+        assert!(kept.formula().is_none(), "somebody has it still");
+        assert_eq!(kept[77], Unary::Tanh.value(0.25));
+    }
+    assert_eq!(first.0.as_ptr(), second.0.as_ptr());
+}
+
+#[test]
 fn what_has_another_reader_is_no_part_of_an_instruction() {
     let x = Nd::full(Dim(1 << 16), 0.25_f32);
     let square = both(Binary::Mul, &x, &x);

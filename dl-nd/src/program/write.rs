@@ -10,8 +10,8 @@ use ndarray::ArcArray;
 use std::sync::Arc;
 
 impl<A: Element> Program<A> {
-    /// The program for some formulas. Beside them it computes those that come with it, which are below them.
-    pub(super) fn of<D: Rank>(formulas: &[&Formula<A, D>]) -> (Self, Vec<Arc<Formula<A, D>>>) {
+    /// The program for some formulas. Beside them it computes those that come with it, which are below them, each with the result that it has.
+    pub(super) fn of<D: Rank>(formulas: &[&Formula<A, D>]) -> (Self, Kept<A, D>) {
         let mut writer = Writer::<A, D> {
             shape: formulas[0].shape(),
             steps: Vec::new(),
@@ -33,14 +33,25 @@ impl<A: Element> Program<A> {
         for Dear { formula, step, uses } in std::mem::take(&mut writer.dear) {
             // besides this handle, and those of the formulas that use it
             let wanted = Arc::strong_count(&formula) > 1 + uses;
-            if wanted && results.len() < RESULTS && !results.contains(&step) {
-                results.push(step);
-                kept.push(formula);
+            if !wanted || results[..formulas.len()].contains(&step) {
+                continue;
+            }
+            match results.iter().position(|&result| result == step) {
+                // another one that says the same
+                Some(result) => kept.push((formula, result)),
+                None if results.len() < RESULTS => {
+                    kept.push((formula, results.len()));
+                    results.push(step);
+                }
+                None => {}
             }
         }
         (writer.finish(&results), kept)
     }
 }
+
+/// Formulas that are kept, each with the number of its result.
+pub(super) type Kept<A, D> = Vec<(Arc<Formula<A, D>>, usize)>;
 
 /// A value of a program that is being written.
 enum Step<A> {
@@ -133,9 +144,8 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
     fn value(&mut self, x: &Nd<A, D>) -> usize {
         let Some(formula) = x.formula() else { return self.operand(&x.0) };
         let step = self.formula(formula);
-        match self.dear.iter_mut().find(|dear| dear.step == step) {
-            // and not a product of it with 1
-            Some(dear) => dear.uses += usize::from(Arc::ptr_eq(&dear.formula, formula)),
+        match self.dear.iter_mut().find(|dear| Arc::ptr_eq(&dear.formula, formula)) {
+            Some(dear) => dear.uses += 1,
             None if self.steps[step].is_dear() => {
                 self.dear.push(Dear { formula: formula.clone(), step, uses: 1 });
             }
@@ -249,6 +259,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
             instructions: Vec::new(),
             rows_ahead: Vec::new(),
             registers: 0,
+            results: results.len(),
         };
         let mut free: Vec<usize> = Vec::new();
         // nobody reads what is inside of another step
