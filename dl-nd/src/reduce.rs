@@ -14,7 +14,7 @@ use crate::softmax::log_sum_exp;
 use dl_core::{
     Along, At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Others, Pointwise, Primitive, Result,
 };
-use ndarray::{Array, ArrayD, Axis, Dimension, IxDyn};
+use ndarray::{ArrayD, Axis, Dimension, IxDyn};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -251,7 +251,7 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
         let d = O::kept(at.delta, kept.clone());
         let y = || O::kept(at.output, kept.clone());
         let delta = match self.what {
-            What::Sum | What::Mean => self.spread(&d, shape),
+            What::Sum | What::Mean => self.delta_of_terms(&d, shape),
             // a product that has left the range of the type says nothing of the others
             What::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
                 Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &y(), x))
@@ -281,8 +281,8 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
         self.summed_formula(x)?;
         // where there is an error, the value has it
         self.count(x.shape(), &self.axes.of(x.shape()).ok()?).ok()?;
-        let one = Layer::constant(Nd::from(Array::from_elem(single::<D>(), A::of(1.0))));
-        Some((Some(self.spread(&one, x.dim())),))
+        let one = Layer::constant(Nd::full(single::<D>(), A::of(1.0)));
+        Some((Some(self.delta_of_terms(&one, x.dim())),))
     }
 
     fn value_beside(&self, (x,): (&Nd<A, D>,), others: Others<'_>) -> Result<O> {
@@ -320,7 +320,7 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Reduction<A, D, O> {
     }
 
     /// The delta of each term of a sum or a mean, from that of the result, in which the axes have length 1.
-    fn spread(&self, d: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
+    fn delta_of_terms(&self, d: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
         if self.what == What::Sum {
             return broadcast_to(d, shape);
         }
