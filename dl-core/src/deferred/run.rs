@@ -48,8 +48,8 @@ struct Drive {
     pass: Arc<Pass>,
     /// Its number there.
     number: u32,
-    /// Whether it has asked others for help.
-    asked: bool,
+    /// With how many nanoseconds of work it has just asked others for help.
+    asked: f64,
     /// Where it goes on to build layers.
     position: Position,
     /// Whether it surely takes no step.
@@ -64,7 +64,7 @@ impl Scope {
 
     fn driving_as(number: u32, pass: Arc<Pass>, only_predicts: bool) -> Scope {
         let position = Position::in_body(number.into());
-        Scope::Driving(Drive { pass, number, asked: false, position, only_predicts })
+        Scope::Driving(Drive { pass, number, asked: 0.0, position, only_predicts })
     }
 }
 

@@ -18,12 +18,12 @@
 //! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same node. Nor does anybody wait for
 //! it: what is to be entered meanwhile is left to whoever is walking.
 
-use super::Pass;
 use super::books::Books;
 use super::context::{computing, in_task, may_work};
 use super::discover::{Small, Walked};
 use super::entry::{NONE, Scalar, State};
 use super::work::WORTH_OFFERING_NANOSECONDS;
+use super::{Pass, bodies};
 use crate::error::Result;
 use crate::node::AnyLayer;
 use crate::primitive::AnyPrimitive;
@@ -39,7 +39,7 @@ use std::task::Waker;
 const SMALL_NANOSECONDS: f64 = 1_000.0;
 /// An operation of the library reads tensors, which the caches of another core do not have: to fetch the 24 KB that a product `[16, 64] × [64, 64]` reads and
 /// writes takes longer than to multiply. Such a product is the dearest operation that was found to lose by a second thread.
-const SMALL_OF_OURS_NANOSECONDS: f64 = 1_600.0;
+pub(super) const SMALL_OF_OURS_NANOSECONDS: f64 = 1_600.0;
 /// The lock of the books is held for about so long at most.
 pub(super) const LONGEST_NANOSECONDS: f64 = 20_000.0;
 /// What is written down about an operation takes about as long.
@@ -93,9 +93,11 @@ impl Pass {
             return (books, known);
         }
         let runs = may_work() && !books.drivers.nobody();
-        let (mut books, index) = self.enter(books, layer, runs, in_task());
-        books.root(index);
-        (self.catch_up(books), Some(index))
+        bodies::apart(self, || {
+            let (mut books, index) = self.enter(books, layer, runs, in_task());
+            books.root(index);
+            (self.catch_up(books), Some(index))
+        })
     }
 
     /// The same for the first layer of a pass that has no driver yet. The pass gets no handle to the layer.

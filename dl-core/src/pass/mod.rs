@@ -7,6 +7,7 @@
 
 mod alone;
 mod at_once;
+mod bodies;
 mod books;
 mod chain;
 mod claim;

@@ -1,5 +1,6 @@
 //! The dynamic nodes of a pass: their futures, what they turn out to be, and who is woken when.
 
+use super::bodies;
 use super::books::Books;
 use super::queue::Work;
 use super::work::Task;
@@ -9,12 +10,10 @@ use crate::value::Value;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// What a task costs is not known; it is worth offering when there are a few.
-const TASK_NANOSECONDS: f64 = 5_000.0;
-
 impl Books {
     pub(super) fn queue_task(&mut self, index: u32) {
-        self.queue.push(Work::Task(index), TASK_NANOSECONDS);
+        let nanoseconds = bodies::guess(self.node(index).place);
+        self.queue.push(Work::Task(index), nanoseconds);
     }
 
     /// A dynamic node turned out to be this layer, which has this entry.

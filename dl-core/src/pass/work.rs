@@ -1,6 +1,8 @@
 //! Working through the queue of a pass: kernels, and the futures of dynamic nodes.
 
 use super::alone::Alone;
+use super::at_once::SMALL_OF_OURS_NANOSECONDS;
+use super::bodies;
 use super::books::Books;
 use super::context::{computing, may_work, polling};
 use super::kernels::Batch;
@@ -49,8 +51,8 @@ impl Pass {
     /// waker will be called.
     ///
     /// A driver that runs inside another pass first asks the workers of that pass to help, so that several such drivers, joined
-    /// there, advance in parallel. It has itself woken, and does the work that is left then.
-    pub(crate) fn advance(self: &Arc<Self>, driver: u32, asked: &mut bool, waker: &Waker) -> bool {
+    /// there, advance in parallel. It has itself woken, and does the work that is left then. `asked` is how many nanoseconds it has asked for.
+    pub(crate) fn advance(self: &Arc<Self>, driver: u32, asked: &mut f64, waker: &Waker) -> bool {
         let mut books = self.books();
         if !books.drivers.works(driver) {
             self.share(&mut books, false);
@@ -67,32 +69,31 @@ impl Pass {
             books = self.books();
         }
         if !self.has_work(&books) {
-            *asked = false;
+            *asked = 0.0;
             books.drivers.idle(driver, waker);
             self.release(books);
             return false;
         }
-        match context::current() {
-            Some(around) if !*asked && current_num_threads() > 1 => {
-                *asked = true;
-                let nanoseconds = books.queue.nanoseconds();
+        let around = context::current().filter(|_| current_num_threads() > 1);
+        let longest = around.as_ref().map_or(f64::INFINITY, |_| worth_asking_again(*asked));
+        if books.queue.nanoseconds() < longest {
+            *asked = 0.0;
+            let ended;
+            (books, ended) = self.work(books, false, TURNS, longest);
+            if ended {
                 self.release(books);
-                around.ask_for_help(self.clone(), nanoseconds);
-                waker.wake_by_ref();
-                false
-            }
-            _ => {
-                *asked = false;
-                let ended;
-                (books, ended) = self.work(books, false, TURNS);
-                self.release(books);
-                if !ended {
-                    // others who are polled with this driver come first
-                    waker.wake_by_ref();
-                }
-                ended
+                return true;
             }
         }
+        let queued = books.queue.nanoseconds();
+        self.release(books);
+        if let Some(around) = around.filter(|_| queued >= longest) {
+            *asked = queued;
+            around.ask_for_help(self.clone(), queued);
+        }
+        // others who are polled with this driver come first
+        waker.wake_by_ref();
+        false
     }
 
     fn ask_for_help(self: &Arc<Self>, with: Arc<Pass>, nanoseconds: f64) {
@@ -102,12 +103,14 @@ impl Pass {
         self.release(books);
     }
 
-    /// Works until the queue is empty, or nobody drives the pass any more. Says whether it came to that: after so many turns somebody else is to have his.
+    /// Works until the queue is empty, or nobody drives the pass any more. Says whether it came to that: after so many turns somebody else is to have his, and where the queue becomes longer than
+    /// that, others are to be asked first.
     fn work<'a>(
         self: &'a Arc<Self>,
         mut books: MutexGuard<'a, Books>,
         helps: bool,
         mut turns: usize,
+        longest: f64,
     ) -> (MutexGuard<'a, Books>, bool) {
         let mut batch = Batch::default();
         let mut alone = Alone::default();
@@ -118,6 +121,10 @@ impl Pass {
             self.share_with(&mut books, true, &threads);
             if books.drivers.nobody() {
                 break;
+            }
+            if books.queue.nanoseconds() >= longest {
+                self.width.rests();
+                return (books, false);
             }
             match books.queue.pop(helps) {
                 Some(Job { what: Work::Kernel(index), nanoseconds })
@@ -136,19 +143,26 @@ impl Pass {
                 }
                 Some(Job { what: Work::Task(index), .. }) => {
                     let again = books.task(index).is_some();
-                    books = self.poll_task(index, books, &mut spare);
+                    books = self.poll_task(index, books, &mut spare, &threads);
                     turns -= usize::from(again);
                     if turns == 0 {
                         self.width.rests();
                         return (books, false);
                     }
                 }
-                Some(Job { what: Work::Help(pass), .. }) => {
+                Some(Job { what: Work::Help(pass), nanoseconds }) => {
                     self.release(books);
-                    let (theirs, _) = pass.work(pass.books(), true, TURNS);
+                    let enough = worth_asking_again(nanoseconds);
+                    let (theirs, _) = pass.work(pass.books(), true, TURNS, enough);
+                    let queued = theirs.queue.nanoseconds();
                     pass.release(theirs);
-                    drop(pass);
-                    books = self.books();
+                    if queued >= enough {
+                        books = self.books();
+                        books.queue.push(Work::Help(pass), queued);
+                    } else {
+                        drop(pass);
+                        books = self.books();
+                    }
                 }
                 None => {
                     self.width.rests();
@@ -172,6 +186,7 @@ impl Pass {
         index: u32,
         mut books: MutexGuard<'a, Books>,
         spare: &mut Option<Wakeable>,
+        threads: &LazyCell<usize>,
     ) -> MutexGuard<'a, Books> {
         let rests = books.rests;
         let node = books.node(index);
@@ -203,7 +218,9 @@ impl Pass {
                 step
             }))
         };
-        let step = polling(self, true, || self.during(SpanWork::Body, Some(&node), || self.told(index), &mut poll));
+        let mut poll =
+            || polling(self, true, || self.during(SpanWork::Body, Some(&node), || self.told(index), &mut poll));
+        let step = if **threads > 1 { bodies::timed(self, node.place, poll) } else { poll() };
         let step = match step {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(Ok(outcome))) => Poll::Ready(Ok(outcome)),
@@ -375,7 +392,7 @@ impl Pass {
 fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
     let mut read = news.load(Ordering::Acquire);
     while let Some(pass) = pass.upgrade() {
-        let (mut books, _) = pass.work(pass.books(), true, usize::MAX);
+        let (mut books, _) = pass.work(pass.books(), true, usize::MAX, f64::INFINITY);
         let latest = news.load(Ordering::Acquire);
         if latest == read {
             books.tickets -= 1;
@@ -386,6 +403,16 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
         pass.release(books);
         drop(pass);
         linger(news, read);
+    }
+}
+
+/// With how much in its queue a driver asks others for help that has just asked with so much in it. If that was a little, they may not have come, and a little may become much: a body that
+/// decides at once may turn out to be a large network.
+fn worth_asking_again(asked: f64) -> f64 {
+    match asked {
+        0.0 => SMALL_OF_OURS_NANOSECONDS,
+        ..WORTH_OFFERING_NANOSECONDS => WORTH_OFFERING_NANOSECONDS,
+        _ => f64::INFINITY,
     }
 }
 
