@@ -19,8 +19,8 @@ mod small;
 #[doc(hidden)]
 pub use small::{AtHand, Small};
 
-use crate::pass;
 use crate::rules::Number;
+use crate::{node, pass};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -162,9 +162,11 @@ pub fn give_back<A: Number>(buffer: Vec<A>) {
     }
 }
 
-/// Hands all free buffers back to the allocator, but for the small ones of other threads, which are a megabyte at most for each of them.
+/// Hands all free buffers back to the allocator, and what is kept of large graphs and passes, but for what other threads keep for themselves, which is a few megabytes at most for each of them.
 pub fn release() {
     small::release();
+    node::release();
+    pass::release();
     let all = std::mem::take(&mut *free());
     drop(all);
 }

@@ -3,6 +3,9 @@
 //! A node is immutable but for its *claim*: one word that says which pass has it in its books, and under which number. All
 //! other state of a pass lives in the pass, so nothing has to be unmarked when it ends (see `pass/claim.rs`).
 
+#[cfg_attr(any(shuttle, loom), allow(dead_code, reason = "a model checker looks at what is gone"))]
+#[allow(unsafe_code, reason = "memory of nodes: see the module")]
+mod block;
 mod count;
 #[allow(unsafe_code, reason = "nodes are counted and kept by hand: see the module")]
 mod handle;
@@ -13,6 +16,7 @@ mod shared;
 #[allow(unsafe_code, reason = "a weight owns its leaves and outlives them: see the module")]
 mod variable;
 
+pub(crate) use block::release;
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
 pub use handle::AnyLayer;
 pub(crate) use handle::{Held, help_is_over};

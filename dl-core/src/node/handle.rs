@@ -5,7 +5,7 @@
 
 use super::count::Left;
 use super::kept::Cell as Memory;
-use super::{Expression, Node};
+use super::{Expression, Node, block};
 use crate::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -270,9 +270,21 @@ pub(crate) fn help_is_over() {
     let _ = YARD.try_with(Yard::trim);
 }
 
+/// Memory of a node, where the list is empty; it gets more than that.
 #[cold]
 fn new_memory() -> NonNull<Node> {
-    NonNull::from(Box::leak(Box::<Node>::new_uninit())).cast()
+    if cfg!(any(shuttle, loom)) {
+        return NonNull::from(Box::leak(Box::<Node>::new_uninit())).cast(); // each by itself, as it never comes back
+    }
+    let [first, others @ ..] = block::take_cells();
+    for cell in others.into_iter().rev() {
+        // SAFETY: it is new, and nobody has it
+        if YARD.try_with(|yard| unsafe { yard.keep(cell) }).is_err() {
+            // SAFETY: as above; the thread is ending
+            unsafe { block::give_back(cell) };
+        }
+    }
+    first
 }
 
 /// # Safety
@@ -281,8 +293,8 @@ unsafe fn give_back(node: NonNull<Node>) {
     if cfg!(any(shuttle, loom)) {
         return; // a model checker looks at what is gone
     }
-    // SAFETY: `new_memory` takes it from a box; there is no value in it any more
-    drop(unsafe { Box::from_raw(node.cast::<std::mem::MaybeUninit<Node>>().as_ptr()) });
+    // SAFETY: passed on; `new_memory` takes it from a block
+    unsafe { block::give_back(node) };
 }
 
 /// Takes a leaf of a weight apart that is going.
@@ -352,11 +364,15 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
         match unsafe { &(*node.as_ptr()).expression } {
             Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => next = taken(x).part(),
             Expression::Binary(_, [a, b]) => {
+                // what was built last lies beside the node
                 prefetch(a.0);
-                if let Some(b) = taken(b).part() {
-                    doomed.borrow_mut().push(b);
+                next = taken(b).part();
+                if let Some(a) = taken(a).part() {
+                    match next {
+                        Some(_) => doomed.borrow_mut().push(a),
+                        None => next = Some(a),
+                    }
                 }
-                next = taken(a).part();
             }
             // may run code of the user's, and drop more nodes
             other => {

@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::settings::Settings;
 use super::visits::Visits;
 use super::work::Task;
-use super::{Keep, Pass, at_once, discover};
+use super::{Keep, Pass, at_once, discover, tables};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Held, Node};
 use crate::parallel::Crew;
@@ -114,9 +114,6 @@ pub(crate) struct Books {
 
 /// Fewer entries than this are not worth a sweep.
 pub(super) const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };
-/// A pass of more nodes than this does not notice the growth of its tables.
-const ENTRIES_KEPT: usize = 1 << 16;
-
 /// Each of its own size.
 const CHAINS_KEPT: usize = 1 << 10;
 
@@ -192,9 +189,9 @@ impl Books {
         self.settings = Settings::default();
         self.of_around = None;
         self.count = Count::default();
-        self.entries.clear();
+        tables::clear(&mut self.entries);
         self.roots.clear();
-        self.links.clear();
+        tables::clear(&mut self.links);
         self.vacant.clear();
         self.vacant_links.clear();
         self.weights.clear();
@@ -202,8 +199,11 @@ impl Books {
         self.updates.clear();
         (self.tickets, self.away) = (0, 0);
         self.crews.clear();
-        self.waiting.clear();
+        tables::clear(&mut self.waiting);
         self.unused_waiting = NONE;
+        if self.chains.len() > CHAINS_KEPT {
+            self.chains = Chains::default();
+        }
         self.chains.clear();
         if self.side.capacity() > 0 {
             self.side.clear();
@@ -220,7 +220,7 @@ impl Books {
         self.wakers.clear();
         self.queue.clear();
         // empty, unless code of the user's has panicked
-        self.walk.clear();
+        tables::clear(&mut self.walk);
         self.walking = false;
         self.under_lock = 0.0;
         self.later.clear();
@@ -233,12 +233,6 @@ impl Books {
         self.sweep_at = SWEEP_AT_LEAST;
         self.closed.clear();
         (self.has_marks, self.forgot, self.forgets) = (false, false, false);
-    }
-
-    /// Whether the tables are so large that they are better given back.
-    pub(super) fn are_large(&self) -> bool {
-        let rooms = [self.entries.capacity(), self.links.capacity(), self.walk.capacity(), self.waiting.capacity()];
-        rooms.into_iter().any(|room| room > ENTRIES_KEPT) || self.chains.len() > CHAINS_KEPT
     }
 
     pub(super) fn counters(&self) -> Counters {
@@ -420,7 +414,7 @@ impl Books {
                 vacant
             }
             None => {
-                self.links.push(Links::NEW);
+                tables::push(&mut self.links, Links::NEW);
                 (self.links.len() - 1) as u32
             }
         };

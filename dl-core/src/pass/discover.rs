@@ -10,7 +10,7 @@
 use super::at_once::Met;
 use super::books::Books;
 use super::entry::{Arithmetic, Entry, NONE, Scalar, State, Status};
-use super::{Keep, Pass};
+use super::{Keep, Pass, tables};
 use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
 use crate::rules::{Binary, Number};
 use crate::sync::Ordering;
@@ -205,7 +205,7 @@ impl Books {
                 _ => None,
             };
             if let Some(operand) = missing {
-                steps.push(Step { node, first, many });
+                tables::push(&mut steps, Step { node, first, many });
                 (node, first, second, many) = (held(operand), NONE, NONE, FEW);
                 continue;
             }
@@ -290,7 +290,11 @@ impl Books {
     ) -> Option<&'a AnyLayer> {
         match self.missing(a, first) {
             None => self.missing(b, second),
-            missing => missing,
+            missing => {
+                // its turn comes when what is below the first is entered
+                held(b).prefetch();
+                missing
+            }
         }
     }
 
@@ -392,7 +396,7 @@ impl Books {
                 index
             }
             None => {
-                self.entries.push(entry);
+                tables::push(&mut self.entries, entry);
                 (self.entries.len() - 1) as u32
             }
         };

@@ -24,6 +24,7 @@ mod schedule;
 mod segment;
 mod settings;
 mod sweep;
+mod tables;
 mod tasks;
 mod telling;
 mod values;
@@ -47,6 +48,7 @@ pub(crate) use entry::{Arithmetic, Entry, NONE, Scalar, Seen, Status};
 pub(crate) use segment::Hold;
 pub use settings::Mode;
 pub(crate) use settings::Settings;
+pub(crate) use tables::release;
 pub(crate) use watch::Help;
 pub(crate) use width::Width;
 
@@ -181,10 +183,10 @@ impl Pass {
             over.reused_buffers.store(0, Ordering::Relaxed);
             over.width.clear();
             over.around = None;
-            (books.fault.take(), books.are_large())
+            books.fault.take()
         }));
-        let (fault, large) = match closed {
-            Ok(closed) => closed,
+        let fault = match closed {
+            Ok(fault) => fault,
             Err(payload) => {
                 // what is left of it is dropped with the pass; what panics there, too, is one panic too many to tell
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(pass)));
@@ -194,7 +196,7 @@ impl Pass {
         // a thread that is ending keeps nothing
         let _ = OVER.try_with(|kept| {
             let mut kept = kept.borrow_mut();
-            if kept.len() < PASSES_KEPT && !large {
+            if kept.len() < PASSES_KEPT {
                 kept.push(pass);
             }
         });

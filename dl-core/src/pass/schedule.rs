@@ -7,6 +7,7 @@ use super::books::Books;
 use super::chain::{OPEN, can_follow};
 use super::entry::{NONE, Scalar, Seen, State, Status, Waiting};
 use super::queue::Work;
+use super::tables;
 use crate::error::{Error, Result};
 use crate::node::{Expression, Node};
 use crate::primitive::AnyPrimitive;
@@ -187,7 +188,7 @@ impl Books {
         let waiting = Waiting { consumer, next };
         match self.waiting.get_mut(place as usize) {
             Some(unused) => self.unused_waiting = std::mem::replace(unused, waiting).next,
-            None => self.waiting.push(waiting),
+            None => tables::push(&mut self.waiting, waiting),
         }
         self.linked(consumer).pending += 1;
     }

@@ -1,0 +1,141 @@
+//! Large tables, for the next pass that becomes large: the books of a million nodes fill thousands of pages, and a page from the system costs more than what is written there.
+//!
+//! A pass begins with the small tables of the one before (see `Books::close`). When one of them has become too large for a thread to keep it is exchanged for a larger one that is kept here, for all
+//! threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back.
+
+use super::discover::Step;
+use super::entry::{Entry, Links, Waiting};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Tables with more room than this are large: no thread keeps one for itself.
+pub(super) const SMALL: usize = 1 << 16;
+/// No more than this is kept of each kind: of a million nodes, for most.
+const KEPT_BYTES: usize = 64 << 20;
+
+/// Tables of one kind that nobody uses.
+pub(super) struct Stock<T>(Mutex<Vec<Vec<T>>>);
+
+impl<T> Stock<T> {
+    const fn new() -> Self {
+        Stock(Mutex::new(Vec::new()))
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Vec<Vec<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<Vec<T>> {
+        self.tables().pop()
+    }
+
+    fn keep(&self, table: Vec<T>) {
+        let bytes = |table: &Vec<T>| table.capacity() * size_of::<T>();
+        let mut tables = self.tables();
+        if tables.iter().chain([&table]).map(bytes).sum::<usize>() <= KEPT_BYTES {
+            tables.push(table);
+        }
+    }
+
+    fn release(&self) {
+        let all = std::mem::take(&mut *self.tables());
+        drop(all);
+    }
+}
+
+/// What a table is of.
+pub(super) trait Row: Sized + 'static {
+    const STOCK: &'static Stock<Self>;
+}
+
+macro_rules! rows {
+    ($($stock:ident: $Row:ty;)*) => {
+        $(
+            static $stock: Stock<$Row> = Stock::new();
+
+            impl Row for $Row {
+                const STOCK: &'static Stock<Self> = &$stock;
+            }
+        )*
+
+        /// Hands all tables that nobody uses back to the allocator.
+        pub(crate) fn release() {
+            $($stock.release();)*
+        }
+    };
+}
+
+rows! {
+    ENTRIES: Entry;
+    LINKS: Links;
+    STEPS: Step;
+    WAITING: Waiting;
+}
+
+/// Appends a row.
+#[inline(always)]
+pub(super) fn push<T: Row>(table: &mut Vec<T>, row: T) {
+    if table.len() == table.capacity() {
+        grow(table);
+    }
+    table.push(row);
+}
+
+#[cold]
+fn grow<T: Row>(table: &mut Vec<T>) {
+    let kept = if table.capacity() >= SMALL { T::STOCK.take() } else { None };
+    match kept {
+        Some(mut larger) if larger.capacity() > table.capacity() => {
+            larger.append(table);
+            clear(&mut std::mem::replace(table, larger));
+        }
+        _ => table.reserve(1),
+    }
+}
+
+/// Empties a table of a pass that is over. A large one goes.
+pub(super) fn clear<T: Row>(table: &mut Vec<T>) {
+    table.clear();
+    if table.capacity() > SMALL {
+        T::STOCK.keep(std::mem::take(table));
+    }
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+
+    struct Number(usize);
+
+    static NUMBERS: Stock<Number> = Stock::new();
+
+    impl Row for Number {
+        const STOCK: &'static Stock<Self> = &NUMBERS;
+    }
+
+    fn filled(rows: usize) -> Vec<Number> {
+        let mut table = Vec::new();
+        (0..rows).for_each(|row| push(&mut table, Number(row)));
+        assert!(table.iter().map(|row| row.0).eq(0..rows));
+        table
+    }
+
+    #[test]
+    fn a_table_that_becomes_large_takes_the_place_of_one_that_was() {
+        let mut table = filled(10 * SMALL);
+        let place = table.as_ptr();
+        clear(&mut table);
+        assert_eq!((table.capacity(), NUMBERS.tables().len()), (0, 1));
+        let mut small = filled(SMALL);
+        clear(&mut small);
+        assert_eq!((small.capacity(), NUMBERS.tables().len()), (SMALL, 1), "the small one stays where it is");
+        let again = filled(SMALL + 1);
+        assert_eq!((again.as_ptr(), NUMBERS.tables().len()), (place, 0));
+        let larger = filled(20 * SMALL);
+        [again, larger].iter_mut().for_each(clear);
+        assert_eq!(NUMBERS.tables().len(), 2);
+        clear(&mut Vec::<Number>::with_capacity(KEPT_BYTES / size_of::<Number>()));
+        assert_eq!(NUMBERS.tables().len(), 2, "that would be too much");
+        NUMBERS.release();
+        assert!(NUMBERS.take().is_none());
+    }
+}
