@@ -1,7 +1,8 @@
 //! Writing a program: each formula and each operand occurs in it once, and a register is free again when it has been read for the last time.
 
-use super::nested::{Cheap, Nested};
-use super::{Instruction, Operand, Place, Program, RESULTS, Source, What, steps};
+use super::loops::{self, Loop};
+use super::nested::{self, Cheap, Nested};
+use super::{Instruction, Operand, Place, Program, RESULTS, Source, What, nanoseconds, steps};
 use crate::element::{Element, Rank};
 use crate::formula::{Formula, Operation};
 use crate::nd::Nd;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 
 impl<A: Element> Program<A> {
     /// The program for some formulas. Beside them it computes those that come with it, which are below them, each with the result that it has.
-    pub(super) fn of<D: Rank>(formulas: &[&Formula<A, D>]) -> (Self, Kept<A, D>) {
+    ///
+    /// When `sums`, the first of them is only summed, and the results are those of the others.
+    pub(super) fn of<D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (Self, Kept<A, D>) {
         let mut writer = Writer::<A, D> {
             shape: formulas[0].shape(),
             steps: Vec::new(),
@@ -46,7 +49,7 @@ impl<A: Element> Program<A> {
                 None => {}
             }
         }
-        (writer.finish(&results), kept)
+        (writer.finish(&results, sums), kept)
     }
 }
 
@@ -81,6 +84,8 @@ struct Dear<A: Element, D: Rank> {
     uses: usize,
 }
 
+/// What a copy of a number takes.
+const COPY_NANOSECONDS: f64 = 0.5;
 /// Of operations that take longer for an element the results are kept.
 const DEAR_NANOSECONDS: f64 = 5.0;
 
@@ -233,20 +238,31 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         })
     }
 
-    /// What computes this step, with those that are inside of it.
-    fn nested(&self, step: &Step<A>, inside: &[bool]) -> Option<Nested<usize>> {
-        let (outer, a, b) = step.cheap()?;
-        let of = |read: usize| if inside[read] { self.steps[read].cheap() } else { None };
-        Some(match (of(a), of(b)) {
-            (Some((left, a, b)), Some((right, c, d))) => Nested::Both { outer, left, right, operands: [a, b, c, d] },
-            (Some((inner, a, c)), None) => Nested::Left { outer, inner, operands: [a, c, b] },
-            (None, Some((inner, b, c))) => Nested::Right { outer, inner, operands: [a, b, c] },
-            (None, None) => return None,
-        })
+    /// What computes this step, with those that are inside of it, and about how long a single element takes.
+    fn code(&self, step: &Step<A>, inside: &[bool]) -> (Loop<A>, f64) {
+        match *step {
+            Step::Copy(_) => (loops::copy(), COPY_NANOSECONDS),
+            Step::Unary(op, _) => (loops::unary(op), op.cost()),
+            Step::Binary(op, ..) => match self.nested(step, inside) {
+                Some(nested) => (nested::compile(nested), nested.operations() as f64 * Binary::Add.cost()),
+                None => (loops::binary(op), op.cost()),
+            },
+            Step::Number(_) | Step::Whole(_) | Step::Part(_) => unreachable!("nothing is computed"),
+        }
     }
 
-    /// The steps as instructions; these are the results, in this order.
-    fn finish(self, results: &[usize]) -> Program<A> {
+    /// An operation with those that are inside of it, if there are any.
+    fn nested(&self, step: &Step<A>, inside: &[bool]) -> Option<Nested> {
+        let (outer, a, b) = step.cheap()?;
+        let [left, right] = [a, b].map(|read| {
+            let (inner, ..) = if inside[read] { self.steps[read].cheap()? } else { return None };
+            Some(inner)
+        });
+        Nested::of(outer, left, right)
+    }
+
+    /// The steps as instructions; these are the results, in this order, of which the first is only summed when `sums`.
+    fn finish(self, results: &[usize], sums: bool) -> Program<A> {
         let inside = self.inside(results);
         let mut last_use = vec![0; self.steps.len()];
         for (index, step) in self.steps.iter().enumerate().filter(|(index, _)| !inside[*index]) {
@@ -257,9 +273,10 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
             operands: Vec::new(),
             numbers: Vec::new(),
             instructions: Vec::new(),
-            rows_ahead: Vec::new(),
+            ahead: Vec::new(),
             registers: 0,
-            results: results.len(),
+            summed: None,
+            results: results.len() - usize::from(sums),
         };
         let mut free: Vec<usize> = Vec::new();
         // nobody reads what is inside of another step
@@ -282,32 +299,40 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
                     program.registers - 1
                 }
             };
+            let is_summed = sums && results[0] == index;
             let to = match results.iter().position(|&result| result == index) {
-                Some(result) => Place::Result(result),
-                None => Place::Register(register()),
+                Some(result) if !is_summed => Place::Result(result - usize::from(sums)),
+                _ => Place::Register(register()),
             };
-            let what = match *step {
+            if let (true, Place::Register(register)) = (is_summed, to) {
+                program.summed = Some(register);
+            }
+            match *step {
                 Step::Number(number) => {
                     let Place::Register(register) = to else { unreachable!("a number that is a result is copied") };
                     program.numbers.push((number, register));
-                    None
                 }
-                Step::Whole(_) => unreachable!("it is no instruction"),
-                Step::Part(operand) => Some(What::Load(operand)),
-                Step::Copy(x) => Some(What::Copy(source(&sources, x))),
-                Step::Unary(op, x) => Some(What::Unary(op, source(&sources, x))),
-                Step::Binary(op, a, b) => Some(match self.nested(step, &inside) {
-                    Some(nested) => What::Nested(nested.map(|read| source(&sources, read))),
-                    None => What::Binary(op, source(&sources, a), source(&sources, b)),
-                }),
-            };
-            program.instructions.extend(what.map(|what| Instruction { what, to }));
+                Step::Part(operand) => {
+                    let nanoseconds = nanoseconds(COPY_NANOSECONDS);
+                    program.instructions.push(Instruction { what: What::Load(operand), to, nanoseconds });
+                }
+                _ => {
+                    let mut operands = self.reads(step, &inside).map(|read| source(&sources, read));
+                    let first = operands.next().expect("what is computed has an operand");
+                    let operands =
+                        std::array::from_fn(|place| if place == 0 { first } else { operands.next().unwrap_or(first) });
+                    let (code, cost) = self.code(step, &inside);
+                    let nanoseconds = nanoseconds(cost);
+                    program.instructions.push(Instruction { what: What::Compute(code, operands), to, nanoseconds });
+                }
+            }
             sources[index] = Some(Source::Place(to));
             // only now: a loop that writes where it reads is not compiled to vectors
             for x in self.reads(step, &inside) {
                 if last_use[x] == index
                     && !keeps(&self.steps[x])
                     && let Some(Source::Place(Place::Register(register))) = sources[x]
+                    && program.summed != Some(register)
                     && !free.contains(&register)
                 {
                     free.push(register);
@@ -315,7 +340,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
             }
         }
         program.operands = self.operands;
-        program.rows_ahead = program.plan_ahead(results.len());
+        program.ahead = program.plan_ahead();
         program
     }
 }
