@@ -174,7 +174,7 @@ impl<A: Element> Program<A> {
         let mut ahead = (!self.ahead.is_empty()).then(|| {
             let read = self.operands.iter().filter(|operand| operand.is_whole(&self.shape));
             let read = read.map(|operand| operand.elements()[from..].as_ptr());
-            Ahead::of(read.chain(results.iter().map(|result| result.as_ptr())))
+            Ahead::of(&self.ahead, read.chain(results.iter().map(|result| result.as_ptr())))
         });
         let mut blocks = Blocks {
             operands: self.operands.iter().map(Operand::elements).collect(),
@@ -197,29 +197,27 @@ impl<A: Element> Program<A> {
         sum.total()
     }
 
-    fn run_block(&self, blocks: &mut Blocks<'_, A>, mut ahead: Option<&mut Ahead<A>>) {
+    fn run_block(&self, blocks: &mut Blocks<'_, A>, mut ahead: Option<&mut Ahead<'_, A>>) {
         for (number, Instruction { what, to, .. }) in self.instructions.iter().enumerate() {
             // taken out, so that the others can be read meanwhile
             let taken = std::mem::take(blocks.place(*to));
             let to_block = &mut taken[blocks.range(*to)];
             match what {
                 What::Compute(code, operands) => {
-                    let operands = operands.map(|source| blocks.get(source));
-                    match &mut ahead {
-                        None => code(operands, to_block),
-                        Some(ahead) => {
-                            let asked = &self.ahead[number];
-                            let mut done = 0;
-                            while done < to_block.len() {
-                                let now = done..to_block.len().min(done + asked.elements);
-                                done = now.end;
-                                ahead.ask(asked);
-                                code(operands.map(|block| &block[now.clone()]), &mut to_block[now]);
-                            }
-                        }
+                    let [a, b, c, d] = *operands;
+                    let [a, b, c, d] = [blocks.get(a), blocks.get(b), blocks.get(c), blocks.get(d)];
+                    let mut done = 0;
+                    while done < to_block.len() {
+                        let here = ahead.as_mut().map_or(to_block.len(), |ahead| ahead.ask(number));
+                        let now = done..to_block.len().min(done + here);
+                        done = now.end;
+                        code([&a[now.clone()], &b[now.clone()], &c[now.clone()], &d[now.clone()]], &mut to_block[now]);
                     }
                 }
                 What::Load(index) => {
+                    if let Some(ahead) = &mut ahead {
+                        ahead.ask(number);
+                    }
                     let operand = &self.operands[*index];
                     load(
                         blocks.operands[*index],

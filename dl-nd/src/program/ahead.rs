@@ -15,15 +15,16 @@ const STREAMS: usize = 24;
 /// The cost of an operation, for an element, that takes as long as an instruction takes to begin.
 const BEGINNING: f64 = 1.5;
 
-/// What is asked for with an instruction: the rows of lines up to this one, so many at a time, each time before so many elements are computed.
+/// What is asked for with an instruction: the rows of lines up to this one, so many at a time, each time before so many elements of a block are computed.
 pub(super) struct Asked {
     until: usize,
     at_once: usize,
-    pub(super) elements: usize,
+    elements: usize,
 }
 
 /// What the next block touches.
-pub(super) struct Ahead<A> {
+pub(super) struct Ahead<'a, A> {
+    plan: &'a [Asked],
     /// Where the tensors that are read or written line by line go on.
     streams: [*const A; STREAMS],
     count: usize,
@@ -36,10 +37,10 @@ pub(super) struct Ahead<A> {
 /// So many lines can be on their way at once. Whoever asks for more has to wait.
 const ON_THEIR_WAY: usize = 16;
 
-impl<A> Ahead<A> {
+impl<'a, A> Ahead<'a, A> {
     /// Where each of them begins.
-    pub(super) fn of(places: impl Iterator<Item = *const A>) -> Self {
-        let mut ahead = Ahead { streams: [std::ptr::null(); STREAMS], count: 0, next: 0, row: 0 };
+    pub(super) fn of(plan: &'a [Asked], places: impl Iterator<Item = *const A>) -> Self {
+        let mut ahead = Ahead { plan, streams: [std::ptr::null(); STREAMS], count: 0, next: 0, row: 0 };
         for (stream, place) in ahead.streams.iter_mut().zip(places) {
             *stream = place;
             ahead.count += 1;
@@ -52,16 +53,18 @@ impl<A> Ahead<A> {
         (self.next, self.row) = (next * size_of::<A>(), 0);
     }
 
-    /// The next elements of a block are computed.
+    /// This instruction is about to be computed for the next elements of a block: for so many, before the next lines are asked for.
     #[inline(always)]
-    pub(super) fn ask(&mut self, asked: &Asked) {
-        let until = (self.row + asked.at_once).min(asked.until);
+    pub(super) fn ask(&mut self, instruction: usize) -> usize {
+        let Asked { until, at_once, elements } = self.plan[instruction];
+        let until = until.min(self.row + at_once);
         for row in self.row..until {
             for stream in &self.streams[..self.count] {
                 ask_for(stream.wrapping_byte_add(self.next + row * LINE_BYTES));
             }
         }
         self.row = until;
+        elements
     }
 }
 
@@ -94,10 +97,10 @@ impl<A: Element> Program<A> {
             spent += time(instruction);
             let until = ((BLOCK_BYTES / LINE_BYTES) as f64 * spent / all).round() as usize;
             let rows = until - std::mem::replace(&mut before, until);
-            let times = (rows * streams).div_ceil(ON_THEIR_WAY).max(1);
             // in whole lines
+            let times = (rows * streams).div_ceil(ON_THEIR_WAY).max(1);
             let elements = block_len::<A>().div_ceil(times).next_multiple_of(LINE_BYTES);
-            Asked { until, at_once: rows.div_ceil(times), elements }
+            Asked { until, at_once: rows.div_ceil(block_len::<A>().div_ceil(elements)), elements }
         });
         asked.collect()
     }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::formula::Operation;
 use crate::nd::Nd;
+use dl_core::{Binary, Unary};
 use ndarray::{Dim, Dimension, Ix1};
 use std::sync::Arc;
 
@@ -38,6 +39,23 @@ fn a_product_with_1_is_no_instruction() {
     assert_eq!(Program::of(&[formula], false).0.instructions.len(), 1);
     let formula = times_one.formula().expect("large tensors are written down");
     assert!(compute(formula).iter().all(|found| found.to_bits() == (-0.0_f32).to_bits()));
+}
+
+#[test]
+fn a_sum_with_a_negative_is_a_difference() {
+    let [x, y] = [0.75, -0.0].map(|element| Nd::full(Dim(1 << 16), element));
+    for (op, of_both, right) in [
+        (Binary::Add, false, x[0] - y[0]),
+        (Binary::Sub, false, x[0] + y[0]),
+        (Binary::Add, true, -x[0] - y[0]),
+        (Binary::Sub, true, -x[0] + y[0]),
+    ] {
+        let first = if of_both { unary(Unary::Neg, &x) } else { x.clone() };
+        let found = both(op, &first, &unary(Unary::Neg, &y));
+        assert_eq!(instructions(&found), if of_both { 2 } else { 1 });
+        assert_eq!(found[77].to_bits(), right.to_bits());
+    }
+    assert_eq!(instructions(&both(Binary::Add, &unary(Unary::Neg, &x), &y)), 1);
 }
 
 #[test]

@@ -159,9 +159,19 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         step
     }
 
-    /// A product with 1, which is what a delta begins with, is the other factor.
+    /// A product with 1, which is what a delta begins with, is the other factor; a sum with a negative, which is what many a delta is, is a difference.
     fn binary(&mut self, op: Binary, a: usize, b: usize) -> usize {
         let is_one = |step: usize| matches!(self.steps[step], Step::Number(number) if number == A::of(1.0));
+        let negated = |step: usize| match self.steps[step] {
+            Step::Unary(Unary::Neg, x) => Some(x),
+            _ => None,
+        };
+        let (op, a, b) = match (op, negated(a), negated(b)) {
+            (Binary::Add, _, Some(b)) => (Binary::Sub, a, b),
+            (Binary::Add, Some(a), None) => (Binary::Sub, b, a),
+            (Binary::Sub, _, Some(b)) => (Binary::Add, a, b),
+            _ => (op, a, b),
+        };
         match op {
             Binary::Mul if is_one(a) => b,
             Binary::Mul if is_one(b) => a,
@@ -212,14 +222,24 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         self.push(if whole { Step::Whole(index) } else { Step::Part(index) })
     }
 
-    /// Which steps are computed inside of another one, the only one that reads them: both are [cheap](Cheap). What is inside has nothing inside.
-    fn inside(&self, results: &[usize]) -> Vec<bool> {
+    /// How often each step is read, by steps that somebody needs, or is a result.
+    fn uses(&self, results: &[usize]) -> Vec<usize> {
         let mut uses = vec![0; self.steps.len()];
         results.iter().for_each(|&result| uses[result] += 1);
-        self.steps.iter().for_each(|step| step.reads().for_each(|read| uses[read] += 1));
+        // whoever reads a step comes after it
+        for (index, step) in self.steps.iter().enumerate().rev() {
+            if uses[index] > 0 {
+                step.reads().for_each(|read| uses[read] += 1);
+            }
+        }
+        uses
+    }
+
+    /// Which steps are computed inside of another one, the only one that reads them: both are [cheap](Cheap). What is inside has nothing inside.
+    fn inside(&self, uses: &[usize], results: &[usize]) -> Vec<bool> {
         let mut inside = vec![false; self.steps.len()];
         for (index, step) in self.steps.iter().enumerate().rev() {
-            if inside[index] || step.cheap().is_none() {
+            if uses[index] == 0 || inside[index] || step.cheap().is_none() {
                 continue;
             }
             for read in step.reads() {
@@ -263,9 +283,11 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
 
     /// The steps as instructions; these are the results, in this order, of which the first is only summed when `sums`.
     fn finish(self, results: &[usize], sums: bool) -> Program<A> {
-        let inside = self.inside(results);
+        let uses = self.uses(results);
+        let inside = self.inside(&uses, results);
+        let is_instruction = |index: usize| uses[index] > 0 && !inside[index];
         let mut last_use = vec![0; self.steps.len()];
-        for (index, step) in self.steps.iter().enumerate().filter(|(index, _)| !inside[*index]) {
+        for (index, step) in self.steps.iter().enumerate().filter(|(index, _)| is_instruction(*index)) {
             self.reads(step, &inside).for_each(|read| last_use[read] = index);
         }
         let mut program = Program {
@@ -289,7 +311,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
                 sources[index] = Some(Source::Operand(operand));
                 continue;
             }
-            if inside[index] {
+            if !is_instruction(index) {
                 continue;
             }
             let mut register = || match if keeps(step) { None } else { free.pop() } {
