@@ -65,7 +65,7 @@ impl<T: Data> Future for Extract<T> {
 /// The value of this layer, as the user gets it: a clone, if somebody else has it still.
 pub(crate) fn hand_out<T: Data>(value: Value, layer: &AnyLayer) -> Result<T> {
     let hand_out = || {
-        T::settle(&[value.get()]);
+        pass::computing_in_task(|| T::settle(&[value.get()]));
         value.into()
     };
     catch_unwind(AssertUnwindSafe(hand_out))
@@ -179,7 +179,7 @@ pub(crate) fn settle(layers: &[AnyLayer], values: &[Value]) -> Result<()> {
         settled.push(id);
         let of_kind = layers.iter().zip(values).filter(|(layer, _)| (layer.kind_of_data.id)() == id);
         let of_kind: Vec<&Value> = of_kind.map(|(_, value)| value).collect();
-        catch_unwind(AssertUnwindSafe(|| (kind.settle)(&of_kind)))
+        catch_unwind(AssertUnwindSafe(|| pass::computing_in_task(|| (kind.settle)(&of_kind))))
             .map_err(|payload| Error::panic(payload).at(layer.name(), layer.site()))?;
     }
     Ok(())

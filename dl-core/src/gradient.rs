@@ -273,7 +273,8 @@ fn settled(Written { layers, waiting }: Written, mut values: Vec<Value>) -> Resu
     if let (Some(operands), Expression::Primitive(op)) = (waiting, &layers[0].expression) {
         let operands: Vec<&Value> = operands.iter().collect();
         let _built = layers[0].enter();
-        let value = catch_unwind(AssertUnwindSafe(|| op.value_beside(&operands, &values)))
+        let beside = || pass::computing_in_task(|| op.value_beside(&operands, &values));
+        let value = catch_unwind(AssertUnwindSafe(beside))
             .unwrap_or_else(|payload| Err(Error::panic(payload)))
             .map_err(|error| error.at(op.name_or_panic(), layers[0].site()))?;
         values.insert(0, value);

@@ -77,8 +77,8 @@ pub trait Pointwise: Data {
 pub trait UnaryLoop<A> {
     /// What the loop ends with.
     type Output;
-    /// The loop; `value` is the operation.
-    fn run(self, value: impl Fn(A) -> A) -> Self::Output;
+    /// The loop; `value` is the operation, which may be kept for later loops.
+    fn run(self, value: impl Fn(A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
 }
 
 /// A loop over pairs of numbers that [`Binary::each`] compiles anew for every operation.
@@ -97,8 +97,8 @@ pub trait UnaryLoop<A> {
 pub trait BinaryLoop<A> {
     /// What the loop ends with.
     type Output;
-    /// The loop; `value` is the operation.
-    fn run(self, value: impl Fn(A, A) -> A) -> Self::Output;
+    /// The loop; `value` is the operation, which may be kept for later loops.
+    fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
 }
 
 /// The example of a method of layers and weights.

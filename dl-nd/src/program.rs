@@ -20,12 +20,12 @@ use crate::accurate::{self, Sum};
 use crate::element::{Element, Rank};
 use crate::elements::Elements;
 use crate::formula::Formula;
-use ahead::Ahead;
-use dl_core::{Binary, Unary, buffers, parallel};
-use loops::{Both, Each};
+use ahead::{Ahead, Asked};
+use dl_core::{buffers, parallel};
+use loops::Loop;
 use ndarray::{ArcArray, IxDyn};
-use nested::Nested;
 use pulp::Arch;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 /// A register: some ten of them fit into the nearest cache.
@@ -43,19 +43,18 @@ pub(crate) fn arch() -> Arch {
     *ARCH
 }
 
-/// Parts of the results.
-type Parts<'a, A> = [&'a mut [A]; RESULTS];
-
 /// A program for tensors of one shape.
 struct Program<A> {
     shape: Vec<usize>,
     operands: Vec<Operand<A>>,
     /// The numbers in it: each fills a register from the beginning.
     numbers: Vec<(A, usize)>,
-    instructions: Vec<Instruction>,
-    /// How many rows of lines that the next block touches are asked for with each of them; nothing if that is not worth while.
-    rows_ahead: Vec<usize>,
+    instructions: Vec<Instruction<A>>,
+    /// What the next block touches and is asked for with each of them; nothing if that is not worth while.
+    ahead: Vec<Asked>,
     registers: usize,
+    /// The register whose elements are summed.
+    summed: Option<usize>,
     results: usize,
 }
 
@@ -65,17 +64,15 @@ struct Operand<A> {
     steps: Vec<usize>,
 }
 
-struct Instruction {
-    what: What,
+struct Instruction<A> {
+    what: What<A>,
     to: Place,
+    /// A rough estimate of the time for an element.
+    nanoseconds: f64,
 }
 
-#[derive(Clone, Copy)]
-enum What {
-    Copy(Source),
-    Unary(Unary, Source),
-    Binary(Binary, Source, Source),
-    Nested(Nested<Source>),
+enum What<A> {
+    Compute(Loop<A>, [Source; 4]),
     /// The part of a repeated operand that belongs to the block.
     Load(usize),
 }
@@ -113,10 +110,10 @@ pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>, others: &[&Formu
 
 /// The elements of these formulas; when `sums`, the first one is only summed, and those are the elements of the others.
 fn run<A: Element, D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (A, Vec<Elements<A, D>>) {
-    let (program, kept) = Program::of(formulas);
+    let (program, kept) = Program::of(formulas, sums);
     let summed = usize::from(sums);
-    let mut rooms: Vec<Vec<A>> = (summed..program.results).map(|_| program.room()).collect();
-    let sum = program.run(&mut rooms, sums);
+    let mut rooms: Vec<Vec<A>> = (0..program.results).map(|_| program.room()).collect();
+    let sum = program.run(&mut rooms);
     let mut results: Vec<Elements<A, D>> = rooms.into_iter().map(|room| formulas[0].elements(room)).collect();
     kept.into_iter().for_each(|(formula, result)| formula.keep(results[result - summed].clone()));
     results.truncate(formulas.len() - summed);
@@ -138,7 +135,7 @@ impl<A: Element> Program<A> {
         buffers::take_filled(self.shape.iter().product::<usize>() + LINE_BYTES / size_of::<A>())
     }
 
-    /// The registers in the beginning, and one more.
+    /// The registers in the beginning.
     fn registers<'a>(&self, room: &'a mut [A]) -> Vec<&'a mut [A]> {
         let start = lined_up(room);
         let mut registers: Vec<&mut [A]> = room[start..].chunks_exact_mut(block_len::<A>()).collect();
@@ -148,120 +145,135 @@ impl<A: Element> Program<A> {
         registers
     }
 
-    /// Computes the results. When `sums`, the first of them is only summed, and what is given are the others.
-    fn run(&self, results: &mut [Vec<A>], sums: bool) -> A {
+    /// Computes the results, and the sum of what is summed.
+    fn run(&self, results: &mut [Vec<A>]) -> A {
         let len: usize = self.shape.iter().product();
-        let mut pieces: Vec<(Parts<'_, A>, A)> =
-            (0..len.div_ceil(PIECE)).map(|_| (Parts::default(), A::zero())).collect();
-        let first = usize::from(sums);
-        let count = first + results.len();
-        for (number, result) in results.iter_mut().enumerate() {
+        let mut pieces: Vec<(Vec<&mut [A]>, A)> =
+            (0..len.div_ceil(PIECE)).map(|_| (Vec::with_capacity(results.len()), A::zero())).collect();
+        for result in results {
             let start = lined_up(result);
             for ((parts, _), part) in pieces.iter_mut().zip(result[start..start + len].chunks_mut(PIECE)) {
-                parts[first + number] = part;
+                parts.push(part);
             }
         }
         let nanoseconds = self.nanoseconds() * PIECE.min(len) as f64;
         parallel::for_each_mut(&mut pieces, nanoseconds, |piece, (parts, sum)| {
             let from = piece * PIECE;
-            *sum = self.run_piece(from, PIECE.min(len - from), &mut parts[..count], sums);
+            *sum = self.run_piece(from, PIECE.min(len - from), std::mem::take(parts));
         });
-        if sums { accurate::sum_of_sums(pieces.into_iter().map(|(_, sum)| sum).collect(), len) } else { A::zero() }
+        match self.summed {
+            Some(_) => accurate::sum_of_sums(pieces.into_iter().map(|(_, sum)| sum).collect(), len),
+            None => A::zero(),
+        }
     }
 
-    fn run_piece(&self, from: usize, len: usize, results: &mut [&mut [A]], sums: bool) -> A {
-        let mut room = vec![A::zero(); (self.registers + 1) * block_len::<A>() + LINE_BYTES / size_of::<A>()];
-        let mut registers = self.registers(&mut room);
-        let summed = registers.pop().expect("there is one more");
+    /// Computes these parts of the results, so many elements from an element on.
+    fn run_piece(&self, from: usize, len: usize, results: Vec<&mut [A]>) -> A {
+        let mut room = vec![A::zero(); self.registers * block_len::<A>() + LINE_BYTES / size_of::<A>()];
         let mut sum = Sum::new();
-        for start in (0..len).step_by(block_len::<A>()) {
-            let here = block_len::<A>().min(len - start);
-            let mut blocks = Parts::default();
-            for (block, result) in blocks.iter_mut().zip(&mut *results) {
-                let rest = std::mem::take(result);
-                // what is only summed has no room
-                let (now, later) = rest.split_at_mut(here.min(rest.len()));
-                (*block, *result) = (now, later);
+        let mut ahead = (!self.ahead.is_empty()).then(|| {
+            let read = self.operands.iter().filter(|operand| operand.is_whole(&self.shape));
+            let read = read.map(|operand| operand.elements()[from..].as_ptr());
+            Ahead::of(&self.ahead, read.chain(results.iter().map(|result| result.as_ptr())))
+        });
+        let mut blocks = Blocks {
+            operands: self.operands.iter().map(Operand::elements).collect(),
+            registers: self.registers(&mut room),
+            results,
+            from,
+            here: 0..0,
+        };
+        while blocks.here.end < len {
+            let start = blocks.here.end;
+            blocks.here = start..len.min(start + block_len::<A>());
+            if let Some(ahead) = &mut ahead {
+                ahead.block(blocks.here.end);
             }
-            if sums {
-                blocks[0] = &mut summed[..here];
-            }
-            self.run_block(&mut registers, from + start, &mut blocks[..results.len()], usize::from(sums));
-            if sums {
-                sum.add_all(blocks[0]);
+            self.run_block(&mut blocks, ahead.as_mut());
+            if let Some(register) = self.summed {
+                sum.add_all(blocks.get(Source::Place(Place::Register(register))));
             }
         }
         sum.total()
     }
 
-    /// Runs for the elements from `start` on, as many as there is room for in each of the results. The first `summed` of these are in no memory.
-    fn run_block(&self, registers: &mut [&mut [A]], start: usize, results: &mut [&mut [A]], summed: usize) {
-        let arch = self::arch();
-        let len = results[0].len();
-        let whole = self.operands.iter().filter(|operand| operand.is_whole(&self.shape));
-        let read = whole.map(|operand| operand.elements().as_ptr().wrapping_add(start + len));
-        let written = results[summed..].iter().map(|result| result.as_ptr().wrapping_add(len));
-        let mut ahead = (!self.rows_ahead.is_empty()).then(|| Ahead::of(read.chain(written)));
-        for (number, Instruction { what, to }) in self.instructions.iter().enumerate() {
-            let step = ahead.as_mut().map_or(len, |ahead| ahead.begin(self.rows_ahead[number], len));
+    fn run_block(&self, blocks: &mut Blocks<'_, A>, mut ahead: Option<&mut Ahead<'_, A>>) {
+        for (number, Instruction { what, to, .. }) in self.instructions.iter().enumerate() {
             // taken out, so that the others can be read meanwhile
-            let (mut register, mut result): (&mut [A], &mut [A]) = Default::default();
-            let to_block: &mut [A] = match *to {
-                Place::Register(index) => {
-                    register = std::mem::take(&mut registers[index]);
-                    &mut register[..len]
-                }
-                Place::Result(index) => {
-                    result = std::mem::take(&mut results[index]);
-                    result
-                }
-            };
-            let block = |source: Source| -> &[A] {
-                match source {
-                    Source::Operand(index) => &self.operands[index].elements()[start..start + len],
-                    Source::Place(Place::Register(index)) => &registers[index][..len],
-                    Source::Place(Place::Result(index)) => &results[index][..len],
-                }
-            };
-            match *what {
-                What::Copy(x) => to_block.copy_from_slice(block(x)),
-                What::Unary(op, x) => {
-                    for (x, to) in block(x).chunks(step).zip(to_block.chunks_mut(step)) {
-                        op.each(Each { arch, x, to });
-                        if let Some(ahead) = &mut ahead {
-                            ahead.go_on();
-                        }
+            let taken = std::mem::take(blocks.place(*to));
+            let to_block = &mut taken[blocks.range(*to)];
+            match what {
+                What::Compute(code, operands) => {
+                    let [a, b, c, d] = *operands;
+                    let [a, b, c, d] = [blocks.get(a), blocks.get(b), blocks.get(c), blocks.get(d)];
+                    let mut done = 0;
+                    while done < to_block.len() {
+                        let here = ahead.as_mut().map_or(to_block.len(), |ahead| ahead.ask(number));
+                        let now = done..to_block.len().min(done + here);
+                        done = now.end;
+                        code([&a[now.clone()], &b[now.clone()], &c[now.clone()], &d[now.clone()]], &mut to_block[now]);
                     }
                 }
-                What::Binary(op, a, b) => op.each(Both { arch, a: block(a), b: block(b), to: to_block }),
-                What::Nested(nested) => nested::run(nested.map(block), to_block),
                 What::Load(index) => {
-                    let operand = &self.operands[index];
-                    load(operand.elements(), &operand.steps, &self.shape, start, to_block);
+                    if let Some(ahead) = &mut ahead {
+                        ahead.ask(number);
+                    }
+                    let operand = &self.operands[*index];
+                    load(
+                        blocks.operands[*index],
+                        &operand.steps,
+                        &self.shape,
+                        blocks.from + blocks.here.start,
+                        to_block,
+                    );
                 }
             }
-            match *to {
-                Place::Register(index) => registers[index] = register,
-                Place::Result(index) => results[index] = result,
-            }
+            *blocks.place(*to) = taken;
         }
     }
 
     /// A rough estimate of the time for an element.
     fn nanoseconds(&self) -> f64 {
-        self.instructions.iter().map(Instruction::nanoseconds).sum()
+        self.instructions.iter().map(|instruction| instruction.nanoseconds).sum()
     }
 }
 
-impl Instruction {
-    fn nanoseconds(&self) -> f64 {
-        let of_one = match self.what {
-            What::Copy(_) | What::Load(_) => 0.5,
-            What::Unary(op, _) => op.cost(),
-            What::Binary(op, ..) => op.cost(),
-            What::Nested(nested) => nested.operations() as f64 * Binary::Add.cost(),
-        };
-        nanoseconds(of_one)
+/// What the instructions read and write while a piece is computed.
+struct Blocks<'a, A> {
+    operands: Vec<&'a [A]>,
+    registers: Vec<&'a mut [A]>,
+    results: Vec<&'a mut [A]>,
+    /// Where the piece begins.
+    from: usize,
+    /// The block: these elements of the piece.
+    here: Range<usize>,
+}
+
+impl<'a, A> Blocks<'a, A> {
+    #[inline(always)]
+    fn get(&self, source: Source) -> &[A] {
+        match source {
+            Source::Operand(index) => &self.operands[index][self.from + self.here.start..][..self.here.len()],
+            Source::Place(Place::Register(index)) => &self.registers[index][..self.here.len()],
+            Source::Place(Place::Result(index)) => &self.results[index][self.here.clone()],
+        }
+    }
+
+    #[inline(always)]
+    fn place(&mut self, place: Place) -> &mut &'a mut [A] {
+        match place {
+            Place::Register(index) => &mut self.registers[index],
+            Place::Result(index) => &mut self.results[index],
+        }
+    }
+
+    /// Where in a place the block is.
+    #[inline(always)]
+    fn range(&self, place: Place) -> Range<usize> {
+        match place {
+            Place::Register(_) => 0..self.here.len(),
+            Place::Result(_) => self.here.clone(),
+        }
     }
 }
 

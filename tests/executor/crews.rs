@@ -3,7 +3,7 @@
 use crate::support::{on_threads, watched};
 use dl::parallel::for_each;
 use dl::prelude::*;
-use dl::{At, Primitive, Result};
+use dl::{At, Data, Nothing, Primitive, Result};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
@@ -102,6 +102,73 @@ fn who_waits_for_a_pass_around_takes_a_part() {
             async move { Ok(Layer::constant(sum.predict().await?)) }
         });
         on_threads(2, || inside.predict().wait())
+    });
+}
+
+/// A value that is a recipe: who hands it out has to make it, in parts.
+#[derive(Clone)]
+struct Recipe {
+    parts: Arc<Arrivals>,
+    by_two: Arc<AtomicBool>,
+}
+
+impl Data for Recipe {
+    type Delta = Nothing;
+
+    fn one(&self) -> Nothing {
+        Nothing
+    }
+
+    fn settle(values: &[&Self]) {
+        let Recipe { parts, by_two } = values[0];
+        for_each(4, 1e6, |_| {
+            by_two.fetch_or(parts.arrive_and_await(2), SeqCst);
+        });
+    }
+}
+
+/// Takes a recipe from the shelf, after its operand.
+struct Cook(Recipe);
+
+impl Primitive for Cook {
+    type Operands = (Layer<f64>,);
+    type Output = Recipe;
+
+    fn name(&self) -> &'static str {
+        "cook"
+    }
+
+    fn value(&self, _: (&f64,)) -> Result<Recipe> {
+        Ok(self.0.clone())
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<f64>>,) {
+        (None,)
+    }
+}
+
+/// A body is polled by whichever thread comes first; the other one waits for the pass.
+#[test]
+fn who_waits_for_a_pass_takes_a_part_in_what_a_body_hands_out() {
+    watched("a body that hands out what is made in parts", || {
+        for _ in 0..20 {
+            let begun = Arc::new(Arrivals::default());
+            let recipe = Recipe { parts: Arc::default(), by_two: Arc::default() };
+            let arrives = |begun: &Arc<Arrivals>| {
+                let begun = begun.clone();
+                after(1e6, move || assert!(begun.arrive_and_await(2)))
+            };
+            let body = Layer::dynamic({
+                let cooked = Layer::apply(Cook(recipe.clone()), (arrives(&begun),));
+                move || {
+                    let cooked = cooked.clone();
+                    async move { cooked.extract().await.map(|_| Layer::constant(1.0)) }
+                }
+            });
+            let sum = arrives(&begun) + body;
+            assert_eq!(on_threads(2, || sum.predict().wait()).unwrap(), 2.0);
+            assert!(recipe.by_two.load(SeqCst), "one thread made all parts");
+        }
     });
 }
 

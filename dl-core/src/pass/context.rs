@@ -53,6 +53,14 @@ pub(crate) fn computing<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
     with(Context { computing_for: Some(NonNull::from(pass)), pass: None, in_task: false, ..CONTEXT.get() }, f)
 }
 
+/// Computes what a body is about to hand out, as a kernel of the pass whose body this is: so whoever waits for the pass is told of what is divided, and helps.
+pub(crate) fn computing_in_task<R>(f: impl FnOnce() -> R) -> R {
+    with_current(|pass| match pass.filter(|_| in_task()) {
+        Some(pass) => computing(pass, f),
+        None => f(),
+    })
+}
+
 /// Polls the driver's future in its pass.
 pub(crate) fn enter<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
     polling(pass, false, f)

@@ -40,7 +40,8 @@ pub(crate) use claim::Claim;
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use claim::Seat;
 pub(crate) use context::{
-    Holder, computing, current, enter, in_pass, in_step, is_current, outside, parking, with_computing, with_current,
+    Holder, computing, computing_in_task, current, enter, in_pass, in_step, is_current, outside, parking,
+    with_computing, with_current,
 };
 pub use counters::Counters;
 pub(crate) use discover::arithmetic;

@@ -3,7 +3,7 @@
 //! Each block reads its operands in one go, and then the processor computes for a while and sees nothing to fetch in advance: a program over tensors that lie in memory
 //! would wait for most of its time. So with each instruction some lines of what the next block touches are asked for, as many as can come meanwhile.
 
-use super::{BLOCK_BYTES, Instruction, LINE_BYTES, Program, nanoseconds};
+use super::{BLOCK_BYTES, Instruction, LINE_BYTES, Program, block_len, nanoseconds};
 use crate::element::Element;
 
 /// What is smaller than this may be in the second cache of a core.
@@ -15,24 +15,32 @@ const STREAMS: usize = 24;
 /// The cost of an operation, for an element, that takes as long as an instruction takes to begin.
 const BEGINNING: f64 = 1.5;
 
+/// What is asked for with an instruction: the rows of lines up to this one, so many at a time, each time before so many elements of a block are computed.
+pub(super) struct Asked {
+    until: usize,
+    at_once: usize,
+    elements: usize,
+}
+
 /// What the next block touches.
-pub(super) struct Ahead<A> {
+pub(super) struct Ahead<'a, A> {
+    plan: &'a [Asked],
+    /// Where the tensors that are read or written line by line go on.
     streams: [*const A; STREAMS],
     count: usize,
-    /// The next row to be fetched: a line of each of them.
+    /// In bytes, from there on, where the next block begins.
+    next: usize,
+    /// The next row of it to be asked for: a line of each of them.
     row: usize,
-    /// The row that comes after those which are to be fetched with the instructions so far, and how many of these are fetched at once.
-    end: usize,
-    at_once: usize,
 }
 
 /// So many lines can be on their way at once. Whoever asks for more has to wait.
 const ON_THEIR_WAY: usize = 16;
 
-impl<A> Ahead<A> {
-    /// Where each of them goes on with the next block; they may also have ended.
-    pub(super) fn of(places: impl Iterator<Item = *const A>) -> Self {
-        let mut ahead = Ahead { streams: [std::ptr::null(); STREAMS], count: 0, row: 0, end: 0, at_once: 0 };
+impl<'a, A> Ahead<'a, A> {
+    /// Where each of them begins.
+    pub(super) fn of(plan: &'a [Asked], places: impl Iterator<Item = *const A>) -> Self {
+        let mut ahead = Ahead { plan, streams: [std::ptr::null(); STREAMS], count: 0, next: 0, row: 0 };
         for (stream, place) in ahead.streams.iter_mut().zip(places) {
             *stream = place;
             ahead.count += 1;
@@ -40,26 +48,23 @@ impl<A> Ahead<A> {
         ahead
     }
 
-    /// An instruction begins, with which so many rows are fetched, and those that are left of the ones before: the first of them now, the others
-    /// [while it goes on](Ahead::go_on), or with the next ones. Says how many of the elements of a block it is to compute in a row.
-    pub(super) fn begin(&mut self, rows: usize, elements: usize) -> usize {
-        self.end += rows;
-        let rows = self.end - self.row;
-        let parts = (rows * self.count).div_ceil(ON_THEIR_WAY).max(1);
-        self.at_once = rows.div_ceil(parts);
-        self.go_on();
-        // in whole lines, of numbers of whatever size
-        elements.div_ceil(parts).next_multiple_of(LINE_BYTES)
+    /// A block begins, after which comes this element; they may also have ended.
+    pub(super) fn block(&mut self, next: usize) {
+        (self.next, self.row) = (next * size_of::<A>(), 0);
     }
 
-    pub(super) fn go_on(&mut self) {
-        let until = self.end.min(self.row + self.at_once);
+    /// This instruction is about to be computed for the next elements of a block: for so many, before the next lines are asked for.
+    #[inline(always)]
+    pub(super) fn ask(&mut self, instruction: usize) -> usize {
+        let Asked { until, at_once, elements } = self.plan[instruction];
+        let until = until.min(self.row + at_once);
         for row in self.row..until {
             for stream in &self.streams[..self.count] {
-                ask_for(stream.wrapping_byte_add(row * LINE_BYTES));
+                ask_for(stream.wrapping_byte_add(self.next + row * LINE_BYTES));
             }
         }
         self.row = until;
+        elements
     }
 }
 
@@ -77,22 +82,26 @@ fn ask_for<A>(place: *const A) {
 }
 
 impl<A: Element> Program<A> {
-    /// How many rows of lines are asked for with each instruction, with so many results. None at all if what the program touches may be in the second cache.
-    pub(super) fn plan_ahead(&self, results: usize) -> Vec<usize> {
+    /// What is asked for with each instruction. Nothing at all if what the program touches may be in the second cache.
+    pub(super) fn plan_ahead(&self) -> Vec<Asked> {
         let len: usize = self.shape.iter().product();
-        let streams = results + self.operands.iter().filter(|operand| operand.is_whole(&self.shape)).count();
+        let streams = self.results + self.operands.iter().filter(|operand| operand.is_whole(&self.shape)).count();
         if streams * len * size_of::<A>() < SECOND_CACHE_BYTES {
             return Vec::new();
         }
         // to begin takes some time, too
-        let time = |instruction: &Instruction| instruction.nanoseconds() + nanoseconds(BEGINNING);
+        let time = |instruction: &Instruction<A>| instruction.nanoseconds + nanoseconds(BEGINNING);
         let all: f64 = self.instructions.iter().map(time).sum();
-        let (mut spent, mut asked) = (0.0, 0);
-        let rows_with = self.instructions.iter().map(|instruction| {
+        let (mut spent, mut before) = (0.0, 0);
+        let asked = self.instructions.iter().map(|instruction| {
             spent += time(instruction);
             let until = ((BLOCK_BYTES / LINE_BYTES) as f64 * spent / all).round() as usize;
-            until - std::mem::replace(&mut asked, until)
+            let rows = until - std::mem::replace(&mut before, until);
+            // in whole lines
+            let times = (rows * streams).div_ceil(ON_THEIR_WAY).max(1);
+            let elements = block_len::<A>().div_ceil(times).next_multiple_of(LINE_BYTES);
+            Asked { until, at_once: rows.div_ceil(block_len::<A>().div_ceil(elements)), elements }
         });
-        rows_with.collect()
+        asked.collect()
     }
 }

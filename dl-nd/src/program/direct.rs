@@ -1,7 +1,7 @@
 //! Single operations on elements in row-major order, mostly of small tensors: to write a program for them would take longer than to run it.
 
-use super::loops::{Both, Each};
-use super::{PIECE, arch, load, steps};
+use super::loops;
+use super::{PIECE, load, steps};
 use crate::element::Element;
 use dl_core::{Binary, Unary, buffers, parallel};
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// An operation on elements.
 pub(crate) fn unary<A: Element>(op: Unary, x: &[A]) -> Vec<A> {
     let mut result = buffers::take_filled(x.len());
-    op.each(Each { arch: arch(), x, to: &mut result });
+    loops::unary(op)([x; 4], &mut result);
     result
 }
 
@@ -17,10 +17,11 @@ pub(crate) fn unary<A: Element>(op: Unary, x: &[A]) -> Vec<A> {
 pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool) -> Vec<A> {
     let mut result = buffers::take_filled(x.len());
     let numbers = [number; 64];
+    let compute = loops::binary(op);
     for (to, x) in result.chunks_mut(numbers.len()).zip(x.chunks(numbers.len())) {
         let numbers = &numbers[..x.len()];
         let (a, b) = if left { (numbers, x) } else { (x, numbers) };
-        op.each(Both { arch: arch(), a, b, to });
+        compute([a, b, b, b], to);
     }
     result
 }
@@ -28,7 +29,7 @@ pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool
 /// The same of two operands.
 pub(crate) fn binary<A: Element>(op: Binary, a: &[A], b: &[A]) -> Vec<A> {
     let mut result = buffers::take_filled(a.len());
-    op.each(Both { arch: arch(), a, b, to: &mut result });
+    loops::binary(op)([a, b, b, b], &mut result);
     result
 }
 

@@ -3,7 +3,7 @@
 //! An instruction costs about as much to begin as such an operation takes for a block, and what lies in between has to go through a register. Which operations
 //! are taken together changes no bit.
 
-use super::arch;
+use super::loops::{Loop, of_four, of_three};
 use crate::element::Element;
 use dl_core::Binary;
 
@@ -26,36 +26,30 @@ impl Cheap {
     }
 }
 
-/// Operations inside of one another, on operands of a type.
+/// Operations inside of one another.
 #[derive(Clone, Copy)]
-pub(super) enum Nested<X> {
+pub(super) enum Nested {
     /// `outer(inner(a, b), c)`
-    Left { outer: Cheap, inner: Cheap, operands: [X; 3] },
+    Left { outer: Cheap, inner: Cheap },
     /// `outer(a, inner(b, c))`
-    Right { outer: Cheap, inner: Cheap, operands: [X; 3] },
+    Right { outer: Cheap, inner: Cheap },
     /// `outer(left(a, b), right(c, d))`
-    Both { outer: Cheap, left: Cheap, right: Cheap, operands: [X; 4] },
+    Both { outer: Cheap, left: Cheap, right: Cheap },
 }
 
-impl<X: Copy> Nested<X> {
-    /// The same with other operands.
-    #[inline(always)]
-    pub(super) fn map<Y>(self, of: impl Fn(X) -> Y) -> Nested<Y> {
-        match self {
-            Nested::Left { outer, inner, operands: [a, b, c] } => {
-                Nested::Left { outer, inner, operands: [of(a), of(b), of(c)] }
-            }
-            Nested::Right { outer, inner, operands: [a, b, c] } => {
-                Nested::Right { outer, inner, operands: [of(a), of(b), of(c)] }
-            }
-            Nested::Both { outer, left, right, operands: [a, b, c, d] } => {
-                Nested::Both { outer, left, right, operands: [of(a), of(b), of(c), of(d)] }
-            }
-        }
+impl Nested {
+    /// An operation, and those whose results are its operands, if there are any.
+    pub(super) fn of(outer: Cheap, left: Option<Cheap>, right: Option<Cheap>) -> Option<Self> {
+        Some(match (left, right) {
+            (Some(left), Some(right)) => Nested::Both { outer, left, right },
+            (Some(inner), None) => Nested::Left { outer, inner },
+            (None, Some(inner)) => Nested::Right { outer, inner },
+            (None, None) => return None,
+        })
     }
 
     /// How many operations these are.
-    pub(super) fn operations(&self) -> usize {
+    pub(super) fn operations(self) -> usize {
         match self {
             Nested::Left { .. } | Nested::Right { .. } => 2,
             Nested::Both { .. } => 3,
@@ -78,45 +72,19 @@ macro_rules! with {
     }};
 }
 
-/// Computes the operations for these blocks.
-pub(super) fn run<A: Element>(nested: Nested<&[A]>, to: &mut [A]) {
+/// The loop of these operations.
+pub(super) fn compile<A: Element>(nested: Nested) -> Loop<A> {
     match nested {
-        Nested::Left { outer, inner, operands } => {
-            with!(outer, outer => with!(inner, inner => of_three(operands, to, |a, b, c| outer(inner(a, b), c))));
+        Nested::Left { outer, inner } => {
+            with!(outer, outer => with!(inner, inner => of_three(move |a, b, c| outer(inner(a, b), c))))
         }
-        Nested::Right { outer: Cheap::Sub, inner, operands } => {
-            with!(inner, inner => of_three(operands, to, |a, b, c| Binary::Sub.value(a, inner(b, c))));
+        Nested::Right { outer, inner } => {
+            with!(outer, outer => with!(inner, inner => of_three(move |a, b, c| outer(a, inner(b, c)))))
         }
-        // sums and products are the same the other way round
-        Nested::Right { outer, inner, operands: [a, b, c] } => {
-            run(Nested::Left { outer, inner, operands: [b, c, a] }, to);
-        }
-        Nested::Both { outer, left, right, operands } => {
+        Nested::Both { outer, left, right } => {
             with!(outer, outer => with!(left, left => with!(right, right => {
-                of_four(operands, to, |a, b, c, d| outer(left(a, b), right(c, d)));
+                of_four(move |a, b, c, d| outer(left(a, b), right(c, d)))
             })))
         }
     }
-}
-
-#[inline(always)]
-fn of_three<A: Element>([a, b, c]: [&[A]; 3], to: &mut [A], value: impl Fn(A, A, A) -> A) {
-    arch().dispatch(
-        #[inline(always)]
-        || {
-            let operands = a.iter().zip(b.iter().zip(c));
-            to.iter_mut().zip(operands).for_each(|(to, (&a, (&b, &c)))| *to = value(a, b, c));
-        },
-    );
-}
-
-#[inline(always)]
-fn of_four<A: Element>([a, b, c, d]: [&[A]; 4], to: &mut [A], value: impl Fn(A, A, A, A) -> A) {
-    arch().dispatch(
-        #[inline(always)]
-        || {
-            let operands = a.iter().zip(b).zip(c.iter().zip(d));
-            to.iter_mut().zip(operands).for_each(|(to, ((&a, &b), (&c, &d)))| *to = value(a, b, c, d));
-        },
-    );
 }

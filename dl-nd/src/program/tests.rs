@@ -1,6 +1,7 @@
 use super::*;
 use crate::formula::Operation;
 use crate::nd::Nd;
+use dl_core::{Binary, Unary};
 use ndarray::{Dim, Dimension, Ix1};
 use std::sync::Arc;
 
@@ -35,9 +36,26 @@ fn a_product_with_1_is_no_instruction() {
     let times_one = Operation::WithNumber { op: Binary::Mul, number: 1.0, left: true, x }.of_shape(Dim(1 << 16));
     let outer = unary(Unary::Neg, &times_one);
     let formula = outer.formula().expect("large tensors are written down");
-    assert_eq!(Program::of(&[formula]).0.instructions.len(), 1);
+    assert_eq!(Program::of(&[formula], false).0.instructions.len(), 1);
     let formula = times_one.formula().expect("large tensors are written down");
     assert!(compute(formula).iter().all(|found| found.to_bits() == (-0.0_f32).to_bits()));
+}
+
+#[test]
+fn a_sum_with_a_negative_is_a_difference() {
+    let [x, y] = [0.75, -0.0].map(|element| Nd::full(Dim(1 << 16), element));
+    for (op, of_both, right) in [
+        (Binary::Add, false, x[0] - y[0]),
+        (Binary::Sub, false, x[0] + y[0]),
+        (Binary::Add, true, -x[0] - y[0]),
+        (Binary::Sub, true, -x[0] + y[0]),
+    ] {
+        let first = if of_both { unary(Unary::Neg, &x) } else { x.clone() };
+        let found = both(op, &first, &unary(Unary::Neg, &y));
+        assert_eq!(instructions(&found), if of_both { 2 } else { 1 });
+        assert_eq!(found[77].to_bits(), right.to_bits());
+    }
+    assert_eq!(instructions(&both(Binary::Add, &unary(Unary::Neg, &x), &y)), 1);
 }
 
 #[test]
@@ -91,10 +109,12 @@ fn small_tensors_are_broadcast_as_by_a_program() {
                 crate::broadcast::broadcast_shape::<ndarray::IxDyn>(a.shape(), b.shape()).expect("they broadcast");
             let [left, right] = [&a, &b].map(|x| (x.0.as_slice().expect("in row-major order"), x.shape()));
             let found = broadcast(Binary::Div, left, right, shape.slice());
-            let (program, _) =
-                Program::of(&[&Formula::new(shape, 1, 0.5, Operation::Binary(Binary::Div, a.clone(), b.clone()))]);
+            let (program, _) = Program::of(
+                &[&Formula::new(shape, 1, 0.5, Operation::Binary(Binary::Div, a.clone(), b.clone()))],
+                false,
+            );
             let mut results = [program.room()];
-            program.run(&mut results, false);
+            program.run(&mut results);
             let start = lined_up(&results[0]);
             assert_eq!(found, results[0][start..start + found.len()], "{:?} and {:?}", a.shape(), b.shape());
         }
@@ -104,7 +124,7 @@ fn small_tensors_are_broadcast_as_by_a_program() {
 
 /// The instructions of the program for this tensor.
 fn instructions(y: &Nd<f32, Ix1>) -> usize {
-    Program::of(&[y.formula().expect("large tensors are written down")]).0.instructions.len()
+    Program::of(&[y.formula().expect("large tensors are written down")], false).0.instructions.len()
 }
 
 fn both(op: Binary, a: &Nd<f32, Ix1>, b: &Nd<f32, Ix1>) -> Nd<f32, Ix1> {

@@ -1,7 +1,8 @@
 //! Writing a program: each formula and each operand occurs in it once, and a register is free again when it has been read for the last time.
 
-use super::nested::{Cheap, Nested};
-use super::{Instruction, Operand, Place, Program, RESULTS, Source, What, steps};
+use super::loops::{self, Loop};
+use super::nested::{self, Cheap, Nested};
+use super::{Instruction, Operand, Place, Program, RESULTS, Source, What, nanoseconds, steps};
 use crate::element::{Element, Rank};
 use crate::formula::{Formula, Operation};
 use crate::nd::Nd;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 
 impl<A: Element> Program<A> {
     /// The program for some formulas. Beside them it computes those that come with it, which are below them, each with the result that it has.
-    pub(super) fn of<D: Rank>(formulas: &[&Formula<A, D>]) -> (Self, Kept<A, D>) {
+    ///
+    /// When `sums`, the first of them is only summed, and the results are those of the others.
+    pub(super) fn of<D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (Self, Kept<A, D>) {
         let mut writer = Writer::<A, D> {
             shape: formulas[0].shape(),
             steps: Vec::new(),
@@ -46,7 +49,7 @@ impl<A: Element> Program<A> {
                 None => {}
             }
         }
-        (writer.finish(&results), kept)
+        (writer.finish(&results, sums), kept)
     }
 }
 
@@ -81,6 +84,8 @@ struct Dear<A: Element, D: Rank> {
     uses: usize,
 }
 
+/// What a copy of a number takes.
+const COPY_NANOSECONDS: f64 = 0.5;
 /// Of operations that take longer for an element the results are kept.
 const DEAR_NANOSECONDS: f64 = 5.0;
 
@@ -154,9 +159,19 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         step
     }
 
-    /// A product with 1, which is what a delta begins with, is the other factor.
+    /// A product with 1, which is what a delta begins with, is the other factor; a sum with a negative, which is what many a delta is, is a difference.
     fn binary(&mut self, op: Binary, a: usize, b: usize) -> usize {
         let is_one = |step: usize| matches!(self.steps[step], Step::Number(number) if number == A::of(1.0));
+        let negated = |step: usize| match self.steps[step] {
+            Step::Unary(Unary::Neg, x) => Some(x),
+            _ => None,
+        };
+        let (op, a, b) = match (op, negated(a), negated(b)) {
+            (Binary::Add, _, Some(b)) => (Binary::Sub, a, b),
+            (Binary::Add, Some(a), None) => (Binary::Sub, b, a),
+            (Binary::Sub, _, Some(b)) => (Binary::Add, a, b),
+            _ => (op, a, b),
+        };
         match op {
             Binary::Mul if is_one(a) => b,
             Binary::Mul if is_one(b) => a,
@@ -207,14 +222,24 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         self.push(if whole { Step::Whole(index) } else { Step::Part(index) })
     }
 
-    /// Which steps are computed inside of another one, the only one that reads them: both are [cheap](Cheap). What is inside has nothing inside.
-    fn inside(&self, results: &[usize]) -> Vec<bool> {
+    /// How often each step is read, by steps that somebody needs, or is a result.
+    fn uses(&self, results: &[usize]) -> Vec<usize> {
         let mut uses = vec![0; self.steps.len()];
         results.iter().for_each(|&result| uses[result] += 1);
-        self.steps.iter().for_each(|step| step.reads().for_each(|read| uses[read] += 1));
+        // whoever reads a step comes after it
+        for (index, step) in self.steps.iter().enumerate().rev() {
+            if uses[index] > 0 {
+                step.reads().for_each(|read| uses[read] += 1);
+            }
+        }
+        uses
+    }
+
+    /// Which steps are computed inside of another one, the only one that reads them: both are [cheap](Cheap). What is inside has nothing inside.
+    fn inside(&self, uses: &[usize], results: &[usize]) -> Vec<bool> {
         let mut inside = vec![false; self.steps.len()];
         for (index, step) in self.steps.iter().enumerate().rev() {
-            if inside[index] || step.cheap().is_none() {
+            if uses[index] == 0 || inside[index] || step.cheap().is_none() {
                 continue;
             }
             for read in step.reads() {
@@ -233,23 +258,36 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         })
     }
 
-    /// What computes this step, with those that are inside of it.
-    fn nested(&self, step: &Step<A>, inside: &[bool]) -> Option<Nested<usize>> {
-        let (outer, a, b) = step.cheap()?;
-        let of = |read: usize| if inside[read] { self.steps[read].cheap() } else { None };
-        Some(match (of(a), of(b)) {
-            (Some((left, a, b)), Some((right, c, d))) => Nested::Both { outer, left, right, operands: [a, b, c, d] },
-            (Some((inner, a, c)), None) => Nested::Left { outer, inner, operands: [a, c, b] },
-            (None, Some((inner, b, c))) => Nested::Right { outer, inner, operands: [a, b, c] },
-            (None, None) => return None,
-        })
+    /// What computes this step, with those that are inside of it, and about how long a single element takes.
+    fn code(&self, step: &Step<A>, inside: &[bool]) -> (Loop<A>, f64) {
+        match *step {
+            Step::Copy(_) => (loops::copy(), COPY_NANOSECONDS),
+            Step::Unary(op, _) => (loops::unary(op), op.cost()),
+            Step::Binary(op, ..) => match self.nested(step, inside) {
+                Some(nested) => (nested::compile(nested), nested.operations() as f64 * Binary::Add.cost()),
+                None => (loops::binary(op), op.cost()),
+            },
+            Step::Number(_) | Step::Whole(_) | Step::Part(_) => unreachable!("nothing is computed"),
+        }
     }
 
-    /// The steps as instructions; these are the results, in this order.
-    fn finish(self, results: &[usize]) -> Program<A> {
-        let inside = self.inside(results);
+    /// An operation with those that are inside of it, if there are any.
+    fn nested(&self, step: &Step<A>, inside: &[bool]) -> Option<Nested> {
+        let (outer, a, b) = step.cheap()?;
+        let [left, right] = [a, b].map(|read| {
+            let (inner, ..) = if inside[read] { self.steps[read].cheap()? } else { return None };
+            Some(inner)
+        });
+        Nested::of(outer, left, right)
+    }
+
+    /// The steps as instructions; these are the results, in this order, of which the first is only summed when `sums`.
+    fn finish(self, results: &[usize], sums: bool) -> Program<A> {
+        let uses = self.uses(results);
+        let inside = self.inside(&uses, results);
+        let is_instruction = |index: usize| uses[index] > 0 && !inside[index];
         let mut last_use = vec![0; self.steps.len()];
-        for (index, step) in self.steps.iter().enumerate().filter(|(index, _)| !inside[*index]) {
+        for (index, step) in self.steps.iter().enumerate().filter(|(index, _)| is_instruction(*index)) {
             self.reads(step, &inside).for_each(|read| last_use[read] = index);
         }
         let mut program = Program {
@@ -257,9 +295,10 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
             operands: Vec::new(),
             numbers: Vec::new(),
             instructions: Vec::new(),
-            rows_ahead: Vec::new(),
+            ahead: Vec::new(),
             registers: 0,
-            results: results.len(),
+            summed: None,
+            results: results.len() - usize::from(sums),
         };
         let mut free: Vec<usize> = Vec::new();
         // nobody reads what is inside of another step
@@ -272,7 +311,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
                 sources[index] = Some(Source::Operand(operand));
                 continue;
             }
-            if inside[index] {
+            if !is_instruction(index) {
                 continue;
             }
             let mut register = || match if keeps(step) { None } else { free.pop() } {
@@ -282,32 +321,40 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
                     program.registers - 1
                 }
             };
+            let is_summed = sums && results[0] == index;
             let to = match results.iter().position(|&result| result == index) {
-                Some(result) => Place::Result(result),
-                None => Place::Register(register()),
+                Some(result) if !is_summed => Place::Result(result - usize::from(sums)),
+                _ => Place::Register(register()),
             };
-            let what = match *step {
+            if let (true, Place::Register(register)) = (is_summed, to) {
+                program.summed = Some(register);
+            }
+            match *step {
                 Step::Number(number) => {
                     let Place::Register(register) = to else { unreachable!("a number that is a result is copied") };
                     program.numbers.push((number, register));
-                    None
                 }
-                Step::Whole(_) => unreachable!("it is no instruction"),
-                Step::Part(operand) => Some(What::Load(operand)),
-                Step::Copy(x) => Some(What::Copy(source(&sources, x))),
-                Step::Unary(op, x) => Some(What::Unary(op, source(&sources, x))),
-                Step::Binary(op, a, b) => Some(match self.nested(step, &inside) {
-                    Some(nested) => What::Nested(nested.map(|read| source(&sources, read))),
-                    None => What::Binary(op, source(&sources, a), source(&sources, b)),
-                }),
-            };
-            program.instructions.extend(what.map(|what| Instruction { what, to }));
+                Step::Part(operand) => {
+                    let nanoseconds = nanoseconds(COPY_NANOSECONDS);
+                    program.instructions.push(Instruction { what: What::Load(operand), to, nanoseconds });
+                }
+                _ => {
+                    let mut operands = self.reads(step, &inside).map(|read| source(&sources, read));
+                    let first = operands.next().expect("what is computed has an operand");
+                    let operands =
+                        std::array::from_fn(|place| if place == 0 { first } else { operands.next().unwrap_or(first) });
+                    let (code, cost) = self.code(step, &inside);
+                    let nanoseconds = nanoseconds(cost);
+                    program.instructions.push(Instruction { what: What::Compute(code, operands), to, nanoseconds });
+                }
+            }
             sources[index] = Some(Source::Place(to));
             // only now: a loop that writes where it reads is not compiled to vectors
             for x in self.reads(step, &inside) {
                 if last_use[x] == index
                     && !keeps(&self.steps[x])
                     && let Some(Source::Place(Place::Register(register))) = sources[x]
+                    && program.summed != Some(register)
                     && !free.contains(&register)
                 {
                     free.push(register);
@@ -315,7 +362,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
             }
         }
         program.operands = self.operands;
-        program.rows_ahead = program.plan_ahead(results.len());
+        program.ahead = program.plan_ahead();
         program
     }
 }
