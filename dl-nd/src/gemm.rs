@@ -223,10 +223,17 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
         // the sums of a tile of one register are too few to keep the processor busy
         let multiply = if wide == 1 { multiply * 4 / 3 } else { multiply };
         let copy = if copies { depth * columns / 2 } else { 0 };
-        let scatter = if scatters { rows * columns } else { 0 };
+        let scatter = if scatters { 3 * rows * columns } else { 0 };
         multiply + copy + scatter
     };
     work(columns, rows, a.row != 1, c.row != 1) < work(rows, columns, b.column != 1, c.column != 1)
+}
+
+/// Whether a panel so wide has but a few lines of the cache in each page, as the rows are so far apart: to find the pages then takes longer than to read.
+fn is_scattered<A>(wide: usize, row: isize) -> bool {
+    const FEW_BYTES: usize = 128;
+    const PAGE_BYTES: usize = 4096;
+    wide * size_of::<A>() <= FEW_BYTES && row.unsigned_abs() * size_of::<A>() >= PAGE_BYTES
 }
 
 /// What takes less is not worth a second thread.
@@ -237,7 +244,7 @@ const PIECE: f64 = 100_000.0;
 const PIECES: usize = 8;
 /// So many rows are worth a piece, which makes a copy of the columns.
 const LEAST_ROWS: usize = 96;
-/// It takes so many rows to make a copy of the columns worth while, where they do not fill the lines of the cache one after the other.
+/// It takes so many rows to make a copy of columns worth while that could be read where they are.
 const REUSED: usize = 24;
 /// With so few rows, most of what is read is `b`, each number of it once: it is divided, and not read by several threads.
 const FEW_ROWS: usize = 32;
@@ -250,8 +257,8 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let &Product { rows, depth, columns, a, b, c, .. } = product;
     let (high, wide) = (kernels.high(), kernels.wide());
     let copies = Copies {
-        a: (a.column != 1 || columns >= 1024) && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
-        b: b.column != 1 || rows >= REUSED && b.row > wide as isize,
+        a: a.column != 1 && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
+        b: b.column != 1 || rows >= REUSED && is_scattered::<A>(wide, b.row),
     };
     let nanoseconds = nanoseconds(rows, depth, columns);
     // where nobody is going to help, a division that is not large is left out
