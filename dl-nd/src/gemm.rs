@@ -125,7 +125,7 @@ pub(crate) fn products<A: Multiply>(pairs: &[(Matrix<'_, A>, Matrix<'_, A>)]) ->
     if each > 0 {
         let mut parts: Vec<&mut [MaybeUninit<A>]> =
             elements.spare_capacity_mut()[..len].chunks_exact_mut(each).collect();
-        let nanoseconds = nanoseconds(a.rows, a.columns, b.columns);
+        let nanoseconds = nanoseconds::<A>(a.rows, a.columns, b.columns);
         parallel::for_each_mut(&mut parts, nanoseconds, |i, part| product_to(pairs[i].0, pairs[i].1, part));
     }
     // SAFETY: all of them were written: there is a part for each pair
@@ -163,9 +163,12 @@ fn product_to<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>, to: &mut [MaybeUn
 }
 
 /// About how long a product takes on one thread.
-pub(crate) fn nanoseconds(rows: usize, depth: usize, columns: usize) -> f64 {
+pub(crate) fn nanoseconds<A: Multiply>(rows: usize, depth: usize, columns: usize) -> f64 {
+    // of two registers full of multiply-adds in each cycle
+    const REGISTER: f64 = 0.128;
+    let each = REGISTER / A::kernels().lanes as f64;
     let (rows, depth, columns) = (rows as f64, depth as f64, columns as f64);
-    20.0 + 0.015 * rows * depth * columns + 0.05 * (rows * depth + depth * columns + rows * columns)
+    20.0 + each * rows * depth * columns + 0.05 * (rows * depth + depth * columns + rows * columns)
 }
 
 /// # Safety
@@ -229,23 +232,21 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
     work(columns, rows, a.row != 1, c.row != 1) < work(rows, columns, b.column != 1, c.column != 1)
 }
 
-/// Whether a panel so wide has but a few lines of the cache in each page, as the rows are so far apart: to find the pages then takes longer than to read.
-fn is_scattered<A>(wide: usize, row: isize) -> bool {
-    const FEW_BYTES: usize = 128;
-    const PAGE_BYTES: usize = 4096;
-    wide * size_of::<A>() <= FEW_BYTES && row.unsigned_abs() * size_of::<A>() >= PAGE_BYTES
+/// Whether a panel of so many bytes a row, which is read for so many rows of the result, is better read from a copy, although its columns lie one after the other:
+/// where each row is in another page, they get into each other's way in the caches, and to find the pages takes longer than to read a narrow panel.
+fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool {
+    const PAGE: usize = 4096;
+    row_bytes >= PAGE && rows >= bytes
 }
 
 /// What takes less is not worth a second thread.
-const LEAST: f64 = 40_000.0;
+const LEAST: f64 = 20_000.0;
 /// A piece for a thread takes about so many nanoseconds, but there are two at least.
-const PIECE: f64 = 100_000.0;
+const PIECE: f64 = 50_000.0;
 /// There are about so many pieces, or more if the product is large.
 const PIECES: usize = 8;
 /// So many rows are worth a piece, which makes a copy of the columns.
 const LEAST_ROWS: usize = 96;
-/// It takes so many rows to make a copy of columns worth while that could be read where they are.
-const REUSED: usize = 24;
 /// With so few rows, most of what is read is `b`, each number of it once: it is divided, and not read by several threads.
 const FEW_ROWS: usize = 32;
 /// So many results are added in no time, compared with what it takes to compute them.
@@ -258,9 +259,9 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let (high, wide) = (kernels.high(), kernels.wide());
     let copies = Copies {
         a: a.column != 1 && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
-        b: b.column != 1 || rows >= REUSED && is_scattered::<A>(wide, b.row),
+        b: b.column != 1 || is_scattered(wide * size_of::<A>(), rows, b.row.unsigned_abs() * size_of::<A>()),
     };
-    let nanoseconds = nanoseconds(rows, depth, columns);
+    let nanoseconds = nanoseconds::<A>(rows, depth, columns);
     // where nobody is going to help, a division that is not large is left out
     if nanoseconds < LEAST || nanoseconds < 2.0 * PIECE && !parallel::is_divided(2, nanoseconds / 2.0) {
         // SAFETY: as the caller says

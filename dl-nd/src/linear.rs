@@ -90,7 +90,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
     fn cost(&self, (x, weight, _): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> f64 {
         let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
         let pending = x.nanoseconds_to_compute() + weight.nanoseconds_to_compute();
-        150.0 + pending + gemm::nanoseconds(rows_of(x.shape()), depth, columns)
+        150.0 + pending + gemm::nanoseconds::<A>(rows_of(x.shape()), depth, columns)
     }
 }
 

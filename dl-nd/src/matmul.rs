@@ -314,7 +314,7 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         let [left, right] = [left.slice(), right.slice()].map(|shape| &shape[..batch(shape)]);
         let pairs = common_len(&[left, right]);
         let pending = a.nanoseconds_to_compute() + b.nanoseconds_to_compute();
-        150.0 + pending + pairs * gemm::nanoseconds(rows, depth, columns)
+        150.0 + pending + pairs * gemm::nanoseconds::<A>(rows, depth, columns)
     }
 }
 
