@@ -82,8 +82,8 @@ pub(super) unsafe fn transpose_16(from: *const f32, row: isize, to: *mut f32, wi
     // SAFETY: as the caller says
     unsafe {
         let mut rows = [_mm512_setzero_ps(); 16];
-        for i in 0..16 {
-            rows[i] = _mm512_loadu_ps(from.offset(i as isize * row));
+        for (i, to) in rows.iter_mut().enumerate() {
+            *to = _mm512_loadu_ps(from.offset(i as isize * row));
         }
         // in each quarter of a register, a square of four numbers of each four rows
         let mut quarters = [_mm512_setzero_ps(); 16];

@@ -29,22 +29,26 @@ fn run<A: Multiply>(kernels: &Kernels<A>, alpha: A, a: &Array2<A>, b: &Array2<A>
     let (row, column) = (c.strides()[0], c.strides()[1]);
     let [a, b] = [a, b].map(|x| Matrix::row(&x.view()).raw);
     let c = Raw { start: c.as_mut_ptr(), row, column };
+    let old = c.to_read();
     // SAFETY: the arrays are of these shapes
-    unsafe { multiply(kernels, &Product { rows, depth, columns, alpha, a, b, beta, c }) };
+    unsafe { multiply(kernels, &Product { rows, depth, columns, alpha, a, b, beta, old, c }) };
 }
 
 fn agrees_with_loops<A: Multiply>(epsilon: f64) {
     let mut rng = init::rng(5);
-    // the last ones have several parts, and several blocks with a copy of the rows
+    // the last ones have several parts, several blocks with a copy of the rows, and a copy of columns whose rows are pages apart
     let mut shapes = vec![[0, 3, 2], [3, 0, 2], [2, 3, 0], [1, 1, 1], [25, 130, 70], [30, 1100, 70], [400, 11, 260]];
+    shapes.push([260, 5, 1030]);
     let small = [1, 2, 3, 5, 6, 7, 8, 9, 13, 16, 17, 20, 31, 48, 63, 64, 65];
     for _ in 0..60 {
         shapes.push([0; 3].map(|_| small[rng.random_range(0..small.len())]));
     }
     for (round, [m, k, n]) in shapes.into_iter().enumerate() {
         let mut how = [0; 3].map(|_| rng.random_range(0..4));
-        if m == 400 {
-            how[0] = 1;
+        match m {
+            400 => how[0] = 1,
+            260 => how[1] = 0,
+            _ => {}
         }
         let (a, b) = (somehow::<A>(m, k, how[0], &mut rng), somehow::<A>(k, n, how[1], &mut rng));
         let (alpha, beta) = [(1.0, 0.0), (1.0, 1.0), (-0.5, 1.0), (2.0, -3.0)][round % 4];
@@ -106,7 +110,7 @@ fn the_number_of_threads_does_not_matter() {
         let (a, b) = (somehow::<f32>(m, k, 0, &mut rng), somehow::<f32>(k, n, 0, &mut rng));
         let on = |threads: usize| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-            pool.install(|| product(Matrix::row(&a.view()), Matrix::column(&b.view())))
+            pool.install(|| product(Matrix::row(&a.view()), Matrix::column(&b.view()), None))
         };
         let one = on(1);
         assert!([2, 3, 8].map(on).iter().all(|many| *many == one), "{m}x{k}x{n}");
@@ -133,6 +137,28 @@ fn parts_side_by_side() {
     }
 }
 
+/// A row that is added comes out as if all rows had been written first, whatever way the product goes: tiles, inner products, turned over, in several parts.
+#[test]
+fn a_row_that_is_added() {
+    let mut rng = init::rng(9);
+    let shapes =
+        [[7, 20, 40], [130, 1100, 70], [16, 2100, 80], [1, 30, 9], [9, 30, 1], [1, 1, 1], [3, 0, 5], [0, 3, 2]];
+    for [m, k, n] in shapes {
+        for how in 0..4 {
+            let (a, b) = (somehow::<f32>(m, k, how / 2, &mut rng), somehow::<f32>(k, n, how % 2, &mut rng));
+            let row: Vec<f32> = (0..n).map(|_| rng.random_range(-1.0..1.0)).collect();
+            let mut right = Array2::from_shape_fn([m, n], |(_, column)| row[column]);
+            product_into(1.0, a.view(), b.view(), 1.0, &mut right.view_mut());
+            for threads in [1, 2] {
+                let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+                let (a, b) = (a.view(), b.view());
+                let found = pool.install(|| product(Matrix::row(&a), Matrix::row(&b), Some(&row)));
+                assert_eq!(found, right.as_slice().expect("in rows"), "{m}x{k}x{n}, {how}, {threads} threads");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_update_in_place() {
     let (x, d) = (Array2::from_elem([3, 2], 1.0_f64), Array2::from_elem([3, 4], 2.0));
@@ -145,5 +171,5 @@ fn an_update_in_place() {
 #[should_panic(expected = "the shapes of a product fit")]
 fn shapes_that_do_not_fit() {
     let a = Array2::<f32>::zeros([2, 3]);
-    let _ = product(Matrix::row(&a.view()), Matrix::row(&a.view()));
+    let _ = product(Matrix::row(&a.view()), Matrix::row(&a.view()), None);
 }
