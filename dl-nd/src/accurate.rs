@@ -5,7 +5,7 @@ use crate::element::Element;
 use crate::pieces;
 use crate::program::{PIECE, arch};
 use dl_core::{buffers, parallel};
-use ndarray::{ArrayD, ArrayViewD, Axis, Dimension};
+use ndarray::{ArrayD, ArrayView2, ArrayViewD, Axis, Dimension};
 
 /// So many terms are summed in a run.
 pub(crate) const RUN: usize = 128;
@@ -68,9 +68,10 @@ pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD
 fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
     if x.len_of(axis) <= RUN {
         // the usual case, of a bias
-        if let (Axis(0), 1.., Some(rows)) = (axis, x.len_of(axis), x.as_slice()) {
-            let sums = sum_rows(rows, rows.len() / x.len_of(axis));
-            let sums = ArrayD::from_shape_vec(x.raw_dim().slice()[1..].to_vec(), sums);
+        if axis == Axis(0)
+            && let Some(rows) = as_rows(&x)
+        {
+            let sums = ArrayD::from_shape_vec(x.raw_dim().slice()[1..].to_vec(), sum_rows(rows));
             return sums.expect("a sum for each column").insert_axis(axis);
         }
         return x.sum_axis(axis).insert_axis(axis);
@@ -82,14 +83,25 @@ fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
     sums
 }
 
-/// The sum of rows of so many columns, at most [`RUN`].
-fn sum_rows<A: Element>(rows: &[A], columns: usize) -> Vec<A> {
-    let mut sums = buffers::take(columns);
-    sums.resize(columns, A::zero());
+/// What is along the first axis, as rows each of which lies in one piece: all of it does, or it is some columns of a matrix.
+fn as_rows<'a, A: Element>(x: &ArrayViewD<'a, A>) -> Option<ArrayView2<'a, A>> {
+    let rows = x.shape().first().copied().filter(|&rows| rows > 0)?;
+    let rows = match x.to_slice() {
+        Some(all) => ArrayView2::from_shape([rows, all.len() / rows], all).ok(),
+        None => x.clone().into_dimensionality().ok(),
+    };
+    rows.filter(|rows| rows.row(0).as_slice().is_some())
+}
+
+/// The sum of such rows, at most [`RUN`].
+fn sum_rows<A: Element>(rows: ArrayView2<'_, A>) -> Vec<A> {
+    let mut sums = buffers::take(rows.ncols());
+    sums.resize(rows.ncols(), A::zero());
     arch().dispatch(
         #[inline(always)]
         || {
-            for row in rows.chunks_exact(columns.max(1)) {
+            for row in rows.outer_iter() {
+                let row = row.to_slice().expect("it lies in one piece");
                 sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = *sum + x);
             }
         },
@@ -194,7 +206,7 @@ impl<A: Element> Tree<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::{Array, Array1};
+    use ndarray::{Array, Array1, s};
 
     const COUNT: usize = 300_003;
 
@@ -218,6 +230,22 @@ mod tests {
         let mut sum = Sum::new();
         tenths().iter().for_each(|&term| sum.add_in_turn(&[term]));
         is_right(sum.total());
+    }
+
+    /// Rows that lie in one piece are summed in a loop of their own, which is the same sum, to the bit.
+    #[test]
+    fn rows_in_pieces() {
+        let x = Array::from_shape_fn((100, 40), |(i, j)| (i * 7 + j) as f32 * 0.1);
+        let by_lanes =
+            |x: ArrayView2<'_, f32>| x.columns().into_iter().map(|lane| lane.iter().sum()).collect::<Vec<f32>>();
+        let column_major = Array::from_shape_fn((40, 100), |(j, i)| x[[i, j]]).reversed_axes();
+        for x in [x.view(), x.slice(s![.., 3..30]), x.slice(s![..;2, ..]), x.slice(s![.., ..;3]), column_major.view()] {
+            let is_in_rows = x.row(0).as_slice().is_some();
+            assert_eq!(as_rows(&x.into_dyn()).is_some(), is_in_rows);
+            if is_in_rows {
+                assert_eq!(sum_along(x.into_dyn(), 0).into_raw_vec_and_offset().0, by_lanes(x));
+            }
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Products of matrices: `c = alpha · a · b + beta · c`.
+//! Products of matrices: `c = alpha · a · b + beta · old`, where what is old is mostly `c`.
 //!
 //! The sums of a tile of the result stay in registers while they run over the depth, and the two operands are read where they are or, if that pays, copied first in the order in
 //! which they are read: transposed operands cost no more than that. There are kernels for AVX-512, for AVX2, and for any processor; which one is chosen when it runs.
@@ -96,18 +96,20 @@ pub(crate) fn product_into<A: Multiply>(
     let &[row, column] = c.strides() else { unreachable!("a matrix has two strides") };
     let c = Raw { start: c.as_mut_ptr(), row, column };
     let (a, b) = (Matrix::row(&a).raw, Matrix::row(&b).raw);
+    let old = c.to_read();
     // SAFETY: the views are of these shapes, and that of `c` is unique
-    unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a, b, beta, c }) }
+    unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a, b, beta, old, c }) }
 }
 
-/// The product of two matrices, in row-major order, in a buffer that the pass may have at hand.
+/// The product of two matrices, in row-major order, in a buffer that the pass may have at hand. A row that is given is added to each of it: to the bit what [`product_into`] makes of
+/// such rows.
 ///
 /// # Panics
 /// If the shapes do not fit.
-pub(crate) fn product<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>) -> Vec<A> {
+pub(crate) fn product<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>, row: Option<&[A]>) -> Vec<A> {
     let len = a.rows * b.columns;
     let mut elements = buffers::take(len);
-    product_to(a, b, &mut elements.spare_capacity_mut()[..len]);
+    product_to(a, b, row, &mut elements.spare_capacity_mut()[..len]);
     // SAFETY: all of them were written
     unsafe { elements.set_len(len) };
     elements
@@ -125,8 +127,8 @@ pub(crate) fn products<A: Multiply>(pairs: &[(Matrix<'_, A>, Matrix<'_, A>)]) ->
     if each > 0 {
         let mut parts: Vec<&mut [MaybeUninit<A>]> =
             elements.spare_capacity_mut()[..len].chunks_exact_mut(each).collect();
-        let nanoseconds = nanoseconds(a.rows, a.columns, b.columns);
-        parallel::for_each_mut(&mut parts, nanoseconds, |i, part| product_to(pairs[i].0, pairs[i].1, part));
+        let nanoseconds = nanoseconds::<A>(a.rows, a.columns, b.columns);
+        parallel::for_each_mut(&mut parts, nanoseconds, |i, part| product_to(pairs[i].0, pairs[i].1, None, part));
     }
     // SAFETY: all of them were written: there is a part for each pair
     unsafe { elements.set_len(len) };
@@ -152,61 +154,70 @@ pub(crate) fn in_parts<A: Multiply>(
     elements
 }
 
-/// The product of two matrices, in row-major order, which fills all of `to`.
-fn product_to<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>, to: &mut [MaybeUninit<A>]) {
+/// The product of two matrices, and of a row that is added to each of it, in row-major order, which fills all of `to`.
+fn product_to<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>, row: Option<&[A]>, to: &mut [MaybeUninit<A>]) {
     let (rows, depth, columns) = (a.rows, a.columns, b.columns);
     assert!(b.rows == depth && to.len() == rows * columns, "the shapes of a product fit");
+    assert!(row.is_none_or(|row| row.len() == columns), "the shapes of a product fit");
     let c = Raw { start: to.as_mut_ptr().cast(), row: columns as isize, column: 1 };
-    let (alpha, beta) = (A::one(), A::zero());
-    // SAFETY: the matrices are of these shapes; `to` is unique, has the size of the result, and is not read, because `beta` is 0
-    unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a: a.raw, b: b.raw, beta, c }) }
+    let (beta, old) = match row {
+        Some(row) => (A::one(), Raw { start: row.as_ptr(), row: 0, column: 1 }),
+        None => (A::zero(), c.to_read()),
+    };
+    let (alpha, a, b) = (A::one(), a.raw, b.raw);
+    // SAFETY: the matrices and the row are of these shapes; `to` is unique, has the size of the result, and is not read
+    unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a, b, beta, old, c }) }
 }
 
 /// About how long a product takes on one thread.
-pub(crate) fn nanoseconds(rows: usize, depth: usize, columns: usize) -> f64 {
+pub(crate) fn nanoseconds<A: Multiply>(rows: usize, depth: usize, columns: usize) -> f64 {
+    // of two registers full of multiply-adds in each cycle
+    const REGISTER: f64 = 0.128;
+    let each = REGISTER / A::kernels().lanes as f64;
     let (rows, depth, columns) = (rows as f64, depth as f64, columns as f64);
-    20.0 + 0.015 * rows * depth * columns + 0.05 * (rows * depth + depth * columns + rows * columns)
+    20.0 + each * rows * depth * columns + 0.05 * (rows * depth + depth * columns + rows * columns)
 }
 
 /// # Safety
-/// All that belongs to the product can be read, or written, and nobody else has `c`. With a `beta` of 0, `c` need not be initialised.
+/// All that belongs to the product can be read, or written, and nobody else has `c`. What is old is `c`, or elsewhere. With a `beta` of 0 it is not read; where it is not `c`, `c` is not
+/// read before it was written.
 unsafe fn multiply<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
-    let &Product { rows, depth, columns, alpha, a, b, beta, c } = product;
+    let &Product { rows, depth, columns, alpha, a, b, beta, old, c } = product;
     if rows == 0 || columns == 0 {
         return;
     }
     if depth == 0 {
         for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
-            let to = c.at(row, column).start;
+            let (old, to) = (old.at(row, column).start, c.at(row, column).start);
             // SAFETY: as the caller says
-            unsafe { to.write(if beta == A::zero() { A::zero() } else { beta * *to }) };
+            unsafe { to.write(if beta == A::zero() { A::zero() } else { beta * *old }) };
         }
         return;
     }
     if depth > 1 && a.column == 1 && b.row == 1 && (rows == 1 || columns == 1) {
-        let of_rows = |rows, a: *const A, vector, c: Raw<*mut A>, step| {
+        let of_rows = |rows, a: Raw<*const A>, vector, old: Raw<*const A>, c: Raw<*mut A>| {
             let dot = |row: usize| {
                 // SAFETY: both are of length `depth`, and each row has its place in `c`
                 unsafe {
-                    let to = c.start.wrapping_offset(row as isize * c.row);
-                    let sum = alpha * (kernels.dot)(a.wrapping_offset(row as isize * step), vector, depth);
-                    to.write(if beta == A::zero() { sum } else { beta * *to + sum });
+                    let (old, to) = (old.at(row, 0).start, c.at(row, 0).start);
+                    let sum = alpha * (kernels.dot)(a.at(row, 0).start, vector, depth);
+                    to.write(if beta == A::zero() { sum } else { beta * *old + sum });
                 }
             };
             (0..rows).for_each(dot);
         };
         if columns == 1 {
-            of_rows(rows, a.start, b.start, c, a.row);
+            of_rows(rows, a, b.start, old, c);
         } else {
-            of_rows(columns, b.start, a.start, c.transposed(), b.column);
+            of_rows(columns, b.transposed(), a.start, old.transposed(), c.transposed());
         }
         return;
     }
     // SAFETY: as the caller says
     unsafe {
         if is_better_transposed(kernels, product) {
-            let (a, b, c) = (b.transposed(), a.transposed(), c.transposed());
-            multiply_tiles(kernels, &Product { rows: columns, columns: rows, a, b, c, ..*product });
+            let (a, b, old, c) = (b.transposed(), a.transposed(), old.transposed(), c.transposed());
+            multiply_tiles(kernels, &Product { rows: columns, columns: rows, a, b, old, c, ..*product });
         } else {
             multiply_tiles(kernels, product);
         }
@@ -223,22 +234,27 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
         // the sums of a tile of one register are too few to keep the processor busy
         let multiply = if wide == 1 { multiply * 4 / 3 } else { multiply };
         let copy = if copies { depth * columns / 2 } else { 0 };
-        let scatter = if scatters { rows * columns } else { 0 };
+        let scatter = if scatters { 3 * rows * columns } else { 0 };
         multiply + copy + scatter
     };
     work(columns, rows, a.row != 1, c.row != 1) < work(rows, columns, b.column != 1, c.column != 1)
 }
 
+/// Whether a panel of so many bytes a row, which is read for so many rows of the result, is better read from a copy, although its columns lie one after the other:
+/// where each row is in another page, they get into each other's way in the caches, and to find the pages takes longer than to read a narrow panel.
+fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool {
+    const PAGE: usize = 4096;
+    row_bytes >= PAGE && rows >= bytes
+}
+
 /// What takes less is not worth a second thread.
-const LEAST: f64 = 40_000.0;
+const LEAST: f64 = 20_000.0;
 /// A piece for a thread takes about so many nanoseconds, but there are two at least.
-const PIECE: f64 = 100_000.0;
+const PIECE: f64 = 50_000.0;
 /// There are about so many pieces, or more if the product is large.
 const PIECES: usize = 8;
 /// So many rows are worth a piece, which makes a copy of the columns.
 const LEAST_ROWS: usize = 96;
-/// It takes so many rows to make a copy of the columns worth while, where they do not fill the lines of the cache one after the other.
-const REUSED: usize = 24;
 /// With so few rows, most of what is read is `b`, each number of it once: it is divided, and not read by several threads.
 const FEW_ROWS: usize = 32;
 /// So many results are added in no time, compared with what it takes to compute them.
@@ -247,13 +263,13 @@ const FEW_NUMBERS: usize = 1 << 14;
 /// # Safety
 /// That of [`multiply`].
 unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
-    let &Product { rows, depth, columns, a, b, c, .. } = product;
+    let &Product { rows, depth, columns, a, b, old, c, .. } = product;
     let (high, wide) = (kernels.high(), kernels.wide());
     let copies = Copies {
-        a: (a.column != 1 || columns >= 1024) && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
-        b: b.column != 1 || rows >= REUSED && b.row > wide as isize,
+        a: a.column != 1 && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
+        b: b.column != 1 || is_scattered(wide * size_of::<A>(), rows, b.row.unsigned_abs() * size_of::<A>()),
     };
-    let nanoseconds = nanoseconds(rows, depth, columns);
+    let nanoseconds = nanoseconds::<A>(rows, depth, columns);
     // where nobody is going to help, a division that is not large is left out
     if nanoseconds < LEAST || nanoseconds < 2.0 * PIECE && !parallel::is_divided(2, nanoseconds / 2.0) {
         // SAFETY: as the caller says
@@ -279,9 +295,9 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let several = across.len() * down.len();
     parallel::for_each(several, nanoseconds / several as f64, |piece| {
         let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);
-        let (a, b, c) = (a.at(row, 0), b.at(0, column), c.at(row, column));
+        let (a, b, old, c) = (a.at(row, 0), b.at(0, column), old.at(row, column), c.at(row, column));
         // SAFETY: as the caller says, for this part of the product
-        unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, c, ..*product }, copies) };
+        unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, old, c, ..*product }, copies) };
     });
 }
 
@@ -301,7 +317,7 @@ unsafe fn multiply_parts<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         let (from, depth) = parts[part];
         let (a, b) = (a.at(0, from), b.at(from, 0));
         let (c, beta) = if part == 0 { (c, beta) } else { (others.at((part - 1) * rows, 0), A::zero()) };
-        // SAFETY: as the caller says, for this part; each of the others has its own place in the room
+        // SAFETY: as the caller says, for this part; each of the others has its own place in the room, and is added to nothing
         unsafe { multiply_blocks(kernels, &Product { depth, a, b, c, beta, ..*product }, copies) };
     });
     for row in 0..rows {

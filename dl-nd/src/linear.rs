@@ -3,15 +3,14 @@
 use crate::axes::AxisList;
 use crate::broadcast::broadcast_to;
 use crate::element::Element;
-use crate::gemm;
+use crate::gemm::{self, Matrix};
 use crate::matmul::{MatMul, batch_of, matmul, pull_back};
 use crate::movement::{Target, lift, reshape, reshape_to};
 use crate::nd::{Nd, check_size};
-use crate::program;
 use crate::reduce::{Form, What, reduce};
 use crate::sum::sum_of;
 use dl_core::{Along, At, Error, Layer, Primitive, Result};
-use ndarray::{Array, ArrayViewMut2, Ix1, Ix2};
+use ndarray::{Array, Ix1, Ix2};
 use std::marker::PhantomData;
 
 #[track_caller]
@@ -51,12 +50,8 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let rows = rows_of(x.shape());
         let bias = bias.0.as_standard_layout();
         let bias = bias.as_slice().expect("in standard layout");
-        // the product is added to what is there
-        let mut elements = program::repeat(bias, &[columns], &[rows, columns]);
         let x = x.0.to_shape([rows, depth]).expect("as many elements");
-        let mut y = ArrayViewMut2::from_shape([rows, columns], &mut elements).expect("as many elements");
-        let one = A::of(1.0);
-        gemm::product_into(one, x.view(), weight.view(), one, &mut y);
+        let elements = gemm::product(Matrix::row(&x.view()), Matrix::row(&weight.view()), Some(bias));
         Ok(Array::from_shape_vec(shape, elements).expect("as many elements").into())
     }
 
@@ -90,7 +85,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
     fn cost(&self, (x, weight, _): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> f64 {
         let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
         let pending = x.nanoseconds_to_compute() + weight.nanoseconds_to_compute();
-        150.0 + pending + gemm::nanoseconds(rows_of(x.shape()), depth, columns)
+        150.0 + pending + gemm::nanoseconds::<A>(rows_of(x.shape()), depth, columns)
     }
 }
 

@@ -314,7 +314,7 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         let [left, right] = [left.slice(), right.slice()].map(|shape| &shape[..batch(shape)]);
         let pairs = common_len(&[left, right]);
         let pending = a.nanoseconds_to_compute() + b.nanoseconds_to_compute();
-        150.0 + pending + pairs * gemm::nanoseconds(rows, depth, columns)
+        150.0 + pending + pairs * gemm::nanoseconds::<A>(rows, depth, columns)
     }
 }
 
@@ -388,7 +388,7 @@ pub(crate) fn product<A: Element, D: Rank, E: Rank, P: Rank>(
     shape.slice_mut().iter_mut().zip(lengths).for_each(|(to, length)| *to = length);
     check_size::<A>(shape.slice())?;
     let elements = if a.ndim() <= 2 && b.ndim() <= 2 {
-        gemm::product(Matrix::row(&a), Matrix::column(&b))
+        gemm::product(Matrix::row(&a), Matrix::column(&b), None)
     } else {
         products(a, b, batch)?
     };
@@ -415,7 +415,7 @@ fn products<A: Element, D: Rank, E: Rank>(
         let rows = batch.iter().product::<usize>() * m;
         if let Ok(a) = a.view().into_shape_with_order([rows, k]) {
             let b = batch.iter().fold(b, |b, _| b.index_axis_move(Axis(0), 0));
-            return Ok(gemm::product(Matrix::row(&a), Matrix::column(&b)));
+            return Ok(gemm::product(Matrix::row(&a), Matrix::column(&b), None));
         }
     }
     let mut pairs = Vec::with_capacity(batch.iter().product());

@@ -122,7 +122,7 @@ portable!(f64, 2);
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::Lanes;
-    use super::square::transpose_8;
+    use super::square::{transpose_8, transpose_16};
     use std::arch::x86_64::*;
 
     macro_rules! registers {
@@ -199,7 +199,7 @@ mod x86 {
         _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps
         |from, count| _mm512_maskz_loadu_ps(first(count) as __mmask16, from),
         |to, value, count| _mm512_mask_storeu_ps(to, first(count) as __mmask16, value),
-        squares of 8 by transpose_8
+        squares of 16 by transpose_16
     }
 
     registers! {

@@ -97,16 +97,19 @@ pub(super) unsafe fn copy_columns<L: Lanes<Number = A>, A: Multiply>(
             }
             column += 1;
         }
-    } else if from.column == 1 && rows >= L::SQUARE {
-        while column + L::SQUARE <= depth {
+    } else if from.column == 1 {
+        if rows >= L::SQUARE {
+            // along a few rows at a time, which the processor fetches in advance
             for row in starts(rows, L::SQUARE) {
-                // SAFETY: so many rows and columns are left
-                unsafe { L::transpose(from.at(row, column).start, from.row, place(row, column), width) };
+                column = 0;
+                while column + L::SQUARE <= depth {
+                    // SAFETY: so many rows and columns are left
+                    unsafe { L::transpose(from.at(row, column).start, from.row, place(row, column), width) };
+                    column += L::SQUARE;
+                }
             }
-            column += L::SQUARE;
         }
-    } else if from.column == 1 && rows >= SQUARE {
-        while column + SQUARE <= depth {
+        while rows >= SQUARE && column + SQUARE <= depth {
             for row in starts(rows, SQUARE) {
                 // SAFETY: so many rows and columns are left
                 unsafe { transpose(from.at(row, column).start, from.row, place(row, column), width) };

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 /// Sums run over so many terms, or a few less, before they are added to the result. This, and not the size of a cache, decides how the result is rounded.
 pub(super) const DEPTH: usize = 512;
 
-/// `c = alpha · a · b + beta · c`, of these sizes.
+/// `c = alpha · a · b + beta · old`, of these sizes.
 #[derive(Clone, Copy)]
 pub(super) struct Product<A> {
     pub(super) rows: usize,
@@ -19,6 +19,8 @@ pub(super) struct Product<A> {
     pub(super) a: Raw<*const A>,
     pub(super) b: Raw<*const A>,
     pub(super) beta: A,
+    /// `c`, or what is elsewhere; with a `beta` of 0 it does not count.
+    pub(super) old: Raw<*const A>,
     pub(super) c: Raw<*mut A>,
 }
 
@@ -42,6 +44,7 @@ pub(super) struct Panel<A> {
     /// Its columns lie one after the other.
     pub(super) b: *const A,
     pub(super) b_row: isize,
+    pub(super) old: Raw<*const A>,
     pub(super) c: Raw<*mut A>,
     pub(super) alpha: A,
     pub(super) beta: A,
@@ -63,39 +66,40 @@ impl<A: Multiply> Panel<A> {
         high: usize,
         a: impl Fn(usize, usize) -> Raw<*const A>,
     ) {
-        let Panel { depth, width, b, b_row, c, alpha, beta } = *self;
+        let Panel { depth, width, b, b_row, old, c, alpha, beta } = *self;
         let wide = width.div_ceil(kernels.lanes);
         let last = width - (wide - 1) * kernels.lanes;
         let tiles = kernels.tiles[usize::from(last == kernels.lanes)][wide - 1];
         for (row, rows) in even(rows, high.min(tiles.len())) {
-            let (run, a, c) = (tiles[rows - 1], a(row, rows), c.at(row, 0));
-            let tile = Tile { depth, a, b, b_row, last, c: c.start, c_row: c.row, alpha, beta };
+            let (run, a, old, c) = (tiles[rows - 1], a(row, rows), old.at(row, 0), c.at(row, 0));
+            let (old_row, c_row) = (old.row, c.row);
+            let tile = Tile { depth, a, b, b_row, last, old: old.start, old_row, c: c.start, c_row, alpha, beta };
             // SAFETY: it is part of the panel, and a tile of this size
             unsafe {
-                if c.column == 1 {
+                if c.column == 1 && (old.column == 1 || beta == A::zero()) {
                     run(&tile);
                 } else {
                     let mut sums = [const { MaybeUninit::<A>::uninit() }; LARGEST];
                     let (sums, row) = (sums.as_mut_ptr().cast::<A>(), width as isize);
                     run(&Tile { c: sums, c_row: row, beta: A::zero(), ..tile });
-                    scatter(kernels, Raw { start: sums, row, column: 1 }, rows, width, c, beta);
+                    scatter(kernels, Raw { start: sums, row, column: 1 }, rows, width, (beta, old), c);
                 }
             }
         }
     }
 }
 
-/// Adds a tile to `beta · c`, whose columns do not lie one after the other.
+/// Adds a tile to `beta · old`, where the columns of that, or of `c`, do not lie one after the other.
 ///
 /// # Safety
-/// All of the tile can be read, and `c` can be written; with a `beta` other than 0 it can be read.
+/// All of the tile can be read, and `c` can be written; with a `beta` other than 0 what is old can be read.
 unsafe fn scatter<A: Multiply>(
     kernels: &Kernels<A>,
     tile: Raw<*const A>,
     rows: usize,
     columns: usize,
+    (beta, old): (A, Raw<*const A>),
     c: Raw<*mut A>,
-    beta: A,
 ) {
     if c.row == 1 && beta == A::zero() {
         // SAFETY: as the caller says
@@ -105,8 +109,8 @@ unsafe fn scatter<A: Multiply>(
         for row in 0..rows {
             // SAFETY: as the caller says
             unsafe {
-                let (sum, to) = (*tile.at(row, column).start, c.at(row, column).start);
-                to.write(if beta == A::zero() { sum } else { beta * *to + sum });
+                let (sum, old, to) = (*tile.at(row, column).start, old.at(row, column).start, c.at(row, column).start);
+                to.write(if beta == A::zero() { sum } else { beta * *old + sum });
             }
         }
     }
@@ -130,14 +134,14 @@ pub(super) struct Copies {
 /// # Safety
 /// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
 pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copies: Copies) {
-    let Product { rows, depth, columns, alpha, a, b, beta, c } = *product;
+    let Product { rows, depth, columns, alpha, a, b, beta, old, c } = *product;
     let (high, wide) = (kernels.high(), kernels.wide());
     let room_of = |copied: bool, len: usize| if copied { depth.min(DEPTH) * len } else { 0 };
     let mut room_of_a = Room::<A>::take(room_of(copies.a, rows.min(ROWS)));
     let mut room_of_b = Room::<A>::take(room_of(copies.b, wide.min(columns.next_multiple_of(kernels.lanes))));
     for (row, rows) in even(rows, ROWS) {
         for (from, depth) in even(depth, DEPTH) {
-            let beta = if from == 0 { beta } else { A::one() };
+            let (beta, old) = if from == 0 { (beta, old) } else { (A::one(), c.to_read()) };
             let a = a.at(row, from);
             let packed = room_of_a.numbers().as_mut_ptr();
             if copies.a {
@@ -151,8 +155,8 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                 }
             }
             for (column, width) in pieces(columns, wide) {
-                let (b, c) = (b.at(from, column), c.at(row, column));
-                let mut panel = Panel { depth, width, b: b.start, b_row: b.row, c, alpha, beta };
+                let (b, old, c) = (b.at(from, column), old.at(row, column), c.at(row, column));
+                let mut panel = Panel { depth, width, b: b.start, b_row: b.row, old, c, alpha, beta };
                 // SAFETY: as the caller says, for this part of the product; there is room for a panel
                 unsafe {
                     if copies.b {

@@ -29,8 +29,9 @@ fn run<A: Multiply>(kernels: &Kernels<A>, alpha: A, a: &Array2<A>, b: &Array2<A>
     let (row, column) = (c.strides()[0], c.strides()[1]);
     let [a, b] = [a, b].map(|x| Matrix::row(&x.view()).raw);
     let c = Raw { start: c.as_mut_ptr(), row, column };
+    let old = c.to_read();
     // SAFETY: the arrays are of these shapes
-    unsafe { multiply(kernels, &Product { rows, depth, columns, alpha, a, b, beta, c }) };
+    unsafe { multiply(kernels, &Product { rows, depth, columns, alpha, a, b, beta, old, c }) };
 }
 
 fn agrees_with_loops<A: Multiply>(epsilon: f64) {
@@ -99,6 +100,24 @@ fn an_element_does_not_depend_on_the_way() {
     }
 }
 
+/// Where rows are pages apart, columns are copied, which changes no element.
+#[test]
+fn rows_that_are_pages_apart() {
+    let mut rng = init::rng(10);
+    let (a, b) = (somehow::<f32>(260, 20, 0, &mut rng), somehow::<f32>(20, 1030, 0, &mut rng));
+    assert!(is_scattered(256, 260, 4 * 1030) && !is_scattered(256, 255, 4 * 1030) && !is_scattered(256, 260, 4 * 130));
+    for kernels in f32::all_kernels() {
+        let mut whole = Array2::zeros([260, 1030]);
+        run(kernels, 1.0, &a, &b, 0.0, &mut whole);
+        for from in [0, 450, 900] {
+            let columns = s![.., from..from + 130];
+            let mut part = Array2::zeros([260, 130]);
+            run(kernels, 1.0, &a, &b.slice(columns).to_owned(), 0.0, &mut part);
+            assert_eq!(part, whole.slice(columns));
+        }
+    }
+}
+
 #[test]
 fn the_number_of_threads_does_not_matter() {
     let mut rng = init::rng(7);
@@ -106,7 +125,7 @@ fn the_number_of_threads_does_not_matter() {
         let (a, b) = (somehow::<f32>(m, k, 0, &mut rng), somehow::<f32>(k, n, 0, &mut rng));
         let on = |threads: usize| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-            pool.install(|| product(Matrix::row(&a.view()), Matrix::column(&b.view())))
+            pool.install(|| product(Matrix::row(&a.view()), Matrix::column(&b.view()), None))
         };
         let one = on(1);
         assert!([2, 3, 8].map(on).iter().all(|many| *many == one), "{m}x{k}x{n}");
@@ -133,6 +152,28 @@ fn parts_side_by_side() {
     }
 }
 
+/// A row that is added comes out as if all rows had been written first, whatever way the product goes: tiles, inner products, turned over, in several parts.
+#[test]
+fn a_row_that_is_added() {
+    let mut rng = init::rng(9);
+    let shapes =
+        [[7, 20, 40], [130, 1100, 70], [16, 2100, 80], [1, 30, 9], [9, 30, 1], [1, 1, 1], [3, 0, 5], [0, 3, 2]];
+    for [m, k, n] in shapes {
+        for how in 0..4 {
+            let (a, b) = (somehow::<f32>(m, k, how / 2, &mut rng), somehow::<f32>(k, n, how % 2, &mut rng));
+            let row: Vec<f32> = (0..n).map(|_| rng.random_range(-1.0..1.0)).collect();
+            let mut right = Array2::from_shape_fn([m, n], |(_, column)| row[column]);
+            product_into(1.0, a.view(), b.view(), 1.0, &mut right.view_mut());
+            for threads in [1, 2] {
+                let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+                let (a, b) = (a.view(), b.view());
+                let found = pool.install(|| product(Matrix::row(&a), Matrix::row(&b), Some(&row)));
+                assert_eq!(found, right.as_slice().expect("in rows"), "{m}x{k}x{n}, {how}, {threads} threads");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_update_in_place() {
     let (x, d) = (Array2::from_elem([3, 2], 1.0_f64), Array2::from_elem([3, 4], 2.0));
@@ -145,5 +186,5 @@ fn an_update_in_place() {
 #[should_panic(expected = "the shapes of a product fit")]
 fn shapes_that_do_not_fit() {
     let a = Array2::<f32>::zeros([2, 3]);
-    let _ = product(Matrix::row(&a.view()), Matrix::row(&a.view()));
+    let _ = product(Matrix::row(&a.view()), Matrix::row(&a.view()), None);
 }

@@ -38,17 +38,23 @@ impl<A> Raw<*mut A> {
     pub(super) fn transposed(self) -> Self {
         Raw { row: self.column, column: self.row, ..self }
     }
+
+    pub(super) fn to_read(self) -> Raw<*const A> {
+        Raw { start: self.start.cast_const(), row: self.row, column: self.column }
+    }
 }
 
-/// `c = alpha · a · b + beta · c`, where `a` has `ROWS` rows, and `b` so many columns as `WIDE` registers hold, of the last of them `last`.
+/// `c = alpha · a · b + beta · old`, where `a` has `ROWS` rows, and `b` so many columns as `WIDE` registers hold, of the last of them `last`.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<A> {
     pub(super) depth: usize,
     pub(super) a: Raw<*const A>,
-    /// Its columns lie one after the other, as do those of `c`.
+    /// Its columns lie one after the other, as do those of `c` and, unless `beta` is 0, of what is old.
     pub(super) b: *const A,
     pub(super) b_row: isize,
     pub(super) last: usize,
+    pub(super) old: *const A,
+    pub(super) old_row: isize,
     pub(super) c: *mut A,
     pub(super) c_row: isize,
     pub(super) alpha: A,
@@ -63,7 +69,7 @@ impl<A: Multiply> Tile<A> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "indices of registers are places in memory, too")]
     pub(super) unsafe fn run<L: Lanes<Number = A>, const ROWS: usize, const WIDE: usize, const WHOLE: bool>(&self) {
-        let Tile { depth, a, mut b, b_row, last, c, c_row, alpha, beta } = *self;
+        let Tile { depth, a, mut b, b_row, last, old, old_row, c, c_row, alpha, beta } = *self;
         let mut sums = [[L::splat(A::zero()); WIDE]; ROWS];
         let mut at = a.start;
         let (mut at3, mut at6) = (at.wrapping_offset(3 * a.row), at.wrapping_offset(6 * a.row));
@@ -90,12 +96,13 @@ impl<A: Multiply> Tile<A> {
         for row in 0..ROWS {
             for i in 0..WIDE {
                 let whole = WHOLE || i + 1 < WIDE;
-                // SAFETY: `c` has `ROWS` rows and so many columns
+                // SAFETY: `c`, and what is old if it is read, have `ROWS` rows and so many columns
                 unsafe {
                     let to = c.offset(row as isize * c_row + (i * L::N) as isize);
                     let mut value = alpha.multiply(sums[row][i]);
                     if beta != A::zero() {
-                        let old = if whole { L::load(to) } else { L::load_some(to, last) };
+                        let from = old.offset(row as isize * old_row + (i * L::N) as isize);
+                        let old = if whole { L::load(from) } else { L::load_some(from, last) };
                         value = L::splat(beta).multiply_add(old, value);
                     }
                     if whole { value.store(to) } else { value.store_some(to, last) }
