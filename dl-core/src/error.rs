@@ -132,10 +132,7 @@ impl Error {
             Err(payload) => match payload.downcast::<&'static str>() {
                 Ok(text) => (*text).to_owned(),
                 Err(payload) => {
-                    // its destructor may panic in its turn, with a payload that does
-                    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-                        std::mem::forget(another);
-                    }
+                    drop_payload(payload);
                     "(a payload that is not text)".to_owned()
                 }
             },
@@ -352,5 +349,11 @@ impl std::error::Error for Error {
             Kind::Other(error) => error.source(),
             _ => None,
         }
+    }
+}
+/// Drops what was caught. Its destructor may panic in its turn, with a payload that does.
+pub(crate) fn drop_payload(payload: Box<dyn std::any::Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
     }
 }

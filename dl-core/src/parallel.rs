@@ -21,6 +21,7 @@
 //! Each thread begins with a share of its own, of pieces side by side, and goes on with what is left of the shares of others. So what is divided in the same way time and again,
 //! as the weights are in each step, mostly stays in the caches of the same processors.
 
+use crate::error::drop_payload;
 use crate::offer::offer;
 use crate::pass::{Help, Pass, computing, with_computing};
 use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, current, current_num_threads, park, spin_loop, spins};
@@ -210,8 +211,14 @@ impl Crew {
                     // those before this one will be done
                     self.end.fetch_min(piece, Ordering::Relaxed);
                     let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-                    if first.as_ref().is_none_or(|&(other, _)| piece < other) {
-                        *first = Some((piece, payload));
+                    let untold = match &*first {
+                        Some((other, _)) if *other < piece => Some((piece, payload)),
+                        _ => first.replace((piece, payload)),
+                    };
+                    drop(first);
+                    // nothing may unwind from here: this may be a thread of the pool, and the caller waits until it goes
+                    if let Some((_, payload)) = untold {
+                        drop_payload(payload);
                     }
                 }
             }

@@ -161,3 +161,30 @@ fn pieces_need_not_be_shared() {
     assert!(cells.iter().enumerate().all(|(index, cell)| cell.get() == index + 1));
     for_each_mut(&mut [(); 5], MUCH, |_, ()| ());
 }
+
+struct BreaksWhenDropped;
+
+impl Drop for BreaksWhenDropped {
+    fn drop(&mut self) {
+        panic!("a payload breaks");
+    }
+}
+
+/// Only the first panic is told. The payloads of the others go, and may panic when they do: that must not unwind into the pool, which would end the process.
+#[test]
+fn payloads_that_break() {
+    let pool = pool(2);
+    for _ in 0..20 {
+        let both = Barrier::new(2);
+        let run = || {
+            for_each(2, 1e6, |_| {
+                both.wait();
+                std::panic::panic_any(BreaksWhenDropped);
+            });
+        };
+        let told = pool.install(|| catch_unwind(AssertUnwindSafe(run)));
+        let payload = told.expect_err("a piece has panicked");
+        assert!(payload.is::<BreaksWhenDropped>());
+        std::mem::forget(payload);
+    }
+}
