@@ -162,7 +162,7 @@ pub fn give_back<A: Number>(buffer: Vec<A>) {
     }
 }
 
-/// Hands all free buffers back to the allocator, and what is kept of large graphs and passes, but for what other threads keep for themselves, which is a few megabytes at most for each of them.
+/// Hands all free buffers back to the allocator, and what is kept of large graphs and passes, but for what other threads keep for themselves: usually a few megabytes at most for each of them, and more where one has dropped large graphs in no order, as the memory that it keeps for its next nodes then lies scattered.
 pub fn release() {
     small::release();
     node::release();

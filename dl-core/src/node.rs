@@ -16,10 +16,9 @@ mod shared;
 #[allow(unsafe_code, reason = "a weight owns its leaves and outlives them: see the module")]
 mod variable;
 
-pub(crate) use block::release;
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
 pub use handle::AnyLayer;
-pub(crate) use handle::{Held, help_is_over};
+pub(crate) use handle::{Held, help_is_over, release};
 pub(crate) use kept::{Kept, KeptFuture};
 pub(crate) use shared::Shared;
 #[cfg(all(test, any(shuttle, loom)))]

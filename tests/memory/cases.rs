@@ -118,7 +118,7 @@ fn leaves_nothing_with<R>(what: &str, make: impl Fn() -> R + Sync, pass: impl Fn
 }
 
 /// What is alive when threads that live on have let go of their free buffers: tasks of others are offered to rayon's own pool.
-fn alive_at_rest() -> Alive {
+pub(crate) fn alive_at_rest() -> Alive {
     dl::buffers::release();
     rayon::broadcast(|_| dl::buffers::release());
     alive()
@@ -242,4 +242,42 @@ fn keeps_little_of_what_is_large() {
     dl::buffers::release();
     let kept = alive().bytes - before;
     assert!(kept < 4 << 20, "{kept} bytes are kept");
+    for (what, pass) in LARGE {
+        pass();
+        let kept = || alive_at_rest().bytes - before;
+        assert!(soon(|| kept() < 4 << 20), "{what}: {} bytes are kept", kept());
+    }
 }
+
+/// Passes of many nodes, each with other tables that become large.
+const LARGE: [(&str, fn()); 4] = [
+    ("a large step", || {
+        let w = Weight::new(1.0);
+        let large = (0..200_000).fold(w.layer(), |x, _| x + 1e-6);
+        ended(large.train(&Sgd::new(0.1)));
+    }),
+    ("many bodies that wait", || {
+        let all = Arc::new(tokio::sync::Barrier::new(100_000));
+        let body = |_| {
+            let all = all.clone();
+            Layer::dynamic(move || {
+                let all = all.clone();
+                async move {
+                    all.wait().await;
+                    Ok(Layer::constant(1.0))
+                }
+            })
+        };
+        let bodies: Vec<Layer<f64>> = (0..100_000).map(body).collect();
+        ended(bodies.into_iter().sum::<Layer<f64>>().predict());
+    }),
+    ("many weights", || {
+        let weights: Vec<Weight<f64>> = (0..200_000).map(|_| Weight::new(1.0)).collect();
+        ended(weights.iter().map(Weight::layer).sum::<Layer<f64>>().predict());
+    }),
+    ("nodes that go in no order", || {
+        let mut nodes: Vec<Option<Layer<f64>>> = (0..1 << 18).map(|_| Some(Layer::constant(1.0))).collect();
+        // each from another block than the one before
+        (0..1 << 18).for_each(|i| drop(nodes[i * 1_001 % (1 << 18)].take()));
+    }),
+];

@@ -1,6 +1,6 @@
 //! A deep net with marks needs memory for some of its values.
 
-use super::allocator::alive;
+use super::cases::alive_at_rest;
 use super::{peak_of, soon};
 use dl::prelude::*;
 
@@ -55,12 +55,12 @@ pub(crate) fn marks_save_memory() {
     for threads in [1, 2] {
         // what nodes, weights and the tables of a pass need
         let rest = Mlp::step(1, 32, threads).0;
-        let before = alive();
+        let before = alive_at_rest();
         let marked = Mlp::step(BATCH, 32, threads);
         let values = marked.0 - rest;
         assert!(values * 100 < activations * 15, "{values} bytes with marks, {activations} in activations");
         assert_eq!(marked.1, plain.1);
         drop(marked);
-        assert!(soon(|| alive().bytes < before.bytes + activations / 100), "nothing stays");
+        assert!(soon(|| alive_at_rest().bytes < before.bytes + activations / 100), "nothing stays");
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! The cells of a block are handed out together, to the list of a thread (see `handle.rs`), and come back one by one, from any thread; until the last of
 //! them has come back, none is used again. Then the block is kept for whoever needs one, as large buffers are (see `buffers.rs`): a page from the system costs more than all that is
-//! done with the nodes that lie there.
+//! done with the nodes that lie there. So a node that is alive, or memory that a thread keeps for its next one, keeps its block: usually they lie side by side.
 
 use super::Node;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -82,7 +82,7 @@ pub(super) unsafe fn give_back(cell: NonNull<Node>) {
 }
 
 /// Hands all blocks that nobody uses back to the allocator.
-pub(crate) fn release() {
+pub(super) fn release() {
     let all = std::mem::take(&mut *free());
     drop(all);
 }

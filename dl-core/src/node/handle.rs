@@ -208,8 +208,8 @@ impl Yard {
         Some(free.cast())
     }
 
-    fn trim(&self) {
-        while self.length.get() > KEPT_BY_HELPERS {
+    fn trim(&self, length: usize) {
+        while self.length.get() > length {
             let Some(node) = self.take() else { return };
             // SAFETY: what is on the list came from `new_memory`
             unsafe { give_back(node) };
@@ -267,7 +267,13 @@ pub(super) unsafe fn give_back_cell(cell: NonNull<Memory>) {
 
 /// This thread has helped with a pass. The nodes that it has freed were made elsewhere, and it will hardly need them.
 pub(crate) fn help_is_over() {
-    let _ = YARD.try_with(Yard::trim);
+    let _ = YARD.try_with(|yard| yard.trim(KEPT_BY_HELPERS));
+}
+
+/// Hands the memory that this thread keeps back, and all blocks that nobody uses then.
+pub(crate) fn release() {
+    let _ = YARD.try_with(|yard| yard.trim(0));
+    block::release();
 }
 
 /// Memory of a node, where the list is empty; it gets more than that.

@@ -190,15 +190,15 @@ impl Books {
         self.of_around = None;
         self.count = Count::default();
         tables::clear(&mut self.entries);
-        self.roots.clear();
+        tables::empty(&mut self.roots);
         tables::clear(&mut self.links);
-        self.vacant.clear();
-        self.vacant_links.clear();
-        self.weights.clear();
+        tables::empty(&mut self.vacant);
+        tables::empty(&mut self.vacant_links);
+        tables::empty(&mut self.weights);
         (self.leaf, self.leaves_differ) = (None, false);
-        self.updates.clear();
+        tables::empty(&mut self.updates);
         (self.tickets, self.away) = (0, 0);
-        self.crews.clear();
+        tables::empty(&mut self.crews);
         tables::clear(&mut self.waiting);
         self.unused_waiting = NONE;
         if self.chains.len() > CHAINS_KEPT {
@@ -206,32 +206,36 @@ impl Books {
         }
         self.chains.clear();
         if self.side.capacity() > 0 {
-            self.side.clear();
+            tables::empty(&mut self.side);
         }
         if self.weights_by_address.capacity() > 0 {
-            self.weights_by_address.clear();
+            tables::empty(&mut self.weights_by_address);
         }
         if !self.in_order {
             // only decisions fill these
-            self.tasks.clear();
-            self.backwards.clear();
-            self.interrupted.clear();
+            tables::empty(&mut self.tasks);
+            tables::empty(&mut self.backwards);
+            tables::empty(&mut self.interrupted);
         }
-        self.wakers.clear();
+        tables::empty(&mut self.wakers);
         self.queue.clear();
         // empty, unless code of the user's has panicked
         tables::clear(&mut self.walk);
         self.walking = false;
         self.under_lock = 0.0;
-        self.later.clear();
-        self.to_tell.clear();
-        self.woken.clear();
-        self.discarded.clear();
+        tables::empty(&mut self.later);
+        tables::empty(&mut self.to_tell);
+        tables::empty(&mut self.woken);
+        tables::empty(&mut self.discarded);
         self.drivers.clear();
         (self.refilled, self.others, self.constants) = (0, 0, 0);
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
         self.sweep_at = SWEEP_AT_LEAST;
-        self.closed.clear();
+        self.arrived.retain(|table| table.capacity() <= tables::SMALL);
+        if self.seen.room() > tables::SMALL {
+            self.seen = Visits::default();
+        }
+        tables::empty(&mut self.closed);
         (self.has_marks, self.forgot, self.forgets) = (false, false, false);
     }
 

@@ -1,7 +1,7 @@
 //! What is ready to run in a pass, with a guess of how long it takes.
 
-use super::Pass;
 use super::work::WORTH_OFFERING_NANOSECONDS;
+use super::{Pass, tables};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ const FEW: usize = 8;
 
 impl Queue {
     pub(super) fn clear(&mut self) {
-        self.jobs.clear();
+        tables::empty(&mut self.jobs);
         self.nanoseconds = 0.0;
     }
 

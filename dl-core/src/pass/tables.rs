@@ -1,10 +1,11 @@
 //! Large tables, for the next pass that becomes large: the books of a million nodes fill thousands of pages, and a page from the system costs more than what is written there.
 //!
 //! A pass begins with the small tables of the one before (see `Books::close`). When one of them has become too large for a thread to keep it is exchanged for a larger one that is kept here, for all
-//! threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back.
+//! threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back. Other tables are large in few passes: they just go.
 
 use super::discover::Step;
 use super::entry::{Entry, Links, Waiting};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Tables with more room than this are large: no thread keeps one for itself.
@@ -97,6 +98,42 @@ pub(super) fn clear<T: Row>(table: &mut Vec<T>) {
     table.clear();
     if table.capacity() > SMALL {
         T::STOCK.keep(std::mem::take(table));
+    }
+}
+
+/// A table of which no stock is kept.
+pub(super) trait Table: Default {
+    fn room(&self) -> usize;
+    fn clear(&mut self);
+}
+
+macro_rules! tables {
+    ($($Table:ty, of $($T:ident)*;)*) => {
+        $(
+            impl<$($T),*> Table for $Table {
+                fn room(&self) -> usize {
+                    self.capacity()
+                }
+
+                fn clear(&mut self) {
+                    self.clear();
+                }
+            }
+        )*
+    };
+}
+
+tables! {
+    Vec<T>, of T;
+    VecDeque<T>, of T;
+    HashMap<K, T>, of K T;
+}
+
+/// Empties such a table. A large one is not kept with the pass, which a thread keeps.
+pub(super) fn empty(table: &mut impl Table) {
+    table.clear();
+    if table.room() > SMALL {
+        *table = Default::default();
     }
 }
 

@@ -8,6 +8,10 @@ pub(crate) struct Visits {
 }
 
 impl Visits {
+    pub(super) fn room(&self) -> usize {
+        self.last.capacity()
+    }
+
     /// A new walk over so many entries begins.
     pub(super) fn begin(&mut self, entries: usize) {
         self.walk = self.walk.wrapping_add(1);
