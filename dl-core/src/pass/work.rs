@@ -9,7 +9,7 @@ use super::kernels::Batch;
 use super::queue::{Job, Work};
 use super::wakers::{TaskWaker, Wakeable};
 use super::{Pass, context};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, drop_payload};
 use crate::node::{Expression, KeptFuture, Outcome, help_is_over};
 use crate::offer::offer;
 use crate::record::SpanWork;
@@ -372,7 +372,9 @@ impl Pass {
             let (pass, news) = (Arc::downgrade(self), self.news.clone());
             let help = move || {
                 // nothing may unwind into the pool
-                let _ = catch_unwind(AssertUnwindSafe(|| use_ticket(&pass, &news)));
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| use_ticket(&pass, &news))) {
+                    drop_payload(payload);
+                }
                 help_is_over(); // the pass may have gone here, with all its nodes
             };
             if somebody_comes {
