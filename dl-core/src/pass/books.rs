@@ -194,7 +194,7 @@ impl Books {
         tables::clear(&mut self.links);
         tables::empty(&mut self.vacant);
         tables::empty(&mut self.vacant_links);
-        tables::empty(&mut self.weights);
+        tables::clear(&mut self.weights);
         (self.leaf, self.leaves_differ) = (None, false);
         tables::empty(&mut self.updates);
         (self.tickets, self.away) = (0, 0);
@@ -231,7 +231,8 @@ impl Books {
         (self.refilled, self.others, self.constants) = (0, 0, 0);
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
         self.sweep_at = SWEEP_AT_LEAST;
-        self.arrived.retain(|table| table.capacity() <= tables::SMALL);
+        self.arrived.iter_mut().filter(|table| table.capacity() > tables::SMALL).for_each(tables::clear);
+        self.arrived.retain(|table| table.capacity() > 0);
         if self.seen.room() > tables::SMALL {
             self.seen = Visits::default();
         }
@@ -328,7 +329,7 @@ impl Books {
 
     /// A table for what arrives at the nodes on the way back, where nothing has arrived yet.
     pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
-        let mut arrived = self.arrived.pop().unwrap_or_default();
+        let mut arrived = self.arrived.pop().unwrap_or_else(|| tables::with_room(self.entries.len()));
         if arrived.len() < self.entries.len() {
             arrived.resize_with(self.entries.len(), Arrived::default);
         }

@@ -372,7 +372,7 @@ impl Books {
         let value = around.and_then(|around| around.value_of_weight(node));
         let value = value.unwrap_or_else(|| self.settings.read(&variable));
         let index = self.add_value(node, value, !variable.frozen(), false);
-        self.weights.push((variable.address(), index));
+        tables::push(&mut self.weights, (variable.address(), index));
         index
     }
 

@@ -5,6 +5,7 @@
 
 use super::discover::Step;
 use super::entry::{Entry, Links, Waiting};
+use crate::reverse::Arrived;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -70,6 +71,8 @@ rows! {
     LINKS: Links;
     STEPS: Step;
     WAITING: Waiting;
+    WEIGHTS: (usize, u32);
+    ARRIVED: Arrived;
 }
 
 /// Appends a row.
@@ -91,6 +94,11 @@ fn grow<T: Row>(table: &mut Vec<T>) {
         }
         _ => table.reserve(1),
     }
+}
+
+/// A table for so many rows: one that is kept, if they are many.
+pub(super) fn with_room<T: Row>(rows: usize) -> Vec<T> {
+    if rows > SMALL { T::STOCK.take().unwrap_or_default() } else { Vec::new() }
 }
 
 /// Empties a table of a pass that is over. A large one goes.
