@@ -351,6 +351,7 @@ impl std::error::Error for Error {
         }
     }
 }
+
 /// Drops what was caught. Its destructor may panic in its turn, with a payload that does.
 pub(crate) fn drop_payload(payload: Box<dyn std::any::Any + Send>) {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
