@@ -3,12 +3,13 @@
 //! A worker that waits for a pass works for that pass, and parks; jobs of the pool it leaves alone. While all workers do that, as in `configs.par_iter().map(train)`, nobody so much as looks at
 //! a job, so there must not be one for every kernel that could be divided.
 //!
-//! To wake a thread takes longer than many a kernel, so who has taken an offer stays awake for a moment, and looks at the *desk* of the thread that has made it: the next offer of that thread is
-//! laid there, and taken from there, in a few hundred nanoseconds. So in a training that goes on step after step a helper is mostly awake. Who stays awake does nothing else, as the pool may have had him take the offer
-//! while he waited for something of his own: so he goes back to the pool after [`AWAKE`] without an offer, and after [`LONGEST`] in any case.
+//! An offer lies on the *desk* of the thread that makes it. Idle threads of the pool learn of it by a *bell*, a job that takes the next offer from the desk. To wake a thread takes longer than many a kernel, so
+//! who has taken an offer stays awake for a moment, and looks at that desk: for him no bell is rung, and he has the next offer in a few hundred nanoseconds. So in a training that goes on step after step a helper is
+//! mostly awake. Who stays awake does nothing else, as the pool may have had him take the offer
+//! while he waited for something of his own: so he goes back to the pool after [`AWAKE`] without an offer. After [`LONGEST`] he goes in any case; then somebody else's job has its turn, and he comes back.
 
 use crate::sync::{
-    AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, Patience, current_num_threads, spawn, spin_loop, spins,
+    AtomicBool, Mutex, MutexGuard, Ordering, Patience, current_num_threads, give_way, spawn, spin_loop, spins,
     thread_local, yield_now,
 };
 use std::cell::{Cell, OnceCell};
@@ -16,21 +17,21 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// Where a thread lays what it offers to those who stay awake for it.
+/// Where a thread lays what it offers.
 #[derive(Default)]
 struct Desk {
-    /// How many offers nobody has looked at, wherever they are.
-    waiting: AtomicUsize,
-    /// Whether some of them lie here: so that one can look without the lock.
+    /// Whether something lies here: so that one can look without the lock.
     any: AtomicBool,
-    jobs: Mutex<Jobs>,
+    offers: Mutex<Offers>,
 }
 
 #[derive(Default)]
-struct Jobs {
-    /// Never more than there are threads that look here.
-    offered: VecDeque<Job>,
+struct Offers {
+    waiting: VecDeque<Job>,
+    /// How many threads look here at the moment.
     awake: usize,
+    /// How many bells have been rung that nobody has heard.
+    bells: usize,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -47,7 +48,7 @@ thread_local! {
 /// So many for each thread of the pool are enough for those that are idle.
 const ENOUGH: usize = 4;
 /// A little more than the parts of a small training step take that nobody shares.
-const AWAKE: Duration = Duration::from_micros(100);
+pub(crate) const AWAKE: Duration = Duration::from_micros(100);
 const LONGEST: Duration = Duration::from_millis(1);
 /// How often one looks at a desk before one lets another thread have the processor: for about a microsecond.
 const GLANCES: usize = spins(50);
@@ -56,41 +57,52 @@ const LOOKS: usize = spins(4);
 
 /// Has a thread of the pool do this when it is idle, unless there are offers enough. Says whether.
 pub(crate) fn offer(work: impl FnOnce() + Send + 'static) -> bool {
-    let Ok(desk) = DESK.try_with(|desk| desk.get_or_init(Arc::default).clone()) else { return false };
-    if desk.waiting.load(Ordering::Relaxed) >= ENOUGH * current_num_threads() {
-        return false;
-    }
-    desk.waiting.fetch_add(1, Ordering::Relaxed);
-    let here = desk.clone();
-    let job = move || {
-        desk.waiting.fetch_sub(1, Ordering::Relaxed);
-        work();
-        desk.stay();
-    };
-    if let Err(job) = here.put(job) {
-        spawn(job);
-    }
-    true
+    DESK.try_with(|desk| desk.get_or_init(Arc::default).lay(work)).unwrap_or(false)
 }
 
 impl Desk {
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn offers(&self) -> MutexGuard<'_, Offers> {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lays a job here, if there is somebody who is going to take it.
-    fn put<F: FnOnce() + Send + 'static>(&self, job: F) -> Result<(), F> {
-        let mut jobs = self.jobs();
-        if jobs.offered.len() >= jobs.awake {
-            return Err(job);
+    /// Says whether it lies here now.
+    fn lay(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) -> bool {
+        let mut offers = self.offers();
+        if offers.waiting.len() >= ENOUGH * current_num_threads() {
+            return false;
         }
-        jobs.offered.push_back(Box::new(job));
+        offers.waiting.push_back(Box::new(work));
         self.any.store(true, Ordering::Relaxed);
-        Ok(())
+        self.ring(offers);
+        true
     }
 
-    /// This thread has done what was offered here, and stays for more.
-    fn stay(&self) {
+    /// Calls a thread of the pool for what nobody who is awake is going to take.
+    fn ring(self: &Arc<Self>, mut offers: MutexGuard<'_, Offers>) {
+        if offers.waiting.len() <= offers.awake + offers.bells {
+            return;
+        }
+        offers.bells += 1;
+        drop(offers);
+        let desk = self.clone();
+        spawn(move || {
+            let mut offers = desk.offers();
+            offers.bells -= 1;
+            if let Some(job) = desk.take(offers) {
+                job();
+            }
+            desk.stay(false);
+        });
+    }
+
+    fn take(&self, mut offers: MutexGuard<'_, Offers>) -> Option<Job> {
+        let job = offers.waiting.pop_front();
+        self.any.store(!offers.waiting.is_empty(), Ordering::Relaxed);
+        job
+    }
+
+    /// This thread has heard of what was offered here, and stays for more; or it comes back, after somebody else's job has had its turn.
+    fn stay(self: &Arc<Self>, comes_back: bool) {
         struct Stays;
 
         impl Drop for Stays {
@@ -99,23 +111,32 @@ impl Desk {
             }
         }
 
-        let is_own = DESK.try_with(|desk| desk.get().is_some_and(|desk| std::ptr::eq(&**desk, self))).unwrap_or(true);
+        let is_own = DESK.try_with(|desk| desk.get().is_some_and(|desk| Arc::ptr_eq(desk, self))).unwrap_or(true);
         if is_own || STAYS.replace(true) {
-            return;
+            return self.ring(self.offers());
         }
         let _stays = Stays;
+        if comes_back {
+            give_way();
+        }
         let (all, mut since) = (Patience::new(), Patience::new());
-        while all.lasts(LONGEST) && since.lasts(AWAKE) {
+        while since.lasts(AWAKE) {
+            if !all.lasts(LONGEST) {
+                let desk = self.clone();
+                return spawn(move || desk.stay(true));
+            }
             if let Some(job) = self.look() {
                 job();
                 since = Patience::new();
             }
         }
+        // what was laid here while this thread was awake
+        self.ring(self.offers());
     }
 
-    /// Looks for a moment whether something is laid here.
+    /// Looks for a moment whether something lies here.
     fn look(&self) -> Option<Job> {
-        self.jobs().awake += 1;
+        self.offers().awake += 1;
         'looks: for _ in 0..LOOKS {
             for _ in 0..GLANCES {
                 if self.any.load(Ordering::Relaxed) {
@@ -126,18 +147,16 @@ impl Desk {
             // there may be more threads than processors
             yield_now();
         }
-        // nothing is left behind that was laid here for this thread
-        let mut jobs = self.jobs();
-        jobs.awake -= 1;
-        let job = jobs.offered.pop_front();
-        self.any.store(!jobs.offered.is_empty(), Ordering::Relaxed);
-        job
+        let mut offers = self.offers();
+        offers.awake -= 1;
+        self.take(offers)
     }
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
@@ -161,23 +180,52 @@ mod tests {
         assert_eq!(pool.install(|| offers(1)), 1);
     }
 
-    /// What is laid on a desk is for somebody who looks there; else it goes to the pool.
+    /// For those who are awake no bell is rung; what they leave is for the pool.
     #[test]
-    fn a_desk_has_no_more_than_those_who_look_take() {
-        let desk = Desk::default();
-        assert!(desk.put(|| ()).is_err(), "nobody looks");
-        let done = Arc::<AtomicUsize>::default();
-        desk.jobs().awake = 1;
-        let count = done.clone();
-        let job = move || {
-            count.fetch_add(1, Relaxed);
-        };
-        assert!(desk.put(job.clone()).is_ok());
-        assert!(desk.put(job).is_err(), "only one looks");
-        desk.jobs().awake = 0;
-        desk.look().expect("it lies there")();
-        assert!(desk.look().is_none());
-        assert_eq!((done.load(Relaxed), desk.jobs().awake), (1, 0));
+    fn nobody_is_called_for_what_those_take_who_are_awake() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread can be had");
+        pool.install(|| {
+            let desk = Arc::<Desk>::default();
+            let done = Arc::<AtomicUsize>::default();
+            desk.offers().awake = 1;
+            for bells in [0, 1, 2] {
+                let count = done.clone();
+                assert!(desk.lay(move || {
+                    count.fetch_add(1, Relaxed);
+                }));
+                assert_eq!(desk.offers().bells, bells, "only one is awake");
+            }
+            desk.look().expect("it lies there")();
+            assert_eq!((done.load(Relaxed), desk.offers().awake), (1, 1));
+        });
+    }
+
+    /// However many offers there are, a job of somebody else's has its turn.
+    #[test]
+    fn who_stays_keeps_nobody_waiting() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can be had");
+        pool.install(|| {
+            let (taken, done) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+            let begun = std::time::Instant::now();
+            while !done.load(Relaxed) {
+                assert!(begun.elapsed() < Duration::from_secs(60), "it waits behind offers");
+                let count = taken.clone();
+                offer(move || {
+                    count.fetch_add(1, Relaxed);
+                });
+                if taken.load(Relaxed) == 1_000 {
+                    let told = done.clone();
+                    rayon::spawn(move || told.store(true, Relaxed));
+                    while taken.load(Relaxed) == 1_000 {
+                        offer(|| ());
+                        let count = taken.clone();
+                        offer(move || {
+                            count.fetch_add(1, Relaxed);
+                        });
+                    }
+                }
+            }
+        });
     }
 
     /// A thread that has taken an offer takes the next one, without having slept meanwhile.
@@ -185,7 +233,7 @@ mod tests {
     fn who_has_helped_stays_for_more() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can be had");
         pool.install(|| {
-            let staying = || DESK.with(|desk| desk.get().is_some_and(|desk| desk.jobs().awake > 0));
+            let staying = || DESK.with(|desk| desk.get().is_some_and(|desk| desk.offers().awake > 0));
             let (done, laid) = (Arc::<AtomicUsize>::default(), Cell::new(0));
             for offered in 1..=1_000 {
                 laid.set(laid.get() + usize::from(staying()));

@@ -9,7 +9,7 @@
 
 #[cfg(not(any(shuttle, loom)))]
 mod real {
-    pub(crate) use rayon::{current_num_threads, current_thread_index, spawn};
+    pub(crate) use rayon::{current_num_threads, current_thread_index, spawn, yield_now as give_way};
     pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,

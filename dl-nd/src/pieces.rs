@@ -32,22 +32,30 @@ pub(crate) fn reduced<A: Element>(
     whole
 }
 
-/// Reads lanes and writes as many others, of the same length `len`, in about so many nanoseconds for an element. `work` is told the number of the lane.
+/// What is read, and where the result goes.
+pub(crate) type Lane<'a, A> = (ArrayView1<'a, A>, ArrayViewMut1<'a, A>);
+
+/// So many elements are given out together: what is computed of them stays in the nearest cache.
+const TOGETHER: usize = 512;
+
+/// Reads lanes of length `len` and writes as many others, in about so many nanoseconds for an element. `work` is given some lanes that come one after the other, and told the number of the first.
 pub(crate) fn lanes<'a, A: Element>(
-    lanes: impl Iterator<Item = (ArrayView1<'a, A>, ArrayViewMut1<'a, A>)>,
+    lanes: impl Iterator<Item = Lane<'a, A>>,
     (count, len): (usize, usize),
     nanoseconds: f64,
-    work: impl Fn(usize, ArrayView1<'_, A>, ArrayViewMut1<'_, A>) + Sync,
+    work: impl Fn(usize, &mut [Lane<'_, A>]) + Sync,
 ) {
+    let few = (TOGETHER / len.max(1)).max(1);
+    let in_turn = |first: usize, lanes: &mut [Lane<'_, A>]| {
+        for (chunk, lanes) in lanes.chunks_mut(few).enumerate() {
+            work(first + chunk * few, lanes);
+        }
+    };
+    let mut lanes: Vec<_> = lanes.collect();
     if count < 2 || count * len < 2 * PIECE {
-        return lanes.enumerate().for_each(|(number, (x, y))| work(number, x, y));
+        return in_turn(0, &mut lanes);
     }
     let each = (PIECE / len).max(1);
-    let mut lanes: Vec<_> = lanes.collect();
     let mut pieces: Vec<_> = lanes.chunks_mut(each).collect();
-    parallel::for_each_mut(&mut pieces, nanoseconds * (each * len) as f64, |piece, lanes| {
-        for (number, (x, y)) in lanes.iter_mut().enumerate() {
-            work(piece * each + number, x.view(), y.view_mut());
-        }
-    });
+    parallel::for_each_mut(&mut pieces, nanoseconds * (each * len) as f64, |piece, lanes| in_turn(piece * each, lanes));
 }

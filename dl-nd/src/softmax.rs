@@ -4,7 +4,7 @@ use crate::accurate::{RUN, Sum};
 use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
-use crate::pieces;
+use crate::pieces::{self, Lane};
 use crate::program::arch;
 use crate::reduce::sum_along;
 use dl_core::{Along, At, Binary, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
@@ -69,40 +69,83 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
     Layer::apply(LogSoftmax { axis, types: PhantomData }, (x,))
 }
 
-/// The largest element `m`, and `Σ exp(x − m)`; tells `each` the terms, in their order.
-pub(crate) fn exp_sum<A: Element>(x: ArrayView1<'_, A>, mut each: impl FnMut(A)) -> (A, A) {
-    const ABREAST: usize = 16;
-    const { assert!(RUN.is_multiple_of(ABREAST)) };
-    let max = x.iter().fold(A::neg_infinity(), |max, &x| Binary::Max.value(max, x));
-    let mut sum = Sum::new();
-    let arch = arch();
-    let mut elements = x.iter();
-    for start in (0..x.len()).step_by(ABREAST) {
-        // always as many, so that they are computed side by side
-        let mut terms = [A::zero(); ABREAST];
-        terms.iter_mut().zip(&mut elements).for_each(|(term, &x)| *term = x - max);
-        arch.dispatch(
-            #[inline(always)]
-            || terms.iter_mut().for_each(|term| *term = Number::exp(*term)),
-        );
-        let terms = &terms[..ABREAST.min(x.len() - start)];
-        sum.add_in_turn(terms);
-        terms.iter().for_each(|&term| each(term));
+/// Some lanes of one length, with the largest element taken off each, raised to powers of e: `exp(x − m)`, and the sums of that.
+///
+/// All lanes are raised in one loop, as a single one may be too short for the processor to compute many exponentials side by side.
+pub(crate) struct Raised<A> {
+    terms: Vec<A>,
+    len: usize,
+    pub(crate) largest: Vec<A>,
+    pub(crate) sums: Vec<A>,
+}
+
+impl<A: Element> Raised<A> {
+    pub(crate) fn of<'a>(lanes: impl ExactSizeIterator<Item = ArrayView1<'a, A>>) -> Self {
+        // whole registers, so that no element is computed on its own
+        const ABREAST: usize = 16;
+        let (mut terms, mut len) = (Vec::new(), 0);
+        let count = lanes.len();
+        let mut largest = Vec::with_capacity(count);
+        for x in lanes {
+            if largest.is_empty() {
+                len = x.len();
+                terms.reserve_exact((count * len).next_multiple_of(ABREAST));
+            }
+            let max = x.fold(A::neg_infinity(), |max, &x| Binary::Max.value(max, x));
+            match x.as_slice() {
+                Some(x) => terms.extend(x.iter().map(|&x| x - max)),
+                None => terms.extend(x.iter().map(|&x| x - max)),
+            }
+            largest.push(max);
+        }
+        terms.resize(terms.len().next_multiple_of(ABREAST), A::zero());
+        each(&mut terms, Number::exp);
+        let sum = |lane: usize| {
+            let mut sum = Sum::new();
+            terms[lane * len..][..len].chunks(RUN).for_each(|run| sum.add_in_turn(run));
+            sum.total()
+        };
+        let sums = (0..count).map(sum).collect();
+        Raised { terms, len, largest, sums }
     }
-    (max, sum.total())
+
+    /// The logarithms of the sums.
+    pub(crate) fn ln_sums(&self) -> Vec<A> {
+        let mut logarithms = self.sums.clone();
+        each(&mut logarithms, Number::ln);
+        logarithms
+    }
+
+    pub(crate) fn terms(&self, lane: usize) -> &[A] {
+        &self.terms[lane * self.len..][..self.len]
+    }
+
+    /// Writes the softmax of a lane.
+    pub(crate) fn softmax(&self, lane: usize, mut to: ArrayViewMut1<'_, A>) {
+        let sum = self.sums[lane];
+        to.iter_mut().zip(self.terms(lane)).for_each(|(y, &term)| *y = term / sum);
+    }
+}
+
+fn each<A: Element>(elements: &mut [A], of: impl Fn(A) -> A) {
+    arch().dispatch(
+        #[inline(always)]
+        || elements.iter_mut().for_each(|x| *x = of(*x)),
+    );
 }
 
 /// `ln Σ exp(x)`; of nothing, −∞.
 pub(crate) fn log_sum_exp<A: Element>(x: ArrayView1<'_, A>) -> A {
-    let (max, sum) = exp_sum(x, |_| ());
-    if max.is_infinite() { max } else { Number::ln(sum) + max }
+    let raised = Raised::of(std::iter::once(x));
+    let max = raised.largest[0];
+    if max.is_infinite() { max } else { Number::ln(raised.sums[0]) + max }
 }
 
-/// Each lane along `axis` on its own: `value` reads a lane, of which it is told the number, and writes that of the result.
+/// Each lane along `axis` on its own: `value` reads some lanes, of which it is told the number of the first one, and writes those of the result.
 pub(crate) fn lanes<A, D>(
     x: &Nd<A, D>,
     axis: isize,
-    value: impl Fn(usize, ArrayView1<'_, A>, ArrayViewMut1<'_, A>) + Sync,
+    value: impl Fn(usize, &mut [Lane<'_, A>]) + Sync,
 ) -> Result<Nd<A, D>>
 where
     A: Element,
@@ -118,17 +161,10 @@ where
 }
 
 /// About how long the softmax takes for an element.
-const NANOSECONDS: f64 = 10.0;
+const NANOSECONDS: f64 = 2.5;
 
 fn cost(len: usize) -> f64 {
-    200.0 + NANOSECONDS * len as f64
-}
-
-/// Writes the softmax of a lane.
-pub(crate) fn softmax_of<A: Element>(x: ArrayView1<'_, A>, mut y: ArrayViewMut1<'_, A>) {
-    let mut to = y.iter_mut();
-    let (_, sum) = exp_sum(x, |term| *to.next().expect("as many elements") = term);
-    y.mapv_inplace(|term| term / sum);
+    300.0 + NANOSECONDS * len as f64
 }
 
 /// The delta of what has the softmax `y`: `d·y − y · Σ d·y`.
@@ -159,9 +195,12 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        lanes(x, self.axis, |_, x, y| {
-            if !self.or_zero || x.iter().any(|&x| x != A::neg_infinity()) {
-                softmax_of(x, y);
+        lanes(x, self.axis, |_, lanes| {
+            let raised = Raised::of(lanes.iter().map(|(x, _)| x.view()));
+            for (lane, (_, y)) in lanes.iter_mut().enumerate() {
+                if !self.or_zero || raised.largest[lane] != A::neg_infinity() {
+                    raised.softmax(lane, y.view_mut());
+                }
             }
         })
     }
@@ -194,10 +233,12 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        lanes(x, self.axis, |_, x, mut y| {
-            let (max, sum) = exp_sum(x, |_| ());
-            let ln_sum = Number::ln(sum);
-            y.zip_mut_with(&x, |y, &x| *y = x - max - ln_sum);
+        lanes(x, self.axis, |_, lanes| {
+            let raised = Raised::of(lanes.iter().map(|(x, _)| x.view()));
+            let logarithms = raised.ln_sums();
+            for ((x, y), (max, ln_sum)) in lanes.iter_mut().zip(raised.largest.into_iter().zip(logarithms)) {
+                y.zip_mut_with(x, |y, &x| *y = x - max - ln_sum);
+            }
         })
     }
 

@@ -11,10 +11,12 @@ use super::wakers::{TaskWaker, Wakeable};
 use super::{Pass, context};
 use crate::error::{Error, Result, drop_payload};
 use crate::node::{Expression, KeptFuture, Outcome, help_is_over};
-use crate::offer::offer;
+use crate::offer::{AWAKE, offer};
 use crate::record::SpanWork;
 use crate::seed::Position;
-use crate::sync::{AtomicUsize, MutexGuard, Ordering, current_num_threads, spawn, spin_loop, spins};
+use crate::sync::{
+    AtomicUsize, MutexGuard, Ordering, Patience, current_num_threads, spawn, spin_loop, spins, yield_now,
+};
 use crate::value::Value;
 use std::cell::LazyCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -62,8 +64,8 @@ impl Pass {
         if !self.has_work(&books) && books.tickets > 0 {
             let read = self.news.load(Ordering::Acquire);
             self.release(books);
-            linger(&self.news, read);
-            if self.news.load(Ordering::Acquire) != read {
+            // who works for the pass is mostly through before this thread, once it sleeps, would be awake again
+            if linger(&self.news, read, || self.width.working() > 0) {
                 return true;
             }
             books = self.books();
@@ -404,7 +406,7 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
         read = latest;
         pass.release(books);
         drop(pass);
-        linger(news, read);
+        linger(news, read, || false);
     }
 }
 
@@ -418,13 +420,21 @@ fn worth_asking_again(asked: f64) -> f64 {
     }
 }
 
-/// Waits a few microseconds for news.
-fn linger(news: &AtomicUsize, read: usize) {
-    for _ in 0..LINGER_SPINS {
-        if news.load(Ordering::Acquire) != read {
-            return;
+/// Waits a few microseconds for news, and on for a moment as long as there is somebody to wait for. Says whether they have come.
+fn linger(news: &AtomicUsize, read: usize, goes_on: impl Fn() -> bool) -> bool {
+    let since = Patience::new();
+    loop {
+        for _ in 0..LINGER_SPINS {
+            if news.load(Ordering::Acquire) != read {
+                return true;
+            }
+            spin_loop();
         }
-        spin_loop();
+        if !goes_on() || !since.lasts(AWAKE) {
+            return false;
+        }
+        // there may be more threads than processors
+        yield_now();
     }
 }
 

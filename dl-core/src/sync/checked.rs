@@ -32,6 +32,9 @@ mod no_pool {
     }
 }
 
+/// There are no jobs but those of the model, which take their turns anyway.
+pub(crate) fn give_way() {}
+
 /// So that an execution stays short.
 pub(crate) const fn spins(often: usize) -> usize {
     if often < 2 { often } else { 2 }
