@@ -9,7 +9,7 @@ use crate::element::{Element, Item, Rank};
 use crate::elements::Elements;
 use crate::nd::Nd;
 use crate::program;
-use dl_core::{Binary, Unary};
+use dl_core::{Binary, Unary, parallel};
 use ndarray::{Array, s};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
@@ -54,6 +54,13 @@ impl<A: Item, D: Rank> Formula<A, D> {
 
     pub(crate) fn shape(&self) -> &D {
         &self.shape
+    }
+
+    /// Whether it can be a part of another formula, which has become so long already. What is repeated, as it is not of the same shape, is small and is computed.
+    fn goes_into(&self, length: &mut usize, of_same_shape: bool) -> bool {
+        let goes = of_same_shape && *length + self.length <= LONGEST;
+        *length += if goes { self.length } else { 0 };
+        goes
     }
 
     /// About how long it takes to compute it: nothing, if that has been done.
@@ -109,14 +116,12 @@ impl<A: Item, D: Rank> Formula<A, D> {
 impl<A: Element, D: Rank> Operation<A, D> {
     /// The result, as a tensor of this shape.
     pub(crate) fn of_shape(self, shape: D) -> Nd<A, D> {
-        // what is repeated is small; what has grown long is computed
         let (mut length, mut nanoseconds) = (1, program::nanoseconds(self.cost()));
         for formula in self.operands().into_iter().filter_map(Nd::formula) {
-            if length + formula.length > LONGEST || formula.shape != shape {
-                formula.compute();
-            } else {
-                length += formula.length;
+            if formula.goes_into(&mut length, formula.shape == shape) {
                 nanoseconds += formula.nanoseconds;
+            } else {
+                formula.compute();
             }
         }
         let large = is_worth_writing_down(shape.size());
@@ -141,6 +146,14 @@ impl<A: Element, D: Rank> Operation<A, D> {
     }
 }
 
+/// How many nanoseconds it takes until an operation on these, with so many elements, can be written down: as long as to compute those that do not go into its formula.
+pub(crate) fn nanoseconds_before<A: Element, D: Rank>(len: usize, operands: &[&Nd<A, D>]) -> f64 {
+    let mut length = 1;
+    let pending = operands.iter().filter_map(|x| x.formula());
+    let computed = pending.filter(|formula| !formula.goes_into(&mut length, formula.shape.size() == len));
+    computed.map(|formula| formula.nanoseconds_to_compute()).sum()
+}
+
 /// The formulas of those of these tensors that are not computed yet, each once.
 fn pending<'a, A: Element, D: Rank>(tensors: &[&'a Nd<A, D>]) -> Vec<&'a Formula<A, D>> {
     let mut pending: Vec<&Formula<A, D>> = Vec::new();
@@ -160,19 +173,20 @@ pub(crate) fn sum_beside<A: Element, D: Rank>(summed: &Formula<A, D>, others: &[
     program::sum(summed, &together)
 }
 
-/// Computes those of these tensors that are not computed yet, all of a shape together.
+/// Computes those of these tensors that are not computed yet, all of a shape together, as far as a program has so many results.
 pub(crate) fn settle<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) {
     let mut pending = pending(tensors);
-    while let [first, ..] = pending[..] {
-        let (same, others): (Vec<_>, Vec<_>) = pending.into_iter().partition(|formula| formula.shape == first.shape);
-        pending = others;
-        for together in same.chunks(program::RESULTS) {
-            let [formula] = together else {
-                let computed = program::compute_all(together);
-                together.iter().zip(computed).for_each(|(formula, elements)| formula.keep(elements));
-                continue;
-            };
+    pending.sort_by(|a, b| a.shape.slice().cmp(b.shape.slice()));
+    let same = pending.chunk_by(|a, b| a.shape == b.shape);
+    let programs: Vec<&[&Formula<A, D>]> = same.flat_map(|same| same.chunks(program::RESULTS)).collect();
+    let nanoseconds: f64 = pending.iter().map(|formula| formula.nanoseconds_to_compute()).sum();
+    parallel::for_each(programs.len(), nanoseconds / programs.len() as f64, |program| match programs[program] {
+        [formula] => {
             formula.compute();
         }
-    }
+        together => {
+            let computed = program::compute_all(together);
+            together.iter().zip(computed).for_each(|(formula, elements)| formula.keep(elements));
+        }
+    });
 }

@@ -2,7 +2,7 @@
 
 use crate::broadcast::{broadcast_shape, broadcast_to, common_len, sum_to};
 use crate::element::{Element, Rank};
-use crate::formula::{Operation, is_worth_writing_down};
+use crate::formula::{self, Operation, is_worth_writing_down};
 use crate::nd::{Nd, check_size};
 use crate::program;
 use crate::sum::sum_of;
@@ -59,9 +59,13 @@ dl_core::unary_operations!(methods);
 
 impl<X, A: Element, D: Rank> PointwiseOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// A rough estimate of the time that an operation on so many elements takes, in nanoseconds.
-fn cost(len: f64, each: f64) -> f64 {
-    200.0 + len * program::nanoseconds(each)
+/// A rough estimate of the time in nanoseconds that an operation takes whose result has so many elements. What is written down is computed later, and counted there.
+fn cost<A: Element, D: Rank>(len: f64, each: f64, operands: &[&Nd<A, D>]) -> f64 {
+    200.0
+        + match is_worth_writing_down(len as usize) {
+            true => formula::nanoseconds_before(len as usize, operands),
+            false => len * program::nanoseconds(each),
+        }
 }
 
 struct UnaryOp<A, D> {
@@ -96,7 +100,7 @@ impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        cost(x.len() as f64, self.op.cost())
+        cost(x.len() as f64, self.op.cost(), &[x])
     }
 }
 
@@ -142,7 +146,7 @@ impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        cost(x.len() as f64, self.op.cost())
+        cost(x.len() as f64, self.op.cost(), &[x])
     }
 }
 
@@ -203,7 +207,7 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
     }
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
-        cost(common_len(&[a.shape(), b.shape()]), self.op.cost())
+        cost(common_len(&[a.shape(), b.shape()]), self.op.cost(), &[a, b])
     }
 }
 
