@@ -98,9 +98,11 @@ pub use optimizer::{
     OptimizerState, RAdam, RmsProp, Sgd, Slot, Step, plugins,
 };
 pub use pass::{Counters, Mode};
-pub use primitive::{Along, At, Deltas, Operands, Others, Primitive};
+pub use primitive::{Along, At, Deltas, Now, Operands, Others, Primitive};
 pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
 pub use schedule::Schedule;
+#[doc(hidden)]
+pub use reverse::Sums;
 pub use seed::Seed;
 pub use side_effects::SideEffects;
 pub use snapshot::Snapshot;

@@ -353,6 +353,17 @@ pub(crate) fn pull_back<A: Element, D: MatMul<E>, E: Rank>(
     (reshape_to(&da, shape_a), reshape_to(&db, shape_b))
 }
 
+/// The delta of a matrix on the right, from that of the product, where all axes of the left operand but the last count as rows.
+#[track_caller]
+pub(crate) fn delta_of_right<A: Element, D: Rank>(
+    a: &Layer<Nd<A, D>>,
+    [rows, depth, columns]: [usize; 3],
+    d: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, Ix2>> {
+    let (a, d) = (reshape_to(a, Ix2(rows, depth)), reshape_to(d, Ix2(rows, columns)));
+    Layer::apply(Product { name: "matmul", turned: [true, false], types: PhantomData }, (a, d))
+}
+
 /// dA = d · Bᵀ, dB = Aᵀ · d, each summed over the batch axes along which its operand was repeated.
 #[track_caller]
 fn deltas<A: Element, D: MatMul<D, Product = D>>(

@@ -6,6 +6,7 @@
 use crate::element::{Element, Rank};
 use crate::movement::as_rank;
 use crate::nd::{Nd, filled};
+use crate::program;
 use crate::slice::elements_of;
 use dl_core::{Along, At, Layer, Primitive, Result};
 use ndarray::{IxDyn, SliceInfoElem};
@@ -40,6 +41,15 @@ pub(crate) fn sum_of_parts<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]) -> Op
         }
     }
     Some(Layer::apply(Parts { shape, places, element: PhantomData }, parts))
+}
+
+/// Adds a tensor to the part that these elements say.
+pub(crate) fn add_to_part<A: Element, D: Rank, E: Rank>(whole: &mut Nd<A, D>, place: &[SliceInfoElem], part: &Nd<A, E>) {
+    let mut there = whole.0.array_mut().view_mut().into_dyn().slice_move(place);
+    match (there.as_slice_mut(), part.0.as_slice()) {
+        (Some(there), Some(part)) => program::add(there, part),
+        _ => there.zip_mut_with(&part.0.view().into_dyn(), |sum, &part| *sum = *sum + part),
+    }
 }
 
 /// Parts, added to zeros in their order.

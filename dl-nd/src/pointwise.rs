@@ -5,8 +5,9 @@ use crate::element::{Element, Rank};
 use crate::formula::{Operation, is_worth_writing_down};
 use crate::nd::{Nd, check_size};
 use crate::program;
+use crate::reading::Reading;
 use crate::sum::sum_of;
-use dl_core::{Along, At, Binary, Differentiable, Layer, Pointwise, Primitive, Result, Term, Unary};
+use dl_core::{Along, At, Binary, Differentiable, Layer, Now, Pointwise, Primitive, Result, Sums, Term, Unary};
 use ndarray::Array;
 use std::marker::PhantomData;
 
@@ -91,6 +92,14 @@ impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
         (self.op.pullback(&x, &y, &d).map(|delta| delta.0),)
     }
 
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let reading = Reading::default();
+        let Some([x, y, d]) = reading.of_small([at.values.0, at.value, at.delta]) else { return false };
+        let delta = self.op.pullback(&x, &y, &d);
+        reading.add(0, delta, at.delta, sums);
+        true
+    }
+
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         self.pullback(&along.at(along.tangents.0.as_ref()?)).0
     }
@@ -135,6 +144,19 @@ impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
             self.op.pullback_left(&x, &number, &y, &d)
         };
         (delta.map(|delta| delta.0),)
+    }
+
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let reading = Reading::default();
+        let Some([x, y, d]) = reading.of_small([at.values.0, at.value, at.delta]) else { return false };
+        let number = reading.of_number(A::of(self.number));
+        let delta = if self.left {
+            self.op.pullback_right(&number, &x, &y, &d)
+        } else {
+            self.op.pullback_left(&x, &number, &y, &d)
+        };
+        reading.add(0, delta, at.delta, sums);
+        true
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
@@ -188,6 +210,15 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
         )
     }
 
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let reading = Reading::default();
+        let Some(terms) = reading.of_small([at.values.0, at.values.1, at.value, at.delta]) else { return false };
+        let (left, right) = self.op.pullbacks(terms.each_ref(), (sums.wants(0), sums.wants(1)));
+        reading.add(0, left, at.delta, sums);
+        reading.add(1, right, at.delta, sums);
+        true
+    }
+
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         let [a, b, y] = [&along.operands.0, &along.operands.1, along.output].map(|layer| Term(layer.clone()));
         // in the shape of the value, so that its derivative is, too
@@ -208,6 +239,6 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
 }
 
 /// The tensor of these elements.
-fn tensor<A: Element, D: Rank>(shape: D, elements: Vec<A>) -> Nd<A, D> {
+pub(crate) fn tensor<A: Element, D: Rank>(shape: D, elements: Vec<A>) -> Nd<A, D> {
     Array::from_shape_vec(shape, elements).expect("one element each").into()
 }

@@ -2,11 +2,12 @@
 
 use crate::axes::{Axes, AxisList, axis_of, position_of};
 use crate::element::{Element, Rank};
+use crate::formula::is_worth_writing_down;
 use crate::movement::as_rank;
 use crate::nd::{Nd, check_size, filled};
-use crate::parts::put_back;
+use crate::parts::{add_to_part, put_back};
 use crate::reduce::fill;
-use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
+use dl_core::{Along, At, Differentiable, Error, Layer, Now, Primitive, Result, Sums};
 use ndarray::{IntoDimension, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
 use std::marker::PhantomData;
 
@@ -334,6 +335,17 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
         let shape = at.values.0.dim();
         let elements = self.cut.of(shape.slice()).expect("the part was looked at").into();
         (Some(put_back(shape, elements, as_rank(at.delta))),)
+    }
+
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let whole = at.values.0;
+        if is_worth_writing_down(whole.len()) {
+            return false;
+        }
+        let elements = self.cut.of(whole.shape()).expect("the part was looked at");
+        let add = |whole: &mut Nd<A, D>| add_to_part(whole, &elements, at.delta);
+        sums.add_part(0, || filled(whole.dim(), A::zero()).into(), add);
+        true
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, E>>> {
