@@ -243,6 +243,13 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         let _ = (operands, factor, to);
     }
 
+    /// The sum of the values of some operations on these operands, from the first to the last, to the bit, computed in one go; `None` where it has no way of its own to do that.
+    #[doc(hidden)]
+    fn sum_of_values(terms: &[(&Self, <Self::Operands as sealed::Operands>::Values<'_>)]) -> Option<Self::Output> {
+        let _ = terms;
+        None
+    }
+
     /// A rough estimate of the time that [`value`](Primitive::value) takes, in nanoseconds. Work that is dear enough is
     /// offered to other threads.
     fn cost(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> f64 {

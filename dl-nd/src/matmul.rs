@@ -305,6 +305,24 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         );
     }
 
+    fn sum_of_values(terms: &[(&Self, (&Nd<A, D>, &Nd<A, E>))]) -> Option<Nd<A, D::Product>> {
+        // each is the product of a column and a row, as in the delta of a weight that is used for one sample at a time
+        let mut factors: Vec<(&[A], &[A])> = Vec::with_capacity(terms.len());
+        for &(op, (a, b)) in terms {
+            match (a.shape(), b.shape()) {
+                ([1, _], [1, _]) if op.turned == [true, false] => factors.push((a.0.as_slice()?, b.0.as_slice()?)),
+                _ => return None,
+            }
+        }
+        let (rows, columns) = factors.first().map(|(a, b)| (a.len(), b.len()))?;
+        if !gemm::is_one_chain(rows, 1, columns) || factors.iter().any(|(a, b)| (a.len(), b.len()) != (rows, columns)) {
+            return None;
+        }
+        let mut shape = D::Product::zeros(2);
+        shape.slice_mut().copy_from_slice(&[rows, columns]);
+        Some(Array::from_shape_vec(shape, gemm::sum_of_outer(&factors)).expect("one element each").into())
+    }
+
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> f64 {
         let (left, right) = (turn_shape(a.dim(), self.turned[0]), turn_shape(b.dim(), self.turned[1]));
         let rows = left.slice().iter().rev().nth(1).map_or(1, |&rows| rows);

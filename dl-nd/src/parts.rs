@@ -9,7 +9,7 @@ use crate::nd::{Nd, filled};
 use crate::program;
 use crate::slice::elements_of;
 use dl_core::{Along, At, Layer, Primitive, Result};
-use ndarray::{IxDyn, SliceInfoElem};
+use ndarray::{ArrayView, ArrayViewMut, IxDyn, SliceInfoElem};
 use std::marker::PhantomData;
 
 /// A part in the place that these elements say, among zeros.
@@ -43,12 +43,11 @@ pub(crate) fn sum_of_parts<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]) -> Op
     Some(Layer::apply(Parts { shape, places, element: PhantomData }, parts))
 }
 
-/// Adds a tensor to the part that these elements say.
-pub(crate) fn add_to_part<A: Element, D: Rank, E: Rank>(whole: &mut Nd<A, D>, place: &[SliceInfoElem], part: &Nd<A, E>) {
-    let mut there = whole.0.array_mut().view_mut().into_dyn().slice_move(place);
-    match (there.as_slice_mut(), part.0.as_slice()) {
-        (Some(there), Some(part)) => program::add(there, part),
-        _ => there.zip_mut_with(&part.0.view().into_dyn(), |sum, &part| *sum = *sum + part),
+/// Adds the elements of an array of the same shape, which may have another type of rank.
+pub(crate) fn add_elements<A: Element, D: Rank, E: Rank>(mut to: ArrayViewMut<'_, A, D>, part: ArrayView<'_, A, E>) {
+    match (to.as_slice_mut(), part.as_slice()) {
+        (Some(to), Some(part)) => program::add(to, part),
+        _ => to.into_dyn().zip_mut_with(&part.into_dyn(), |sum, &part| *sum = *sum + part),
     }
 }
 
@@ -76,7 +75,7 @@ impl<A: Element, D: Rank> Primitive for Parts<A, D> {
             if let Some(place) = place {
                 there = there.slice_move(&place[..]);
             }
-            there.zip_mut_with(&part.0, |sum, &part| *sum = *sum + part);
+            add_elements(there, part.view());
         }
         Ok(whole.into())
     }

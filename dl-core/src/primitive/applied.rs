@@ -76,6 +76,12 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         let _ = (operands, factor, to);
     }
 
+    /// The sum of the values of these operations, if they are of this type: see [`Primitive::sum_of_values`].
+    fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
+        let _ = terms;
+        None
+    }
+
     /// What the commit of a step is to write when this was evaluated.
     fn update(&self) -> Option<UpdateOf<'_>> {
         None
@@ -188,6 +194,14 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
     fn accumulate(&self, operands: &[&Value], factor: f64, to: &mut Value) {
         let operands = <P::Operands as sealed::Operands>::values(operands);
         to.change(|to: &mut P::Output| self.op.accumulate(operands, factor, to));
+    }
+
+    fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
+        let mut typed = Vec::with_capacity(terms.len());
+        for (op, operands) in terms {
+            typed.push((op.op().downcast_ref()?, <P::Operands as sealed::Operands>::values(operands)));
+        }
+        P::sum_of_values(&typed).map(Data::into_value)
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
