@@ -99,10 +99,10 @@ pub use optimizer::{
 };
 pub use pass::{Counters, Mode};
 pub use primitive::{Along, At, Deltas, Now, Operands, Others, Primitive};
-pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
-pub use schedule::Schedule;
 #[doc(hidden)]
 pub use reverse::Sums;
+pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
+pub use schedule::Schedule;
 pub use seed::Seed;
 pub use side_effects::SideEffects;
 pub use snapshot::Snapshot;

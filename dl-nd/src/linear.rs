@@ -70,7 +70,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let (x, weight, _) = at.values;
         let (rows, [depth, columns]) = (rows_of(x.shape()), [0, 1].map(|axis| weight.shape()[axis]));
         let Some(d) = at.delta.0.as_slice().filter(|_| at.delta.formula().is_none()) else { return false };
-        if !sums.is_short(150.0 + gemm::nanoseconds::<A>(rows, columns, depth)) {
+        if sums.is_weight(0) || !sums.is_short(150.0 + gemm::nanoseconds::<A>(rows, columns, depth)) {
             return false;
         }
         if sums.wants(0) {

@@ -93,9 +93,9 @@ impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
     }
 
     fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
-        let reading = Reading::default();
-        let Some([x, y, d]) = reading.of_small([at.values.0, at.value, at.delta]) else { return false };
-        let delta = self.op.pullback(&x, &y, &d);
+        let (x, y, d) = (at.values.0, at.value, at.delta);
+        let Some(reading) = Reading::of_small(&[x, y, d]) else { return false };
+        let delta = Reading::unary(self.op, [reading.of(x), reading.of(y), reading.of(d)]);
         reading.add(0, delta, at.delta, sums);
         true
     }
@@ -147,15 +147,14 @@ impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
     }
 
     fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
-        let reading = Reading::default();
-        let Some([x, y, d]) = reading.of_small([at.values.0, at.value, at.delta]) else { return false };
-        let number = reading.of_number(A::of(self.number));
-        let delta = if self.left {
-            self.op.pullback_right(&number, &x, &y, &d)
-        } else {
-            self.op.pullback_left(&x, &number, &y, &d)
+        let (x, y, d) = (at.values.0, at.value, at.delta);
+        let Some(reading) = Reading::of_small(&[x, y, d]) else { return false };
+        let (x, y, d, number) = (reading.of(x), reading.of(y), reading.of(d), reading.of_number(A::of(self.number)));
+        let (left, right) = match self.left {
+            true => Reading::binary(self.op, [number, x, y, d], (false, true)),
+            false => Reading::binary(self.op, [x, number, y, d], (true, false)),
         };
-        reading.add(0, delta, at.delta, sums);
+        reading.add(0, left.or(right), at.delta, sums);
         true
     }
 
@@ -211,9 +210,10 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
     }
 
     fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
-        let reading = Reading::default();
-        let Some(terms) = reading.of_small([at.values.0, at.values.1, at.value, at.delta]) else { return false };
-        let (left, right) = self.op.pullbacks(terms.each_ref(), (sums.wants(0), sums.wants(1)));
+        let ((a, b), y, d) = (at.values, at.value, at.delta);
+        let Some(reading) = Reading::of_small(&[a, b, y, d]) else { return false };
+        let terms = [reading.of(a), reading.of(b), reading.of(y), reading.of(d)];
+        let (left, right) = Reading::binary(self.op, terms, (sums.wants(0), sums.wants(1)));
         reading.add(0, left, at.delta, sums);
         reading.add(1, right, at.delta, sums);
         true

@@ -29,26 +29,39 @@ enum Elements<'a, A: Element> {
 }
 
 impl Reading {
-    /// These tensors as operands of a rule, if they are small, of one shape, and in row-major order.
-    pub(crate) fn of_small<'a, A: Element, D: Rank, const N: usize>(
-        &'a self,
-        tensors: [&'a Nd<A, D>; N],
-    ) -> Option<[Term<Read<'a, A>>; N]> {
-        let (first, len) = (tensors[0], tensors[0].len());
+    /// A rule can be read in tensors that are small, of one shape, and in row-major order.
+    pub(crate) fn of_small<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) -> Option<Self> {
+        let first = tensors.first()?;
         let fits = |tensor: &&Nd<A, D>| tensor.shape() == first.shape() && tensor.0.is_standard_layout();
-        if is_worth_writing_down(len) || !tensors.iter().all(fits) {
-            return None;
-        }
-        let read = |tensor: &'a Nd<A, D>| {
-            let elements = Elements::Lent(tensor.0.as_slice().expect("in standard layout"));
-            Term(Read { elements, reading: self })
-        };
-        Some(tensors.map(read))
+        (!is_worth_writing_down(first.len()) && tensors.iter().all(fits)).then(Self::default)
+    }
+
+    /// One of these tensors as an operand.
+    #[inline]
+    pub(crate) fn of<'a, A: Element, D: Rank>(&'a self, tensor: &'a Nd<A, D>) -> Term<Read<'a, A>> {
+        let elements = Elements::Lent(tensor.0.as_slice().expect("in standard layout"));
+        Term(Read { elements, reading: self })
     }
 
     /// A number as an operand.
     pub(crate) fn of_number<A: Element>(&self, number: A) -> Term<Read<'_, A>> {
         Term(Read { elements: Elements::Number(number), reading: self })
+    }
+
+    /// The delta of the operand of an operation. Compiled once, not for each rank.
+    #[inline(never)]
+    pub(crate) fn unary<'a, A: Element>(op: Unary, [x, y, d]: [Term<Read<'a, A>>; 3]) -> Option<Term<Read<'a, A>>> {
+        op.pullback(&x, &y, &d)
+    }
+
+    /// The same for those of two operands that are wanted.
+    #[inline(never)]
+    pub(crate) fn binary<'a, A: Element>(
+        op: Binary,
+        [a, b, y, d]: [Term<Read<'a, A>>; 4],
+        wanted: (bool, bool),
+    ) -> (Option<Term<Read<'a, A>>>, Option<Term<Read<'a, A>>>) {
+        op.pullbacks([&a, &b, &y, &d], wanted)
     }
 
     /// Adds what the rule says about this operand, if the delta of that is wanted. `d` is the delta that the rule was asked about.
@@ -63,7 +76,9 @@ impl Reading {
         sums.count(self.operations.take());
         match std::mem::replace(&mut delta.elements, Elements::Lent(&[])) {
             Elements::Own(elements) => sums.add(which, tensor(d.dim(), elements)),
-            Elements::Lent(elements) if std::ptr::eq(elements, d.0.as_slice().unwrap_or_default()) => sums.pass_on(which),
+            Elements::Lent(elements) if std::ptr::eq(elements, d.0.as_slice().unwrap_or_default()) => {
+                sums.pass_on(which)
+            }
             Elements::Lent(elements) => sums.add(which, tensor(d.dim(), elements.to_vec())),
             Elements::Number(number) => sums.add(which, Nd::full(d.dim(), number)),
         }

@@ -197,6 +197,9 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
     }
 
     fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
+        if !P::ACCUMULATES {
+            return None; // nothing is compiled for the others
+        }
         let mut typed = Vec::with_capacity(terms.len());
         for (op, operands) in terms {
             typed.push((op.op().downcast_ref()?, <P::Operands as sealed::Operands>::values(operands)));

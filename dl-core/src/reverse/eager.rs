@@ -4,6 +4,8 @@
 //! computed where its delta arrives: its layer goes again without having been in the books, and its value as soon as the walk is past it. What is dear is left to
 //! the executor, which has it done in parallel; and so is what fails, which fails there once more, with all that fails beside it.
 //!
+//! Where an operation knows how, nothing is written down at all: see `now.rs`.
+//!
 //! A delta that arrives where nobody trains is not looked at, as ever. A product that arrives at a weight is not made: it goes into the weight.
 //!
 //! Nothing of the user's is dropped meanwhile, under the lock of the books: operands and values of plain operations hold plain data.
@@ -12,7 +14,7 @@ use super::now::{Operand, Sums};
 use super::{AnyDelta, Arrived, Goal};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Expression};
-use crate::pass::{self, Books, Pass, Scalar, Seen, Status};
+use crate::pass::{self, Books, Pass, Scalar, Status};
 use crate::primitive::{AnyNow, Few};
 use crate::sync::current_num_threads;
 use crate::value::{Repr, Value};
@@ -95,17 +97,18 @@ impl<'a> Eager<'a> {
             let entry = books.operand(index, which);
             books.claim_lone(entry); // the rule may hand it out
             let place = books.unmarked(entry);
-            let (wanted, kind) = (goal.wants(books, place), books.node(place).kind_of_data);
-            operands.push(Operand { entry, place, wanted, kind });
+            let (wanted, node) = (goal.wants(books, place), books.node(place));
+            let is_weight = matches!(node.expression, Expression::Weight(..));
+            operands.push(Operand { place, wanted, is_weight, kind: node.kind_of_data });
         }
         let (longest, later) = (self.longest, Few::new());
         let mut sums = Sums { arrived: &mut *arrived, operands: &operands, delta, longest, later, evaluations: 0 };
         let rule = || {
-            let values: Few<Seen<'_>> = operands.iter().map(|operand| books.value(operand.entry)).collect();
-            let values: Few<&Value> = values.iter().map(Seen::as_value).collect();
-            let value = books.value(index);
-            let (operands, value) = (op.operands(), value.as_value());
-            op.pull_back_now(AnyNow { node: &node, operands, values: &values, value, delta }, &mut sums)
+            let (operands, value) = (op.operands(), books.value(index));
+            books.with_operands(index, operands.len(), |values| {
+                let now = AnyNow { node: &node, operands, values, value: value.as_value(), delta };
+                op.pull_back_now(now, &mut sums)
+            })
         };
         let knows_how = pass::computing(self.pass, || catch_unwind(AssertUnwindSafe(rule)))
             .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;

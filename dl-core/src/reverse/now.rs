@@ -30,11 +30,11 @@ pub struct Sums<'a> {
 
 /// An operand of an operation on the way back.
 pub(super) struct Operand {
-    pub(super) entry: u32,
-    /// The same, or what it marks.
+    /// Its entry, or that of what it marks.
     pub(super) place: u32,
     /// Whether somebody wants its delta.
     pub(super) wanted: bool,
+    pub(super) is_weight: bool,
     pub(super) kind: &'static DataKind,
 }
 
@@ -43,6 +43,12 @@ impl Sums<'_> {
     #[must_use]
     pub fn wants(&self, which: usize) -> bool {
         self.operands[which].wanted
+    }
+
+    /// Whether this operand is a weight, into which a product may go without being made.
+    #[must_use]
+    pub fn is_weight(&self, which: usize) -> bool {
+        self.operands[which].is_weight
     }
 
     /// Whether an operation of about so many nanoseconds may be run now.

@@ -14,7 +14,9 @@ const BLOCK: usize = 64;
 /// # Panics
 /// If the columns, or the rows, are not all of the same length.
 pub(crate) fn sum_of_outer<A: Multiply>(factors: &[(&[A], &[A])]) -> Vec<A> {
-    let Some((rows, columns)) = factors.first().map(|(column, row)| (column.len(), row.len())) else { return Vec::new() };
+    let Some((rows, columns)) = factors.first().map(|(column, row)| (column.len(), row.len())) else {
+        return Vec::new();
+    };
     assert!(factors.iter().all(|(column, row)| (column.len(), row.len()) == (rows, columns)), "they have one shape");
     // what belongs to a row of the result lies side by side
     let (mut left, mut right) = (buffers::take(factors.len() * rows), buffers::take(factors.len() * columns));
