@@ -22,6 +22,9 @@ pub(crate) struct Read<'a, A: Element> {
     reading: &'a Reading,
 }
 
+/// What a rule comes to, if a gradient flows.
+type OfRule<'a, A> = Option<Term<Read<'a, A>>>;
+
 enum Elements<'a, A: Element> {
     Number(A),
     Lent(&'a [A]),
@@ -50,7 +53,7 @@ impl Reading {
 
     /// The delta of the operand of an operation. Compiled once, not for each rank.
     #[inline(never)]
-    pub(crate) fn unary<'a, A: Element>(op: Unary, [x, y, d]: [Term<Read<'a, A>>; 3]) -> Option<Term<Read<'a, A>>> {
+    pub(crate) fn unary<'a, A: Element>(op: Unary, [x, y, d]: [Term<Read<'a, A>>; 3]) -> OfRule<'a, A> {
         op.pullback(&x, &y, &d)
     }
 
@@ -60,7 +63,7 @@ impl Reading {
         op: Binary,
         [a, b, y, d]: [Term<Read<'a, A>>; 4],
         wanted: (bool, bool),
-    ) -> (Option<Term<Read<'a, A>>>, Option<Term<Read<'a, A>>>) {
+    ) -> (OfRule<'a, A>, OfRule<'a, A>) {
         op.pullbacks([&a, &b, &y, &d], wanted)
     }
 
