@@ -36,6 +36,13 @@ pub trait Delta: Data<Delta = Self> {
         if terms.is_empty() { Self::none() } else { Self::sum(terms) }
     }
 
+    /// Adds another delta in place, to the bit what the value of their [`sum`](Delta::sum) is. Says whether it has: where it does not know how, nothing is changed.
+    #[doc(hidden)]
+    fn add_in_place(&mut self, other: &Self) -> bool {
+        let _ = other;
+        false
+    }
+
     /// The sum of no layers: zero for scalars. Where it has no shape, as for tensors, it is a layer that fails when it is evaluated.
     ///
     /// ```

@@ -98,7 +98,9 @@ pub use optimizer::{
     OptimizerState, RAdam, RmsProp, Sgd, Slot, Step, plugins,
 };
 pub use pass::{Counters, Mode};
-pub use primitive::{Along, At, Deltas, Operands, Others, Primitive};
+pub use primitive::{Along, At, Deltas, Now, Operands, Others, Primitive};
+#[doc(hidden)]
+pub use reverse::Sums;
 pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
 pub use schedule::Schedule;
 pub use seed::Seed;

@@ -152,6 +152,8 @@ pub(crate) enum Outcome {
 pub(crate) struct DataKind {
     pub(crate) one: fn(&Value) -> Value,
     pub(crate) sum_deltas: fn(Vec<AnyLayer>) -> AnyLayer,
+    /// Adds another delta to this one in place, if it can.
+    pub(crate) add_delta: fn(&mut Value, &Value) -> bool,
     pub(crate) scale_delta: fn(&AnyLayer, f64) -> AnyLayer,
     /// A delta for this value that somebody has given by hand, looked at.
     pub(crate) checked_delta: fn(&AnyLayer, &AnyLayer) -> AnyLayer,
@@ -180,6 +182,11 @@ impl<T: Data> Typed<T> {
     const KIND: DataKind = DataKind {
         one: |value| value.get::<T>().one().into_value(),
         sum_deltas: |deltas| T::Delta::sum(deltas.into_iter().map(Layer::from_any).collect()).into_any(),
+        add_delta: |sum, term| {
+            let mut is_added = false;
+            sum.change(|sum: &mut T::Delta| is_added = sum.add_in_place(term.get()));
+            is_added
+        },
         scale_delta: |delta, factor| T::Delta::scale(&Layer::from_any(delta.clone()), factor).into_any(),
         checked_delta: checked::<T>,
         squared_norm: |delta| delta.get::<T::Delta>().squared_norm(),

@@ -30,13 +30,14 @@
 
 mod applied;
 
-pub(crate) use applied::{AnyAlong, AnyAt, AnyPrimitive, Applied, Few, UpdateOf};
+pub(crate) use applied::{AnyAlong, AnyAt, AnyNow, AnyPrimitive, Applied, Few, UpdateOf};
 
 use crate::data::Data;
 use crate::error::Result;
 use crate::forward;
 use crate::layer::Layer;
 use crate::node::AnyLayer;
+use crate::reverse::{AnyDelta, Sums};
 use crate::value::Value;
 use smallvec::smallvec;
 
@@ -91,6 +92,14 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     /// A delta that nobody trains on is never computed. A rule writes layers and computes nothing: it runs while the books of the
     /// pass are locked, so it must not call `backward` on a tape of that pass.
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self>;
+
+    /// Computes at once what [`pullback`](Primitive::pullback) would write down for a small delta that is there, and adds it to what has arrived at the operands, from the first to the
+    /// last: to the bit what the layers come to. Says whether it has; where there is no such short way, nothing is added. It is for operations that are [plain](Primitive::IS_PLAIN).
+    #[doc(hidden)]
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let _ = (at, sums);
+        false
+    }
 
     /// How the value moves as the operands move along their tangents: the Jacobian times these, as a lazy layer; `None` if it does not move.
     ///
@@ -234,6 +243,13 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         let _ = (operands, factor, to);
     }
 
+    /// The sum of the values of some operations on these operands, from the first to the last, to the bit, computed in one go; `None` where it has no way of its own to do that.
+    #[doc(hidden)]
+    fn sum_of_values(terms: &[(&Self, <Self::Operands as sealed::Operands>::Values<'_>)]) -> Option<Self::Output> {
+        let _ = terms;
+        None
+    }
+
     /// A rough estimate of the time that [`value`](Primitive::value) takes, in nanoseconds. Work that is dear enough is
     /// offered to other threads.
     fn cost(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> f64 {
@@ -311,6 +327,30 @@ pub struct At<'a, P: Primitive> {
     pub value: &'a P::Output,
     /// The delta of its value.
     pub delta: &'a Layer<<P::Output as Data>::Delta>,
+}
+
+/// Where a pullback takes place that is computed at once: see [`Primitive::pull_back_now`].
+#[doc(hidden)]
+pub struct Now<'a, P: Primitive> {
+    /// The values of the operands.
+    pub values: <P::Operands as sealed::Operands>::Values<'a>,
+    /// The value of the operation.
+    pub value: &'a P::Output,
+    /// The delta of its value.
+    pub delta: &'a <P::Output as Data>::Delta,
+    any: &'a AnyNow<'a>,
+}
+
+impl<P: Primitive> Now<'_, P> {
+    /// The operands, for what is written down after all.
+    pub fn operands(&self) -> P::Operands {
+        <P::Operands as sealed::Operands>::from_any(self.any.operands)
+    }
+
+    /// The delta of the value as a layer, for the same.
+    pub fn delta_layer(&self) -> Layer<<P::Output as Data>::Delta> {
+        Layer::from_any(AnyDelta::Ready(self.any.delta.clone()).into_layer(self.any.node))
+    }
 }
 
 /// Where a pushforward takes place: the operation's operands, its value, and the tangents of the operands. See [`Primitive::pushforward`].

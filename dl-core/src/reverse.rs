@@ -8,8 +8,11 @@
 mod accumulated;
 mod arrived;
 mod eager;
+mod now;
 
 pub(crate) use arrived::{AnyDelta, Arrived};
+#[doc(hidden)]
+pub use now::Sums;
 
 use crate::calls::in_places_of_the_user;
 use crate::checkpoint::Groups;
@@ -302,7 +305,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
             Arrived::Nothing => continue,
             &Arrived::F32(d) => in_numbers(&books, index, d, &mut arrived),
             &Arrived::F64(d) => in_numbers(&books, index, d, &mut arrived),
-            Arrived::One(_) | Arrived::Many(_) => false,
+            Arrived::One(_) | Arrived::Total(_) | Arrived::Many(_) => false,
         };
         if numeric {
             // there is nothing in a number to be dropped
@@ -372,15 +375,20 @@ fn walk_back<'a, K: Knows, G: Goal>(
             Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => {}
             _ => {
                 let mut eager = eager.as_mut().and_then(|eager| eager.next_rule(&delta).then_some(eager));
+                if let Some(eager) = &mut eager
+                    && eager.pull_back(&mut books, index, &delta, goal, &mut arrived)?
+                {
+                    continue;
+                }
                 for (which, delta) in pull_back(&mut books, index, delta, goal)?.into_iter().enumerate() {
                     let Some(delta) = delta else { continue };
                     let place = books.unmarked(books.operand(index, which));
                     if goal.wants(&books, place) {
-                        let delta = match &mut eager {
-                            Some(eager) => eager.arriving(&mut books, delta, place),
-                            None => delta,
-                        };
-                        arrived[place as usize].add(AnyDelta::Lazy(delta));
+                        let arrived = &mut arrived[place as usize];
+                        match &mut eager {
+                            Some(eager) => eager.add(&mut books, delta, place, arrived),
+                            None => arrived.add(AnyDelta::Lazy(delta)),
+                        }
                     }
                 }
             }

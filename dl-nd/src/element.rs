@@ -93,6 +93,10 @@ macro_rules! elements {
                 sum::sum(terms)
             }
 
+            fn add_in_place<D: Rank>(sum: &mut Nd<$A, D>, term: &Nd<$A, D>) -> bool {
+                sum::add_in_place(sum, term)
+            }
+
             #[track_caller]
             fn scaled_tensor<D: Rank>(layer: &Layer<Nd<$A, D>>, factor: f64) -> Layer<Nd<$A, D>> {
                 Nd::with_number(Binary::Mul, layer, factor, false)
@@ -171,6 +175,11 @@ pub trait Derivative: Item<Derivative = Self> {
     #[doc(hidden)]
     #[track_caller]
     fn sum_of_tensors<D: Rank>(terms: Vec<Layer<Nd<Self, D>>>) -> Layer<Nd<Self, D>>;
+
+    #[doc(hidden)]
+    fn add_in_place<D: Rank>(_: &mut Nd<Self, D>, _: &Nd<Self, D>) -> bool {
+        false
+    }
 
     #[doc(hidden)]
     #[track_caller]

@@ -11,6 +11,7 @@
 mod dot;
 mod kernels;
 mod lanes;
+mod outer;
 mod pack;
 mod run;
 mod square;
@@ -18,6 +19,7 @@ mod square;
 mod tests;
 mod tile;
 
+pub(crate) use outer::sum_of_outer;
 pub(crate) use pack::Room;
 
 use dl_core::{Number, buffers, parallel};

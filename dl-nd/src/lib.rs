@@ -88,6 +88,7 @@ mod pieces;
 mod pointwise;
 mod pool;
 mod program;
+mod reading;
 mod reduce;
 mod reduction;
 mod refuse;

@@ -2,15 +2,15 @@
 
 use crate::axes::AxisList;
 use crate::broadcast::broadcast_to;
-use crate::element::Element;
+use crate::element::{Element, Rank};
 use crate::gemm::{self, Matrix};
-use crate::matmul::{MatMul, batch_of, matmul, pull_back};
+use crate::matmul::{MatMul, batch_of, delta_of_right, matmul, pull_back};
 use crate::movement::{Target, lift, reshape, reshape_to};
 use crate::nd::{Nd, check_size};
 use crate::reduce::{Form, What, reduce};
 use crate::sum::sum_of;
-use dl_core::{Along, At, Error, Layer, Primitive, Result};
-use ndarray::{Array, Ix1, Ix2};
+use dl_core::{Along, At, Error, Layer, Now, Primitive, Result, Sums};
+use ndarray::{Array, ArrayView2, Ix1, Ix2};
 use std::marker::PhantomData;
 
 #[track_caller]
@@ -62,15 +62,37 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let ((x, weight, _), (x_value, weight_value, bias_value)) = (at.operands, at.values);
         let shapes = (x_value.dim(), weight_value.dim());
         let (dx, dw) = pull_back((x.clone(), weight.clone()), shapes, at.value.shape(), at.delta);
-        let (rows, columns) = (rows_of(x_value.shape()), bias_value.len());
-        let db = match rows {
-            1 => reshape(at.delta, Target::Shape(Ix1(columns))),
-            _ => {
-                let delta = reshape_to(at.delta, Ix2(rows, columns));
-                reduce(delta, What::Sum, AxisList::one(0), Form::of("sum_axis", false))
-            }
-        };
+        let db = delta_of_bias(at.delta, rows_of(x_value.shape()), bias_value.len());
         (Some(dx), Some(dw), Some(db))
+    }
+
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let (x, weight, _) = at.values;
+        let (rows, [depth, columns]) = (rows_of(x.shape()), [0, 1].map(|axis| weight.shape()[axis]));
+        let Some(d) = at.delta.0.as_slice().filter(|_| at.delta.formula().is_none()) else { return false };
+        if sums.is_weight(0) || !sums.is_short(150.0 + gemm::nanoseconds::<A>(rows, columns, depth)) {
+            return false;
+        }
+        if sums.wants(0) {
+            let d = ArrayView2::from_shape((rows, columns), d).expect("as many elements");
+            let elements = gemm::product(Matrix::row(&d), Matrix::column(&weight.view().reversed_axes()), None);
+            sums.count(1);
+            sums.add(0, Nd::from(Array::from_shape_vec(x.dim(), elements).expect("as many elements")));
+        }
+        if sums.wants(1) {
+            sums.add_layer(1, delta_of_right(&at.operands().0, [rows, depth, columns], &at.delta_layer()));
+        }
+        if sums.wants(2) {
+            match rows {
+                1 => {
+                    let delta = at.delta.array().into_shape_with_order(columns).expect("as many elements");
+                    sums.count(1);
+                    sums.add(2, Nd::from(delta));
+                }
+                _ => sums.add_layer(2, delta_of_bias(&at.delta_layer(), rows, columns)),
+            }
+        }
+        true
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
@@ -86,6 +108,14 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
         let pending = x.nanoseconds_to_compute() + weight.nanoseconds_to_compute();
         150.0 + pending + gemm::nanoseconds::<A>(rows_of(x.shape()), depth, columns)
+    }
+}
+
+#[track_caller]
+fn delta_of_bias<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, rows: usize, columns: usize) -> Layer<Nd<A, Ix1>> {
+    match rows {
+        1 => reshape(d, Target::Shape(Ix1(columns))),
+        _ => reduce(reshape_to(d, Ix2(rows, columns)), What::Sum, AxisList::one(0), Form::of("sum_axis", false)),
     }
 }
 

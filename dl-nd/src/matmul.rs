@@ -305,6 +305,24 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         );
     }
 
+    fn sum_of_values(terms: &[(&Self, (&Nd<A, D>, &Nd<A, E>))]) -> Option<Nd<A, D::Product>> {
+        // each is the product of a column and a row, as in the delta of a weight that is used for one sample at a time
+        let mut factors: Vec<(&[A], &[A])> = Vec::with_capacity(terms.len());
+        for &(op, (a, b)) in terms {
+            match (a.shape(), b.shape()) {
+                ([1, _], [1, _]) if op.turned == [true, false] => factors.push((a.0.as_slice()?, b.0.as_slice()?)),
+                _ => return None,
+            }
+        }
+        let (rows, columns) = factors.first().map(|(a, b)| (a.len(), b.len()))?;
+        if !gemm::is_one_chain(rows, 1, columns) || factors.iter().any(|(a, b)| (a.len(), b.len()) != (rows, columns)) {
+            return None;
+        }
+        let mut shape = D::Product::zeros(2);
+        shape.slice_mut().copy_from_slice(&[rows, columns]);
+        Some(Array::from_shape_vec(shape, gemm::sum_of_outer(&factors)).expect("one element each").into())
+    }
+
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> f64 {
         let (left, right) = (turn_shape(a.dim(), self.turned[0]), turn_shape(b.dim(), self.turned[1]));
         let rows = left.slice().iter().rev().nth(1).map_or(1, |&rows| rows);
@@ -351,6 +369,17 @@ pub(crate) fn pull_back<A: Element, D: MatMul<E>, E: Rank>(
     };
     let [da, db] = deltas::<A, IxDyn>(a, lift(&b), d, [left, right], batch.slice());
     (reshape_to(&da, shape_a), reshape_to(&db, shape_b))
+}
+
+/// The delta of a matrix on the right, from that of the product, where all axes of the left operand but the last count as rows.
+#[track_caller]
+pub(crate) fn delta_of_right<A: Element, D: Rank>(
+    a: &Layer<Nd<A, D>>,
+    [rows, depth, columns]: [usize; 3],
+    d: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, Ix2>> {
+    let (a, d) = (reshape_to(a, Ix2(rows, depth)), reshape_to(d, Ix2(rows, columns)));
+    Layer::apply(Product { name: "matmul", turned: [true, false], types: PhantomData }, (a, d))
 }
 
 /// dA = d · Bᵀ, dB = Aᵀ · d, each summed over the batch axes along which its operand was repeated.

@@ -398,6 +398,10 @@ impl<A: Derivative, D: Rank> Delta for Nd<A, D> {
         A::sum_of_tensors(terms)
     }
 
+    fn add_in_place(&mut self, other: &Self) -> bool {
+        A::add_in_place(self, other)
+    }
+
     #[track_caller]
     fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self> {
         A::scaled_tensor(layer, factor)

@@ -6,9 +6,10 @@
 use crate::element::{Element, Rank};
 use crate::movement::as_rank;
 use crate::nd::{Nd, filled};
+use crate::program;
 use crate::slice::elements_of;
 use dl_core::{Along, At, Layer, Primitive, Result};
-use ndarray::{IxDyn, SliceInfoElem};
+use ndarray::{ArrayView, ArrayViewMut, IxDyn, SliceInfoElem};
 use std::marker::PhantomData;
 
 /// A part in the place that these elements say, among zeros.
@@ -42,6 +43,14 @@ pub(crate) fn sum_of_parts<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]) -> Op
     Some(Layer::apply(Parts { shape, places, element: PhantomData }, parts))
 }
 
+/// Adds the elements of an array of the same shape, which may have another type of rank.
+pub(crate) fn add_elements<A: Element, D: Rank, E: Rank>(mut to: ArrayViewMut<'_, A, D>, part: ArrayView<'_, A, E>) {
+    match (to.as_slice_mut(), part.as_slice()) {
+        (Some(to), Some(part)) => program::add(to, part),
+        _ => to.into_dyn().zip_mut_with(&part.into_dyn(), |sum, &part| *sum = *sum + part),
+    }
+}
+
 /// Parts, added to zeros in their order.
 struct Parts<A, D> {
     shape: D,
@@ -66,7 +75,7 @@ impl<A: Element, D: Rank> Primitive for Parts<A, D> {
             if let Some(place) = place {
                 there = there.slice_move(&place[..]);
             }
-            there.zip_mut_with(&part.0, |sum, &part| *sum = *sum + part);
+            add_elements(there, part.view());
         }
         Ok(whole.into())
     }

@@ -5,8 +5,9 @@ use crate::element::{Element, Rank};
 use crate::formula::{self, Operation, is_worth_writing_down};
 use crate::nd::{Nd, check_size};
 use crate::program;
+use crate::reading::Reading;
 use crate::sum::sum_of;
-use dl_core::{Along, At, Binary, Differentiable, Layer, Pointwise, Primitive, Result, Term, Unary};
+use dl_core::{Along, At, Binary, Differentiable, Layer, Now, Pointwise, Primitive, Result, Sums, Term, Unary};
 use ndarray::Array;
 use std::marker::PhantomData;
 
@@ -95,6 +96,14 @@ impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
         (self.op.pullback(&x, &y, &d).map(|delta| delta.0),)
     }
 
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let (x, y, d) = (at.values.0, at.value, at.delta);
+        let Some(reading) = Reading::of_small(&[x, y, d]) else { return false };
+        let delta = Reading::unary(self.op, [reading.of(x), reading.of(y), reading.of(d)]);
+        reading.add(0, delta, at.delta, sums);
+        true
+    }
+
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         self.pullback(&along.at(along.tangents.0.as_ref()?)).0
     }
@@ -139,6 +148,18 @@ impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
             self.op.pullback_left(&x, &number, &y, &d)
         };
         (delta.map(|delta| delta.0),)
+    }
+
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let (x, y, d) = (at.values.0, at.value, at.delta);
+        let Some(reading) = Reading::of_small(&[x, y, d]) else { return false };
+        let (x, y, d, number) = (reading.of(x), reading.of(y), reading.of(d), reading.of_number(A::of(self.number)));
+        let (left, right) = match self.left {
+            true => Reading::binary(self.op, [number, x, y, d], (false, true)),
+            false => Reading::binary(self.op, [x, number, y, d], (true, false)),
+        };
+        reading.add(0, left.or(right), at.delta, sums);
+        true
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
@@ -192,6 +213,16 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
         )
     }
 
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let ((a, b), y, d) = (at.values, at.value, at.delta);
+        let Some(reading) = Reading::of_small(&[a, b, y, d]) else { return false };
+        let terms = [reading.of(a), reading.of(b), reading.of(y), reading.of(d)];
+        let (left, right) = Reading::binary(self.op, terms, (sums.wants(0), sums.wants(1)));
+        reading.add(0, left, at.delta, sums);
+        reading.add(1, right, at.delta, sums);
+        true
+    }
+
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         let [a, b, y] = [&along.operands.0, &along.operands.1, along.output].map(|layer| Term(layer.clone()));
         // in the shape of the value, so that its derivative is, too
@@ -212,6 +243,6 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
 }
 
 /// The tensor of these elements.
-fn tensor<A: Element, D: Rank>(shape: D, elements: Vec<A>) -> Nd<A, D> {
+pub(crate) fn tensor<A: Element, D: Rank>(shape: D, elements: Vec<A>) -> Nd<A, D> {
     Array::from_shape_vec(shape, elements).expect("one element each").into()
 }

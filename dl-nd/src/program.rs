@@ -14,7 +14,7 @@ mod tests;
 mod write;
 
 pub(crate) use direct::{binary, broadcast, repeat, unary, with_number};
-pub(crate) use loops::descend;
+pub(crate) use loops::{add, descend};
 
 use crate::accurate::{self, Sum};
 use crate::element::{Element, Rank};

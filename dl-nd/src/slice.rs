@@ -2,12 +2,13 @@
 
 use crate::axes::{Axes, AxisList, axis_of, position_of};
 use crate::element::{Element, Rank};
+use crate::formula::is_worth_writing_down;
 use crate::movement::as_rank;
 use crate::nd::{Nd, check_size, filled};
-use crate::parts::put_back;
+use crate::parts::{add_elements, put_back};
 use crate::reduce::fill;
-use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
-use ndarray::{IntoDimension, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
+use dl_core::{Along, At, Differentiable, Error, Layer, Now, Primitive, Result, Sums};
+use ndarray::{Axis, IntoDimension, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
 use std::marker::PhantomData;
 
 /// Parts of tensors. None of them copies elements; the delta of a part is put back among zeros.
@@ -227,7 +228,34 @@ fn range(start: usize, end: usize) -> SliceInfoElem {
     SliceInfoElem::Slice { start: position(start), end: Some(position(end)), step: 1 }
 }
 
+/// Where one of so many chunks of an axis of this length begins, and where it ends.
+fn chunk(length: usize, number: usize, count: usize) -> [usize; 2] {
+    let each = length.div_ceil(count);
+    [number, number + 1].map(|number| number.saturating_mul(each).min(length))
+}
+
 impl Cut {
+    /// The axis and the range, if it is one of those parts that together fill an axis, and lies in the tensor.
+    fn range(&self, shape: &[usize]) -> Option<(Axis, Slice)> {
+        let (axis, start, end) = match *self {
+            Cut::Part { axis, start, length, total } => {
+                let axis = axis_of(axis, shape).ok()?;
+                let end = start.checked_add(length)?;
+                if end > shape[axis] || total.is_some_and(|total| total != shape[axis]) {
+                    return None;
+                }
+                (axis, start, end)
+            }
+            Cut::Chunk { axis, number, count } => {
+                let axis = axis_of(axis, shape).ok()?;
+                let [start, end] = chunk(shape[axis], number, count);
+                (axis, start, end)
+            }
+            _ => return None,
+        };
+        Some((Axis(axis), Slice::from(start..end)))
+    }
+
     /// One element for each axis, all of which lie in the tensor.
     fn of(&self, shape: &[usize]) -> Result<Vec<SliceInfoElem>> {
         let along = |axis: usize, element: SliceInfoElem| {
@@ -260,9 +288,8 @@ impl Cut {
             }
             Cut::Chunk { axis, number, count } => {
                 let axis = axis_of(*axis, shape)?;
-                let length = shape[axis].div_ceil(*count);
-                let position = |number: usize| number.saturating_mul(length).min(shape[axis]);
-                along(axis, range(position(*number), position(number + 1)))
+                let [start, end] = chunk(shape[axis], *number, *count);
+                along(axis, range(start, end))
             }
             Cut::Flip(axes) => {
                 let mut elements = vec![ALL; shape.len()];
@@ -325,6 +352,11 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, E>> {
+        if let Some((axis, range)) = self.cut.range(x.shape()) {
+            let mut part = x.array();
+            part.slice_axis_inplace(axis, range);
+            return Ok(Nd::from(part.into_dimensionality().expect("the rank of the tensor")));
+        }
         let elements = self.cut.of(x.shape())?;
         let part = x.array().into_dyn().slice_move(&elements[..]);
         Ok(Nd::from(part.into_dimensionality().expect("the rank of the part")))
@@ -334,6 +366,27 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
         let shape = at.values.0.dim();
         let elements = self.cut.of(shape.slice()).expect("the part was looked at").into();
         (Some(put_back(shape, elements, as_rank(at.delta))),)
+    }
+
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let whole = at.values.0;
+        if is_worth_writing_down(whole.len()) {
+            return false;
+        }
+        let add = |whole: &mut Nd<A, D>| {
+            let mut whole = whole.0.array_mut().view_mut();
+            if let Some((axis, range)) = self.cut.range(whole.shape()) {
+                whole.slice_axis_inplace(axis, range);
+                add_elements(whole, at.delta.view());
+            } else {
+                let elements = self.cut.of(whole.shape()).expect("the part was looked at");
+                add_elements(whole.into_dyn().slice_move(&elements[..]), at.delta.view().into_dyn());
+            }
+        };
+        // among parts the rank is left open, which is an operation
+        sums.count(usize::from(E::NDIM.is_some()));
+        sums.add_part(0, || filled(whole.dim(), A::zero()).into(), add);
+        true
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, E>>> {

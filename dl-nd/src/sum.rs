@@ -4,6 +4,7 @@ use crate::element::{Element, Rank};
 use crate::formula::{Operation, is_worth_writing_down};
 use crate::nd::Nd;
 use crate::parts::sum_of_parts;
+use crate::program;
 use dl_core::{Along, At, Binary, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 
@@ -25,6 +26,17 @@ pub(crate) fn sum_of<A: Element, D: Rank>(
 ) -> Option<Layer<Nd<A, D>>> {
     let terms: Vec<_> = terms.into_iter().flatten().collect();
     if terms.is_empty() { None } else { Some(sum(terms)) }
+}
+
+/// Adds a small tensor to another one in place, as a sum of both would. Says whether it has.
+pub(crate) fn add_in_place<A: Element, D: Rank>(sum: &mut Nd<A, D>, term: &Nd<A, D>) -> bool {
+    if is_worth_writing_down(term.len()) || sum.shape() != term.shape() || !sum.0.is_standard_layout() {
+        return false;
+    }
+    let Some(term) = term.0.as_slice() else { return false };
+    let sum = sum.0.array_mut().as_slice_mut().expect("in standard layout");
+    program::add(sum, term);
+    true
 }
 
 /// The sum of many tensors of the same shape, element by element from the first to the last.

@@ -1,4 +1,4 @@
-//! A box for what belongs to one node: an operation with its operands, the body of a dynamic node, the future of a run of it.
+//! A box for what belongs to one node: an operation with its operands, the body of a dynamic node, the future of a run of it, what has arrived at it on the way back.
 //!
 //! What fits into the memory of a node is kept there, so that it comes from the free list of the thread as nodes do; what does not
 //! is in an ordinary box.
@@ -8,7 +8,7 @@ use super::handle::{give_back_cell, take_cell};
 use crate::primitive::AnyPrimitive;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
@@ -39,6 +39,21 @@ impl Kept<dyn Recipe> {
     }
 }
 
+impl<T> Kept<T> {
+    #[inline]
+    pub(crate) fn new(value: T) -> Self {
+        Kept(place(value), PhantomData)
+    }
+
+    #[inline]
+    pub(crate) fn into_inner(self) -> T {
+        let place = self.0;
+        std::mem::forget(self);
+        // SAFETY: it was placed there, and nobody else has it
+        unsafe { take_out(place) }
+    }
+}
+
 /// A future, which stays where it is until it is dropped.
 pub(crate) type KeptFuture<T> = Kept<dyn Future<Output = T> + Send>;
 
@@ -57,7 +72,7 @@ impl<T> Future for KeptFuture<T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        // SAFETY: it was placed there, is dropped there, and nobody moves it in between: a box gives out no `&mut` to what is in it but this one
+        // SAFETY: it was placed there, is dropped there, and nobody moves it in between: a box gives out no other `&mut` to what may not be moved, nor the value itself, as this is `dyn`
         unsafe { Pin::new_unchecked(self.0.as_mut()) }.poll(cx)
     }
 }
@@ -128,6 +143,14 @@ impl<T: ?Sized> Deref for Kept<T> {
     fn deref(&self) -> &T {
         // SAFETY: it was placed there, and is dropped with this
         unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T: Unpin> DerefMut for Kept<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: it was placed there, is dropped with this, and this is borrowed
+        unsafe { self.0.as_mut() }
     }
 }
 

@@ -107,12 +107,13 @@ impl Books {
     }
 
     /// Looks at the values of the operands of this entry, which are there.
-    pub(super) fn with_operands<R>(&self, index: u32, count: usize, look: impl FnOnce(&[&Value]) -> R) -> R {
+    pub(crate) fn with_operands<R>(&self, index: u32, count: usize, look: impl FnOnce(&[&Value]) -> R) -> R {
         let value = |which| self.value(self.operand(index, which));
         match count {
             0 => look(&[]),
             1 => look(&[value(0).as_value()]),
             2 => look(&[value(0).as_value(), value(1).as_value()]),
+            3 => look(&[value(0).as_value(), value(1).as_value(), value(2).as_value()]),
             n => {
                 let values: Vec<Seen<'_>> = (0..n).map(value).collect();
                 look(&values.iter().map(Seen::as_value).collect::<Vec<_>>())

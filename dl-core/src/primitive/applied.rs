@@ -1,10 +1,11 @@
 //! A primitive on its operands, with its types forgotten: what a node holds.
 
-use super::{Along, At, Others, Primitive, sealed};
+use super::{Along, At, Now, Others, Primitive, sealed};
 use crate::data::Data;
 use crate::error::Result;
 use crate::layer::Layer;
-use crate::node::AnyLayer;
+use crate::node::{AnyLayer, Node};
+use crate::reverse::Sums;
 use crate::value::Value;
 use smallvec::SmallVec;
 use std::any::{Any, type_name};
@@ -29,6 +30,12 @@ pub(crate) trait AnyPrimitive: Send + Sync {
     fn cost(&self, operands: &[&Value]) -> f64;
     fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>>;
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer>;
+
+    /// See [`Primitive::pull_back_now`].
+    fn pull_back_now(&self, at: AnyNow<'_>, sums: &mut Sums<'_>) -> bool {
+        let _ = (at, sums);
+        false
+    }
 
     /// Whether a step can end with it: see [`Primitive::ACCUMULATES`].
     fn accumulates(&self) -> bool {
@@ -69,6 +76,12 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         let _ = (operands, factor, to);
     }
 
+    /// The sum of the values of these operations, if they are of this type: see [`Primitive::sum_of_values`].
+    fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
+        let _ = terms;
+        None
+    }
+
     /// What the commit of a step is to write when this was evaluated.
     fn update(&self) -> Option<UpdateOf<'_>> {
         None
@@ -97,6 +110,14 @@ pub(crate) struct AnyAt<'a> {
     pub(crate) output: &'a AnyLayer,
     pub(crate) value: &'a Value,
     pub(crate) delta: AnyLayer,
+}
+
+pub(crate) struct AnyNow<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) operands: &'a [AnyLayer],
+    pub(crate) values: &'a [&'a Value],
+    pub(crate) value: &'a Value,
+    pub(crate) delta: &'a Value,
 }
 
 pub(crate) struct AnyAlong<'a> {
@@ -175,6 +196,17 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
         to.change(|to: &mut P::Output| self.op.accumulate(operands, factor, to));
     }
 
+    fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
+        if !P::ACCUMULATES {
+            return None; // nothing is compiled for the others
+        }
+        let mut typed = Vec::with_capacity(terms.len());
+        for (op, operands) in terms {
+            typed.push((op.op().downcast_ref()?, <P::Operands as sealed::Operands>::values(operands)));
+        }
+        P::sum_of_values(&typed).map(Data::into_value)
+    }
+
     fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
         let deltas = self.op.pullback(&At {
             operands: &<P::Operands as sealed::Operands>::from_any(self.operands()),
@@ -184,6 +216,16 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
             delta: &Layer::from_any(at.delta),
         });
         <P::Operands as sealed::Operands>::deltas(deltas)
+    }
+
+    fn pull_back_now(&self, at: AnyNow<'_>, sums: &mut Sums<'_>) -> bool {
+        let now = Now {
+            values: <P::Operands as sealed::Operands>::values(at.values),
+            value: at.value.get(),
+            delta: at.delta.get(),
+            any: &at,
+        };
+        self.op.pull_back_now(&now, sums)
     }
 
     fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {

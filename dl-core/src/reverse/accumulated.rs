@@ -46,6 +46,17 @@ impl Accumulated {
         summing(&self.sum).expect("it was made of a sum")
     }
 
+    /// The sum, if all terms are left to it, and are operations of one type that knows how.
+    fn in_one_go(&self, operands: &[&Value]) -> Option<Value> {
+        let only = |term| match term {
+            Term::Left(_, op, operands) => Some((op, operands)),
+            Term::Whole(_) => None,
+        };
+        let terms: Vec<(&dyn AnyPrimitive, &[&Value])> = self.terms(operands).map(only).collect::<Option<_>>()?;
+        let &(first, _) = terms.first()?;
+        first.sum_of_values(&terms)
+    }
+
     /// The terms, with these values of the operands.
     fn terms<'a>(&'a self, mut values: &'a [&'a Value]) -> impl Iterator<Item = Term<'a>> {
         let mut next = move |count: usize| values.split_off(..count).expect("a value for each operand");
@@ -75,6 +86,9 @@ impl AnyPrimitive for Accumulated {
     }
 
     fn value(&self, operands: &[&Value]) -> Result<Value> {
+        if let Some(sum) = self.in_one_go(operands) {
+            return Ok(sum);
+        }
         let mut sum: Option<Value> = None;
         for term in self.terms(operands) {
             let made = match (term, &mut sum) {

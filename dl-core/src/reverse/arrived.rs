@@ -2,7 +2,7 @@
 
 use super::accumulated::accumulated;
 use crate::checkpoint::Perhaps;
-use crate::node::{AnyLayer, Expression, Node};
+use crate::node::{AnyLayer, DataKind, Expression, Kept, Node};
 use crate::value::{Repr, Value};
 
 /// The delta of some node, computed or yet to be computed.
@@ -91,12 +91,37 @@ pub(crate) enum Arrived {
     F64(f64),
     /// Most nodes have one consumer.
     One(AnyLayer),
+    /// Values, added up as they come.
+    Total(Kept<Total>),
     /// Not boxed unless there is more than that: most nodes never see it.
     #[allow(clippy::box_collection, reason = "keeps the common case at two words")]
     Many(Box<Vec<AnyDelta>>),
 }
 
+/// The sum of some deltas that were there when they arrived.
+pub(crate) struct Total {
+    pub(super) value: Value,
+    /// Whether there was something to be added. What is not counted otherwise is counted as the one operation that a sum is.
+    pub(super) is_sum: bool,
+}
+
 impl Arrived {
+    /// Adds a delta for an operand of this kind, in place if that is possible. Says whether this has made a sum.
+    pub(super) fn add_in_place(&mut self, delta: AnyDelta, kind: &DataKind) -> bool {
+        if let (Arrived::Total(total), AnyDelta::Ready(value)) = (&mut *self, &delta)
+            && (kind.add_delta)(&mut total.value, value)
+        {
+            return !std::mem::replace(&mut total.is_sum, true);
+        }
+        match (&*self, delta) {
+            (Arrived::Nothing, AnyDelta::Ready(value @ Value(Repr::Any(_)))) => {
+                *self = Arrived::Total(Kept::new(Total { value, is_sum: false }));
+            }
+            (_, delta) => self.add(delta),
+        }
+        false
+    }
+
     #[inline]
     pub(crate) fn add(&mut self, delta: AnyDelta) {
         match (&mut *self, &delta) {
@@ -119,6 +144,7 @@ impl Arrived {
             Arrived::F32(number) => Some(AnyDelta::Ready(Value(Repr::F32(number)))),
             Arrived::F64(number) => Some(AnyDelta::Ready(Value(Repr::F64(number)))),
             Arrived::One(layer) => Some(AnyDelta::Lazy(layer)),
+            Arrived::Total(total) => Some(AnyDelta::Ready(total.into_inner().value)),
             other => {
                 *self = other;
                 None

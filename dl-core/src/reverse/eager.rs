@@ -4,16 +4,21 @@
 //! computed where its delta arrives: its layer goes again without having been in the books, and its value as soon as the walk is past it. What is dear is left to
 //! the executor, which has it done in parallel; and so is what fails, which fails there once more, with all that fails beside it.
 //!
+//! Where an operation knows how, nothing is written down at all: see `now.rs`.
+//!
 //! A delta that arrives where nobody trains is not looked at, as ever. A product that arrives at a weight is not made: it goes into the weight.
 //!
 //! Nothing of the user's is dropped meanwhile, under the lock of the books: operands and values of plain operations hold plain data.
 
-use super::AnyDelta;
+use super::now::{Operand, Sums};
+use super::{AnyDelta, Arrived, Goal};
+use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Expression};
 use crate::pass::{self, Books, Pass, Scalar, Status};
-use crate::primitive::Few;
+use crate::primitive::{AnyNow, Few};
 use crate::sync::current_num_threads;
-use crate::value::Value;
+use crate::value::{Repr, Value};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A rule that writes down more than this, one on top of the other, is not followed.
@@ -43,14 +48,83 @@ impl<'a> Eager<'a> {
         pass::computing(self.pass, || self.below(books, sum, 0))
     }
 
-    /// The same delta, which arrives at this entry, as a constant if it can be had at once.
-    pub(super) fn arriving(&mut self, books: &mut Books, delta: AnyLayer, place: u32) -> AnyLayer {
+    /// The same delta, which arrives at this entry, computed if it can be had at once.
+    fn arriving(&mut self, books: &mut Books, delta: AnyLayer, place: u32) -> AnyDelta {
         let node = books.node(place);
         let value = match &node.expression {
             Expression::Weight(..) if delta.accumulates().is_some() => None,
             _ => pass::computing(self.pass, || self.below(books, &delta, 0)),
         };
-        value.map_or(delta, |value| AnyDelta::Ready(value).into_layer(&node))
+        match value {
+            Some(value @ Value(Repr::Any(_))) => AnyDelta::Ready(value),
+            // what is computed with numbers is counted as what layers come to
+            Some(number) => AnyDelta::Lazy(AnyDelta::Ready(number).into_layer(&node)),
+            None => AnyDelta::Lazy(delta),
+        }
+    }
+
+    /// Adds this delta to what has arrived at this entry, computed if it can be had at once.
+    pub(super) fn add(&mut self, books: &mut Books, delta: AnyLayer, place: u32, arrived: &mut Arrived) {
+        let delta = self.arriving(books, delta, place);
+        self.add_computed(books, delta, place, arrived);
+    }
+
+    fn add_computed(&mut self, books: &mut Books, delta: AnyDelta, place: u32, arrived: &mut Arrived) {
+        if arrived.add_in_place(delta, books.node(place).kind_of_data) {
+            books.note_evaluation();
+        }
+    }
+
+    /// Adds what this delta of an entry comes to to what has arrived at its operands, without layers. Says whether the operation knows how.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub(super) fn pull_back(
+        &mut self,
+        books: &mut Books,
+        index: u32,
+        delta: &AnyDelta,
+        goal: &impl Goal,
+        arrived: &mut [Arrived],
+    ) -> Result<bool> {
+        let node = books.node(index);
+        let (AnyDelta::Ready(delta), Expression::Primitive(op)) = (delta, &node.expression) else { return Ok(false) };
+        if !op.is_plain() {
+            return Ok(false);
+        }
+        let mut operands: Few<Operand> = Few::new();
+        for which in 0..op.operands().len() {
+            let entry = books.operand(index, which);
+            books.claim_lone(entry); // the rule may hand it out
+            let place = books.unmarked(entry);
+            let (wanted, node) = (goal.wants(books, place), books.node(place));
+            let is_weight = matches!(node.expression, Expression::Weight(..));
+            operands.push(Operand { place, wanted, is_weight, kind: node.kind_of_data });
+        }
+        let (longest, later) = (self.longest, Few::new());
+        let mut sums = Sums { arrived: &mut *arrived, operands: &operands, delta, longest, later, evaluations: 0 };
+        let rule = || {
+            let (operands, value) = (op.operands(), books.value(index));
+            books.with_operands(index, operands.len(), |values| {
+                let now = AnyNow { node: &node, operands, values, value: value.as_value(), delta };
+                op.pull_back_now(now, &mut sums)
+            })
+        };
+        let knows_how = pass::computing(self.pass, || catch_unwind(AssertUnwindSafe(rule)))
+            .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
+        let Sums { later, evaluations, .. } = sums;
+        for _ in 0..evaluations {
+            books.note_evaluation();
+        }
+        for (which, delta) in later {
+            let place = operands[which].place;
+            let arrived = &mut arrived[place as usize];
+            match delta {
+                AnyDelta::Lazy(layer) => self.add(books, layer, place, arrived),
+                computed => self.add_computed(books, computed, place, arrived),
+            }
+        }
+        Ok(knows_how)
     }
 
     /// A rule is asked about this delta. Says whether what it writes down can be computed at once: not if the delta could not.

@@ -102,6 +102,14 @@ where
     arch().dispatch(Compiled(body, std::marker::PhantomData))
 }
 
+/// Adds a term to each sum.
+pub(crate) fn add<A: Element>(sums: &mut [A], terms: &[A]) {
+    arch().dispatch(
+        #[inline(always)]
+        || sums.iter_mut().zip(terms).for_each(|(sum, &term)| *sum = *sum + term),
+    );
+}
+
 /// Takes `rate · delta` away from each value.
 pub(crate) fn descend<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
     arch().dispatch(

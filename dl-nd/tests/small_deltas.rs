@@ -1,0 +1,122 @@
+//! Small deltas are computed without being written down: a step is the same to the bit as where every operation goes through the executor, as it does in a pass that is recorded.
+
+use dl_core::record::Recorder;
+use dl_core::{Binary, Differentiable, Layer, Pointwise, Sgd, Unary, Weight};
+use dl_nd::ndarray::Ix1;
+use dl_nd::ops::*;
+use dl_nd::{Nd, NdLayer, NdWeight};
+
+type Bits = Vec<u32>;
+
+/// Weights, and a bias for each of them.
+type Net = (Vec<NdWeight>, Vec<NdWeight<Ix1>>);
+
+/// The bits of a loss and of some weights after a step, and what was counted of nodes and evaluations.
+fn step(values: &[Nd], loss: &impl Fn(&Net) -> Layer<f32>, recorder: Option<&Recorder>) -> (Bits, [usize; 2]) {
+    let bias = |value: &Nd| Weight::new(Nd::full([value.shape()[1]], 0.25));
+    let net: Net = (values.iter().cloned().map(Weight::new).collect(), values.iter().map(bias).collect());
+    let run = loss(&net).train(&Sgd::new(0.5)).counted();
+    let run = recorder.map_or(run.clone(), |recorder| run.recorded(recorder));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a pool");
+    let (value, counters) = pool.install(|| run.wait()).expect("it succeeds");
+    // which NaN it is, is no promise
+    let bits = |number: f32| if number.is_nan() { f32::NAN.to_bits() } else { number.to_bits() };
+    let weights = net.0.iter().flat_map(|weight| weight.value().into_vec());
+    let biases = net.1.iter().flat_map(|bias| bias.value().into_vec());
+    ([value].into_iter().chain(weights).chain(biases).map(bits).collect(), [counters.nodes, counters.evaluations])
+}
+
+fn check(what: &str, values: &[Nd], loss: impl Fn(&Net) -> Layer<f32>) {
+    let recorder = Recorder::new();
+    let (plain, recorded) = (step(values, &loss, None), step(values, &loss, Some(&recorder)));
+    assert_eq!(plain.0, recorded.0, "{what}");
+    // what a rule does not look at is computed where it arrives; the sum of many products is an operation where they are made
+    if !["above", "floor", "gate", "kink", "sign", "parts", "recurrent"].contains(&what) {
+        assert_eq!(plain.1, recorded.1, "{what}: nodes and evaluations");
+    }
+}
+
+/// Numbers of all kinds, with borders.
+fn numbers() -> [Nd; 2] {
+    let infinite = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    let left = [[0.0, -0.0, 1.0, -1.0, 0.5], [-0.25, 3.0, 2.0, 7.5, infinite[0]], [1e-30, -9.0, 0.1, infinite[1], 1.5]];
+    let right = [[1.0, 2.0, 1.0, -0.0, 0.5], [0.25, -3.0, 0.0, 2.5, 1.0], [infinite[2], 4.0, -0.1, 2.0, -1e30]];
+    [Nd::from(left), Nd::from(right)]
+}
+
+/// A sum in which every element has a factor of its own.
+fn weighted(x: &NdLayer) -> Layer<f32> {
+    let factors = [[1.0, -2.0, 0.5, 3.0, -0.0], [0.25, 1.5, -1.0, 2.0, 0.0], [7.0, -0.125, 1.0, 0.75, -3.0]];
+    (x * Nd::from(factors)).sum()
+}
+
+#[test]
+fn operations_on_one_operand() {
+    for &op in Unary::ALL {
+        let of = |w: &NdWeight| Nd::unary(op, &w.layer());
+        check(op.name(), &numbers(), |(w, _)| weighted(&of(&w[0])) + weighted(&of(&w[1])));
+    }
+}
+
+#[test]
+fn operations_on_two_operands() {
+    for &op in Binary::ALL {
+        check(op.name(), &numbers(), |(w, _)| weighted(&Nd::binary(op, &w[0].layer(), &w[1].layer())));
+        // of one and the same, of which a constant is no part
+        check(op.name(), &numbers(), |(w, _)| weighted(&Nd::binary(op, &w[0].layer(), &w[0].layer())));
+        let constant = Layer::constant(numbers()[1].clone());
+        check(op.name(), &numbers(), |(w, _)| weighted(&Nd::binary(op, &w[0].layer(), &constant)));
+        check(op.name(), &numbers(), |(w, _)| weighted(&Nd::binary(op, &constant, &w[0].layer())));
+        let row = Layer::constant(Nd::from([[1.0, 2.0, -1.0, 0.5, 0.0]]));
+        check(op.name(), &numbers(), |(w, _)| weighted(&Nd::binary(op, &w[0].layer(), &row)));
+        for (number, left) in [(2.0, true), (-0.5, false), (0.0, true)] {
+            check(op.name(), &numbers(), |(w, _)| weighted(&Nd::with_number(op, &w[0].layer(), number, left)));
+        }
+    }
+}
+
+/// Numbers between ±1.
+fn some(shape: [usize; 2]) -> Nd {
+    let len = shape[0] * shape[1];
+    Nd::from_vec(shape, (0..len).map(|i| ((i * 37 + 11) % 101) as f32 / 50.5 - 1.0).collect()).expect("one each")
+}
+
+#[test]
+fn layers_of_one_row_and_of_many() {
+    for rows in [1, 2, 16] {
+        let values = [some([rows, 70]), some([70, 33]), some([33, 1]), some([1, 33])];
+        check("linear", &values, |(w, b)| {
+            let hidden = w[0].linear(&w[1], &b[1]).tanh();
+            (hidden.matmul(&w[2]) * 0.5).sum() + (hidden + &w[3]).square().sum()
+        });
+    }
+}
+
+#[test]
+fn a_weight_that_is_used_many_times() {
+    for (rows, inputs, outputs) in [(1, 64, 192), (1, 5, 7), (1, 1, 9), (1, 130, 1), (3, 8, 65)] {
+        let values = [some([inputs, outputs]), some([outputs, inputs]), some([rows, inputs])];
+        check("recurrent", &values, |(w, b)| {
+            let mut x = w[2].layer();
+            for step in 0..5 {
+                let hidden = x.linear(&w[0], &b[0]).sigmoid() * (1.0 - 0.1 * step as f32);
+                x = hidden.linear(&w[1], &b[1]).tanh() + &x;
+            }
+            x.sum()
+        });
+    }
+}
+
+#[test]
+fn parts_that_overlap_or_leave_something_out() {
+    check("chunks", &[some([2, 9])], |(w, _)| {
+        let chunks = w[0].tanh().chunk(1, 3);
+        (&chunks[0] * &chunks[2]).sum() + chunks[1].sigmoid().sum()
+    });
+    check("parts", &[some([4, 9])], |(w, _)| {
+        let x = w[0].tanh();
+        let parts = x.split(0, &[1, 3]);
+        let ends = x.slice_axis(1, -2..).sum() + x.flip([0]).square().sum();
+        (parts[1].slice_axis(0, ..1) * &parts[0]).sum() + x.exp().sum() + ends
+    });
+}
