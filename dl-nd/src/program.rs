@@ -7,6 +7,7 @@
 #[allow(unsafe_code, reason = "a hint to the processor is an intrinsic")]
 mod ahead;
 mod direct;
+mod in_place;
 mod loops;
 mod nested;
 #[cfg(test)]
@@ -100,7 +101,7 @@ enum Place {
 
 /// The elements of this formula.
 pub(crate) fn compute<A: Element, D: Rank>(formula: &Formula<A, D>) -> Elements<A, D> {
-    compute_all(&[formula]).pop().expect("one result for one formula")
+    in_place::compute(formula).unwrap_or_else(|| compute_all(&[formula]).pop().expect("one result for one formula"))
 }
 
 /// The elements of these formulas, at most [`RESULTS`], which have one shape.
