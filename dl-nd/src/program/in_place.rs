@@ -51,3 +51,38 @@ fn run<A: Element>(op: Binary, to: &mut [A], others: &[A]) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::formula::Operation;
+    use crate::nd::Nd;
+    use dl_core::Binary;
+    use ndarray::Ix2;
+
+    #[test]
+    fn what_somebody_else_has_is_not_written_over() {
+        let shape = [100, 700]; // some pieces, of which the last one is shorter
+        let numbers = |by: f32| -> Nd<f32, Ix2> {
+            Nd::from_vec(shape, (0..shape[0] * shape[1]).map(|i| i as f32 * by).collect()).expect("one for each place")
+        };
+        let difference = |a: Nd<f32, Ix2>, b: Nd<f32, Ix2>| {
+            let dim = a.dim();
+            Operation::Binary(Binary::Sub, a, b).of_shape(dim)
+        };
+        let wanted = numbers(0.5).view().to_owned() - numbers(0.1).view();
+        let (a, b) = (numbers(0.5), numbers(0.1));
+        let place = a.view().as_ptr();
+        let kept = a.clone();
+        let first = difference(a, b.clone());
+        assert_eq!(first.view(), wanted);
+        assert_ne!(first.view().as_ptr(), place);
+        assert_eq!(kept, numbers(0.5));
+        let second = difference(kept, b.clone());
+        assert_eq!(second.view(), wanted);
+        assert_eq!(second.view().as_ptr(), place, "now it is nobody else's");
+        assert_eq!(b, numbers(0.1));
+        // of one tensor twice, the other operand is somebody else's
+        let zero = difference(b.clone(), b);
+        assert!(zero.view().iter().all(|&x| x == 0.0));
+    }
+}
