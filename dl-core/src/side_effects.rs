@@ -261,6 +261,7 @@ impl SideEffects {
             return commit(optimizer, self.by_pass().await?, &passes);
         }
         let deltas = by_weight(self.parts.into_iter().map(|part| part.deltas));
+        pass.forget_the_past();
         let deltas = values(deltas, optimizer.descent().is_some()).await?;
         commit_and_end(optimizer, deltas, pass)
     }

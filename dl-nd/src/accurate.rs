@@ -4,8 +4,9 @@
 use crate::element::Element;
 use crate::pieces;
 use crate::program::{PIECE, arch};
-use dl_core::{buffers, parallel};
-use ndarray::{ArrayD, ArrayView2, ArrayViewD, Axis, Dimension};
+use crate::window::zeros;
+use dl_core::parallel;
+use ndarray::{ArrayD, ArrayView2, ArrayViewD, Axis};
 
 /// So many terms are summed in a run.
 pub(crate) const RUN: usize = 128;
@@ -67,12 +68,11 @@ pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD
 
 fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
     if x.len_of(axis) <= RUN {
-        // the usual case, of a bias
-        if axis == Axis(0)
-            && let Some(rows) = as_rows(&x)
-        {
-            let sums = ArrayD::from_shape_vec(x.raw_dim().slice()[1..].to_vec(), sum_rows(rows));
-            return sums.expect("a sum for each column").insert_axis(axis);
+        // the usual cases, of a bias
+        if let Some(sums) = sum_rows(&x, axis) {
+            let mut shape = x.shape().to_vec();
+            shape[axis.index()] = 1;
+            return ArrayD::from_shape_vec(shape, sums).expect("a sum for each column");
         }
         return x.sum_axis(axis).insert_axis(axis);
     }
@@ -83,30 +83,48 @@ fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
     sums
 }
 
-/// What is along the first axis, as rows each of which lies in one piece: all of it does, or it is some columns of a matrix.
+/// What is along the first axis, as rows each of which lies in one piece: all of it does, or the other axes do, as in some columns of a matrix or some channels of a batch.
 fn as_rows<'a, A: Element>(x: &ArrayViewD<'a, A>) -> Option<ArrayView2<'a, A>> {
     let rows = x.shape().first().copied().filter(|&rows| rows > 0)?;
     let rows = match x.to_slice() {
         Some(all) => ArrayView2::from_shape([rows, all.len() / rows], all).ok(),
-        None => x.clone().into_dimensionality().ok(),
+        None => {
+            let mut x = x.clone();
+            while x.ndim() > 2 {
+                if !x.merge_axes(Axis(1), Axis(2)) {
+                    return None;
+                }
+                x.index_axis_inplace(Axis(1), 0);
+            }
+            x.into_dimensionality().ok()
+        }
     };
     rows.filter(|rows| rows.row(0).as_slice().is_some())
 }
 
-/// The sum of such rows, at most [`RUN`].
-fn sum_rows<A: Element>(rows: ArrayView2<'_, A>) -> Vec<A> {
-    let mut sums = buffers::take(rows.ncols());
-    sums.resize(rows.ncols(), A::zero());
+/// The sums along an axis, of at most [`RUN`] terms, if those that are next to one another are sums of what lies side by side.
+fn sum_rows<A: Element>(x: &ArrayViewD<'_, A>, axis: Axis) -> Option<Vec<A>> {
+    if axis == Axis(0) {
+        let rows = as_rows(x)?;
+        let mut sums = zeros(rows.ncols());
+        add_rows(rows.outer_iter().map(|row| row.to_slice().expect("it lies in one piece")), &mut sums);
+        return Some(sums);
+    }
+    let (terms, width) = (x.len_of(axis), x.shape()[axis.index() + 1..].iter().product());
+    let all = x.to_slice().filter(|all| !all.is_empty() && width > 1)?;
+    let mut sums = zeros(all.len() / terms);
+    for (part, sums) in all.chunks_exact(terms * width).zip(sums.chunks_exact_mut(width)) {
+        add_rows(part.chunks_exact(width), sums);
+    }
+    Some(sums)
+}
+
+/// Adds rows to what is there, one after the other.
+fn add_rows<'a, A: Element>(rows: impl Iterator<Item = &'a [A]>, sums: &mut [A]) {
     arch().dispatch(
         #[inline(always)]
-        || {
-            for row in rows.outer_iter() {
-                let row = row.to_slice().expect("it lies in one piece");
-                sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = *sum + x);
-            }
-        },
+        || rows.for_each(|row| sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = *sum + x)),
     );
-    sums
 }
 
 /// A sum of terms that come one after the other.
@@ -246,6 +264,19 @@ mod tests {
                 assert_eq!(sum_along(x.into_dyn(), 0).into_raw_vec_and_offset().0, by_lanes(x));
             }
         }
+        let samples = Array::from_shape_fn((10, 4, 5, 6), |(i, j, k, l)| (i * 7 + j * 5 + k * 3 + l) as f32 * 0.1);
+        let channels = samples.slice(s![.., 1..3, .., ..]);
+        let rows = channels.to_shape((10, 60)).expect("one element each");
+        assert!(
+            as_rows(&channels.into_dyn()).is_some()
+                && as_rows(&samples.slice(s![.., .., ..2, ..]).into_dyn()).is_none()
+        );
+        assert_eq!(sum_along(channels.into_dyn(), 0).into_raw_vec_and_offset().0, by_lanes(rows.view()));
+        // along the second axis of each sample
+        let by_sample = samples
+            .outer_iter()
+            .flat_map(|sample| by_lanes(sample.to_shape((4, 30)).expect("one element each").view()));
+        assert!(sum_along(samples.view().into_dyn(), 1).into_iter().eq(by_sample));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::element::{Item, Rank};
 use crate::formula::Formula;
-use ndarray::ArcArray;
+use ndarray::{ArcArray, Array};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -59,6 +59,11 @@ impl<A: Item, D: Rank> Elements<A, D> {
             }
             Place::Nowhere => unreachable!("nobody has an empty place"),
         }
+    }
+
+    /// The array, if nobody else has its elements.
+    pub(crate) fn into_unshared(self) -> Result<Array<A, D>, Self> {
+        self.into_array().try_into_owned_nocopy().map_err(Self::from)
     }
 
     pub(crate) fn array_mut(&mut self) -> &mut ArcArray<A, D> {

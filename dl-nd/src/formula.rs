@@ -107,6 +107,15 @@ impl<A: Item, D: Rank> Formula<A, D> {
         self.forget_operation();
     }
 
+    /// The operation, for whoever computes the elements: he is going to keep them, or to put it back.
+    pub(crate) fn take_operation(&self) -> Option<Operation<A, D>> {
+        self.operation.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(crate) fn put_back(&self, operation: Operation<A, D>) {
+        *self.operation.lock().unwrap_or_else(PoisonError::into_inner) = Some(operation);
+    }
+
     fn forget_operation(&self) {
         let operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(operation);

@@ -18,7 +18,8 @@ pub(crate) fn reduced<A: Element>(
 ) -> ArrayD<A> {
     let most = |axis: usize| x.shape()[axis] / if x.strides()[axis].abs() == 1 { NARROWEST } else { 1 };
     let others = (0..x.ndim()).filter(|axis| !axes.contains(axis));
-    let across = others.max_by_key(|&axis| most(axis));
+    // the first one of several: so what lies within a piece is in as few parts as possible
+    let across = others.rev().max_by_key(|&axis| most(axis));
     let pieces = across.map_or(0, |axis| most(axis).min(x.len() / PIECE));
     let (Some(across), 2..) = (across, pieces) else { return reduce(x) };
     let each = x.shape()[across].div_ceil(pieces);

@@ -1,12 +1,14 @@
 //! Pooling: the maximum or the mean of what is under a window.
 
+mod squares;
+
 use crate::element::{Element, HasRank, Rank};
 use crate::gemm;
 use crate::nd::Nd;
-use crate::program::arch;
 use crate::resample::{Rule, resample};
 use crate::window::{PerAxis, SPATIAL, Window, check_batch, filled, size, tensor, windows, zeros};
 use dl_core::{Along, At, Data, Differentiable, Error, Layer, Nothing, Primitive, Result, parallel};
+use squares::Squares;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -289,7 +291,29 @@ fn max_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, pool: Pool<
 #[derive(Clone)]
 struct Places {
     shape: Arc<[usize]>,
-    places: Arc<Vec<u32>>,
+    places: Which,
+}
+
+#[derive(Clone)]
+enum Which {
+    /// The numbers of the elements.
+    Elements(Arc<Vec<u32>>),
+    /// The places in squares.
+    InSquares(Squares, Arc<Vec<u8>>),
+}
+
+impl Places {
+    fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// About how long it takes to fetch what is at a place, or to put something there.
+    fn nanoseconds_each(&self) -> f64 {
+        match self.places {
+            Which::Elements(_) => 1.5,
+            Which::InSquares(..) => 0.5,
+        }
+    }
 }
 
 /// The place of a maximum over padding alone.
@@ -304,7 +328,10 @@ impl Data for Places {
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&self.places[..])
+        match &self.places {
+            Which::Elements(places) => size_of_val(&places[..]),
+            Which::InSquares(_, places) => places.len(),
+        }
     }
 }
 
@@ -330,32 +357,31 @@ impl<A: Element, D: Rank> Primitive for Maxima<A, D> {
         for (axis, &window) in (2..).zip(&*self.windows) {
             shape[axis] = outputs(window, x.shape(), axis, self.ceil)?;
         }
-        let mut places = vec![NOWHERE; size::<u32>(&shape)?];
-        if !places.is_empty() {
-            let lengths = filled(&x.shape()[2..], 1);
-            let windows = filled(&self.windows, Window::POINT);
-            let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
-                let outputs = filled(&shape[2..], 1)[axis];
-                (0..outputs).map(|at| windows[axis].places(at, lengths[axis])).collect()
-            });
-            let x = x.0.as_standard_layout();
-            let x = x.as_slice().expect("in standard layout");
-            let channel: usize = lengths.iter().product();
-            if channel >= NOWHERE as usize {
+        let len = size::<u32>(&shape)?;
+        if len == 0 {
+            return Ok(Places { shape: shape.into(), places: Which::Elements(Arc::default()) });
+        }
+        let (lengths, outputs) = (filled(&x.shape()[2..], 1), filled(&shape[2..], 1));
+        let windows = filled(&self.windows, Window::POINT);
+        let x = x.0.as_standard_layout();
+        let x = x.as_slice().expect("in standard layout");
+        let channels: Vec<&[A]> = x.chunks_exact(lengths.iter().product()).collect();
+        let each = len / channels.len();
+        let places = if let Some(squares) = Squares::of(windows, lengths, outputs) {
+            let places = of_channels(&channels, each, 0, 0.25, |channel, places| squares.first_maxima(channel, places));
+            Which::InSquares(squares, Arc::new(places))
+        } else {
+            if channels[0].len() >= NOWHERE as usize {
                 return Err(Error::shape(format!("{lengths:?} are too many elements for the places of a pooling")));
             }
-            let nanoseconds = self.nanoseconds(channel);
-            let mut parts: Vec<&mut [u32]> = places.chunks_mut(axes.iter().map(Vec::len).product()).collect();
-            parallel::for_each_mut(&mut parts, nanoseconds, |i, places| {
-                let channel = &x[i * channel..(i + 1) * channel];
-                if windows == HALVES && axes[1].len() * 2 <= lengths[1] && axes[2].len() * 2 <= lengths[2] {
-                    first_maxima_of_squares(channel, lengths, axes[1].len(), axes[2].len(), places);
-                } else {
-                    first_maxima(channel, lengths, &axes, places);
-                }
+            let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
+                (0..outputs[axis]).map(|at| windows[axis].places(at, lengths[axis])).collect()
             });
-        }
-        Ok(Places { shape: shape.into(), places: Arc::new(places) })
+            let nanoseconds = self.nanoseconds(1);
+            let find = |channel: &[A], places: &mut [u32]| first_maxima(channel, lengths, &axes, places);
+            Which::Elements(Arc::new(of_channels(&channels, each, NOWHERE, nanoseconds, find)))
+        };
+        Ok(Places { shape: shape.into(), places })
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
@@ -375,48 +401,19 @@ impl<A, D> Maxima<A, D> {
     }
 }
 
-/// Windows of two by two elements, which do not overlap.
-const HALVES: [Window; SPATIAL] = {
-    let half = Window { kernel: 2, stride: 2, padding: 0, dilation: 1 };
-    [Window::POINT, half, half]
-};
-
-/// The same as [`first_maxima`] for such windows, all of them inside.
-fn first_maxima_of_squares<A: Element>(
-    channel: &[A],
-    [_, height, width]: [usize; SPATIAL],
-    lines: usize,
-    columns: usize,
-    places: &mut [u32],
-) {
-    arch().dispatch(
-        #[inline(always)]
-        || {
-            let below_by = width as u32;
-            for (line, places) in places.chunks_exact_mut(columns).enumerate() {
-                let (plane, line) = (line / lines, line % lines);
-                let start = (plane * height + 2 * line) * width;
-                let (above, below) = (&channel[start..start + 2 * columns], &channel[start + width..][..2 * columns]);
-                let lines = above.chunks_exact(2).zip(below.chunks_exact(2));
-                for (to, (above, below)) in places.iter_mut().zip(lines) {
-                    let ((above, max), (below, other)) = (first_maximum(above), first_maximum(below));
-                    // arithmetic instead of a branch: which element is the largest is anybody's guess
-                    let is_below = u32::from((other > max) | other.is_nan());
-                    *to = above.wrapping_add(is_below.wrapping_mul((below_by + below).wrapping_sub(above)));
-                }
-                for (place, to) in (start as u32..).step_by(2).zip(places) {
-                    *to += place;
-                }
-            }
-        },
-    );
-}
-
-/// The place of the first maximum of two elements, and its value. NaN counts as the largest.
-#[inline(always)]
-fn first_maximum<A: Element>(elements: &[A]) -> (u32, A) {
-    let second = (elements[1] > elements[0]) | elements[1].is_nan();
-    (u32::from(second), if second { elements[1] } else { elements[0] })
+/// So many places for each of these channels, found in about so many nanoseconds for an element.
+fn of_channels<A: Element, P: Copy + Send>(
+    channels: &[&[A]],
+    each: usize,
+    nowhere: P,
+    nanoseconds: f64,
+    find: impl Fn(&[A], &mut [P]) + Sync,
+) -> Vec<P> {
+    let mut places = vec![nowhere; channels.len() * each];
+    let mut parts: Vec<&mut [P]> = places.chunks_exact_mut(each).collect();
+    let nanoseconds = nanoseconds * channels[0].len() as f64;
+    parallel::for_each_mut(&mut parts, nanoseconds, |i, places| find(channels[i], places));
+    places
 }
 
 /// The places of the first maxima in one channel, given what is under the windows along each axis. NaN counts as the
@@ -464,18 +461,24 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
         "gather_places"
     }
 
-    fn value(&self, (x, Places { shape, places }): (&Nd<A, D>, &Places)) -> Result<Nd<A, D>> {
-        if places.is_empty() {
+    fn value(&self, (x, places): (&Nd<A, D>, &Places)) -> Result<Nd<A, D>> {
+        let (shape, len) = (&places.shape, places.len());
+        if len == 0 {
             return Ok(tensor(shape, Vec::new()));
         }
         let x = x.0.as_standard_layout();
         let x = x.as_slice().expect("in standard layout");
         let channels = shape[0] * shape[1];
-        let (channel, windows) = (x.len() / channels, places.len() / channels);
-        let elements = gemm::in_parts(places.len(), windows, 1.5 * windows as f64, |i, elements| {
-            let x = &x[i * channel..(i + 1) * channel];
-            for (to, &place) in elements.iter_mut().zip(&places[i * windows..]) {
-                *to = x.get(place as usize).copied().unwrap_or(self.missing);
+        let (channel, windows) = (x.len() / channels, len / channels);
+        let elements = gemm::in_parts(len, windows, places.nanoseconds_each() * windows as f64, |i, elements| {
+            let (x, part) = (&x[i * channel..(i + 1) * channel], i * windows..(i + 1) * windows);
+            match &places.places {
+                Which::InSquares(squares, places) => squares.gather(x, &places[part], elements),
+                Which::Elements(places) => {
+                    for (to, &place) in elements.iter_mut().zip(&places[part]) {
+                        *to = x.get(place as usize).copied().unwrap_or(self.missing);
+                    }
+                }
             }
         });
         Ok(tensor(shape, elements))
@@ -492,7 +495,7 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
     }
 
     fn cost(&self, (_, places): (&Nd<A, D>, &Places)) -> f64 {
-        200.0 + 1.5 * places.places.len() as f64
+        200.0 + places.nanoseconds_each() * places.len() as f64
     }
 }
 
@@ -511,22 +514,28 @@ impl<A: Element, D: Rank> Primitive for Scatter<A, D> {
         "scatter_places"
     }
 
-    fn value(&self, (y, Places { shape, places }): (&Nd<A, D>, &Places)) -> Result<Nd<A, D>> {
-        if places.is_empty() {
+    fn value(&self, (y, places): (&Nd<A, D>, &Places)) -> Result<Nd<A, D>> {
+        let (shape, len) = (&places.shape, places.len());
+        if len == 0 {
             return Ok(tensor(self.shape.slice(), zeros(self.shape.size())));
         }
         let y = y.0.as_standard_layout();
         let y = y.as_slice().expect("in standard layout");
         let channels = shape[0] * shape[1];
-        let (channel, windows) = (self.shape.size() / channels, places.len() / channels);
-        let nanoseconds = 0.3 * channel as f64 + 1.5 * windows as f64;
+        let (channel, windows) = (self.shape.size() / channels, len / channels);
+        let nanoseconds = 0.3 * channel as f64 + places.nanoseconds_each() * windows as f64;
         let x = gemm::in_parts(self.shape.size(), channel, nanoseconds, |i, x: &mut [A]| {
-            x.fill(A::zero());
             let part = i * windows..(i + 1) * windows;
-            for (&y, &place) in y[part.clone()].iter().zip(&places[part]) {
-                if place != NOWHERE {
-                    let x = &mut x[place as usize];
-                    *x = *x + y;
+            match &places.places {
+                Which::InSquares(squares, places) => squares.scatter(&y[part.clone()], &places[part], x),
+                Which::Elements(places) => {
+                    x.fill(A::zero());
+                    for (&y, &place) in y[part.clone()].iter().zip(&places[part]) {
+                        if place != NOWHERE {
+                            let x = &mut x[place as usize];
+                            *x = *x + y;
+                        }
+                    }
                 }
             }
         });
@@ -544,7 +553,7 @@ impl<A: Element, D: Rank> Primitive for Scatter<A, D> {
     }
 
     fn cost(&self, (_, places): (&Nd<A, D>, &Places)) -> f64 {
-        200.0 + 0.3 * self.shape.size() as f64 + 1.5 * places.places.len() as f64
+        200.0 + 0.3 * self.shape.size() as f64 + places.nanoseconds_each() * places.len() as f64
     }
 }
 
@@ -555,8 +564,11 @@ mod tests {
     #[test]
     fn squares_are_windows_like_others() {
         let lengths @ [planes, height, width] = [2, 5, 7];
+        let outputs @ [_, lines, columns] = [planes, height / 2, width / 2];
         let numbers: [f32; 4] = [1.0, 2.0, 2.0, f32::NAN];
-        let axes = [(Window::POINT, planes), (HALVES[1], height / 2), (HALVES[2], width / 2)];
+        let half = Window { kernel: 2, stride: 2, padding: 0, dilation: 1 };
+        let windows = [Window::POINT, half, half];
+        let squares = Squares::of(windows, lengths, outputs).expect("that is what they are");
         let mut state = 1_u32;
         for _ in 0..500 {
             let draw = |_| {
@@ -564,15 +576,30 @@ mod tests {
                 numbers[(state >> 28) as usize % 4]
             };
             let channel: Vec<f32> = (0..planes * height * width).map(draw).collect();
-            let mut found =
-                [vec![0; planes * (height / 2) * (width / 2)], vec![0; planes * (height / 2) * (width / 2)]];
-            let windows: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
-                let (window, outputs) = axes[axis];
-                (0..outputs).map(|at| window.places(at, lengths[axis])).collect()
+            let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
+                (0..outputs[axis]).map(|at| windows[axis].places(at, lengths[axis])).collect()
             });
-            first_maxima(&channel, lengths, &windows, &mut found[0]);
-            first_maxima_of_squares(&channel, lengths, height / 2, width / 2, &mut found[1]);
-            assert_eq!(found[0], found[1], "{channel:?}");
+            let mut places = vec![0; planes * lines * columns];
+            first_maxima(&channel, lengths, &axes, &mut places);
+            let mut in_squares = vec![0; places.len()];
+            squares.first_maxima(&channel, &mut in_squares);
+            let place = |(square, in_square): (usize, &u8)| {
+                let (plane, line, column) = (square / columns / lines, square / columns % lines, square % columns);
+                let (below, right) = (usize::from(in_square / 2), usize::from(in_square % 2));
+                ((plane * height + 2 * line + below) * width + 2 * column + right) as u32
+            };
+            let found: Vec<u32> = in_squares.iter().enumerate().map(place).collect();
+            assert_eq!(found, places, "{channel:?}");
+
+            let mut gathered = vec![0.0; places.len()];
+            squares.gather(&channel, &in_squares, &mut gathered);
+            let bits = |number: f32| number.to_bits();
+            assert!(gathered.iter().map(|&x| bits(x)).eq(places.iter().map(|&at| bits(channel[at as usize]))));
+            let mut scattered = vec![7.0; channel.len()];
+            squares.scatter(&gathered, &in_squares, &mut scattered);
+            let mut wanted = vec![0.0_f32; channel.len()];
+            places.iter().zip(&gathered).for_each(|(&at, &x)| wanted[at as usize] += x);
+            assert!(scattered.into_iter().map(bits).eq(wanted.into_iter().map(bits)), "{channel:?}");
         }
     }
 }

@@ -7,6 +7,7 @@
 #[allow(unsafe_code, reason = "a hint to the processor is an intrinsic")]
 mod ahead;
 mod direct;
+mod in_place;
 mod loops;
 mod nested;
 #[cfg(test)]
@@ -58,9 +59,17 @@ struct Program<A> {
     results: usize,
 }
 
-/// An operand in row-major order, and its [steps].
+/// An operand in row-major order.
 struct Operand<A> {
     array: ArcArray<A, IxDyn>,
+    repeated: Repeated,
+}
+
+/// How a tensor is repeated in the shape to which it broadcasts.
+struct Repeated {
+    /// The lengths of the axes of that shape. What lies side by side in the tensor, or is repeated together, is one axis.
+    shape: Vec<usize>,
+    /// The [steps] along them.
     steps: Vec<usize>,
 }
 
@@ -92,7 +101,7 @@ enum Place {
 
 /// The elements of this formula.
 pub(crate) fn compute<A: Element, D: Rank>(formula: &Formula<A, D>) -> Elements<A, D> {
-    compute_all(&[formula]).pop().expect("one result for one formula")
+    in_place::compute(formula).unwrap_or_else(|| compute_all(&[formula]).pop().expect("one result for one formula"))
 }
 
 /// The elements of these formulas, at most [`RESULTS`], which have one shape.
@@ -219,13 +228,7 @@ impl<A: Element> Program<A> {
                         ahead.ask(number);
                     }
                     let operand = &self.operands[*index];
-                    load(
-                        blocks.operands[*index],
-                        &operand.steps,
-                        &self.shape,
-                        blocks.from + blocks.here.start,
-                        to_block,
-                    );
+                    load(blocks.operands[*index], &operand.repeated, blocks.from + blocks.here.start, to_block);
                 }
             }
             *blocks.place(*to) = taken;
@@ -307,8 +310,28 @@ fn steps(own: &[usize], shape: &[usize]) -> Vec<usize> {
     steps
 }
 
-/// A part of a tensor that is repeated to this shape: from the element `start` on, as many as there is room for.
-fn load<A: Element>(elements: &[A], steps: &[usize], shape: &[usize], start: usize, to: &mut [A]) {
+impl Repeated {
+    /// A tensor of this shape, repeated to another one.
+    fn of(own: &[usize], shape: &[usize]) -> Self {
+        let mut repeated = Repeated { shape: Vec::new(), steps: Vec::new() };
+        for (&length, step) in shape.iter().zip(steps(own, shape)) {
+            match (repeated.shape.last_mut(), repeated.steps.last_mut()) {
+                (Some(outer), Some(outer_step)) if *outer_step == step * length => {
+                    *outer *= length;
+                    *outer_step = step;
+                }
+                _ => {
+                    repeated.shape.push(length);
+                    repeated.steps.push(step);
+                }
+            }
+        }
+        repeated
+    }
+}
+
+/// A part of a tensor that is repeated: from the element `start` on, as many as there is room for.
+fn load<A: Element>(elements: &[A], Repeated { shape, steps }: &Repeated, start: usize, to: &mut [A]) {
     let (&length, outer) = shape.split_last().expect("there are axes along which it is repeated");
     let (&step, outer_steps) = steps.split_last().expect("a step for each axis");
     let (mut row, mut column) = (start / length, start % length);

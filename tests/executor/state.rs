@@ -206,6 +206,21 @@ fn all_failures_of_parallel_parts_are_reported() {
 }
 
 #[test]
+fn a_step_has_no_more_in_memory_than_its_forward_has_left() {
+    let (layers, rows, columns) = (20, 500, 64);
+    let x: Nd<f32> = Nd::full([rows, columns], 0.5);
+    let weights: Vec<NdWeight<Ix2>> = (0..layers).map(|_| Weight::new(Nd::full([columns, columns], 0.01))).collect();
+    for threads in [1, 2] {
+        let y = weights.iter().fold(Layer::constant(x.clone()), |y, w| y.matmul(w));
+        // gradient descent would leave the products that are its deltas to the step, with what they are made of
+        let step = || y.mean().train(&Adam::new(0.0)).counted().wait().unwrap();
+        let bytes = on_threads(threads, step).1.bytes_peak;
+        // with those on the way back, and with the deltas of the weights, which are as large as two or three
+        assert!(bytes <= (layers + 3) * rows * columns * size_of::<f32>(), "{bytes} bytes on {threads} threads");
+    }
+}
+
+#[test]
 fn buffers_of_values_that_are_gone_are_used_again() {
     let x = Nd::from_vec([3000], vec![0.5_f64; 3000]).unwrap();
     let deep = |depth| (0..depth).fold(Layer::constant(x.clone()), |y, _| y.tanh() + 0.25);

@@ -3,7 +3,7 @@
 //! To queue a kernel, to wait for its operands and to tell its consumers costs more than a small kernel takes. So if a walk that enters layers (see
 //! `discover.rs`) meets a small kernel whose operands are all there, it is interrupted: the kernel runs, outside the lock like any other, its value is
 //! written down, and the walk goes on. Once there is work in the queue that others could share, kernels are queued behind it. Where there is one thread only, kernels are
-//! queued behind bodies of dynamic nodes alone.
+//! queued behind bodies of dynamic nodes alone. Nor is the last kernel of a pass that was asked for one layer worth sharing: it is run where it is met, however dear it is, if all else is done.
 //!
 //! What is small is small for the caches, too: an operation of the library has tensors for operands, which another core would have to fetch, so what counts as small is more there than for code of the
 //! user's. A network of such operations stays on the thread that walks through it.
@@ -20,7 +20,7 @@
 
 use super::books::Books;
 use super::context::{computing, in_task, may_work};
-use super::discover::{Small, Walked};
+use super::discover::{Small, Walk, Walked};
 use super::entry::{NONE, Scalar, State};
 use super::work::WORTH_OFFERING_NANOSECONDS;
 use super::{Pass, bodies};
@@ -100,13 +100,13 @@ impl Pass {
         })
     }
 
-    /// The same for the first layer of a pass that has no driver yet. The pass gets no handle to the layer.
+    /// The same for the first layer of a pass that has no driver yet, and whoever calls waits for it. The pass gets no handle to the layer.
     pub(super) fn discover_alone<'a>(
         self: &'a Arc<Self>,
         books: MutexGuard<'a, Books>,
         layer: &AnyLayer,
     ) -> (MutexGuard<'a, Books>, u32) {
-        let (books, index) = self.enter(books, layer, true, false);
+        let (books, index) = self.enter_first(books, layer);
         (self.catch_up(books), index)
     }
 
@@ -182,7 +182,31 @@ impl Pass {
             true if self.is_watched() => Small::Run,
             true => Small::Computed,
         };
+        let walk = books.begin_walk(root, small);
+        self.walk(books, walk, runs, working)
+    }
+
+    /// The same for the first layer, which nothing else follows. So there is nobody to share its kernel with when all else is done, and it is run where it is met.
+    fn enter_first<'a>(
+        self: &'a Arc<Self>,
+        mut books: MutexGuard<'a, Books>,
+        root: &AnyLayer,
+    ) -> (MutexGuard<'a, Books>, u32) {
+        let small = if self.is_watched() { Small::Run } else { Small::Computed };
         let mut walk = books.begin_walk(root, small);
+        if small == Small::Computed {
+            walk.small_root = Small::Last;
+        }
+        self.walk(books, walk, true, false)
+    }
+
+    fn walk<'a>(
+        self: &'a Arc<Self>,
+        mut books: MutexGuard<'a, Books>,
+        mut walk: Walk,
+        runs: bool,
+        working: bool,
+    ) -> (MutexGuard<'a, Books>, u32) {
         let before = books.under_lock;
         let mut walked = computing(self, || books.walk(&mut walk, self));
         if !working && books.under_lock > before {
@@ -263,8 +287,8 @@ impl Books {
             trained |= operand.trained;
         }
         self.entries[index as usize].trained = trained;
-        let alone = self.queue.len() == 0 && current_num_threads() == 1;
-        if way == Small::Computed && op.is_plain() {
+        let alone = self.queue.len() == 0 && (way == Small::Last || current_num_threads() == 1);
+        if matches!(way, Small::Computed | Small::Last) && op.is_plain() {
             let longest = longest_under_lock(alone).min(LONGEST_NANOSECONDS - self.under_lock);
             let value = |operands: &[&Value]| value_under_lock(op, operands, longest);
             if let Some((value, nanoseconds)) = self.with_operands(index, operands, value) {
@@ -340,7 +364,7 @@ impl Books {
 pub(super) mod tests {
     use crate::pass::Pass;
     use crate::pass::context::with_computing;
-    use crate::{At, Deltas, Do, Layer, Primitive, Result};
+    use crate::{At, Deltas, Differentiable, Do, Layer, Primitive, Result};
     use std::collections::HashSet;
     use std::sync::{Arc, Mutex};
     use std::thread::{self, ThreadId};
@@ -405,6 +429,24 @@ pub(super) mod tests {
         assert_eq!(seen.len(), 200);
         let longest = seen.split(|&is_free| is_free).map(<[bool]>::len).max();
         assert_eq!(longest, Some(20), "of 900 ns and 100 ns each, 20 take 20 µs: {seen:?}");
+    }
+
+    #[test]
+    fn what_nothing_follows_is_run_where_it_is_met() {
+        let seen = Arc::<Mutex<Vec<bool>>>::default();
+        let probe = || {
+            let seen = seen.clone();
+            let probe = Probe::new(3_000.0, move |pass| {
+                let has_driver = pass.books.try_lock().is_ok_and(|books| !books.drivers.nobody());
+                seen.lock().expect("nobody panics").push(has_driver);
+            });
+            Layer::apply(probe, (Layer::constant(1.0),))
+        };
+        assert_eq!(on_threads(2, || probe().predict().wait()).expect("it succeeds"), 2.0);
+        assert_eq!(*seen.lock().expect("nobody panics"), [false], "it was computed before a driver came");
+        seen.lock().expect("nobody panics").clear();
+        on_threads(2, || Do::predict(vec![probe(), probe(), probe()]).wait()).expect("it succeeds");
+        assert_eq!(seen.lock().expect("nobody panics").first(), Some(&true), "others are asked to share these");
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(super) struct Walk {
     /// The entry of that node's second operand, once it is known.
     second: u32,
     pub(super) small: Small,
+    /// The same for the root.
+    pub(super) small_root: Small,
     /// How many jobs were in the queue when it was looked at last, and when others were asked to share them.
     queued: usize,
     offered: usize,
@@ -53,6 +55,8 @@ pub(super) enum Small {
     Run,
     /// It is run; if it is the library's own, without an interruption.
     Computed,
+    /// The same, however dear it is, if there is nothing else to do: nothing is going to follow.
+    Last,
 }
 
 /// How far a walk came.
@@ -175,7 +179,7 @@ impl Books {
             self.sweep();
         }
         let at = Some(Step { node: held(root), first: NONE, many: FEW });
-        Walk { at, second: NONE, small, queued: self.queue.len(), offered: 0, paused: 0 }
+        Walk { at, second: NONE, small, small_root: small, queued: self.queue.len(), offered: 0, paused: 0 }
     }
 
     /// Enters a dynamic node, which needs nothing yet. The pass is to have a handle to it.
@@ -210,7 +214,8 @@ impl Books {
                 continue;
             }
             let Some(consumer) = steps.pop() else {
-                let (index, entered) = self.enter(node, [first, second], false, walk.small);
+                let small = if walk.small == Small::Queued { Small::Queued } else { walk.small_root };
+                let (index, entered) = self.enter(node, [first, second], false, small);
                 break if let Entered::Runs = entered { Walked::Meets(index) } else { Walked::Through(index) };
             };
             if let Some(next) = steps.last() {

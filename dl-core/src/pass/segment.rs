@@ -13,7 +13,7 @@ use super::entry::{NONE, State, Status};
 use crate::error::{Error, Result};
 use crate::node::Expression;
 use crate::sync::MutexGuard;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
@@ -122,6 +122,27 @@ impl Books {
             self.linked(index).forgets = true;
             self.free(index);
         }
+    }
+
+    /// Whatever was evaluated for a backward goes that no delta needs. Where there are marks, what is needed once more is known already.
+    fn forget_the_past(&mut self) {
+        if self.has_marks {
+            return;
+        }
+        // what is written into a buffer is needed by the commit
+        let updated: HashSet<u32> = self.updates.iter().map(|&index| self.updated(index)).collect();
+        for index in 0..self.entries.len() as u32 {
+            if self.entry(index).state == State::Done && !updated.contains(&index) {
+                self.forget(index);
+            }
+        }
+    }
+
+    /// The entry whose value this update writes into a buffer.
+    fn updated(&self, update: u32) -> u32 {
+        let node = self.node(update);
+        let Expression::Primitive(op) = &node.expression else { unreachable!("an update is an operation") };
+        self.operand(update, op.update().expect("it is an update").new)
     }
 
     /// The entry whose value a mark marks, or this one. What arrives at a mark arrives there: a mark is no place where something is summed.
@@ -259,6 +280,14 @@ impl Pass {
     pub(crate) fn forget_deltas(&self) {
         let mut books = self.books();
         books.forgets = books.forgot;
+    }
+
+    /// The same when all deltas of a step have been written down, the last that the pass evaluates: no rule is going to look at a value any more, so each goes when the last operation has been run that needs it.
+    pub(crate) fn forget_the_past(self: &Arc<Self>) {
+        let mut books = self.books();
+        books.forget_the_past();
+        books.forgets = books.forgot;
+        self.release(books);
     }
 
     pub(crate) fn forgets_deltas(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Single operations on elements in row-major order, mostly of small tensors: to write a program for them would take longer than to run it.
 
 use super::loops;
-use super::{PIECE, load, steps};
+use super::{PIECE, Repeated, load};
 use crate::element::Element;
 use dl_core::{Binary, Unary, buffers, parallel};
 use std::borrow::Cow;
@@ -61,7 +61,7 @@ pub(crate) fn repeat<A: Element>(x: &[A], own: &[usize], shape: &[usize]) -> Vec
         [element] => result.fill(element),
         // one after the other, as the bias of a layer
         _ if shape.ends_with(&own[rows..]) => fill(&mut result, x),
-        _ => load(x, &steps(own, shape), shape, 0, &mut result),
+        _ => load(x, &Repeated::of(own, shape), 0, &mut result),
     }
     result
 }

@@ -2,7 +2,7 @@
 
 use super::loops::{self, Loop};
 use super::nested::{self, Cheap, Nested};
-use super::{Instruction, Operand, Place, Program, RESULTS, Source, What, nanoseconds, steps};
+use super::{Instruction, Operand, Place, Program, RESULTS, Repeated, Source, What, nanoseconds};
 use crate::element::{Element, Rank};
 use crate::formula::{Formula, Operation};
 use crate::nd::Nd;
@@ -377,7 +377,7 @@ impl<A: Element> Operand<A> {
         let array = array.clone().into_dyn();
         let array =
             if array.is_standard_layout() { array } else { array.as_standard_layout().into_owned().into_shared() };
-        let steps = steps(array.shape(), shape);
-        Operand { array, steps }
+        let repeated = Repeated::of(array.shape(), shape);
+        Operand { array, repeated }
     }
 }

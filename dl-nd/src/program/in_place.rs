@@ -1,0 +1,88 @@
+//! An operation on two tensors, the first of which nobody else has: the result takes its memory.
+//!
+//! A delta that goes through a `relu` is mostly such a tensor. It is read and written, and no other memory is.
+
+use super::{PIECE, block_len, loops};
+use crate::element::{Element, Rank};
+use crate::elements::Elements;
+use crate::formula::{Formula, Operation};
+use dl_core::{Binary, parallel};
+use ndarray::Array;
+
+/// The elements of such a formula; nothing, if it is another one.
+pub(super) fn compute<A: Element, D: Rank>(formula: &Formula<A, D>) -> Option<Elements<A, D>> {
+    // who wants to write it down meanwhile finds no operation, and waits for the elements
+    let (op, mut to, other) = match formula.take_operation()? {
+        Operation::Binary(op, a, b) if a.0.formula().is_none() && b.0.formula().is_none() => {
+            match a.0.into_unshared() {
+                Ok(a) if is_whole(&a, formula) && b.shape() == a.shape() && b.0.as_slice().is_some() => (op, a, b),
+                Ok(a) => return put_back(formula, Operation::Binary(op, a.into(), b)),
+                Err(a) => return put_back(formula, Operation::Binary(op, crate::nd::Nd(a), b)),
+            }
+        }
+        operation => return put_back(formula, operation),
+    };
+    let elements = to.as_slice_mut().expect("it is whole");
+    run(op, elements, other.0.as_slice().expect("it was looked at"));
+    Some(to.into_shared().into())
+}
+
+fn put_back<A: Element, D: Rank, R>(formula: &Formula<A, D>, operation: Operation<A, D>) -> Option<R> {
+    formula.put_back(operation);
+    None
+}
+
+/// Whether these are in row-major order, and none is repeated in the result.
+fn is_whole<A: Element, D: Rank>(array: &Array<A, D>, formula: &Formula<A, D>) -> bool {
+    array.raw_dim() == *formula.shape() && array.is_standard_layout()
+}
+
+/// Block by block: a loop that writes where it reads is not compiled to vectors, so what is there is copied first, within the nearest cache.
+fn run<A: Element>(op: Binary, to: &mut [A], others: &[A]) {
+    let code = loops::binary::<A>(op);
+    let nanoseconds = super::nanoseconds(op.cost()) * PIECE.min(to.len()) as f64;
+    let mut pieces: Vec<(&mut [A], &[A])> = to.chunks_mut(PIECE).zip(others.chunks(PIECE)).collect();
+    parallel::for_each_mut(&mut pieces, nanoseconds, |_, (to, others)| {
+        let mut before = vec![A::zero(); block_len::<A>()];
+        for (to, other) in to.chunks_mut(before.len()).zip(others.chunks(block_len::<A>())) {
+            let before = &mut before[..to.len()];
+            before.copy_from_slice(to);
+            code([before, other, other, other], to);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::formula::Operation;
+    use crate::nd::Nd;
+    use dl_core::Binary;
+    use ndarray::Ix2;
+
+    #[test]
+    fn what_somebody_else_has_is_not_written_over() {
+        let shape = [100, 700]; // some pieces, of which the last one is shorter
+        let numbers = |by: f32| -> Nd<f32, Ix2> {
+            Nd::from_vec(shape, (0..shape[0] * shape[1]).map(|i| i as f32 * by).collect()).expect("one for each place")
+        };
+        let difference = |a: Nd<f32, Ix2>, b: Nd<f32, Ix2>| {
+            let dim = a.dim();
+            Operation::Binary(Binary::Sub, a, b).of_shape(dim)
+        };
+        let wanted = numbers(0.5).view().to_owned() - numbers(0.1).view();
+        let (a, b) = (numbers(0.5), numbers(0.1));
+        let place = a.view().as_ptr();
+        let kept = a.clone();
+        let first = difference(a, b.clone());
+        assert_eq!(first.view(), wanted);
+        assert_ne!(first.view().as_ptr(), place);
+        assert_eq!(kept, numbers(0.5));
+        let second = difference(kept, b.clone());
+        assert_eq!(second.view(), wanted);
+        assert_eq!(second.view().as_ptr(), place, "now it is nobody else's");
+        assert_eq!(b, numbers(0.1));
+        // of one tensor twice, the other operand is somebody else's
+        let zero = difference(b.clone(), b);
+        assert!(zero.view().iter().all(|&x| x == 0.0));
+    }
+}
