@@ -211,3 +211,37 @@ fn a_sum_is_computed_beside_others() {
     assert!(other.formula().is_none(), "it has been computed");
     assert_eq!(other[1234], -0.25);
 }
+
+/// Whether somebody has computed an operand before, which another thread may have done or not, changes no bit, also of what is no number.
+#[test]
+fn what_was_computed_before_changes_no_bit_of_what_is_no_number() {
+    use Binary::{Add, Div, Max, Min, Mul, Sub};
+    let kinds = [1.5, -0.0, f32::INFINITY, -f32::INFINITY, f32::NAN, -f32::NAN, f32::from_bits(0x7fc1_2345), f32::from_bits(0xffc5_4321)];
+    // all combinations, in a whole block and in what is left over
+    let tensor = |which: u32| Nd::from((0..4096 + 13).map(|i| kinds[i / kinds.len().pow(which) % kinds.len()]).collect::<Vec<f32>>());
+    let [a, b, c, d] = &[0, 1, 2, 3].map(tensor);
+    let inner = |op: usize, a: &Nd<f32, Ix1>, b: &Nd<f32, Ix1>| match op {
+        0 => unary(Unary::Neg, b),
+        op => both([Add, Sub, Mul, Div, Max, Min][op - 1], a, b),
+    };
+    let bits = |x: &Nd<f32, Ix1>| x.0.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    let mut n = std::collections::BTreeMap::new();
+    for outer in [Add, Sub, Mul, Div, Max, Min] {
+        for left in 0..7 {
+            for right in 0..7 {
+                let write = |l: bool, r: bool| {
+                    let (left, right) = (inner(left, a, b), inner(right, c, d));
+                    if l { left.formula().unwrap().compute(); }
+                    if r { right.formula().unwrap().compute(); }
+                    bits(&both(outer, &left, &right))
+                };
+                let whole = write(false, false);
+                for (l, r) in [(true, false), (false, true), (true, true)] {
+                    let k = write(l, r).iter().zip(&whole).filter(|(x, y)| x != y).count();
+                    if k > 0 { *n.entry((format!("{outer:?}"), left, right)).or_insert(0) += k; }
+                }
+            }
+        }
+    }
+    assert!(n.is_empty(), "{n:?}");
+}
