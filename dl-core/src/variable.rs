@@ -24,6 +24,11 @@ impl<T> Handle<T> {
     /// The layer of the variable, for use by this thread.
     #[inline]
     pub(crate) fn to_layer(&self) -> Layer<T> {
+        // mostly that of the handle, and the variable, which is somewhere else in memory, need not be looked at
+        if self.leaf.any().is_leaf_of_this_thread() {
+            self.leaf.any().prefetch_behind();
+            return self.leaf.clone();
+        }
         Layer::from_any(self.variable().leaf())
     }
 }
@@ -31,7 +36,7 @@ impl<T> Handle<T> {
 impl<T: Data> Handle<T> {
     /// The first handle to a new variable.
     #[track_caller]
-    pub(crate) fn first(value: T, weight: &'static dyn AnyWeight) -> Self {
+    pub(crate) fn first(value: T, weight: &'static &'static dyn AnyWeight) -> Self {
         let leaf = Variable::create(value.at_rest().into_value(), weight, DataKind::of::<T>(), Location::caller());
         Handle { leaf: Layer::from_any(leaf), first: true }
     }

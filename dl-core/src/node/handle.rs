@@ -54,6 +54,12 @@ impl AnyLayer {
         (AnyLayer(leaf), node.count.take())
     }
 
+    /// Whoever uses a leaf is going to use more of them, those of weights that were made after this one mostly: they lie behind it.
+    #[inline(always)]
+    pub(crate) fn prefetch_behind(&self) {
+        prefetch_at(self.0.as_ptr().wrapping_add(BEHIND));
+    }
+
     /// The node itself, without a handle of one's own.
     pub(crate) fn as_ptr(&self) -> NonNull<Node> {
         self.0
@@ -157,13 +163,22 @@ impl std::ops::Deref for Held {
     }
 }
 
+/// To count a handle waits for the leaf, and nothing goes on meanwhile: so many operations take as long as memory does.
+const BEHIND: usize = 8;
+
 /// Has a cache line fetched. A walk over a long chain waits for little else.
 #[inline(always)]
 fn prefetch<T>(line: NonNull<T>) {
+    prefetch_at(line.as_ptr());
+}
+
+/// The same for any address.
+#[inline(always)]
+fn prefetch_at<T>(line: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction, and it touches nothing
     unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.as_ptr().cast());
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;

@@ -23,20 +23,21 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, PoisonError};
 
-/// What a pass reads of it comes first, in one cache line.
+/// What a pass and a commit look at comes first, in one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Variable {
     value: Cells,
     frozen: AtomicBool,
     /// Whether there is more than one leaf.
     several: AtomicBool,
-    /// Orders the locks of a commit.
-    id: u64,
-    pub(crate) weight: &'static dyn AnyWeight,
-    place: &'static Location<'static>,
-    kind_of_data: &'static DataKind,
     /// Held during a commit, together with those of all weights of the step, taken in the order of their numbers.
     commit: Mutex<()>,
+    /// Orders the locks of a commit.
+    id: u64,
+    /// A pointer to a pointer, so that it takes one word.
+    pub(crate) weight: &'static &'static dyn AnyWeight,
+    place: &'static Location<'static>,
+    kind_of_data: &'static DataKind,
     /// For those who keep something for this weight and want to know whether it is alive.
     alive: OnceLock<Arc<()>>,
     leaves: [AtomicPtr<Node>; LEAVES],
@@ -88,7 +89,7 @@ impl Variable {
     /// handles are gone.
     pub(crate) fn create(
         value: Value,
-        weight: &'static dyn AnyWeight,
+        weight: &'static &'static dyn AnyWeight,
         kind_of_data: &'static DataKind,
         place: &'static Location<'static>,
     ) -> AnyLayer {
@@ -328,6 +329,14 @@ pub(crate) fn use_leaf(number: usize) {
     SLOT.set(number);
 }
 
+impl Node {
+    /// Whether it is the leaf of a weight that this thread uses.
+    #[inline]
+    pub(crate) fn is_leaf_of_this_thread(&self) -> bool {
+        matches!(&self.expression, Expression::Weight(_, leaf) if usize::from(*leaf) == slot())
+    }
+}
+
 /// Which leaf this thread uses.
 #[inline]
 fn slot() -> usize {
@@ -341,5 +350,16 @@ fn slot() -> usize {
             slot
         }
         slot => slot,
+    }
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn what_passes_and_commits_look_at_is_in_one_line() {
+        assert!(offset_of!(Variable, weight) + size_of::<usize>() <= align_of::<Variable>());
     }
 }

@@ -24,7 +24,7 @@ mod schedule;
 mod segment;
 mod settings;
 mod sweep;
-mod tables;
+pub(crate) mod tables;
 mod tasks;
 mod telling;
 mod values;
