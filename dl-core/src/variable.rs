@@ -26,7 +26,6 @@ impl<T> Handle<T> {
     pub(crate) fn to_layer(&self) -> Layer<T> {
         // mostly that of the handle, and the variable, which is somewhere else in memory, need not be looked at
         if self.leaf.any().is_leaf_of_this_thread() {
-            self.leaf.any().prefetch_behind();
             return self.leaf.clone();
         }
         Layer::from_any(self.variable().leaf())

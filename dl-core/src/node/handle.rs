@@ -51,13 +51,8 @@ impl AnyLayer {
         // SAFETY: the weight owns the leaf and is alive
         let node = unsafe { leaf.as_ref() };
         node.guarded.used();
+        prefetch_at(leaf.as_ptr().wrapping_add(BEHIND));
         (AnyLayer(leaf), node.count.take())
-    }
-
-    /// Whoever uses a leaf is going to use more of them, those of weights that were made after this one mostly: they lie behind it.
-    #[inline(always)]
-    pub(crate) fn prefetch_behind(&self) {
-        prefetch_at(self.0.as_ptr().wrapping_add(BEHIND));
     }
 
     /// The node itself, without a handle of one's own.
@@ -163,8 +158,8 @@ impl std::ops::Deref for Held {
     }
 }
 
-/// To count a handle waits for the leaf, and nothing goes on meanwhile: so many operations take as long as memory does.
-const BEHIND: usize = 8;
+/// Who uses one weight after the other mostly goes from leaf to leaf as they lie in memory. To count a handle waits for the leaf, and nothing goes on meanwhile, so one is fetched that is so far ahead.
+const BEHIND: usize = 16;
 
 /// Has a cache line fetched. A walk over a long chain waits for little else.
 #[inline(always)]
