@@ -43,7 +43,7 @@ impl<T: Data> Buffer<T> {
     /// A new buffer with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
-        let handle = Handle::first(value, &NotTrained::WEIGHT);
+        let handle = Handle::first(value, &NotTrained);
         handle.variable().set_frozen(true);
         Buffer(handle)
     }
@@ -150,10 +150,6 @@ impl AnyPrimitive for Updating {
 }
 
 struct NotTrained;
-
-impl NotTrained {
-    const WEIGHT: &'static dyn AnyWeight = &NotTrained;
-}
 
 impl AnyWeight for NotTrained {
     fn name(&self) -> &'static str {

@@ -35,7 +35,7 @@ impl<T> Handle<T> {
 impl<T: Data> Handle<T> {
     /// The first handle to a new variable.
     #[track_caller]
-    pub(crate) fn first(value: T, weight: &'static &'static dyn AnyWeight) -> Self {
+    pub(crate) fn first(value: T, weight: &'static dyn AnyWeight) -> Self {
         let leaf = Variable::create(value.at_rest().into_value(), weight, DataKind::of::<T>(), Location::caller());
         Handle { leaf: Layer::from_any(leaf), first: true }
     }

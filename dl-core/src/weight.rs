@@ -44,7 +44,7 @@ impl<T: Trainable> Weight<T> {
     /// A new variable with this value.
     #[track_caller]
     pub fn new(value: T) -> Self {
-        Weight(Handle::first(value, &Typed::<T>::WEIGHT))
+        Weight(Handle::first(value, Typed::<T>::WEIGHT))
     }
 
     /// A copy of the present value.

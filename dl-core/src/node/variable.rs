@@ -34,8 +34,7 @@ pub(crate) struct Variable {
     commit: Mutex<()>,
     /// Orders the locks of a commit.
     id: u64,
-    /// A pointer to a pointer, so that it takes one word.
-    pub(crate) weight: &'static &'static dyn AnyWeight,
+    pub(crate) weight: &'static dyn AnyWeight,
     place: &'static Location<'static>,
     kind_of_data: &'static DataKind,
     /// For those who keep something for this weight and want to know whether it is alive.
@@ -51,11 +50,11 @@ pub(crate) struct Variable {
 /// As many as there may be threads without a queue at a leaf.
 const LEAVES: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// Numbers are read without a lock.
+/// Numbers are read without a lock. Anything else lies elsewhere, as what is large does anyway.
 enum Cells {
     F32(AtomicU32),
     F64(AtomicU64),
-    Any(Mutex<Value>),
+    Any(Box<Mutex<Value>>),
 }
 
 /// A variable, as its leaves know it. They do not keep it alive; it keeps them.
@@ -89,7 +88,7 @@ impl Variable {
     /// handles are gone.
     pub(crate) fn create(
         value: Value,
-        weight: &'static &'static dyn AnyWeight,
+        weight: &'static dyn AnyWeight,
         kind_of_data: &'static DataKind,
         place: &'static Location<'static>,
     ) -> AnyLayer {
@@ -99,7 +98,7 @@ impl Variable {
         let value = match value.0 {
             Repr::F32(number) => Cells::F32(AtomicU32::new(number.to_bits())),
             Repr::F64(number) => Cells::F64(AtomicU64::new(number.to_bits())),
-            any => Cells::Any(Mutex::new(Value(any))),
+            any => Cells::Any(Box::new(Mutex::new(Value(any)))),
         };
         let variable = Box::new(Variable {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -360,6 +359,6 @@ mod tests {
 
     #[test]
     fn what_passes_and_commits_look_at_is_in_one_line() {
-        assert!(offset_of!(Variable, weight) + size_of::<usize>() <= align_of::<Variable>());
+        assert!(offset_of!(Variable, kind_of_data) <= align_of::<Variable>());
     }
 }
