@@ -152,9 +152,9 @@ fn recorded<R>(passes: &[Arc<Pass>], step: impl FnOnce() -> R) -> R {
 #[track_caller]
 pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
     let place = Location::caller();
-    let changes = values
-        .iter()
-        .filter_map(|(leaf, value)| Some(Change::new(leaf.as_variable()?, Source::Update(place), New::Value(value.clone()))));
+    let changes = values.iter().filter_map(|(leaf, value)| {
+        Some(Change::new(leaf.as_variable()?, Source::Update(place), New::Value(value.clone())))
+    });
     // nobody asks the optimizer
     commit_changes(&Sgd::new(0.0), changes.collect())
 }
