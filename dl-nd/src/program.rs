@@ -228,6 +228,9 @@ impl<A: Element> Program<A> {
                     );
                 }
             }
+            if let Place::Result(_) = to {
+                loops::unify_nan(to_block);
+            }
             *blocks.place(*to) = taken;
         }
     }

@@ -42,6 +42,23 @@ fn a_product_with_1_is_no_instruction() {
 }
 
 #[test]
+fn a_sum_with_a_negative_is_a_difference() {
+    let [x, y] = [0.75, -0.0].map(|element| Nd::full(Dim(1 << 16), element));
+    for (op, of_both, right) in [
+        (Binary::Add, false, x[0] - y[0]),
+        (Binary::Sub, false, x[0] + y[0]),
+        (Binary::Add, true, -x[0] - y[0]),
+        (Binary::Sub, true, -x[0] + y[0]),
+    ] {
+        let first = if of_both { unary(Unary::Neg, &x) } else { x.clone() };
+        let found = both(op, &first, &unary(Unary::Neg, &y));
+        assert_eq!(instructions(&found), if of_both { 2 } else { 1 });
+        assert_eq!(found[77].to_bits(), right.to_bits());
+    }
+    assert_eq!(instructions(&both(Binary::Add, &unary(Unary::Neg, &x), &y)), 1);
+}
+
+#[test]
 fn what_is_dear_is_kept_for_whoever_has_it() {
     for summed in [false, true] {
         assert!(is_kept(Unary::Tanh, true, summed));
@@ -152,7 +169,7 @@ fn cheap_operations_inside_of_one_another_are_one_instruction_with_the_same_bits
                     let found = [&on_the_left, &on_the_right, &on_both].map(|x| element(x, i));
                     assert_eq!(
                         found.map(f32::to_bits),
-                        right_one.map(f32::to_bits),
+                        right_one.map(|right| if right.is_nan() { f32::NAN } else { right }.to_bits()),
                         "{outer:?} of {left:?}, {right:?}"
                     );
                 }
@@ -226,6 +243,9 @@ fn what_was_computed_before_changes_no_bit() {
                     both(outer, &left, &right).0.iter().map(|element| element.to_bits()).collect::<Vec<_>>()
                 });
             assert!([first, second, apart].iter().all(|bits| *bits == together), "{outer:?} of {left:?}, {right:?}");
+            let formula = both(outer, &inner(left, a, b), &inner(right, c, d));
+            let summed = sum(formula.formula().expect("large tensors are written down"), &[]);
+            assert_eq!(summed.to_bits(), accurate::sum_all(formula.0.view().into_dyn()).to_bits());
         }
     }
 }

@@ -159,9 +159,19 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         step
     }
 
-    /// A product with 1, which is what a delta begins with, is the other factor.
+    /// A product with 1, which is what a delta begins with, is the other factor; a sum with a negative, which is what many a delta is, is a difference.
     fn binary(&mut self, op: Binary, a: usize, b: usize) -> usize {
         let is_one = |step: usize| matches!(self.steps[step], Step::Number(number) if number == A::of(1.0));
+        let negated = |step: usize| match self.steps[step] {
+            Step::Unary(Unary::Neg, x) => Some(x),
+            _ => None,
+        };
+        let (op, a, b) = match (op, negated(a), negated(b)) {
+            (Binary::Add, _, Some(b)) => (Binary::Sub, a, b),
+            (Binary::Add, Some(a), None) => (Binary::Sub, b, a),
+            (Binary::Sub, _, Some(b)) => (Binary::Add, a, b),
+            _ => (op, a, b),
+        };
         match op {
             Binary::Mul if is_one(a) => b,
             Binary::Mul if is_one(b) => a,
