@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Node, Variable};
 use crate::optimizer::{Look, Memory, Optimizer, Sgd, Shelf, Shelves, Step};
 use crate::parallel;
+use crate::pass::tables::{self, Row};
 use crate::pass::{self, Pass};
 use crate::record::{SpanWork, Told};
 use crate::reverse::AnyDelta;
@@ -36,10 +37,20 @@ struct Change<'a> {
     /// Says what the new value is made of.
     source: Source<'a>,
     lock: Option<MutexGuard<'a, ()>>,
+    new: New,
+}
+
+/// The memory of a change, which borrows: what is kept of a table of them.
+pub(crate) type Words = [usize; size_of::<Change<'static>>() / size_of::<usize>()];
+
+/// What becomes of a variable.
+enum New {
+    /// It is not known yet.
+    Unknown,
     /// The new value, and then the old one.
-    value: Option<Value>,
-    /// Of a step of plain gradient descent, which is taken in place.
-    rate: Option<f64>,
+    Value(Value),
+    /// A step of plain gradient descent, with this rate, which is taken in place.
+    Descent(f64),
 }
 
 enum Source<'a> {
@@ -65,7 +76,10 @@ pub(crate) fn commit<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
     deltas: Vec<(L, AnyDelta)>,
     passes: &[Arc<Pass>],
-) -> Result<()> {
+) -> Result<()>
+where
+    (L, AnyDelta): Row,
+{
     discarding(deltas, |deltas| {
         let mut updates: Vec<Update> = Vec::new();
         for pass in passes {
@@ -80,7 +94,10 @@ pub(crate) fn commit_and_end<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
     deltas: Vec<(L, AnyDelta)>,
     pass: &Arc<Pass>,
-) -> Result<()> {
+) -> Result<()>
+where
+    (L, AnyDelta): Row,
+{
     discarding(deltas, |deltas| {
         let mut updates: Vec<Update> = Vec::new();
         pass.before_commit(&mut updates)?;
@@ -92,9 +109,9 @@ pub(crate) fn commit_and_end<L: Deref<Target = Node>>(
 }
 
 /// Drops the deltas after the step: it has been taken then, or has failed, and a destructor that panics has nobody to tell.
-fn discarding<D>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
+fn discarding<D: Row>(mut deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
     let taken = step(&deltas);
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(deltas)));
+    let _ = catch_unwind(AssertUnwindSafe(|| tables::clear(&mut deltas)));
     taken
 }
 
@@ -104,17 +121,17 @@ fn commit_with<L: Deref<Target = Node>>(
     updates: &[Update],
     passes: &[Arc<Pass>],
 ) -> Result<()> {
-    let mut changes = Vec::with_capacity(deltas.len() + updates.len());
+    let mut changes = room(deltas.len() + updates.len());
     // a walk from the root mostly meets last what was made first
     changes.extend(deltas.iter().rev().filter_map(|(layer, delta)| match (layer.as_variable(), delta) {
         (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(..)) if !variable.frozen() => {
-            Some(Change::new(variable, Source::Delta(delta), None))
+            Some(Change::new(variable, Source::Delta(delta), New::Unknown))
         }
         _ => None,
     }));
     changes.extend(updates.iter().filter_map(|update| {
         let variable = update.buffer.as_variable()?;
-        Some(Change::new(variable, Source::Update(update.place), Some(update.value.clone())))
+        Some(Change::new(variable, Source::Update(update.place), New::Value(update.value.clone())))
     }));
     recorded(passes, || commit_changes(optimizer, changes))?;
     if !updates.is_empty() {
@@ -135,9 +152,9 @@ fn recorded<R>(passes: &[Arc<Pass>], step: impl FnOnce() -> R) -> R {
 #[track_caller]
 pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
     let place = Location::caller();
-    let changes = values
-        .iter()
-        .filter_map(|(leaf, value)| Some(Change::new(leaf.as_variable()?, Source::Update(place), Some(value.clone()))));
+    let changes = values.iter().filter_map(|(leaf, value)| {
+        Some(Change::new(leaf.as_variable()?, Source::Update(place), New::Value(value.clone())))
+    });
     // nobody asks the optimizer
     commit_changes(&Sgd::new(0.0), changes.collect())
 }
@@ -152,18 +169,18 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Re
     let memory = catch_unwind(AssertUnwindSafe(|| optimizer.memory())).map_err(Error::panic)?;
     let mut memory = memory.map(Memory::open).transpose()?;
 
-    let proposed = propose(&mut changes, optimizer, memory.as_deref())?;
+    let Proposed { shelves: proposed, little, dear } = propose(&mut changes, optimizer, memory.as_deref())?;
 
     let earlier = Earlier::all();
     for change in &mut changes {
         earlier.keep(change.variable);
-        if change.rate.is_some() {
-            continue;
-        }
-        let new = change.value.take().expect("a new value was proposed");
-        change.value = Some(change.variable.write(new));
+        change.new = match std::mem::replace(&mut change.new, New::Unknown) {
+            New::Value(new) => New::Value(change.variable.write(new)),
+            descent @ New::Descent(_) => descent,
+            New::Unknown => unreachable!("a new value was proposed"),
+        };
     }
-    descend(&changes);
+    descend(&changes, little, dear);
     // the old state goes when all is done, as the old values do: its destructor may be the user's
     let mut dead: Vec<Shelf> = Vec::new();
     if let Some(Shelves { steps, by_weight }) = memory.as_deref_mut() {
@@ -179,13 +196,23 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Re
         change.lock = None;
     }
     // the step has been taken: a destructor of an old value that panics has nobody to tell
-    let _ = catch_unwind(AssertUnwindSafe(|| drop((changes, dead, earlier))));
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        tables::keep_room(changes);
+        drop((dead, earlier));
+    }));
     Ok(())
 }
 
+/// A table for so many changes. As they borrow, what is kept of it between steps is the memory.
+fn room<'a>(changes: usize) -> Vec<Change<'a>> {
+    let mut room = tables::with_room_for(changes);
+    room.reserve_exact(changes);
+    room
+}
+
 impl<'a> Change<'a> {
-    fn new(variable: &'a Variable, source: Source<'a>, value: Option<Value>) -> Self {
-        Change { variable, source, lock: None, value, rate: None }
+    fn new(variable: &'a Variable, source: Source<'a>, new: New) -> Self {
+        Change { variable, source, lock: None, new }
     }
 
     fn place(&self) -> &'static Location<'static> {
@@ -212,14 +239,19 @@ fn order(changes: &mut [Change<'_>]) -> Result<()> {
     Err(error.at("update of a buffer", first))
 }
 
-/// Works out the new values, and the new states by the numbers of their weights.
-fn propose(
-    changes: &mut [Change<'_>],
-    optimizer: &dyn Optimizer,
-    shelves: Option<&Shelves>,
-) -> Result<Vec<(u64, Shelf)>> {
-    let mut proposed = Vec::new();
-    let mut place = None;
+/// What an optimizer proposes, besides new values.
+struct Proposed {
+    /// The new states, by the numbers of their weights.
+    shelves: Vec<(u64, Shelf)>,
+    /// About how long those steps take that are taken in place: the little ones, and those that are worth while a thread of their own.
+    little: f64,
+    dear: f64,
+}
+
+/// Works out the new values and the new states.
+fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Option<&Shelves>) -> Result<Proposed> {
+    let mut proposed = Proposed { shelves: Vec::new(), little: 0.0, dear: 0.0 };
+    let mut at: Option<&Variable> = None;
     let propose = || {
         let begun = {
             let deltas = |look: &mut Look<'_>| look_at(changes, look);
@@ -228,9 +260,9 @@ fn propose(
         let optimizer = begun.as_deref().unwrap_or(optimizer);
         // for all weights that have no optimizer of their own
         let mut common: Option<Option<f64>> = None;
-        for Change { variable, source, value, rate, .. } in changes {
+        for Change { variable, source, new, .. } in changes {
             let Source::Delta(delta) = *source else { continue };
-            place = Some(variable.place());
+            at = Some(variable);
             let own = optimizer.for_weight(WeightId(variable.id()));
             let optimizer = own.as_deref().unwrap_or(optimizer);
             let descent = match common.filter(|_| own.is_none()) {
@@ -243,51 +275,66 @@ fn propose(
             if let Some(descent) = descent
                 && delta.can_descend(variable)
             {
-                match delta.descends_in_place(variable) {
-                    true => *rate = Some(descent),
+                *new = if delta.descends_in_place(variable) {
+                    *(if delta.is_dear() { &mut proposed.dear } else { &mut proposed.little }) += delta.cost();
+                    New::Descent(descent)
+                } else {
                     // code of the user's may panic: on a copy, before anything is written
-                    false => *value = Some(delta.descended(variable, descent)),
-                }
+                    New::Value(delta.descended(variable, descent))
+                };
                 continue;
             }
             let delta = &delta.made()?;
             let state = shelves.and_then(|shelves| shelves.by_weight.get(&variable.id()));
-            let (new, shelf) = variable.weight.propose(variable, delta, optimizer, state)?;
-            *value = Some(new);
-            proposed.extend(shelf.map(|shelf| (variable.id(), shelf)));
+            let (value, shelf) = variable.weight.propose(variable, delta, optimizer, state)?;
+            *new = New::Value(value);
+            proposed.shelves.extend(shelf.map(|shelf| (variable.id(), shelf)));
         }
         Ok(())
     };
     let before = STEPPING.replace(true);
     let ended = catch_unwind(AssertUnwindSafe(propose));
     STEPPING.set(before);
-    match (ended.unwrap_or_else(|payload| Err(Error::panic(payload))), place) {
-        (Err(error), Some(place)) => Err(error.at(STEP_OF_WEIGHT, place)),
+    match (ended.unwrap_or_else(|payload| Err(Error::panic(payload))), at) {
+        (Err(error), Some(variable)) => Err(error.at(STEP_OF_WEIGHT, variable.place())),
         (ended, _) => ended.map(|()| proposed),
     }
 }
 
-/// Takes the steps of plain gradient descent that are in place and cannot fail.
+/// Takes the steps of plain gradient descent that are in place and cannot fail; the little ones and the dear ones take about so long.
 ///
 /// The dear ones first, from the first weight on, as they were read on the way forward: so a weight mostly goes to the thread that has it in its caches. What is left stays on this thread, unless it is much.
-fn descend(changes: &[Change<'_>]) {
-    let steps = || {
-        changes.iter().filter_map(|change| match (change.rate, &change.source) {
-            (Some(rate), Source::Delta(delta)) => Some((change.variable, rate, *delta)),
-            _ => None,
-        })
-    };
-    let nanoseconds: f64 = steps().map(|(_, _, delta)| delta.cost()).sum();
-    if !parallel::is_worth_while(nanoseconds) {
-        return steps().for_each(|(variable, rate, delta)| delta.descend(variable, rate));
+fn descend(changes: &[Change<'_>], little: f64, dear: f64) {
+    if dear > 0.0 {
+        let all: Vec<_> = changes.iter().filter(|change| change.descends(AnyDelta::is_dear).is_some()).collect();
+        parallel::for_each(all.len(), dear / all.len() as f64, |step| all[step].descend(AnyDelta::is_dear));
     }
-    let (dear, little): (Vec<_>, Vec<_>) = steps().partition(|(_, _, delta)| parallel::is_worth_while(delta.cost()));
-    for steps in [dear, little] {
-        let nanoseconds: f64 = steps.iter().map(|(_, _, delta)| delta.cost()).sum();
-        parallel::for_each(steps.len(), nanoseconds / steps.len() as f64, |step| {
-            let (variable, rate, delta) = steps[step];
+    let pieces = changes.len().div_ceil(MANY);
+    parallel::for_each(pieces, little / pieces as f64, |piece| {
+        let piece = &changes[piece * MANY..changes.len().min((piece + 1) * MANY)];
+        piece.iter().for_each(|change| change.descend(|delta| !delta.is_dear()));
+    });
+}
+
+/// So many little steps are worth giving to another thread.
+const MANY: usize = 1 << 10;
+
+impl Change<'_> {
+    /// The step of plain gradient descent, if it is one by such a delta.
+    #[inline]
+    fn descends(&self, such: impl FnOnce(&AnyDelta) -> bool) -> Option<(&Variable, f64, &AnyDelta)> {
+        match (&self.new, &self.source) {
+            (New::Descent(rate), Source::Delta(delta)) if such(delta) => Some((self.variable, *rate, delta)),
+            _ => None,
+        }
+    }
+
+    /// Takes it.
+    #[inline]
+    fn descend(&self, such: impl FnOnce(&AnyDelta) -> bool) {
+        if let Some((variable, rate, delta)) = self.descends(such) {
             delta.descend(variable, rate);
-        });
+        }
     }
 }
 
@@ -349,6 +396,12 @@ impl AnyDelta {
             }
             _ => unreachable!("steps are taken by deltas that were evaluated"),
         }
+    }
+
+    /// Whether such a step is worth while a thread of its own.
+    #[inline]
+    fn is_dear(&self) -> bool {
+        parallel::is_worth_while(self.cost())
     }
 
     /// A rough estimate of the time for a step by it, in nanoseconds.

@@ -42,7 +42,8 @@
 //!
 //! With the feature `tracing` passes are spans of the crate of that name, too, whether they are recorded or not. The target is `dl`. At the level `DEBUG` there are `pass`, with the
 //! fields `purpose` and `threads`, and inside of it `backward` and `commit`; at `TRACE` also `kernel` and `body`, with `op`, `file` and `line`, and `help` inside of
-//! a kernel for a thread that comes to help. On every thread their parent is the pass.
+//! a kernel for a thread that comes to help. On every thread their parent is the pass. Its span ends when the run has ended that it belongs to; what it does later, if a tape or
+//! [`SideEffects`](crate::SideEffects) make it go on, is in another span of the same name.
 //!
 #![cfg_attr(feature = "tracing", doc = "```")]
 #![cfg_attr(not(feature = "tracing"), doc = "```ignore")]

@@ -19,6 +19,7 @@ use crate::checkpoint::Groups;
 use crate::error::{Error, Result};
 use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Node, Side};
+use crate::pass::tables::{self, Row};
 use crate::pass::{Arithmetic, Books, Entry, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::{AnyAt, Few};
 use crate::record::{Direction, SpanWork, Told};
@@ -234,7 +235,10 @@ fn walk_to_weights<K: Knows>(
     delta: AnyDelta,
     when: When,
     effects: &mut SideEffects,
-) -> Result<Vec<(K, AnyDelta)>> {
+) -> Result<Vec<(K, AnyDelta)>>
+where
+    (K, AnyDelta): Row,
+{
     let mut books = kept(pass)?;
     let root = evaluated(&books, root)?;
     if !books.trained(root) {
@@ -297,7 +301,10 @@ fn walk_back<'a, K: Knows, G: Goal>(
     when: When,
     mut arrived: Vec<Arrived>,
     effects: &mut SideEffects,
-) -> Result<Vec<(K, AnyDelta)>> {
+) -> Result<Vec<(K, AnyDelta)>>
+where
+    (K, AnyDelta): Row,
+{
     let mut deltas = Vec::new();
     let mut eager = if when == When::AtOnce { Eager::of(pass, &books) } else { None };
     for index in steps {
@@ -319,7 +326,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
             let groups = Groups::of(pass);
             if goal.is_at(index, false) {
                 let sum = groups.sum(&mut books, index, &mut arrived);
-                deltas.push((K::node(node), AnyDelta::Lazy(sum)));
+                tables::push(&mut deltas, (K::node(node), AnyDelta::Lazy(sum)));
                 is_told = true;
             }
             if groups.take(&mut books, index, &mut arrived, |books, index| goal.wants(books, index)) {
@@ -343,12 +350,12 @@ fn walk_back<'a, K: Knows, G: Goal>(
             if !is_told && goal.is_at(index, true) {
                 // a constant may be what the delta of a delta is asked for: it stays the layer that it is
                 let delta = if when == When::AtOnce { delta.at_hand() } else { delta };
-                deltas.push((K::node(node), delta));
+                tables::push(&mut deltas, (K::node(node), delta));
             }
             continue; // nothing is below
         }
         if !is_told && goal.is_at(index, false) {
-            deltas.push((K::node(node), delta.clone()));
+            tables::push(&mut deltas, (K::node(node), delta.clone()));
         }
         match &node.expression {
             Expression::Dynamic(recipe) => match (books.source(index), books.backward(index)) {

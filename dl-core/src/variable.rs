@@ -24,6 +24,10 @@ impl<T> Handle<T> {
     /// The layer of the variable, for use by this thread.
     #[inline]
     pub(crate) fn to_layer(&self) -> Layer<T> {
+        // mostly that of the handle, and the variable, which is somewhere else in memory, need not be looked at
+        if self.leaf.any().is_leaf_of_this_thread() {
+            return self.leaf.clone();
+        }
         Layer::from_any(self.variable().leaf())
     }
 }

@@ -58,7 +58,9 @@ pub(crate) fn sum_of_sums<A: Element>(mut sums: Vec<A>, len: usize) -> A {
     let rest = if len.is_multiple_of(PIECE) { None } else { sums.pop() };
     let mut whole = Tree::new();
     sums.into_iter().for_each(|sum| whole.push(sum));
-    whole.total(rest.unwrap_or_else(A::zero))
+    let sum = whole.total(rest.unwrap_or_else(A::zero));
+    // of several NaN it may be any, and terms that are not in memory may be others
+    if sum.is_nan() { A::nan() } else { sum }
 }
 
 /// The sums along an axis, which stays, with length 1.

@@ -231,6 +231,9 @@ impl<A: Element> Program<A> {
                     load(blocks.operands[*index], &operand.repeated, blocks.from + blocks.here.start, to_block);
                 }
             }
+            if let Place::Result(_) = to {
+                loops::unify_nan(to_block);
+            }
             *blocks.place(*to) = taken;
         }
     }

@@ -117,10 +117,11 @@ fn rests(meanwhile: bool) {
     }
 }
 
+/// Each of them is polled twice, or hardly more often, and what that costs does not depend on how many there are.
 #[test]
 fn many_who_wait_for_one() {
     let time = |n: usize| {
-        let event = Arc::<Event>::default();
+        let (event, polls) = (Arc::<Event>::default(), Arc::<AtomicUsize>::default());
         let one = {
             let event = event.clone();
             Layer::dynamic(move || {
@@ -133,26 +134,46 @@ fn many_who_wait_for_one() {
         };
         let many: Vec<Layer<f64>> = (0..n)
             .map(|_| {
-                let one = one.clone();
+                let (one, polls) = (one.clone(), polls.clone());
                 Layer::dynamic(move || {
-                    let one = one.clone();
-                    async move { Ok(Layer::constant(one.extract().await?)) }
+                    let (mut value, polls) = (Box::pin(one.extract()), polls.clone());
+                    std::future::poll_fn(move |cx| {
+                        let polled = value.as_mut().poll(cx).map_ok(Layer::constant);
+                        polls.fetch_add(1, SeqCst);
+                        polled
+                    })
                 })
             })
             .collect();
         let sum: Layer<f64> = many.into_iter().sum();
-        let later = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(100));
-            event.happen();
+        let later = std::thread::spawn({
+            let polls = polls.clone();
+            move || {
+                while polls.load(SeqCst) < n {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                event.happen();
+            }
         });
         let start = Instant::now();
         assert_eq!(sum.predict().wait().unwrap(), n as f64);
+        let took = start.elapsed();
         later.join().unwrap();
-        start.elapsed().saturating_sub(Duration::from_millis(100))
+        let polls = polls.load(SeqCst);
+        assert!(polls <= 4 * n, "{polls} polls of {n}");
+        took
     };
-    let (few, many) = (time(10_000), time(80_000));
-    println!("{few:?} {many:?}");
-    assert!(many < 30 * few.max(Duration::from_millis(10)), "{few:?} {many:?}");
+    // eight times as many took 64 times as long, if each looked at all others; on a busy machine now these are slow and now those
+    let mut least = [Duration::MAX; 2];
+    for _ in 0..20 {
+        for (least, n) in least.iter_mut().zip([10_000, 80_000]) {
+            *least = time(n).min(*least);
+        }
+        if least[1] < 30 * least[0] {
+            return;
+        }
+    }
+    panic!("{least:?}");
 }
 
 /// A driver that was woken for what is queued goes without doing it: another one does.

@@ -3,7 +3,7 @@
 //! To ask a general allocator for each node takes longer than a scalar operation, and as a node is to lie on one cache line, a second line of memory is lost for
 //! each: a large graph then spreads over twice as many pages, in pieces that the allocator puts together again and again. A block has room for 127 nodes, side by side.
 //!
-//! The cells of a block are handed out together, to the list of a thread (see `handle.rs`), and come back one by one, from any thread; until the last of
+//! The cells of a block are handed out together, to the list of a thread (see `handle.rs`), and come back in any order, from any thread; until the last of
 //! them has come back, none is used again. Then the block is kept for whoever needs one, as large buffers are (see `buffers.rs`): a page from the system costs more than all that is
 //! done with the nodes that lie there. So a node that is alive, or memory that a thread keeps for its next one, keeps its block: usually they lie side by side.
 
@@ -62,16 +62,22 @@ pub(super) fn take_cells() -> [NonNull<Node>; CELLS] {
     std::array::from_fn(|place| unsafe { block.add(place) })
 }
 
-/// # Safety
-/// The cell came from [`take_cells`], has not come back since, and nobody uses it any more.
-pub(super) unsafe fn give_back(cell: NonNull<Node>) {
-    // a block lies at a multiple of its size
+/// The block of a cell: it lies at a multiple of its size.
+#[inline]
+pub(super) fn of(cell: NonNull<Node>) -> NonNull<Node> {
     let within = cell.addr().get() % BYTES;
     // SAFETY: so far before the cell its block begins
-    let block = unsafe { cell.cast::<u8>().sub(within) }.cast::<Node>();
-    // SAFETY: the block is there until its last cell has come back, which is this one or a later one
+    unsafe { cell.cast::<u8>().sub(within) }.cast()
+}
+
+/// Gives back so many cells of a block.
+///
+/// # Safety
+/// They came from [`take_cells`], none of them has come back since, and nobody uses them any more.
+pub(super) unsafe fn give_back(block: NonNull<Node>, cells: usize) {
+    // SAFETY: the block is there until its last cell has come back, which is one of these or a later one
     let out = unsafe { block.add(CELLS).cast::<AtomicUsize>().as_ref() };
-    if out.fetch_sub(1, Ordering::Release) == 1 {
+    if out.fetch_sub(cells, Ordering::Release) == cells {
         fence(Ordering::Acquire);
         let block = Block(block);
         let mut free = free();
@@ -110,10 +116,10 @@ mod tests {
                 scope.spawn(move || {
                     let Cells(cells) = { there };
                     // SAFETY: of each block the other half comes back elsewhere
-                    cells[CELLS / 2..].iter().for_each(|&cell| unsafe { give_back(cell) });
+                    cells[CELLS / 2..].iter().for_each(|&cell| unsafe { give_back(of(cell), 1) });
                 });
                 // SAFETY: as above
-                here[..CELLS / 2].iter().for_each(|&cell| unsafe { give_back(cell) });
+                unsafe { give_back(of(here[0]), CELLS / 2) };
             }
         });
     }

@@ -51,6 +51,7 @@ impl AnyLayer {
         // SAFETY: the weight owns the leaf and is alive
         let node = unsafe { leaf.as_ref() };
         node.guarded.used();
+        prefetch_at(leaf.as_ptr().wrapping_add(BEHIND));
         (AnyLayer(leaf), node.count.take())
     }
 
@@ -157,13 +158,22 @@ impl std::ops::Deref for Held {
     }
 }
 
+/// Who uses one weight after the other mostly goes from leaf to leaf as they lie in memory. To count a handle waits for the leaf, and nothing goes on meanwhile, so one is fetched that is so far ahead.
+const BEHIND: usize = 16;
+
 /// Has a cache line fetched. A walk over a long chain waits for little else.
 #[inline(always)]
 fn prefetch<T>(line: NonNull<T>) {
+    prefetch_at(line.as_ptr());
+}
+
+/// The same for any address.
+#[inline(always)]
+fn prefetch_at<T>(line: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction, and it touches nothing
     unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.as_ptr().cast());
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
@@ -174,6 +184,8 @@ struct Yard {
     /// A list that is threaded through the free memory itself.
     free: Cell<Option<NonNull<Free>>>,
     length: Cell<usize>,
+    /// A block, and how many of its cells have come back that it has not heard of: mostly the next one is of the same block.
+    returned: Cell<(Option<NonNull<Node>>, usize)>,
     dismantling: Cell<bool>,
     doomed: Doomed,
 }
@@ -192,7 +204,13 @@ const KEPT_BY_HELPERS: usize = 64;
 
 thread_local! {
     static YARD: Yard = const {
-        Yard { free: Cell::new(None), length: Cell::new(0), dismantling: Cell::new(false), doomed: RefCell::new(Vec::new()) }
+        Yard {
+            free: Cell::new(None),
+            length: Cell::new(0),
+            returned: Cell::new((None, 0)),
+            dismantling: Cell::new(false),
+            doomed: RefCell::new(Vec::new()),
+        }
     };
 }
 
@@ -210,10 +228,11 @@ impl Yard {
 
     fn trim(&self, length: usize) {
         while self.length.get() > length {
-            let Some(node) = self.take() else { return };
+            let Some(node) = self.take() else { break };
             // SAFETY: what is on the list came from `new_memory`
-            unsafe { give_back(node) };
+            unsafe { self.give_back(node) };
         }
+        self.tell_block();
     }
 
     /// # Safety
@@ -222,13 +241,37 @@ impl Yard {
     unsafe fn keep(&self, node: NonNull<Node>) {
         if self.length.get() == KEPT {
             // SAFETY: passed on
-            return unsafe { give_back(node) };
+            return unsafe { self.give_back(node) };
         }
         let free = node.cast::<Free>();
         // SAFETY: the memory of a node is large enough for a link, aligned, and ours
         unsafe { free.write(Free { next: self.free.get() }) };
         self.free.set(Some(free));
         self.length.set(self.length.get() + 1);
+    }
+
+    /// # Safety
+    /// The memory came from `new_memory`, and nobody uses it any more.
+    unsafe fn give_back(&self, node: NonNull<Node>) {
+        if cfg!(any(shuttle, loom)) {
+            return; // a model checker looks at what is gone
+        }
+        let block = block::of(node);
+        match self.returned.get() {
+            (Some(last), cells) if last == block => self.returned.set((Some(block), cells + 1)),
+            _ => {
+                self.tell_block();
+                self.returned.set((Some(block), 1));
+            }
+        }
+    }
+
+    /// The block hears of the cells that have come back.
+    fn tell_block(&self) {
+        if let (Some(block), cells) = self.returned.take() {
+            // SAFETY: they were given to `give_back`; until it has heard of them, the block is there
+            unsafe { block::give_back(block, cells) };
+        }
     }
 }
 
@@ -238,12 +281,9 @@ impl Drop for Yard {
         let doomed = self.doomed.take();
         if let Some((&first, rest)) = doomed.split_first() {
             // SAFETY: `take_apart` gives back nodes that nobody uses any more
-            take_apart(first, &RefCell::new(rest.to_vec()), |node| unsafe { give_back(node) });
+            take_apart(first, &RefCell::new(rest.to_vec()), |node| unsafe { self.give_back(node) });
         }
-        while let Some(node) = self.take() {
-            // SAFETY: what is on the list came from `new_memory`
-            unsafe { give_back(node) };
-        }
+        self.trim(0);
     }
 }
 
@@ -287,7 +327,7 @@ fn new_memory() -> NonNull<Node> {
         // SAFETY: it is new, and nobody has it
         if YARD.try_with(|yard| unsafe { yard.keep(cell) }).is_err() {
             // SAFETY: as above; the thread is ending
-            unsafe { block::give_back(cell) };
+            unsafe { give_back(cell) };
         }
     }
     first
@@ -300,7 +340,7 @@ unsafe fn give_back(node: NonNull<Node>) {
         return; // a model checker looks at what is gone
     }
     // SAFETY: passed on; `new_memory` takes it from a block
-    unsafe { block::give_back(node) };
+    unsafe { block::give_back(block::of(node), 1) };
 }
 
 /// Takes a leaf of a weight apart that is going.

@@ -23,20 +23,20 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, PoisonError};
 
-/// What a pass reads of it comes first, in one cache line.
+/// What a pass and a commit look at comes first, in one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Variable {
     value: Cells,
     frozen: AtomicBool,
     /// Whether there is more than one leaf.
     several: AtomicBool,
+    /// Held during a commit, together with those of all weights of the step, taken in the order of their numbers.
+    commit: Mutex<()>,
     /// Orders the locks of a commit.
     id: u64,
     pub(crate) weight: &'static dyn AnyWeight,
     place: &'static Location<'static>,
     kind_of_data: &'static DataKind,
-    /// Held during a commit, together with those of all weights of the step, taken in the order of their numbers.
-    commit: Mutex<()>,
     /// For those who keep something for this weight and want to know whether it is alive.
     alive: OnceLock<Arc<()>>,
     leaves: [AtomicPtr<Node>; LEAVES],
@@ -50,11 +50,11 @@ pub(crate) struct Variable {
 /// As many as there may be threads without a queue at a leaf.
 const LEAVES: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// Numbers are read without a lock.
+/// Numbers are read without a lock. Anything else lies elsewhere, as what is large does anyway.
 enum Cells {
     F32(AtomicU32),
     F64(AtomicU64),
-    Any(Mutex<Value>),
+    Any(Box<Mutex<Value>>),
 }
 
 /// A variable, as its leaves know it. They do not keep it alive; it keeps them.
@@ -98,7 +98,7 @@ impl Variable {
         let value = match value.0 {
             Repr::F32(number) => Cells::F32(AtomicU32::new(number.to_bits())),
             Repr::F64(number) => Cells::F64(AtomicU64::new(number.to_bits())),
-            any => Cells::Any(Mutex::new(Value(any))),
+            any => Cells::Any(Box::new(Mutex::new(Value(any)))),
         };
         let variable = Box::new(Variable {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -328,6 +328,14 @@ pub(crate) fn use_leaf(number: usize) {
     SLOT.set(number);
 }
 
+impl Node {
+    /// Whether it is the leaf of a weight that this thread uses.
+    #[inline]
+    pub(crate) fn is_leaf_of_this_thread(&self) -> bool {
+        matches!(&self.expression, Expression::Weight(_, leaf) if usize::from(*leaf) == slot())
+    }
+}
+
 /// Which leaf this thread uses.
 #[inline]
 fn slot() -> usize {
@@ -341,5 +349,16 @@ fn slot() -> usize {
             slot
         }
         slot => slot,
+    }
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn what_passes_and_commits_look_at_is_in_one_line() {
+        assert!(offset_of!(Variable, kind_of_data) <= align_of::<Variable>());
     }
 }

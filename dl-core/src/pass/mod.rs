@@ -24,7 +24,7 @@ mod schedule;
 mod segment;
 mod settings;
 mod sweep;
-mod tables;
+pub(crate) mod tables;
 mod tasks;
 mod telling;
 mod values;
@@ -372,6 +372,7 @@ impl Pass {
         if let (Some(log), Some(recorder)) = (&self.watch.log, &self.settings.recorder) {
             recorder.goes_on(log);
         }
+        self.watch_goes_on();
         let mut books = self.books();
         books.resume();
         books.drivers.arrive()
@@ -397,7 +398,8 @@ impl Pass {
         let mut books = self.books();
         books.drivers.leave(driver);
         let mut tasks = Vec::new();
-        if books.drivers.nobody() {
+        let rests = books.drivers.nobody();
+        if rests {
             self.tell_rest(&books);
             tasks = books.rest();
         } else {
@@ -405,6 +407,9 @@ impl Pass {
             self.share(&mut books, false);
         }
         self.release(books);
+        if rests {
+            self.watch_rests(); // in the code of a subscriber: outside of the lock
+        }
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(tasks))) {
             self.books().fault.get_or_insert(Error::panic(payload));
         }

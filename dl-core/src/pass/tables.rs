@@ -5,7 +5,9 @@
 
 use super::discover::Step;
 use super::entry::{Entry, Links, Waiting};
-use crate::reverse::Arrived;
+use crate::commit::Words;
+use crate::node::{AnyLayer, Held};
+use crate::reverse::{AnyDelta, Arrived};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +17,7 @@ pub(super) const SMALL: usize = 1 << 16;
 const KEPT_BYTES: usize = 64 << 20;
 
 /// Tables of one kind that nobody uses.
-pub(super) struct Stock<T>(Mutex<Vec<Vec<T>>>);
+pub(crate) struct Stock<T>(Mutex<Vec<Vec<T>>>);
 
 impl<T> Stock<T> {
     const fn new() -> Self {
@@ -45,7 +47,7 @@ impl<T> Stock<T> {
 }
 
 /// What a table is of.
-pub(super) trait Row: Sized + 'static {
+pub(crate) trait Row: Sized + 'static {
     const STOCK: &'static Stock<Self>;
 }
 
@@ -73,11 +75,14 @@ rows! {
     WAITING: Waiting;
     WEIGHTS: (usize, u32);
     ARRIVED: Arrived;
+    DELTAS: (Held, AnyDelta);
+    DELTAS_OF_LAYERS: (AnyLayer, AnyDelta);
+    WORDS: Words;
 }
 
 /// Appends a row.
 #[inline(always)]
-pub(super) fn push<T: Row>(table: &mut Vec<T>, row: T) {
+pub(crate) fn push<T: Row>(table: &mut Vec<T>, row: T) {
     if table.len() == table.capacity() {
         grow(table);
     }
@@ -101,8 +106,24 @@ pub(super) fn with_room<T: Row>(rows: usize) -> Vec<T> {
     if rows > SMALL { T::STOCK.take().unwrap_or_default() } else { Vec::new() }
 }
 
+/// The same for rows that are kept as words.
+pub(crate) fn with_room_for<T>(rows: usize) -> Vec<T> {
+    of_others(with_room::<Words>(rows))
+}
+
+/// Empties a table of such rows, and keeps its memory if that is large.
+pub(crate) fn keep_room<T>(table: Vec<T>) {
+    clear::<Words>(&mut of_others(table));
+}
+
+/// A table without rows, in the memory of this one if its rows are of the same size: the standard library collects in place.
+fn of_others<T, U>(mut table: Vec<T>) -> Vec<U> {
+    table.clear();
+    table.into_iter().map(|_| unreachable!("there is no row")).collect()
+}
+
 /// Empties a table of a pass that is over. A large one goes.
-pub(super) fn clear<T: Row>(table: &mut Vec<T>) {
+pub(crate) fn clear<T: Row>(table: &mut Vec<T>) {
     table.clear();
     if table.capacity() > SMALL {
         T::STOCK.keep(std::mem::take(table));
@@ -162,6 +183,14 @@ mod tests {
         (0..rows).for_each(|row| push(&mut table, Number(row)));
         assert!(table.iter().map(|row| row.0).eq(0..rows));
         table
+    }
+
+    #[test]
+    fn rows_that_borrow_take_the_memory_of_others() {
+        let table: Vec<(&str, &Number)> = Vec::with_capacity(10 * SMALL);
+        let (place, room) = (table.as_ptr().addr(), table.capacity());
+        let words: Vec<[usize; 3]> = of_others(table);
+        assert_eq!((words.as_ptr().addr(), words.capacity(), words.len()), (place, room, 0));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(super) struct Watch {
     pub(super) log: Option<Arc<Log>>,
     /// None, unless somebody wants to see it.
     #[cfg(feature = "tracing")]
-    span: Option<Box<tracing::Span>>,
+    seen: Option<Box<traced::Seen>>,
 }
 
 thread_local! {
@@ -25,7 +25,7 @@ impl Watch {
     #[inline]
     fn nobody(&self) -> bool {
         #[cfg(feature = "tracing")]
-        if self.span.is_some() {
+        if self.seen.is_some() {
             return false;
         }
         self.log.is_none()
@@ -63,12 +63,30 @@ impl Pass {
         let _ = purpose;
         #[cfg(feature = "tracing")]
         {
-            self.watch.span = traced::pass(purpose);
+            self.watch.seen = traced::Seen::begin(purpose);
         }
         if let Some(recorder) = &self.settings.recorder {
             let log = recorder.begin();
             self.books().log = Some(log.clone());
             self.watch.log = Some(log);
+        }
+    }
+
+    /// A driver arrives: the pass goes on, if it has come to rest.
+    #[inline]
+    pub(super) fn watch_goes_on(&self) {
+        #[cfg(feature = "tracing")]
+        if let Some(seen) = &self.watch.seen {
+            seen.span();
+        }
+    }
+
+    /// The last driver has left. Somebody else may have the pass for a moment longer, or a tape for ever, but it does nothing any more.
+    #[inline]
+    pub(super) fn watch_rests(&self) {
+        #[cfg(feature = "tracing")]
+        if let Some(seen) = &self.watch.seen {
+            seen.end();
         }
     }
 
@@ -111,7 +129,7 @@ impl Pass {
     fn watched<R>(&self, work: SpanWork, node: Option<&Node>, at: Told, f: impl FnOnce() -> R) -> R {
         let _ = node;
         #[cfg(feature = "tracing")]
-        let _entered = self.watch.span.as_ref().map(|pass| traced::work(pass, work, node).entered());
+        let _entered = self.watch.seen.as_ref().map(|pass| traced::work(&pass.span(), work, node).entered());
         let began = Instant::now();
         let log = self.watch.log.as_deref();
         let around = WORKS.replace((std::ptr::from_ref(self).addr(), at));
@@ -159,17 +177,46 @@ mod traced {
     use super::super::Purpose;
     use crate::node::Node;
     use crate::record::SpanWork;
-    use crate::sync::current_num_threads;
+    use crate::sync::{Mutex, MutexGuard, current_num_threads};
+    use std::sync::PoisonError;
     use tracing::{Span, debug_span, trace_span};
 
-    pub(super) fn pass(purpose: Purpose) -> Option<Box<Span>> {
+    /// A pass that somebody wants to see.
+    pub(super) struct Seen {
+        purpose: Purpose,
+        /// None while the pass rests.
+        span: Mutex<Option<Span>>,
+    }
+
+    impl Seen {
+        pub(super) fn begin(purpose: Purpose) -> Option<Box<Seen>> {
+            let span = pass(purpose);
+            (!span.is_disabled()).then(|| Box::new(Seen { purpose, span: Mutex::new(Some(span)) }))
+        }
+
+        /// The span of what the pass does now: another one than before it rested.
+        pub(super) fn span(&self) -> Span {
+            self.lock().get_or_insert_with(|| pass(self.purpose)).clone()
+        }
+
+        /// Ends when those spans have ended that are inside of it.
+        pub(super) fn end(&self) {
+            let span = self.lock().take();
+            drop(span);
+        }
+
+        fn lock(&self) -> MutexGuard<'_, Option<Span>> {
+            self.span.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    fn pass(purpose: Purpose) -> Span {
         let purpose = match purpose {
             Purpose::Predict => "predict",
             Purpose::Train => "train",
             Purpose::Derive => "derive",
         };
-        let span = debug_span!(target: "dl", "pass", purpose, threads = current_num_threads());
-        (!span.is_disabled()).then(|| Box::new(span))
+        debug_span!(target: "dl", "pass", purpose, threads = current_num_threads())
     }
 
     pub(super) fn work(pass: &Span, work: SpanWork, node: Option<&Node>) -> Span {

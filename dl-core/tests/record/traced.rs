@@ -1,14 +1,15 @@
 //! What subscribers of the crate `tracing` see.
 
 use crate::support::{magnitude, on_threads, record, twice};
-use dl_core::{Differentiable, Sgd, Weight};
+use dl_core::{Differentiable, Do, Sgd, Weight};
 use std::collections::HashSet;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::ThreadId;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Dispatch, Level, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
@@ -60,14 +61,28 @@ impl Visit for Seen {
     }
 }
 
-/// What is seen of this, on this thread and on those of a pool that it makes.
-fn seen(run: impl FnOnce(&Dispatch)) -> Vec<Seen> {
+/// While there is a single subscriber, `tracing` asks that of whatever thread happens to meet a span first, and where this has none it remembers that nobody wants the span. So there is
+/// another one, which wants nothing: then all are asked, though other tests run beside these.
+static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default().with(LevelFilter::OFF)));
+
+/// What is seen of this, in a pool of so many threads: whoever is not among them has no eyes.
+fn seen(threads: usize, run: impl FnOnce(&Witness) + Send) -> Vec<Seen> {
+    LazyLock::force(&ANOTHER);
     let witness = Witness::default();
     let dispatch = Dispatch::new(Registry::default().with(witness.clone()));
-    tracing::dispatcher::with_default(&dispatch, || run(&dispatch));
-    let seen = witness.0.lock().unwrap().clone();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .start_handler(move |_| std::mem::forget(tracing::dispatcher::set_default(&dispatch)));
+    pool.build().unwrap().install(|| run(&witness));
+    let seen = witness.so_far();
     assert!(seen.iter().all(|span| span.target == "dl"), "{seen:?}");
     seen
+}
+
+impl Witness {
+    fn so_far(&self) -> Vec<Seen> {
+        self.0.lock().unwrap().clone()
+    }
 }
 
 fn named<'a>(seen: &'a [Seen], name: &str) -> Vec<&'a Seen> {
@@ -78,7 +93,7 @@ fn named<'a>(seen: &'a [Seen], name: &str) -> Vec<&'a Seen> {
 fn a_step() {
     let w = Weight::new(-1.0_f64);
     let (y, line) = (twice(magnitude(w.layer())), line!());
-    let seen = seen(|_| assert!(y.square().train(&Sgd::new(0.1)).wait().unwrap().is_finite()));
+    let seen = seen(1, |_| assert!(y.square().train(&Sgd::new(0.1)).wait().unwrap().is_finite()));
     let [pass] = named(&seen, "pass")[..] else { panic!("{seen:?}") };
     assert_eq!(pass.level, Level::DEBUG);
     assert_eq!(pass.fields[0], ("purpose", "\"train\"".to_owned()));
@@ -96,14 +111,7 @@ fn a_step() {
 #[test]
 fn on_all_threads_the_parent_is_the_pass() {
     let w = Weight::new(1.0_f64);
-    let seen = seen(|dispatch| {
-        let dispatch = dispatch.clone();
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(2)
-            .start_handler(move |_| std::mem::forget(tracing::dispatcher::set_default(&dispatch)));
-        let pool = pool.build().unwrap();
-        pool.install(|| assert!(crate::spans::meeting(&w, &w).predict().wait().unwrap().is_finite()));
-    });
+    let seen = seen(2, |_| assert!(crate::spans::meeting(&w, &w).predict().wait().unwrap().is_finite()));
     let kernels = named(&seen, "kernel");
     assert!(kernels.iter().all(|kernel| kernel.parents == ["pass"]), "{kernels:?}");
     assert_eq!(kernels.iter().flat_map(|kernel| &kernel.entered).collect::<HashSet<_>>().len(), 2);
@@ -113,10 +121,29 @@ fn on_all_threads_the_parent_is_the_pass() {
 fn a_pass_inside_a_body() {
     let w = Weight::new(3.0_f64);
     let y = twice(w.layer());
-    let seen = seen(|_| assert!(y.square().gradient(&w).predict().wait().unwrap().is_finite()));
+    let seen = seen(2, |_| assert!(y.square().gradient(&w).predict().wait().unwrap().is_finite()));
     let mut passes: Vec<_> = named(&seen, "pass").iter().map(|pass| pass.parents.clone()).collect();
     passes.sort_by_key(Vec::len);
-    assert_eq!(passes, [vec![], vec!["body", "pass"]]);
+    assert_eq!(passes, [vec![], vec!["body", "pass"]], "{seen:?}");
+}
+
+#[test]
+fn a_pass_that_rests_and_goes_on() {
+    let w = Weight::new(3.0_f64);
+    let y = twice(w.layer());
+    let seen = seen(1, |witness| {
+        let tape = y.forward().wait().unwrap();
+        assert_eq!(named(&witness.so_far(), "pass").len(), 1, "the tape still has it");
+        tape.backward(Do::now(1.0)).step(&Sgd::new(0.1)).wait().unwrap();
+        assert_eq!(named(&witness.so_far(), "pass").len(), 3, "it goes on, and the step is one, too");
+    });
+    let passes = named(&seen, "pass");
+    assert_eq!(passes.len(), 3, "whoever lets go of a tape does nothing in it");
+    assert!(passes.iter().all(|pass| pass.parents.is_empty() && pass.entered.is_empty()), "{passes:?}");
+    for name in ["backward", "commit"] {
+        let spans = named(&seen, name);
+        assert!(!spans.is_empty() && spans.iter().all(|span| span.parents == ["pass"]), "{spans:?}");
+    }
 }
 
 #[test]

@@ -117,3 +117,15 @@ pub(crate) fn descend<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
         || values.iter_mut().zip(deltas).for_each(|(value, &delta)| *value = *value - rate * delta),
     );
 }
+
+/// Makes one of all NaN: which operations are computed together decides about their signs and payloads, as an instruction may take its operands in either order.
+pub(super) fn unify_nan<A: Element>(elements: &mut [A]) {
+    arch().dispatch(
+        #[inline(always)]
+        || {
+            if elements.iter().fold(false, |any, x| any | x.is_nan()) {
+                elements.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = A::nan());
+            }
+        },
+    );
+}

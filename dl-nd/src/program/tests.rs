@@ -169,7 +169,7 @@ fn cheap_operations_inside_of_one_another_are_one_instruction_with_the_same_bits
                     let found = [&on_the_left, &on_the_right, &on_both].map(|x| element(x, i));
                     assert_eq!(
                         found.map(f32::to_bits),
-                        right_one.map(f32::to_bits),
+                        right_one.map(|right| if right.is_nan() { f32::NAN } else { right }.to_bits()),
                         "{outer:?} of {left:?}, {right:?}"
                     );
                 }
@@ -210,4 +210,42 @@ fn a_sum_is_computed_beside_others() {
     assert_eq!(sum(formula, &[beside]).to_bits(), alone.to_bits());
     assert!(other.formula().is_none(), "it has been computed");
     assert_eq!(other[1234], -0.25);
+}
+
+/// Whether an operand was computed before, by whoever came first, changes no bit, not even of what is no number.
+#[test]
+fn what_was_computed_before_changes_no_bit() {
+    use Binary::{Add, Div, Max, Min, Mul, Sub};
+    let no_number = [0x7fc0_0000, 0xffc0_0000, 0x7fc1_2345, 0xffc5_4321].map(f32::from_bits);
+    let kinds = [&[1.5, -0.0, f32::INFINITY, -f32::INFINITY], &no_number[..]].concat();
+    // every kind beside every other one, in whole vectors and in what is left over
+    let len = kinds.len().pow(4) + 13;
+    let tensor = |place: u32| {
+        let element = |i: usize| kinds[i / kinds.len().pow(place) % kinds.len()];
+        Nd::from((0..len).map(element).collect::<Vec<f32>>())
+    };
+    let [a, b, c, d] = &[0, 1, 2, 3].map(tensor);
+    let inner = |op: Option<Binary>, x: &Nd<f32, Ix1>, y: &Nd<f32, Ix1>| match op {
+        None => unary(Unary::Neg, x),
+        Some(op) => both(op, x, y),
+    };
+    let inside = [None, Some(Add), Some(Sub), Some(Mul), Some(Max)];
+    for outer in [Add, Sub, Mul, Div, Max, Min] {
+        for (left, right) in inside.iter().flat_map(|&left| inside.map(|right| (left, right))) {
+            let [together, first, second, apart] =
+                [(false, false), (true, false), (false, true), (true, true)].map(|before| {
+                    let (left, right) = (inner(left, a, b), inner(right, c, d));
+                    for (operand, before) in [(&left, before.0), (&right, before.1)] {
+                        if let Some(formula) = operand.formula().filter(|_| before) {
+                            formula.compute();
+                        }
+                    }
+                    both(outer, &left, &right).0.iter().map(|element| element.to_bits()).collect::<Vec<_>>()
+                });
+            assert!([first, second, apart].iter().all(|bits| *bits == together), "{outer:?} of {left:?}, {right:?}");
+            let formula = both(outer, &inner(left, a, b), &inner(right, c, d));
+            let summed = sum(formula.formula().expect("large tensors are written down"), &[]);
+            assert_eq!(summed.to_bits(), accurate::sum_all(formula.0.view().into_dyn()).to_bits());
+        }
+    }
 }
