@@ -48,6 +48,7 @@ fn run<A: Element>(op: Binary, to: &mut [A], others: &[A]) {
             let before = &mut before[..to.len()];
             before.copy_from_slice(to);
             code([before, other, other, other], to);
+            loops::unify_nan(to);
         }
     });
 }
@@ -58,6 +59,20 @@ mod tests {
     use crate::nd::Nd;
     use dl_core::Binary;
     use ndarray::Ix2;
+
+    /// Whether somebody else has the operand depends on time, and so must not be seen in the result.
+    #[test]
+    fn a_nan_is_the_same_in_place_and_elsewhere() {
+        let shape = [64, 64];
+        let nan = |bits: u32| Nd::<f32, Ix2>::full(shape, f32::from_bits(bits));
+        let sum = |a: Nd<f32, Ix2>| {
+            let dim = a.dim();
+            let sum = Operation::Binary(Binary::Add, a, nan(0xffc0_0001)).of_shape(dim);
+            sum.view().mapv(f32::to_bits)
+        };
+        let a = nan(0x7fc0_0002);
+        assert_eq!(sum(a.clone()), sum(a));
+    }
 
     #[test]
     fn what_somebody_else_has_is_not_written_over() {
