@@ -309,15 +309,15 @@ fn descend(changes: &[Change<'_>], little: f64, dear: f64) {
         let all: Vec<_> = changes.iter().filter(|change| change.descends(AnyDelta::is_dear).is_some()).collect();
         parallel::for_each(all.len(), dear / all.len() as f64, |step| all[step].descend(AnyDelta::is_dear));
     }
-    let pieces = changes.len().div_ceil(MANY);
-    parallel::for_each(pieces, little / pieces as f64, |piece| {
-        let piece = &changes[piece * MANY..changes.len().min((piece + 1) * MANY)];
-        piece.iter().for_each(|change| change.descend(|delta| !delta.is_dear()));
+    let many = (PIECE_NANOSECONDS * changes.len() as f64 / little).max(1.0) as usize;
+    let pieces: Vec<&[Change<'_>]> = changes.chunks(many).collect();
+    parallel::for_each(pieces.len(), little / pieces.len() as f64, |piece| {
+        pieces[piece].iter().for_each(|change| change.descend(|delta| !delta.is_dear()));
     });
 }
 
-/// So many little steps are worth giving to another thread.
-const MANY: usize = 1 << 10;
+/// Little steps are given to threads as many at a time as take about so long.
+const PIECE_NANOSECONDS: f64 = 5_000.0;
 
 impl Change<'_> {
     /// The step of plain gradient descent, if it is one by such a delta.
