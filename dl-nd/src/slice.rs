@@ -385,7 +385,8 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Part<A, D, E> {
         };
         // among parts the rank is left open, which is an operation
         sums.count(usize::from(E::NDIM.is_some()));
-        sums.add_part(0, || filled(whole.dim(), A::zero()).into(), add);
+        let add_whole = |sum: &mut Nd<A, D>, whole: &Nd<A, D>| add_elements(sum.0.array_mut().view_mut(), whole.view());
+        sums.add_part(0, || filled(whole.dim(), A::zero()).into(), add_whole, add);
         true
     }
 

@@ -67,7 +67,8 @@ impl<A: Element, D: Rank> Primitive for Sum<A, D> {
             return Ok(rest.iter().fold((*first).clone(), add));
         }
         let slices: Option<Vec<&[A]>> = rest.iter().map(|term| term.0.as_slice()).collect();
-        let mut sum = first.view().to_owned();
+        // a sum over some of its axes depends on the layout, which must not depend on what was added up before
+        let mut sum = first.view().as_standard_layout().into_owned();
         match (sum.as_slice_mut(), slices) {
             (Some(sum), Some(slices)) => {
                 // block by block, so that each element is written to memory once

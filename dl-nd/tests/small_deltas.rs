@@ -119,4 +119,13 @@ fn parts_that_overlap_or_leave_something_out() {
         let ends = x.slice_axis(1, -2..).sum() + x.flip([0]).square().sum();
         (parts[1].slice_axis(0, ..1) * &parts[0]).sum() + x.exp().sum() + ends
     });
+    // what arrives before the first part is minus zero, or lies in another order, and is summed afterwards
+    check("parts", &[Nd::full([3, 8], -0.0)], |(w, _)| {
+        let x = &w[0] * 1.0;
+        x.chunk(1, 2)[0].sum() + (&x * -0.0).sum()
+    });
+    check("parts", &[some([40, 5]), some([5, 4])], |(w, b)| {
+        let x = w[0].linear(&w[1], &b[1]);
+        x.chunk(1, 2)[0].exp().sum() + x.t().sin().sum()
+    });
 }

@@ -103,6 +103,8 @@ pub(crate) struct Total {
     pub(super) value: Value,
     /// Whether there was something to be added. What is not counted otherwise is counted as the one operation that a sum is.
     pub(super) is_sum: bool,
+    /// Whether there is a part among the terms. Then it was begun with zeros.
+    pub(super) has_part: bool,
 }
 
 impl Arrived {
@@ -115,7 +117,7 @@ impl Arrived {
         }
         match (&*self, delta) {
             (Arrived::Nothing, AnyDelta::Ready(value @ Value(Repr::Any(_)))) => {
-                *self = Arrived::Total(Kept::new(Total { value, is_sum: false }));
+                *self = Arrived::Total(Kept::new(Total { value, is_sum: false, has_part: false }));
             }
             (_, delta) => self.add(delta),
         }

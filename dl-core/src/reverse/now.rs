@@ -78,10 +78,24 @@ impl Sums<'_> {
     }
 
     /// Adds something to a part of what has arrived, or of zeros where nothing has. It is counted as one operation, together with the sum of all that arrives there.
-    pub fn add_part<T: Data>(&mut self, which: usize, zeros: impl FnOnce() -> T, add: impl FnOnce(&mut T)) {
+    ///
+    /// A sum of layers that has parts among its terms begins with zeros, so that −0 becomes 0 even where no part is, and the layout is that of zeros. So what has arrived before the first
+    /// part is added to zeros, too, by `add_whole`.
+    pub fn add_part<T: Data>(
+        &mut self,
+        which: usize,
+        zeros: impl FnOnce() -> T,
+        add_whole: impl FnOnce(&mut T, &T),
+        add: impl FnOnce(&mut T),
+    ) {
         let arrived = &mut self.arrived[self.operands[which].place as usize];
         match arrived {
             Arrived::Total(total) if self.later.is_empty() => {
+                if !std::mem::replace(&mut total.has_part, true) {
+                    let mut whole = zeros();
+                    add_whole(&mut whole, total.value.get());
+                    total.value = whole.into_value();
+                }
                 total.value.change(add);
                 self.evaluations += usize::from(!std::mem::replace(&mut total.is_sum, true));
             }
@@ -91,7 +105,8 @@ impl Sums<'_> {
                 self.evaluations += 1;
                 match arrived {
                     Arrived::Nothing if self.later.is_empty() => {
-                        *arrived = Arrived::Total(Kept::new(Total { value: whole.into_value(), is_sum: true }));
+                        let total = Total { value: whole.into_value(), is_sum: true, has_part: true };
+                        *arrived = Arrived::Total(Kept::new(total));
                     }
                     _ => self.add(which, whole),
                 }
