@@ -294,7 +294,10 @@ impl Books {
         second: &mut u32,
     ) -> Option<&'a AnyLayer> {
         match self.missing(a, first) {
-            None => self.missing(b, second),
+            None => {
+                // the second branch of a tree: its nodes are entered as they were built
+                self.missing(b, second).inspect(|_| held(b).prefetch_later())
+            }
             missing => {
                 // its turn comes when what is below the first is entered
                 held(b).prefetch();
