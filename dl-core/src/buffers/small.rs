@@ -89,7 +89,8 @@ pub(super) fn capacity(len: usize) -> usize {
     Class::of(len).capacity
 }
 
-/// Keeps a buffer, if it is of one of the capacities that are asked for.
+/// Keeps a buffer, if it is of one of the capacities that are asked for. When there is no more room, those of which most is kept make room for others: what was made of a network once, its weights,
+/// say, would keep out what is made in each step.
 #[inline]
 pub(super) fn give_back<A: Number>(buffer: Vec<A>) {
     let class = Class::of(buffer.capacity());
@@ -100,13 +101,27 @@ pub(super) fn give_back<A: Number>(buffer: Vec<A>) {
     let _ = AT_HAND.try_with(|at_hand| {
         let mut at_hand = at_hand.borrow_mut();
         let small = A::small_buffers(&mut at_hand);
-        if let Some(free) = small.free.get_mut(class.number)
-            && small.bytes + bytes <= KEPT_BYTES
-        {
+        if class.number < CLASSES && small.has_room(bytes, class.number) {
             small.bytes += bytes;
-            free.push(buffer);
+            small.free[class.number].push(buffer);
         }
     });
+}
+
+impl<A> Small<A> {
+    /// Whether so many bytes more may be kept in a class; others make room for it.
+    #[inline]
+    fn has_room(&mut self, bytes: usize, class: usize) -> bool {
+        while self.bytes + bytes > KEPT_BYTES {
+            let kept = |free: &Vec<Vec<A>>| free.first().map_or(0, Vec::capacity) * free.len();
+            let most = (0..CLASSES).max_by_key(|&class| kept(&self.free[class]));
+            let Some(gone) = most.filter(|&most| most != class).and_then(|most| self.free[most].pop()) else {
+                return false;
+            };
+            self.bytes -= gone.capacity() * size_of::<A>();
+        }
+        true
+    }
 }
 
 /// Hands all that this thread has at hand back to the allocator.
