@@ -2,6 +2,7 @@
 
 use crate::axes::axis_of;
 use crate::element::{Element, HasRank, Rank};
+use crate::elements::copy;
 use crate::nd::{Nd, check_size, filled};
 use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{Array1, ArrayView2, Axis, Ix1, Ix2, Slice};
@@ -151,7 +152,7 @@ impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
                 x.shape()
             )));
         }
-        let mut kept = x.view().to_owned();
+        let mut kept = copy(x.view());
         let columns = x.shape()[axes - 1].max(1);
         let rows = x.shape()[axes - 2].max(1);
         for (number, mut row) in kept.rows_mut().into_iter().enumerate() {
@@ -339,7 +340,7 @@ impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let axis = Axis(axis_of(self.axis, x.shape())?);
-        let mut sums = x.view().to_owned();
+        let mut sums = copy(x.view());
         if self.from_end {
             sums.invert_axis(axis);
         }

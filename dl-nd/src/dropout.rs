@@ -1,6 +1,7 @@
 //! Dropout: noise that training gets used to.
 
 use crate::element::{Element, Rank};
+use crate::elements::copy;
 use crate::mode::by_mode;
 use crate::nd::Nd;
 use crate::refuse::refused;
@@ -80,7 +81,7 @@ impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
         let scale = A::of((1.0 - self.p).recip());
         // `p` as a share of all 32-bit numbers
         let dropped = (self.p * (u32::MAX as f64 + 1.0)) as u64;
-        let mut y = x.view().to_owned();
+        let mut y = copy(x.view());
         // in row-major order, whatever the strides
         y.iter_mut().for_each(|y| *y = if u64::from(rng.next_u32()) < dropped { A::zero() } else { *y * scale });
         Ok(y.into())

@@ -34,6 +34,11 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     fn recycle(_: Vec<Self>) {}
 
     #[doc(hidden)]
+    fn copied(elements: &[Self]) -> Vec<Self> {
+        elements.to_vec()
+    }
+
+    #[doc(hidden)]
     #[allow(private_interfaces, reason = "not to be called by others")]
     fn compute<D: Rank>(_: &Formula<Self, D>) -> Elements<Self, D> {
         unreachable!("only numbers are computed by formulas")
@@ -71,6 +76,12 @@ macro_rules! elements {
 
             fn recycle(elements: Vec<$A>) {
                 buffers::give_back(elements);
+            }
+
+            fn copied(elements: &[$A]) -> Vec<$A> {
+                let mut copy = buffers::take(elements.len());
+                copy.extend_from_slice(elements);
+                copy
             }
 
             #[allow(private_interfaces, reason = "not to be called by others")]

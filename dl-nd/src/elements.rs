@@ -2,7 +2,7 @@
 
 use crate::element::{Item, Rank};
 use crate::formula::Formula;
-use ndarray::{ArcArray, Array};
+use ndarray::{ArcArray, Array, ArrayView, Dimension};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -66,15 +66,29 @@ impl<A: Item, D: Rank> Elements<A, D> {
         self.into_array().try_into_owned_nocopy().map_err(Self::from)
     }
 
+    /// The array, for whoever is going to write there: a copy, if others have it, too.
     pub(crate) fn array_mut(&mut self) -> &mut ArcArray<A, D> {
         if let Place::Formula(_) = self.0 {
             let elements = Elements(std::mem::replace(&mut self.0, Place::Nowhere));
             self.0 = Place::Array(elements.into_array());
         }
         match &mut self.0 {
-            Place::Array(array) => array,
+            Place::Array(array) => {
+                if !array.is_unique() {
+                    *array = copy(array.view()).into_shared();
+                }
+                array
+            }
             _ => unreachable!("a formula was replaced"),
         }
+    }
+}
+
+/// The same elements in memory that is at hand.
+pub(crate) fn copy<A: Item, D: Dimension>(x: ArrayView<'_, A, D>) -> Array<A, D> {
+    match x.as_slice() {
+        Some(elements) => Array::from_shape_vec(x.raw_dim(), A::copied(elements)).expect("as many elements"),
+        None => x.to_owned(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::axes::axis_of;
 use crate::element::{Element, HasRank, Rank};
+use crate::elements::copy;
 use crate::nd::{Nd, check_size};
 use dl_core::{Along, At, Deltas, Differentiable, Error, Layer, Primitive, Result, Trainable};
 use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, Ix1, IxDyn, Slice};
@@ -367,7 +368,7 @@ impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
             let (source, indices) = (source.shape(), indices.shape());
             return Err(Error::shape(format!("a source of shape {source:?} for indices of shape {indices:?}")));
         }
-        let mut sums = x.0.view().into_dyn().to_owned();
+        let mut sums = copy(x.0.view().into_dyn());
         if !list.is_empty() {
             let source = source.0.view().into_dyn();
             let mut reached = sums.slice_each_axis_mut(reach(indices.shape(), axis));

@@ -1,6 +1,7 @@
 //! The sum of many tensors: of the deltas of a layer with several consumers, for instance.
 
 use crate::element::{Element, Rank};
+use crate::elements::copy;
 use crate::formula::{Operation, is_worth_writing_down};
 use crate::nd::Nd;
 use crate::parts::sum_of_parts;
@@ -68,7 +69,9 @@ impl<A: Element, D: Rank> Primitive for Sum<A, D> {
         }
         let slices: Option<Vec<&[A]>> = rest.iter().map(|term| term.0.as_slice()).collect();
         // a sum over some of its axes depends on the layout, which must not depend on what was added up before
-        let mut sum = first.view().as_standard_layout().into_owned();
+        let first = first.view();
+        let arranged = first.as_standard_layout();
+        let mut sum = if arranged.is_view() { copy(arranged.view()) } else { arranged.into_owned() };
         match (sum.as_slice_mut(), slices) {
             (Some(sum), Some(slices)) => {
                 // block by block, so that each element is written to memory once
