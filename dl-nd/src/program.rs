@@ -229,10 +229,10 @@ impl<A: Element> Program<A> {
                     }
                     let operand = &self.operands[*index];
                     load(blocks.operands[*index], &operand.repeated, blocks.from + blocks.here.start, to_block);
+                    if let Place::Result(_) = to {
+                        to_block.iter_mut().for_each(|x| *x = loops::one_nan(*x));
+                    }
                 }
-            }
-            if let Place::Result(_) = to {
-                loops::unify_nan(to_block);
             }
             *blocks.place(*to) = taken;
         }

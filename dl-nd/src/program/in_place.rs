@@ -48,7 +48,6 @@ fn run<A: Element>(op: Binary, to: &mut [A], others: &[A]) {
             let before = &mut before[..to.len()];
             before.copy_from_slice(to);
             code([before, other, other, other], to);
-            loops::unify_nan(to);
         }
     });
 }

@@ -2,16 +2,16 @@
 
 use super::arch;
 use crate::element::Element;
-use dl_core::{Binary, BinaryLoop, Unary, UnaryLoop};
+use dl_core::{Binary, BinaryLoop, Number, Unary, UnaryLoop};
 use pulp::{Simd, WithSimd};
 
 /// What an operation does for up to four operands and a result of one length; those that it does not have may be anything of that length. It is
-/// compiled for this operation and this instruction set, so that nobody asks for either when it runs.
+/// compiled for this operation and this instruction set, so that nobody asks for either when it runs. What it writes has [one NaN](one_nan).
 pub(super) type Loop<A> = Box<dyn Fn([&[A]; 4], &mut [A]) + Send + Sync>;
 
 /// The loop of a copy.
 pub(super) fn copy<A: Element>() -> Loop<A> {
-    Box::new(|[x, ..], to| to.copy_from_slice(x))
+    UnaryLoop::run(Compile, |x: A| x)
 }
 
 /// The loop of an operation.
@@ -24,6 +24,11 @@ pub(super) fn binary<A: Element>(op: Binary) -> Loop<A> {
     op.each(Compile)
 }
 
+/// The loop of `e⁻ˣ`.
+pub(super) fn exp_of_negative<A: Element>() -> Loop<A> {
+    UnaryLoop::run(Compile, |x: A| Number::exp(-x))
+}
+
 /// The loop over this function of three.
 #[inline(always)]
 pub(super) fn of_three<A: Element>(value: impl Fn(A, A, A) -> A + Copy + Send + Sync + 'static) -> Loop<A> {
@@ -31,7 +36,7 @@ pub(super) fn of_three<A: Element>(value: impl Fn(A, A, A) -> A + Copy + Send + 
         #[inline(always)]
         move |[a, b, c, _], to: &mut [A]| {
             let operands = a.iter().zip(b.iter().zip(c));
-            to.iter_mut().zip(operands).for_each(|(to, (&a, (&b, &c)))| *to = value(a, b, c));
+            to.iter_mut().zip(operands).for_each(|(to, (&a, (&b, &c)))| *to = one_nan(value(a, b, c)));
         },
     )
 }
@@ -43,7 +48,7 @@ pub(super) fn of_four<A: Element>(value: impl Fn(A, A, A, A) -> A + Copy + Send 
         #[inline(always)]
         move |[a, b, c, d], to: &mut [A]| {
             let operands = a.iter().zip(b).zip(c.iter().zip(d));
-            to.iter_mut().zip(operands).for_each(|(to, ((&a, &b), (&c, &d)))| *to = value(a, b, c, d));
+            to.iter_mut().zip(operands).for_each(|(to, ((&a, &b), (&c, &d)))| *to = one_nan(value(a, b, c, d)));
         },
     )
 }
@@ -57,7 +62,7 @@ impl<A: Element> UnaryLoop<A> for Compile {
     fn run(self, value: impl Fn(A) -> A + Copy + Send + Sync + 'static) -> Loop<A> {
         compiled(
             #[inline(always)]
-            move |[x, ..], to: &mut [A]| to.iter_mut().zip(x).for_each(|(to, &x)| *to = value(x)),
+            move |[x, ..], to: &mut [A]| to.iter_mut().zip(x).for_each(|(to, &x)| *to = one_nan(value(x))),
         )
     }
 }
@@ -70,7 +75,7 @@ impl<A: Element> BinaryLoop<A> for Compile {
         compiled(
             #[inline(always)]
             move |[a, b, ..], to: &mut [A]| {
-                to.iter_mut().zip(a.iter().zip(b)).for_each(|(to, (&a, &b))| *to = value(a, b));
+                to.iter_mut().zip(a.iter().zip(b)).for_each(|(to, (&a, &b))| *to = one_nan(value(a, b)));
             },
         )
     }
@@ -119,13 +124,8 @@ pub(crate) fn descend<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
 }
 
 /// Makes one of all NaN: which operations are computed together decides about their signs and payloads, as an instruction may take its operands in either order.
-pub(super) fn unify_nan<A: Element>(elements: &mut [A]) {
-    arch().dispatch(
-        #[inline(always)]
-        || {
-            if elements.iter().fold(false, |any, x| any | x.is_nan()) {
-                elements.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = A::nan());
-            }
-        },
-    );
+/// Every loop does so before it writes, while the number is in a register: a comparison and a selection more are cheaper than to look at the block again.
+#[inline(always)]
+pub(super) fn one_nan<A: Element>(x: A) -> A {
+    if x.is_nan() { A::nan() } else { x }
 }

@@ -24,35 +24,52 @@ impl Cheap {
             _ => None,
         }
     }
+
+    /// The same with what has been computed on the left.
+    pub(super) fn on_the_left(self) -> Next {
+        match self {
+            Cheap::Add => Next::Add,
+            Cheap::Sub => Next::Sub,
+            Cheap::Mul => Next::Mul,
+        }
+    }
+
+    /// The same with what has been computed on the right. Sums and products are the same to the bit.
+    pub(super) fn on_the_right(self) -> Next {
+        match self {
+            Cheap::Sub => Next::SubFrom,
+            other => other.on_the_left(),
+        }
+    }
+}
+
+/// What is done with a result and one more operand.
+#[derive(Clone, Copy)]
+pub(super) enum Next {
+    Add,
+    Sub,
+    /// The operand less the result.
+    SubFrom,
+    Mul,
 }
 
 /// Operations inside of one another.
 #[derive(Clone, Copy)]
 pub(super) enum Nested {
-    /// `outer(inner(a, b), c)`
-    Left { outer: Cheap, inner: Cheap },
-    /// `outer(a, inner(b, c))`
-    Right { outer: Cheap, inner: Cheap },
+    /// `next(first(a, b), c)`
+    Two { first: Cheap, next: Next },
+    /// `last(next(first(a, b), c), d)`
+    Three { first: Cheap, next: Next, last: Next },
     /// `outer(left(a, b), right(c, d))`
     Both { outer: Cheap, left: Cheap, right: Cheap },
 }
 
 impl Nested {
-    /// An operation, and those whose results are its operands, if there are any.
-    pub(super) fn of(outer: Cheap, left: Option<Cheap>, right: Option<Cheap>) -> Option<Self> {
-        Some(match (left, right) {
-            (Some(left), Some(right)) => Nested::Both { outer, left, right },
-            (Some(inner), None) => Nested::Left { outer, inner },
-            (None, Some(inner)) => Nested::Right { outer, inner },
-            (None, None) => return None,
-        })
-    }
-
     /// How many operations these are.
     pub(super) fn operations(self) -> usize {
         match self {
-            Nested::Left { .. } | Nested::Right { .. } => 2,
-            Nested::Both { .. } => 3,
+            Nested::Two { .. } => 2,
+            Nested::Three { .. } | Nested::Both { .. } => 3,
         }
     }
 }
@@ -66,6 +83,17 @@ macro_rules! with {
             Cheap::Mul => with!(@known Mul, $value => $body),
         }
     };
+    (next $op:expr, $value:ident => $body:expr) => {
+        match $op {
+            Next::Add => with!(@known Add, $value => $body),
+            Next::Sub => with!(@known Sub, $value => $body),
+            Next::SubFrom => {
+                let $value = |a: A, b: A| Binary::Sub.value(b, a);
+                $body
+            }
+            Next::Mul => with!(@known Mul, $value => $body),
+        }
+    };
     (@known $Op:ident, $value:ident => $body:expr) => {{
         let $value = |a: A, b: A| Binary::$Op.value(a, b);
         $body
@@ -75,11 +103,13 @@ macro_rules! with {
 /// The loop of these operations.
 pub(super) fn compile<A: Element>(nested: Nested) -> Loop<A> {
     match nested {
-        Nested::Left { outer, inner } => {
-            with!(outer, outer => with!(inner, inner => of_three(move |a, b, c| outer(inner(a, b), c))))
+        Nested::Two { first, next } => {
+            with!(first, first => with!(next next, next => of_three(move |a, b, c| next(first(a, b), c))))
         }
-        Nested::Right { outer, inner } => {
-            with!(outer, outer => with!(inner, inner => of_three(move |a, b, c| outer(a, inner(b, c)))))
+        Nested::Three { first, next, last } => {
+            with!(first, first => with!(next next, next => with!(next last, last => {
+                of_four(move |a, b, c, d| last(next(first(a, b), c), d))
+            })))
         }
         Nested::Both { outer, left, right } => {
             with!(outer, outer => with!(left, left => with!(right, right => {

@@ -179,6 +179,43 @@ fn cheap_operations_inside_of_one_another_are_one_instruction_with_the_same_bits
 }
 
 #[test]
+fn three_cheap_operations_one_inside_of_the_other_are_one_instruction_with_the_same_bits() {
+    use Binary::{Add, Mul, Sub};
+    let len = 5_000;
+    let tensor = |seed: f32| Nd::from((0..len).map(|i| (i as f32 * seed).sin() / seed).collect::<Vec<f32>>());
+    let [a, b, c, d] = &[0.37, 1.9, -2.3, 11.0].map(tensor);
+    let op = [Add, Sub, Mul];
+    for (first, next, last) in op.iter().flat_map(|&x| op.iter().flat_map(move |&y| op.map(|z| (x, y, z)))) {
+        let inner = || both(first, a, b);
+        let found = [
+            both(last, &both(next, &inner(), c), d),
+            both(last, &both(next, c, &inner()), d),
+            both(last, d, &both(next, &inner(), c)),
+            both(last, d, &both(next, c, &inner())),
+        ];
+        for (place, found) in found.iter().enumerate() {
+            assert_eq!(instructions(found), 1);
+            for i in (0..len).step_by(7) {
+                let inner = first.value(a[i], b[i]);
+                let middle = if place % 2 == 0 { next.value(inner, c[i]) } else { next.value(c[i], inner) };
+                let right = if place < 2 { last.value(middle, d[i]) } else { last.value(d[i], middle) };
+                assert_eq!(found[i].to_bits(), right.to_bits(), "{first:?} in {next:?} in {last:?}, {place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_exponential_of_a_negative_is_one_instruction_unless_the_negative_has_another_reader() {
+    let x = Nd::from((0..5_000).map(|i| (i as f32 * 0.37).sin() * 9.0).collect::<Vec<f32>>());
+    let negative = unary(Unary::Neg, &x);
+    let decay = unary(Unary::Exp, &negative);
+    assert_eq!(instructions(&both(Binary::Div, &decay, &negative)), 3);
+    assert_eq!(instructions(&decay), 1);
+    assert!((0..x.len()).all(|i| decay[i].to_bits() == Unary::Exp.value(-x[i]).to_bits()));
+}
+
+#[test]
 fn two_who_have_written_down_the_same_have_one_result() {
     let x = Nd::full(Dim(1 << 16), 0.25_f32);
     let [first, second] = [(); 2].map(|()| unary(Unary::Tanh, &x));

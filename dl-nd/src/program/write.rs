@@ -1,7 +1,7 @@
 //! Writing a program: each formula and each operand occurs in it once, and a register is free again when it has been read for the last time.
 
 use super::loops::{self, Loop};
-use super::nested::{self, Cheap, Nested};
+use super::nested::{self, Cheap, Nested, Next};
 use super::{Instruction, Operand, Place, Program, RESULTS, Repeated, Source, What, nanoseconds};
 use crate::element::{Element, Rank};
 use crate::formula::{Formula, Operation};
@@ -84,6 +84,34 @@ struct Dear<A: Element, D: Rank> {
     uses: usize,
 }
 
+/// What an instruction computes, and the steps that it reads. Those that it does not have may be any.
+struct Code {
+    kind: Kind,
+    reads: [usize; 4],
+}
+
+enum Kind {
+    Copy,
+    Unary(Unary),
+    /// What densities and decays are made of.
+    ExpOfNegative,
+    Binary(Binary),
+    Nested(Nested),
+}
+
+impl Kind {
+    /// The loop, and about how long a single element takes.
+    fn compile<A: Element>(&self) -> (Loop<A>, f64) {
+        match *self {
+            Kind::Copy => (loops::copy(), COPY_NANOSECONDS),
+            Kind::Unary(op) => (loops::unary(op), op.cost()),
+            Kind::ExpOfNegative => (loops::exp_of_negative(), Unary::Exp.cost()),
+            Kind::Binary(op) => (loops::binary(op), op.cost()),
+            Kind::Nested(nested) => (nested::compile(nested), nested.operations() as f64 * Binary::Add.cost()),
+        }
+    }
+}
+
 /// What a copy of a number takes.
 const COPY_NANOSECONDS: f64 = 0.5;
 /// Of operations that take longer for an element the results are kept.
@@ -98,6 +126,11 @@ impl<A> Step<A> {
             Step::Number(_) | Step::Whole(_) | Step::Part(_) => [None, None],
         };
         reads.into_iter().flatten()
+    }
+
+    /// Whether an instruction computes it from other steps.
+    fn is_computed(&self) -> bool {
+        !matches!(self, Step::Number(_) | Step::Whole(_) | Step::Part(_))
     }
 
     /// The operation with its operands, if it may be computed inside of another one.
@@ -235,50 +268,71 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         uses
     }
 
-    /// Which steps are computed inside of another one, the only one that reads them: both are [cheap](Cheap). What is inside has nothing inside.
+    /// Which steps are computed inside of another one, the only one that reads them. An instruction has at most three operations, with four operands.
     fn inside(&self, uses: &[usize], results: &[usize]) -> Vec<bool> {
         let mut inside = vec![false; self.steps.len()];
+        let only_one_reads = |read: usize| uses[read] == 1 && !results.contains(&read);
+        let goes = |read: usize| only_one_reads(read) && self.steps[read].cheap().is_some();
         for (index, step) in self.steps.iter().enumerate().rev() {
-            if uses[index] == 0 || inside[index] || step.cheap().is_none() {
+            if uses[index] == 0 || inside[index] {
                 continue;
             }
-            for read in step.reads() {
-                inside[read] = uses[read] == 1 && self.steps[read].cheap().is_some() && !results.contains(&read);
+            if let Step::Unary(Unary::Exp, x) = *step {
+                inside[x] = only_one_reads(x) && matches!(self.steps[x], Step::Unary(Unary::Neg, _));
+            }
+            let Some((_, a, b)) = step.cheap() else { continue };
+            (inside[a], inside[b]) = (goes(a), goes(b));
+            if inside[a] != inside[b] {
+                let within = if inside[a] { a } else { b };
+                if let Some(read) = self.steps[within].reads().find(|&read| goes(read)) {
+                    inside[read] = true;
+                }
             }
         }
         inside
     }
 
-    /// What a step reads, with what those read that are inside of it.
-    fn reads<'a>(&'a self, step: &Step<A>, inside: &'a [bool]) -> impl Iterator<Item = usize> + 'a {
-        step.reads().flat_map(|read| {
-            let (itself, below) =
-                if inside[read] { (None, Some(self.steps[read].reads())) } else { (Some(read), None) };
-            itself.into_iter().chain(below.into_iter().flatten())
-        })
-    }
-
-    /// What computes this step, with those that are inside of it, and about how long a single element takes.
-    fn code(&self, step: &Step<A>, inside: &[bool]) -> (Loop<A>, f64) {
+    /// What an instruction computes: this step with those that are inside of it.
+    fn code(&self, step: &Step<A>, inside: &[bool]) -> Code {
+        let negated = |x: usize| match self.steps[x] {
+            Step::Unary(Unary::Neg, negated) if inside[x] => Some(negated),
+            _ => None,
+        };
         match *step {
-            Step::Copy(_) => (loops::copy(), COPY_NANOSECONDS),
-            Step::Unary(op, _) => (loops::unary(op), op.cost()),
-            Step::Binary(op, ..) => match self.nested(step, inside) {
-                Some(nested) => (nested::compile(nested), nested.operations() as f64 * Binary::Add.cost()),
-                None => (loops::binary(op), op.cost()),
+            Step::Copy(x) => Code { kind: Kind::Copy, reads: [x; 4] },
+            Step::Unary(op, x) => match negated(x) {
+                Some(x) => Code { kind: Kind::ExpOfNegative, reads: [x; 4] },
+                None => Code { kind: Kind::Unary(op), reads: [x; 4] },
             },
+            Step::Binary(op, a, b) => {
+                self.nested(step, inside).unwrap_or(Code { kind: Kind::Binary(op), reads: [a, b, a, a] })
+            }
             Step::Number(_) | Step::Whole(_) | Step::Part(_) => unreachable!("nothing is computed"),
         }
     }
 
     /// An operation with those that are inside of it, if there are any.
-    fn nested(&self, step: &Step<A>, inside: &[bool]) -> Option<Nested> {
+    fn nested(&self, step: &Step<A>, inside: &[bool]) -> Option<Code> {
+        let within = |read: usize| if inside[read] { self.steps[read].cheap() } else { None };
         let (outer, a, b) = step.cheap()?;
-        let [left, right] = [a, b].map(|read| {
-            let (inner, ..) = if inside[read] { self.steps[read].cheap()? } else { return None };
-            Some(inner)
-        });
-        Nested::of(outer, left, right)
+        // the last operation, with an operand on the other side
+        let ((op, a, b), last, other) = match (within(a), within(b)) {
+            (None, None) => return None,
+            (Some((left, a, b)), Some((right, c, d))) => {
+                return Some(Code { kind: Kind::Nested(Nested::Both { outer, left, right }), reads: [a, b, c, d] });
+            }
+            (Some(left), None) => (left, outer.on_the_left(), b),
+            (None, Some(right)) => (right, outer.on_the_right(), a),
+        };
+        let three = |(first, c, d): (Cheap, usize, usize), next: Next, between: usize| Code {
+            kind: Kind::Nested(Nested::Three { first, next, last }),
+            reads: [c, d, between, other],
+        };
+        Some(match (within(a), within(b)) {
+            (Some(left), _) => three(left, op.on_the_left(), b),
+            (None, Some(right)) => three(right, op.on_the_right(), a),
+            (None, None) => Code { kind: Kind::Nested(Nested::Two { first: op, next: last }), reads: [a, b, other, a] },
+        })
     }
 
     /// The steps as instructions; these are the results, in this order, of which the first is only summed when `sums`.
@@ -287,8 +341,11 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         let inside = self.inside(&uses, results);
         let is_instruction = |index: usize| uses[index] > 0 && !inside[index];
         let mut last_use = vec![0; self.steps.len()];
-        for (index, step) in self.steps.iter().enumerate().filter(|(index, _)| is_instruction(*index)) {
-            self.reads(step, &inside).for_each(|read| last_use[read] = index);
+        let mut codes: Vec<Option<Code>> = Vec::with_capacity(self.steps.len());
+        for (index, step) in self.steps.iter().enumerate() {
+            let code = (is_instruction(index) && step.is_computed()).then(|| self.code(step, &inside));
+            code.iter().flat_map(|code| code.reads).for_each(|read| last_use[read] = index);
+            codes.push(code);
         }
         let mut program = Program {
             shape: self.shape.slice().to_vec(),
@@ -339,18 +396,16 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
                     program.instructions.push(Instruction { what: What::Load(operand), to, nanoseconds });
                 }
                 _ => {
-                    let mut operands = self.reads(step, &inside).map(|read| source(&sources, read));
-                    let first = operands.next().expect("what is computed has an operand");
-                    let operands =
-                        std::array::from_fn(|place| if place == 0 { first } else { operands.next().unwrap_or(first) });
-                    let (code, cost) = self.code(step, &inside);
+                    let Code { kind, reads } = codes[index].as_ref().expect("it is an instruction");
+                    let (code, cost) = kind.compile();
+                    let operands = reads.map(|read| source(&sources, read));
                     let nanoseconds = nanoseconds(cost);
                     program.instructions.push(Instruction { what: What::Compute(code, operands), to, nanoseconds });
                 }
             }
             sources[index] = Some(Source::Place(to));
             // only now: a loop that writes where it reads is not compiled to vectors
-            for x in self.reads(step, &inside) {
+            for x in codes[index].iter().flat_map(|code| code.reads) {
                 if last_use[x] == index
                     && !keeps(&self.steps[x])
                     && let Some(Source::Place(Place::Register(register))) = sources[x]
