@@ -253,7 +253,7 @@ fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool {
 const LEAST: f64 = 20_000.0;
 /// A piece for a thread takes about so many nanoseconds, but there are two at least.
 const PIECE: f64 = 50_000.0;
-/// There are about so many pieces, or more if the product is large.
+/// There are about so many pieces, or more if the product is large. A power of two, so that two or four threads have as many each.
 const PIECES: usize = 8;
 /// With so few rows, most of what is read is `b`, each number of it once: it is divided, and not read by several threads.
 const FEW_ROWS: usize = 32;

@@ -163,7 +163,7 @@ impl Copies {
     }
 }
 
-/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b` at a time.
+/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b`, of one part of the sums or a few, at a time.
 ///
 /// # Safety
 /// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
