@@ -37,12 +37,24 @@ pub(super) fn pieces(len: usize, each: usize) -> impl Iterator<Item = (usize, us
     (0..len).step_by(each).map(move |from| (from, each.min(len - from)))
 }
 
+/// How long parts of the sums are that are together so long, and how many of them, the first ones, are longer by 1. Most sums have one part, which takes no division.
+#[inline(always)]
+fn lengths(depth: usize, parts: usize) -> (usize, usize) {
+    if parts == 1 { (depth, 0) } else { (depth / parts, depth % parts) }
+}
+
 /// Some parts of the sums at a time, side by side: where they begin, how long they are together, and how many they are.
-fn groups(depth: usize, together: usize) -> impl Iterator<Item = (usize, usize, usize)> + Clone {
+#[inline(always)]
+fn groups(depth: usize, together: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     let parts = depth.div_ceil(DEPTH);
-    let (each, larger) = (depth / parts, depth % parts);
+    let (each, larger) = lengths(depth, parts);
     let start = move |part: usize| part * each + part.min(larger);
-    pieces(parts, together).map(move |(first, parts)| (start(first), start(first + parts) - start(first), parts))
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let first = next;
+        next = parts.min(first + together);
+        (first < parts).then(|| (start(first), start(next) - start(first), next - first))
+    })
 }
 
 /// Columns of `b`, as many as a tile has at most, and those of `c`.
@@ -74,7 +86,7 @@ impl<A: Multiply> Panel<A> {
         let wide = width.div_ceil(kernels.lanes);
         let last = width - (wide - 1) * kernels.lanes;
         let tiles = kernels.tiles[usize::from(last == kernels.lanes)][wide - 1];
-        let (each, larger) = (depth / parts, depth % parts);
+        let (each, larger) = lengths(depth, parts);
         for (row, rows) in even(rows, tiles.len()) {
             let (run, c) = (tiles[rows - 1], c.at(first + row, 0));
             let (mut a, mut b, mut beta, mut old) = (a.at(row, 0), b, beta, old.at(first + row, 0));
