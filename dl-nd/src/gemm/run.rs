@@ -37,9 +37,31 @@ pub(super) fn pieces(len: usize, each: usize) -> impl Iterator<Item = (usize, us
     (0..len).step_by(each).map(move |from| (from, each.min(len - from)))
 }
 
+/// How long parts of the sums are that are together so long, and how many of them, the first ones, are longer by 1. Most sums have one part, which takes no division.
+#[inline(always)]
+fn lengths(depth: usize, parts: usize) -> (usize, usize) {
+    if parts == 1 { (depth, 0) } else { (depth / parts, depth % parts) }
+}
+
+/// Some parts of the sums at a time, side by side: where they begin, how long they are together, and how many they are.
+#[inline(always)]
+fn groups(depth: usize, together: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    let parts = depth.div_ceil(DEPTH);
+    let (each, larger) = lengths(depth, parts);
+    let start = move |part: usize| part * each + part.min(larger);
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let first = next;
+        next = parts.min(first + together);
+        (first < parts).then(|| (start(first), start(next) - start(first), next - first))
+    })
+}
+
 /// Columns of `b`, as many as a tile has at most, and those of `c`.
 pub(super) struct Panel<A> {
     pub(super) depth: usize,
+    /// Into so many parts the sums are divided: as [`even`] divides them.
+    pub(super) parts: usize,
     pub(super) width: usize,
     /// Its columns lie one after the other.
     pub(super) b: *const A,
@@ -54,36 +76,37 @@ pub(super) struct Panel<A> {
 const LARGEST: usize = 6 * 64;
 
 impl<A: Multiply> Panel<A> {
-    /// Multiplies so many rows, tile by tile. `a` says where those of a tile lie, given the first one and their number, which is at most `high`.
+    /// Multiplies so many rows, from this one on, by such rows of `a`, tile by tile.
     ///
     /// # Safety
     /// All that belongs to the panel, and these rows, can be read, or written, and nobody else has that part of `c`.
     #[inline]
-    pub(super) unsafe fn multiply(
-        &self,
-        kernels: &Kernels<A>,
-        rows: usize,
-        high: usize,
-        a: impl Fn(usize, usize) -> Raw<*const A>,
-    ) {
-        let Panel { depth, width, b, b_row, old, c, alpha, beta } = *self;
+    pub(super) unsafe fn multiply(&self, kernels: &Kernels<A>, (first, rows): (usize, usize), a: Raw<*const A>) {
+        let Panel { depth, parts, width, b, b_row, old, c, alpha, beta } = *self;
         let wide = width.div_ceil(kernels.lanes);
         let last = width - (wide - 1) * kernels.lanes;
         let tiles = kernels.tiles[usize::from(last == kernels.lanes)][wide - 1];
-        for (row, rows) in even(rows, high.min(tiles.len())) {
-            let (run, a, old, c) = (tiles[rows - 1], a(row, rows), old.at(row, 0), c.at(row, 0));
-            let (old_row, c_row) = (old.row, c.row);
-            let tile = Tile { depth, a, b, b_row, last, old: old.start, old_row, c: c.start, c_row, alpha, beta };
-            // SAFETY: it is part of the panel, and a tile of this size
-            unsafe {
-                if c.column == 1 && (old.column == 1 || beta == A::zero()) {
-                    run(&tile);
-                } else {
-                    let mut sums = [const { MaybeUninit::<A>::uninit() }; LARGEST];
-                    let (sums, row) = (sums.as_mut_ptr().cast::<A>(), width as isize);
-                    run(&Tile { c: sums, c_row: row, beta: A::zero(), ..tile });
-                    scatter(kernels, Raw { start: sums, row, column: 1 }, rows, width, (beta, old), c);
+        let (each, larger) = lengths(depth, parts);
+        for (row, rows) in even(rows, tiles.len()) {
+            let (run, c) = (tiles[rows - 1], c.at(first + row, 0));
+            let (mut a, mut b, mut beta, mut old) = (a.at(row, 0), b, beta, old.at(first + row, 0));
+            for part in 0..parts {
+                let depth = each + usize::from(part < larger);
+                let (old_row, c_row) = (old.row, c.row);
+                let tile = Tile { depth, a, b, b_row, last, old: old.start, old_row, c: c.start, c_row, alpha, beta };
+                // SAFETY: it is part of the panel, and a tile of this size
+                unsafe {
+                    if c.column == 1 && (old.column == 1 || beta == A::zero()) {
+                        run(&tile);
+                    } else {
+                        let mut sums = [const { MaybeUninit::<A>::uninit() }; LARGEST];
+                        let (sums, row) = (sums.as_mut_ptr().cast::<A>(), width as isize);
+                        run(&Tile { c: sums, c_row: row, beta: A::zero(), ..tile });
+                        scatter(kernels, Raw { start: sums, row, column: 1 }, rows, width, (beta, old), c);
+                    }
                 }
+                (a, b) = (a.at(0, depth), b.wrapping_offset(depth as isize * b_row));
+                (beta, old) = (A::one(), c.to_read());
             }
         }
     }
@@ -116,11 +139,8 @@ unsafe fn scatter<A: Multiply>(
     }
 }
 
-/// So many rows are multiplied by all panels of a part before others begin: they stay in the second cache.
-pub(super) const ROWS: usize = 384;
-
-/// So many columns of `a` are copied at a time.
-const STRIP: usize = 32;
+/// The rows of so many tiles of a copy of `a` lie side by side: of each column, a few lines of the cache.
+const STRIP: usize = 8;
 
 /// What is copied before it is multiplied.
 #[derive(Clone, Copy)]
@@ -129,34 +149,57 @@ pub(super) struct Copies {
     pub(super) b: bool,
 }
 
-/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b` at a time.
+impl Copies {
+    /// So many rows are multiplied by all panels of a part before others begin.
+    pub(super) fn rows(self) -> usize {
+        match self {
+            // for each block `b` is copied anew, which costs more than to fetch the rows from the third cache
+            Copies { a: false, b: true } => 2048,
+            // the rows stay in the second cache
+            _ => 384,
+        }
+    }
+
+    /// So many rows are worth a piece for a thread, which may make a copy of the columns.
+    pub(super) fn least_rows(self) -> usize {
+        if self.b { 96 } else { 48 }
+    }
+
+    /// So many parts of the sums are computed tile by tile, and not one after the other: a tile is still in the first cache when the next part is added to it.
+    fn together(self, rows: usize) -> usize {
+        match self {
+            // the others are in the caches at any rate
+            Copies { a: false, b: true } if rows >= 256 => 4,
+            _ => 1,
+        }
+    }
+}
+
+/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b`, of one part of the sums or a few, at a time.
 ///
 /// # Safety
 /// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
 pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copies: Copies) {
     let Product { rows, depth, columns, alpha, a, b, beta, old, c } = *product;
     let (high, wide) = (kernels.high(), kernels.wide());
-    let room_of = |copied: bool, len: usize| if copied { depth.min(DEPTH) * len } else { 0 };
-    let mut room_of_a = Room::<A>::take(room_of(copies.a, rows.min(ROWS)));
+    let (block, together) = (copies.rows(), copies.together(rows));
+    let room_of = |copied: bool, len: usize| if copied { depth.min(together * DEPTH) * len } else { 0 };
+    let mut room_of_a = Room::<A>::take(room_of(copies.a, rows.min(block)));
     let mut room_of_b = Room::<A>::take(room_of(copies.b, wide.min(columns.next_multiple_of(kernels.lanes))));
-    for (row, rows) in even(rows, ROWS) {
-        for (from, depth) in even(depth, DEPTH) {
+    for (row, rows) in even(rows, block) {
+        for (from, depth, parts) in groups(depth, together) {
             let (beta, old) = if from == 0 { (beta, old) } else { (A::one(), c.to_read()) };
             let a = a.at(row, from);
             let packed = room_of_a.numbers().as_mut_ptr();
             if copies.a {
-                // tile beside tile, so that what is read of a line of the cache is read while it is there
-                for (at, few) in pieces(depth, STRIP) {
-                    for (tile, height) in even(rows, high) {
-                        let to = packed.wrapping_add(tile * depth + at * height);
-                        // SAFETY: there is room for so many rows
-                        unsafe { pack(kernels, a.at(tile, at), height, height, few, to) };
-                    }
+                for (strip, rows) in pieces(rows, STRIP * high) {
+                    // SAFETY: there is room for so many rows
+                    unsafe { pack(kernels, a.at(strip, 0), rows, rows, depth, packed.wrapping_add(strip * depth)) };
                 }
             }
             for (column, width) in pieces(columns, wide) {
                 let (b, old, c) = (b.at(from, column), old.at(row, column), c.at(row, column));
-                let mut panel = Panel { depth, width, b: b.start, b_row: b.row, old, c, alpha, beta };
+                let mut panel = Panel { depth, parts, width, b: b.start, b_row: b.row, old, c, alpha, beta };
                 // SAFETY: as the caller says, for this part of the product; there is room for a panel
                 unsafe {
                     if copies.b {
@@ -166,14 +209,12 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                         (panel.b, panel.b_row) = (room, padded as isize);
                     }
                     if copies.a {
-                        let tile = |row, height: usize| Raw {
-                            start: packed.wrapping_add(row * depth).cast_const(),
-                            row: 1,
-                            column: height as isize,
-                        };
-                        panel.multiply(kernels, rows, high, tile);
+                        for (strip, rows) in pieces(rows, STRIP * high) {
+                            let start = packed.wrapping_add(strip * depth).cast_const();
+                            panel.multiply(kernels, (strip, rows), Raw { start, row: 1, column: rows as isize });
+                        }
                     } else {
-                        panel.multiply(kernels, rows, usize::MAX, |row, _| a.at(row, 0));
+                        panel.multiply(kernels, (0, rows), a);
                     }
                 }
             }

@@ -118,6 +118,23 @@ fn rows_that_are_pages_apart() {
     }
 }
 
+/// Where a copy of columns meets many rows, parts of the sums follow one another tile by tile, four of five of them here: no element differs from what it is among few rows.
+#[test]
+fn parts_tile_by_tile() {
+    let mut rng = init::rng(11);
+    let (a, b) = (somehow::<f32>(260, 2100, 0, &mut rng), somehow::<f32>(2100, 64, 1, &mut rng));
+    let few = a.slice(s![70..90, ..]).to_owned();
+    for kernels in f32::all_kernels() {
+        for (how, beta) in [(0, 0.0), (0, 1.0), (1, 1.0), (2, -0.5)] {
+            let mut whole = somehow::<f32>(260, 64, how, &mut rng);
+            let mut part = whole.slice(s![70..90, ..]).to_owned();
+            run(kernels, 1.0, &a, &b, beta, &mut whole);
+            run(kernels, 1.0, &few, &b, beta, &mut part);
+            assert_eq!(part, whole.slice(s![70..90, ..]));
+        }
+    }
+}
+
 #[test]
 fn the_number_of_threads_does_not_matter() {
     let mut rng = init::rng(7);
