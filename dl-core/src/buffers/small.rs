@@ -113,11 +113,12 @@ impl<A> Small<A> {
     #[inline]
     fn has_room(&mut self, bytes: usize, class: usize) -> bool {
         while self.bytes + bytes > KEPT_BYTES {
+            if self.free[class].len() * bytes > KEPT_BYTES / 2 {
+                return false; // most of it is of this class
+            }
             let kept = |free: &Vec<Vec<A>>| free.first().map_or(0, Vec::capacity) * free.len();
-            let most = (0..CLASSES).max_by_key(|&class| kept(&self.free[class]));
-            let Some(gone) = most.filter(|&most| most != class).and_then(|most| self.free[most].pop()) else {
-                return false;
-            };
+            let most = self.free.iter_mut().max_by_key(|free| kept(free));
+            let Some(gone) = most.and_then(Vec::pop) else { return false };
             self.bytes -= gone.capacity() * size_of::<A>();
         }
         true

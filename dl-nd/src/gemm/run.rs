@@ -80,7 +80,7 @@ impl<A: Multiply> Panel<A> {
     ///
     /// # Safety
     /// All that belongs to the panel, and these rows, can be read, or written, and nobody else has that part of `c`.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn multiply(&self, kernels: &Kernels<A>, (first, rows): (usize, usize), a: Raw<*const A>) {
         let Panel { depth, parts, width, b, b_row, old, c, alpha, beta } = *self;
         let wide = width.div_ceil(kernels.lanes);
