@@ -84,12 +84,15 @@ impl<A: Item, D: Rank> Elements<A, D> {
     }
 }
 
-/// The same elements in memory that is at hand.
+/// The same elements, in memory that is at hand if they lie side by side, by rows or by columns.
 pub(crate) fn copy<A: Item, D: Dimension>(x: ArrayView<'_, A, D>) -> Array<A, D> {
-    match x.as_slice() {
-        Some(elements) => Array::from_shape_vec(x.raw_dim(), A::copied(elements)).expect("as many elements"),
-        None => x.to_owned(),
-    }
+    let by_rows = |x: &ArrayView<'_, A, D>| {
+        let copy = Array::from_shape_vec(x.raw_dim(), A::copied(x.as_slice()?));
+        Some(copy.expect("as many elements"))
+    };
+    by_rows(&x)
+        .or_else(|| by_rows(&x.clone().reversed_axes()).map(Array::reversed_axes))
+        .unwrap_or_else(|| x.to_owned())
 }
 
 impl<A: Item, D: Rank> From<ArcArray<A, D>> for Elements<A, D> {

@@ -253,8 +253,9 @@ fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool {
 const LEAST: f64 = 20_000.0;
 /// A piece for a thread takes about so many nanoseconds, but there are two at least.
 const PIECE: f64 = 50_000.0;
-/// There are about so many pieces, or more if the product is large. A power of two, so that two or four threads have as many each.
+/// There are about so many pieces, unless they would take longer than that each. A power of two, so that two or four threads have as many each.
 const PIECES: usize = 8;
+const LONGEST_PIECE: f64 = 4_000_000.0;
 /// With so few rows, most of what is read is `b`, each number of it once: it is divided, and not read by several threads.
 const FEW_ROWS: usize = 32;
 /// So many results are added in no time, compared with what it takes to compute them.
@@ -276,7 +277,7 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         return unsafe { multiply_blocks(kernels, product, copies) };
     }
     // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels of columns each, and then some tiles of rows
-    let wanted = ((nanoseconds / PIECE) as usize).clamp(2, PIECES).next_power_of_two();
+    let wanted = ((nanoseconds / PIECE) as usize).clamp(2, PIECES).max((nanoseconds / LONGEST_PIECE) as usize);
     let parts = depth.div_ceil(DEPTH);
     if rows <= FEW_ROWS && rows * columns <= FEW_NUMBERS && parts >= wanted {
         // SAFETY: as the caller says
@@ -287,6 +288,7 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
             }
         };
     }
+    let wanted = wanted.next_power_of_two();
     let blocks = rows.div_ceil(copies.rows()).max(if copies.a { wanted.min(rows / copies.least_rows()) } else { 1 });
     let panels = columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks));
     let across: Vec<_> = pieces(columns, panels * wide).collect();

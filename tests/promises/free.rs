@@ -5,6 +5,7 @@ use dl::{At, Data, Delta, Differentiable, Layer, Primitive, Result, Value};
 use futures::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 /// Counts how many there are, and the most there ever were.
 #[derive(Default)]
@@ -239,7 +240,12 @@ fn a_long_loop_holds_what_it_uses() {
     assert_eq!(dl::Do::from_fn(run).wait().unwrap(), 1.0);
     assert_eq!(dynamic.train(&dl::Sgd::new(0.1)).wait().unwrap(), 1.0);
     drop(dynamic);
-    assert_eq!(ledger.alive.load(SeqCst), 0);
+    // a helper may have the last values in hand when it loses its processor
+    let since = Instant::now();
+    while ledger.alive.load(SeqCst) > 0 {
+        assert!(since.elapsed() < Duration::from_secs(60), "{} values are left", ledger.alive.load(SeqCst));
+        std::thread::yield_now();
+    }
 }
 
 #[test]

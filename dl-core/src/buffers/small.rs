@@ -109,17 +109,21 @@ pub(super) fn give_back<A: Number>(buffer: Vec<A>) {
 }
 
 impl<A> Small<A> {
-    /// Whether so many bytes more may be kept in a class; others make room for it.
+    /// Whether so many bytes more may be kept in a class; the one of which most is kept makes room, if it is another.
     #[inline]
     fn has_room(&mut self, bytes: usize, class: usize) -> bool {
         while self.bytes + bytes > KEPT_BYTES {
             if self.free[class].len() * bytes > KEPT_BYTES / 2 {
-                return false; // most of it is of this class
+                return false; // mostly it is this one
             }
             let kept = |free: &Vec<Vec<A>>| free.first().map_or(0, Vec::capacity) * free.len();
-            let most = self.free.iter_mut().max_by_key(|free| kept(free));
-            let Some(gone) = most.and_then(Vec::pop) else { return false };
-            self.bytes -= gone.capacity() * size_of::<A>();
+            let most = (0..CLASSES).max_by_key(|&other| kept(&self.free[other])).filter(|&most| most != class);
+            let Some(most) = most else { return false };
+            while self.bytes + bytes > KEPT_BYTES
+                && let Some(gone) = self.free[most].pop()
+            {
+                self.bytes -= gone.capacity() * size_of::<A>();
+            }
         }
         true
     }
@@ -149,6 +153,18 @@ mod tests {
             before = class;
         }
         assert!(Class::of(4096).number < CLASSES);
+    }
+
+    #[test]
+    fn what_is_not_used_makes_room() {
+        release();
+        (0..200).map(|_| Vec::<f64>::with_capacity(1 << 9)).collect::<Vec<_>>().into_iter().for_each(give_back);
+        let others: Vec<Vec<f64>> = (0..100).map(|_| Vec::with_capacity(1 << 8)).collect();
+        others.into_iter().for_each(give_back);
+        AT_HAND.with_borrow(|at_hand| assert!(at_hand.f64.bytes <= KEPT_BYTES));
+        assert_eq!(std::iter::from_fn(|| take::<f64>(1 << 8)).count(), 100, "all of those that came later are kept");
+        assert!(take::<f64>(1 << 9).is_some(), "no more went than was in the way");
+        release();
     }
 
     #[test]

@@ -142,7 +142,6 @@ impl<T> Future for Run<T> {
             Scope::Driving(drive) => {
                 drive.pass.leave(drive.number);
                 this.counters = this.counts.then(|| drive.pass.counters());
-                drive.pass.wait_for_helpers();
                 let parted = Pass::part(drive.pass);
                 // elsewhere a step may have been taken, which is not undone
                 if drive.only_predicts { parted } else { Ok(()) }

@@ -51,7 +51,7 @@ impl AnyLayer {
         // SAFETY: the weight owns the leaf and is alive
         let node = unsafe { leaf.as_ref() };
         node.guarded.used();
-        prefetch_at(leaf.as_ptr().wrapping_add(BEHIND));
+        prefetch_at(leaf.as_ptr().wrapping_add(FAR));
         (AnyLayer(leaf), node.count.take())
     }
 
@@ -138,7 +138,7 @@ impl Held {
     /// What was built after this node will be looked at soon.
     #[inline(always)]
     pub(crate) fn prefetch_later(self) {
-        prefetch_pair(self.0.as_ptr().wrapping_add(BEHIND));
+        prefetch_pair(self.0.as_ptr().wrapping_add(FAR));
     }
 
     /// A handle of one's own.
@@ -165,7 +165,7 @@ impl std::ops::Deref for Held {
 }
 
 /// Who uses one weight after the other mostly goes from leaf to leaf as they lie in memory, and who walks through a tree from node to node. To count a handle waits for the line, and nothing goes on meanwhile, so one is fetched that is so far ahead.
-const BEHIND: usize = 16;
+const FAR: usize = 16;
 
 /// Has a cache line fetched. A walk over a long chain waits for little else.
 #[inline(always)]
@@ -430,7 +430,7 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
                     match next {
                         Some(b) => {
                             // what goes next is the second branch of a tree, which was built before its root
-                            prefetch_pair(b.as_ptr().wrapping_sub(BEHIND));
+                            prefetch_pair(b.as_ptr().wrapping_sub(FAR));
                             doomed.borrow_mut().push(a);
                         }
                         None => next = Some(a),

@@ -57,9 +57,7 @@ use crate::commit::{Update, is_stepping};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::seed::Position;
-use crate::sync::{
-    AtomicUsize, Mutex, MutexGuard, Ordering, Patience, TryLockError, spin_loop, spins, thread_local, yield_now,
-};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError, spin_loop, spins, thread_local};
 use crate::value::Value;
 use at_once::Later;
 use context::mode;
@@ -67,7 +65,6 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 use watch::Watch;
 
 /// What a pass is for.
@@ -99,8 +96,6 @@ pub(crate) struct Pass {
     news: Arc<AtomicUsize>,
     /// How many threads wait for the books.
     wanted: AtomicUsize,
-    /// How many threads of the pool have the pass, to help.
-    helpers: AtomicUsize,
     /// How often a kernel took a free buffer.
     reused_buffers: AtomicUsize,
     width: Width,
@@ -120,9 +115,6 @@ pub(crate) fn note_reuse() {
 
 /// A few microseconds.
 const SPINS: usize = spins(100);
-
-/// A helper leaves in less than a microsecond, if it has a processor.
-const LEAVING: Duration = Duration::from_millis(10);
 
 /// Passes run inside passes, but not many deep.
 const PASSES_KEPT: usize = 4;
@@ -157,7 +149,6 @@ impl Pass {
                 settings: Settings::default(),
                 news: Arc::default(),
                 wanted: AtomicUsize::new(0),
-                helpers: AtomicUsize::new(0),
                 reused_buffers: AtomicUsize::new(0),
                 width: Width::default(),
                 watch: Watch::default(),
@@ -176,20 +167,6 @@ impl Pass {
         books.of_around = fresh.around.clone().filter(|_| purpose == Purpose::Derive);
         fresh.begin_watch(purpose);
         pass
-    }
-
-    /// The run that drove the pass is through. If all who have the pass still are helpers, they are about to leave, and what they drop, or would keep alive until they get a processor again, is to be gone when
-    /// the caller goes on. One who is in the middle of something that nobody waits for any more is not waited for long.
-    pub(crate) fn wait_for_helpers(self: &Arc<Self>) {
-        let others = || Arc::strong_count(self) - 1;
-        if others() == 0 {
-            return;
-        }
-        let since = Patience::new();
-        while (1..=self.helpers.load(Ordering::Acquire)).contains(&others()) && since.lasts(LEAVING) {
-            (0..SPINS).for_each(|_| spin_loop());
-            yield_now();
-        }
     }
 
     /// Somebody is done with a pass. If he was the last one who had it, the pass is over: its values and nodes are dropped, and its tables are kept

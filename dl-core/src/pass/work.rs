@@ -395,34 +395,18 @@ impl Pass {
 /// meanwhile.
 fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
     let mut read = news.load(Ordering::Acquire);
-    while let Some(pass) = pass.upgrade().map(Helping::with) {
-        let (mut books, _) = pass.0.work(pass.0.books(), true, usize::MAX, f64::INFINITY);
+    while let Some(pass) = pass.upgrade() {
+        let (mut books, _) = pass.work(pass.books(), true, usize::MAX, f64::INFINITY);
         let latest = news.load(Ordering::Acquire);
         if latest == read {
             books.tickets -= 1;
-            pass.0.release(books);
+            pass.release(books);
             return;
         }
         read = latest;
-        pass.0.release(books);
+        pass.release(books);
         drop(pass);
         linger(news, read, || false);
-    }
-}
-
-/// A pass that a thread has to help with it. It is known who has it so: see [`Pass::wait_for_helpers`].
-struct Helping(Arc<Pass>);
-
-impl Helping {
-    fn with(pass: Arc<Pass>) -> Self {
-        pass.helpers.fetch_add(1, Ordering::Relaxed);
-        Helping(pass)
-    }
-}
-
-impl Drop for Helping {
-    fn drop(&mut self) {
-        self.0.helpers.fetch_sub(1, Ordering::Release);
     }
 }
 

@@ -79,7 +79,7 @@ impl<A: Multiply> Panel<A> {
     /// Multiplies so many rows, from this one on, by such rows of `a`, tile by tile.
     ///
     /// # Safety
-    /// All that belongs to the panel, and these rows, can be read, or written, and nobody else has that part of `c`.
+    /// All that belongs to the panel, these rows of `c`, and as many of `a`, from its start on, can be read, or written, and nobody else has that part of `c`.
     #[inline(always)]
     pub(super) unsafe fn multiply(&self, kernels: &Kernels<A>, (first, rows): (usize, usize), a: Raw<*const A>) {
         let Panel { depth, parts, width, b, b_row, old, c, alpha, beta } = *self;
@@ -94,7 +94,7 @@ impl<A: Multiply> Panel<A> {
                 let depth = each + usize::from(part < larger);
                 let (old_row, c_row) = (old.row, c.row);
                 let tile = Tile { depth, a, b, b_row, last, old: old.start, old_row, c: c.start, c_row, alpha, beta };
-                // SAFETY: it is part of the panel, and a tile of this size
+                // SAFETY: it is a tile of this size; the parts are together as long as the sums, so all of them are within the panel and the rows
                 unsafe {
                     if c.column == 1 && (old.column == 1 || beta == A::zero()) {
                         run(&tile);

@@ -138,8 +138,13 @@ fn parts_tile_by_tile() {
 #[test]
 fn the_number_of_threads_does_not_matter() {
     let mut rng = init::rng(7);
-    for [m, k, n] in [[40, 1000, 64], [20, 300, 500], [100, 150, 300], [1, 1000, 300], [16, 3072, 64], [9, 4000, 70]] {
-        let (a, b) = (somehow::<f32>(m, k, 0, &mut rng), somehow::<f32>(k, n, 0, &mut rng));
+    let by_rows = [[40, 1000, 64], [20, 300, 500], [100, 150, 300], [1, 1000, 300], [16, 3072, 64], [9, 4000, 70]];
+    // both are copied, the columns for more rows than a block has, and in several parts; rows that are one and the same
+    let others = [([300, 1100, 270], [1, 1]), ([2100, 1100, 70], [0, 1]), ([300, 1100, 70], [4, 1])];
+    for ([m, k, n], how) in by_rows.map(|shape| (shape, [0, 0])).into_iter().chain(others) {
+        let (a, b) = (somehow::<f32>(m, k, how[0], &mut rng), somehow::<f32>(k, n, how[1], &mut rng));
+        let a =
+            if how[0] == 4 { a.row(0).broadcast((m, k)).expect("as long as a row").to_shared() } else { a.to_shared() };
         let on = |threads: usize| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
             pool.install(|| product(Matrix::row(&a.view()), Matrix::column(&b.view()), None))

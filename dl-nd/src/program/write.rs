@@ -84,7 +84,7 @@ struct Dear<A: Element, D: Rank> {
     uses: usize,
 }
 
-/// What an instruction computes, and the steps that it reads. Those that it does not have may be any.
+/// What an instruction computes, and the steps that it reads. Where it has fewer, others of them come again.
 struct Code {
     kind: Kind,
     reads: [usize; 4],
@@ -93,7 +93,7 @@ struct Code {
 enum Kind {
     Copy,
     Unary(Unary),
-    /// What densities and decays are made of.
+    /// `exp(−x)`.
     ExpOfNegative,
     Binary(Binary),
     Nested(Nested),
