@@ -255,6 +255,7 @@ const LEAST: f64 = 20_000.0;
 const PIECE: f64 = 50_000.0;
 /// There are about so many pieces, unless they would take longer than that each. A power of two, so that two or four threads have as many each.
 const PIECES: usize = 8;
+/// In nanoseconds: that many threads have something to do.
 const LONGEST_PIECE: f64 = 4_000_000.0;
 /// With so few rows, most of what is read is `b`, each number of it once: it is divided, and not read by several threads.
 const FEW_ROWS: usize = 32;

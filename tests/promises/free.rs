@@ -237,9 +237,15 @@ fn a_long_loop_holds_what_it_uses() {
             async move { run.await.map(Layer::constant) }
         })
     };
-    assert_eq!(dl::Do::from_fn(run).wait().unwrap(), 1.0);
-    assert_eq!(dynamic.train(&dl::Sgd::new(0.1)).wait().unwrap(), 1.0);
-    drop(dynamic);
+    let run_both = || {
+        assert_eq!(dl::Do::from_fn(run.clone()).wait().unwrap(), 1.0);
+        assert_eq!(dynamic.train(&dl::Sgd::new(0.1)).wait().unwrap(), 1.0);
+        ledger.alive.load(SeqCst)
+    };
+    let before = ledger.alive.load(SeqCst);
+    assert_eq!(on_threads(1, run_both), before, "where nobody helps, all is gone at once");
+    run_both();
+    drop((run, dynamic));
     // a helper may have the last values in hand when it loses its processor
     let since = Instant::now();
     while ledger.alive.load(SeqCst) > 0 {
