@@ -3,7 +3,8 @@
 
 use crate::element::Element;
 use crate::pieces;
-use crate::program::{PIECE, arch};
+use crate::program::PIECE;
+use crate::simd::vectorized;
 use crate::window::zeros;
 use dl_core::parallel;
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, Axis};
@@ -122,10 +123,16 @@ fn sum_rows<A: Element>(x: &ArrayViewD<'_, A>, axis: Axis) -> Option<Vec<A>> {
 }
 
 /// Adds rows to what is there, one after the other.
-fn add_rows<'a, A: Element>(rows: impl Iterator<Item = &'a [A]>, sums: &mut [A]) {
-    arch().dispatch(
+fn add_rows<'a, A: Element>(mut rows: impl Iterator<Item = &'a [A]>, sums: &mut [A]) {
+    vectorized(
         #[inline(always)]
-        || rows.for_each(|row| sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = *sum + x)),
+        || {
+            for row in rows.by_ref() {
+                for (sum, &x) in sums.iter_mut().zip(row) {
+                    *sum = *sum + x;
+                }
+            }
+        },
     );
 }
 
@@ -155,12 +162,14 @@ impl<A: Element> Sum<A> {
     pub(crate) fn add_all(&mut self, terms: &[A]) {
         debug_assert!(self.terms.is_multiple_of(RUN), "the terms before were the last ones");
         self.terms += terms.len();
-        arch().dispatch(
+        vectorized(
             #[inline(always)]
             || {
                 let runs = terms.chunks_exact(RUN);
                 self.run = sum_of_run(runs.remainder());
-                runs.for_each(|run| self.runs.push(sum_of_run(run)));
+                for run in runs {
+                    self.runs.push(sum_of_run(run));
+                }
             },
         );
     }

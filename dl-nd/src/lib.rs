@@ -93,6 +93,7 @@ mod reduce;
 mod reduction;
 mod refuse;
 mod resample;
+mod simd;
 mod slice;
 mod softmax;
 mod spread;

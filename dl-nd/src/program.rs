@@ -25,9 +25,7 @@ use ahead::{Ahead, Asked};
 use dl_core::{buffers, parallel};
 use loops::Loop;
 use ndarray::{ArcArray, IxDyn};
-use pulp::Arch;
 use std::ops::Range;
-use std::sync::LazyLock;
 
 /// A register: some ten of them fit into the nearest cache.
 const BLOCK_BYTES: usize = 2048;
@@ -37,12 +35,6 @@ const LINE_BYTES: usize = 64;
 pub(crate) const PIECE: usize = 1 << 15;
 /// So many results a program may have.
 pub(crate) const RESULTS: usize = 16;
-
-/// What the processor can do, asked once.
-pub(crate) fn arch() -> Arch {
-    static ARCH: LazyLock<Arch> = LazyLock::new(Arch::new);
-    *ARCH
-}
 
 /// A program for tensors of one shape.
 struct Program<A> {

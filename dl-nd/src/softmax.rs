@@ -5,8 +5,8 @@ use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
 use crate::pieces::{self, Lane};
-use crate::program::arch;
 use crate::reduce::sum_along;
+use crate::simd::vectorized;
 use dl_core::{Along, At, Binary, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
 use ndarray::{Array, ArrayView1, ArrayViewMut1, Axis};
 use std::marker::PhantomData;
@@ -128,7 +128,7 @@ impl<A: Element> Raised<A> {
 }
 
 fn each<A: Element>(elements: &mut [A], of: impl Fn(A) -> A) {
-    arch().dispatch(
+    vectorized(
         #[inline(always)]
         || elements.iter_mut().for_each(|x| *x = of(*x)),
     );

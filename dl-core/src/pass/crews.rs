@@ -5,13 +5,12 @@
 //!
 //! A kernel may hold locks of the user's, which the user's estimates of costs may want, too, under the lock of the books. So nobody waits for the books here.
 
+use super::Pass;
 use super::books::Books;
-use super::{Pass, SPINS};
 use crate::parallel::Crew;
-use crate::sync::{MutexGuard, TryLockError, spin_loop};
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 impl Pass {
@@ -48,17 +47,6 @@ impl Pass {
 
     fn around(&self) -> Option<Arc<Pass>> {
         self.around.as_ref().and_then(Weak::upgrade)
-    }
-
-    fn books_if_free(&self) -> Option<MutexGuard<'_, Books>> {
-        (0..SPINS).find_map(|_| match self.books.try_lock() {
-            Ok(books) => Some(books),
-            Err(TryLockError::Poisoned(poisoned)) => Some(PoisonError::into_inner(poisoned)),
-            Err(TryLockError::WouldBlock) => {
-                spin_loop();
-                None
-            }
-        })
     }
 
     /// Whether there is something to do for a thread that does not work at the moment.

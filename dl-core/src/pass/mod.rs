@@ -115,6 +115,8 @@ pub(crate) fn note_reuse() {
 
 /// A few microseconds.
 const SPINS: usize = spins(100);
+/// Longer than a thread takes to look whether the books are free.
+const GLANCES: usize = spins(20);
 
 /// Passes run inside passes, but not many deep.
 const PASSES_KEPT: usize = 4;
@@ -244,7 +246,15 @@ impl Pass {
 
     /// Lets go of all values, if the caller, who drives the pass and holds it once more, is the only one who has it.
     pub(crate) fn let_go_of_values(self: &Arc<Self>) {
-        if Arc::strong_count(self) <= 2 {
+        // a helper who looks whether there is something for him has it for a moment
+        let alone = (0..GLANCES).any(|_| {
+            let alone = Arc::strong_count(self) <= 2;
+            if !alone {
+                spin_loop();
+            }
+            alone
+        });
+        if alone {
             let mut books = self.books();
             books.discard_all_values();
             self.release(books);
@@ -283,25 +293,35 @@ impl Pass {
     }
 
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
+        self.books_at_once().unwrap_or_else(|| self.wait_for_books())
+    }
+
+    /// The books, if nobody has them.
+    #[inline]
+    fn books_at_once(&self) -> Option<MutexGuard<'_, Books>> {
         match self.books.try_lock() {
-            Ok(books) => books,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => self.wait_for_books(),
+            Ok(books) => Some(books),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// The same, if nobody has them for long.
+    fn books_if_free(&self) -> Option<MutexGuard<'_, Books>> {
+        (0..SPINS).find_map(|_| {
+            let books = self.books_at_once();
+            if books.is_none() {
+                spin_loop();
+            }
+            books
+        })
     }
 
     #[cold]
     fn wait_for_books(&self) -> MutexGuard<'_, Books> {
         self.wanted.fetch_add(1, Ordering::Relaxed);
         // the books are never held for long, and parking a thread costs more than waiting for its turn
-        let books = (0..SPINS).find_map(|_| match self.books.try_lock() {
-            Ok(books) => Some(books),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => {
-                spin_loop();
-                None
-            }
-        });
+        let books = self.books_if_free();
         let books = books.unwrap_or_else(|| self.books.lock().unwrap_or_else(PoisonError::into_inner));
         self.wanted.fetch_sub(1, Ordering::Relaxed);
         books

@@ -42,6 +42,8 @@ const TURNS: usize = 16;
 
 /// How often a thread without work looks for news before it goes: about as long as it takes to wake one.
 const LINGER_SPINS: usize = spins(300);
+/// How often it looks for news before it looks again whether the books are free.
+const GLANCES: usize = spins(20);
 
 impl Pass {
     /// Called by a driver before it polls its future.
@@ -393,10 +395,22 @@ impl Pass {
 
 /// Works through the queue, and lingers a little for more: waking a thread costs more than that. It does not hold the pass
 /// meanwhile.
+///
+/// Nor does it where it has heard nothing and is about to go, while somebody else has the books: he may have them for a whole walk back, and change weights after that, of which nobody else
+/// is to have the values then.
 fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
     let mut read = news.load(Ordering::Acquire);
+    let mut goes: Option<Patience> = None;
     while let Some(pass) = pass.upgrade() {
-        let (mut books, _) = pass.work(pass.books(), true, usize::MAX, f64::INFINITY);
+        let may_wait = goes.as_ref().is_none_or(|since| !since.lasts(AWAKE));
+        let Some(books) = (if may_wait { Some(pass.books()) } else { pass.books_at_once() }) else {
+            drop(pass);
+            if has_news(news, read, GLANCES) {
+                goes = None;
+            }
+            continue;
+        };
+        let (mut books, _) = pass.work(books, true, usize::MAX, f64::INFINITY);
         let latest = news.load(Ordering::Acquire);
         if latest == read {
             books.tickets -= 1;
@@ -406,7 +420,7 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
         read = latest;
         pass.release(books);
         drop(pass);
-        linger(news, read, || false);
+        goes = (!has_news(news, read, LINGER_SPINS)).then(Patience::new);
     }
 }
 
@@ -424,11 +438,8 @@ fn worth_asking_again(asked: f64) -> f64 {
 fn linger(news: &AtomicUsize, read: usize, goes_on: impl Fn() -> bool) -> bool {
     let since = Patience::new();
     loop {
-        for _ in 0..LINGER_SPINS {
-            if news.load(Ordering::Acquire) != read {
-                return true;
-            }
-            spin_loop();
+        if has_news(news, read, LINGER_SPINS) {
+            return true;
         }
         if !goes_on() || !since.lasts(AWAKE) {
             return false;
@@ -436,6 +447,17 @@ fn linger(news: &AtomicUsize, read: usize, goes_on: impl Fn() -> bool) -> bool {
         // there may be more threads than processors
         yield_now();
     }
+}
+
+/// Whether there are news, within so many glances.
+fn has_news(news: &AtomicUsize, read: usize, spins: usize) -> bool {
+    (0..spins).any(|_| {
+        let heard = news.load(Ordering::Acquire) != read;
+        if !heard {
+            spin_loop();
+        }
+        heard
+    })
 }
 
 impl Task {

@@ -2,7 +2,7 @@
 
 use super::kernel::{Geometry, cut, matrix};
 use crate::element::Element;
-use crate::program::arch;
+use crate::simd::vectorized;
 use crate::window::{SPATIAL, Window, zeros};
 use dl_core::buffers;
 use ndarray::ArrayView2;
@@ -140,12 +140,12 @@ impl<'a, A: Element> Samples<'a, A> {
             return cut(cut(patches, 0, rows.clone()), 1, columns.range());
         }
         let step = self.reach.geometry.windows[2].stride;
-        let lines = room.chunks_exact_mut(columns.len());
+        let mut lines = room.chunks_exact_mut(columns.len());
         if let (Some(taps), 1) = (self.reach.taps.get(rows.clone()), step) {
-            arch().dispatch(
+            vectorized(
                 #[inline(always)]
                 || {
-                    for (&tap, line) in taps.iter().zip(lines) {
+                    for (&tap, line) in taps.iter().zip(lines.by_ref()) {
                         let elements = &self.elements[tap..];
                         for run in &columns.runs {
                             copy(&mut line[run.start..run.start + run.len], &elements[run.at..run.at + run.len]);
@@ -172,12 +172,12 @@ impl<'a, A: Element> Samples<'a, A> {
         let mut elements = std::mem::take(self.elements.to_mut());
         let to = if self.is_padded() { &mut elements[..] } else { x };
         let step = self.reach.geometry.windows[2].stride;
-        let lines = patches.chunks_exact(columns.len());
+        let mut lines = patches.chunks_exact(columns.len());
         if let (Some(taps), 1) = (self.reach.taps.get(rows.clone()), step) {
-            arch().dispatch(
+            vectorized(
                 #[inline(always)]
                 || {
-                    for (&tap, line) in taps.iter().zip(lines) {
+                    for (&tap, line) in taps.iter().zip(lines.by_ref()) {
                         let to = &mut to[tap..];
                         for run in &columns.runs {
                             add(&mut to[run.at..run.at + run.len], &line[run.start..run.start + run.len]);

@@ -1,9 +1,8 @@
 //! Sums of outer products.
 
 use super::{Multiply, in_parts, nanoseconds};
-use crate::program::arch;
+use crate::simd::vectorized;
 use dl_core::buffers;
-use pulp::{Simd, WithSimd};
 
 /// So many numbers of a row of the result stay in registers while the terms are added up.
 const BLOCK: usize = 64;
@@ -25,49 +24,35 @@ pub(crate) fn sum_of_outer<A: Multiply>(factors: &[(&[A], &[A])]) -> Vec<A> {
     let each = nanoseconds::<A>(1, factors.len(), columns);
     let sum = in_parts(rows * columns, columns, each, |row, sums| {
         let factors = &left[row * factors.len()..][..factors.len()];
-        arch().dispatch(RowOfSum { factors, rows: &right, sums });
+        vectorized(
+            #[inline(always)]
+            || sum_of_multiples(factors, &right, sums),
+        );
     });
     [left, right].into_iter().for_each(buffers::give_back);
     sum
 }
 
-/// The sum of such multiples of some rows.
-struct RowOfSum<'a, A> {
-    factors: &'a [A],
-    /// One after the other.
-    rows: &'a [A],
-    sums: &'a mut [A],
-}
-
-impl<A: Multiply> WithSimd for RowOfSum<'_, A> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let RowOfSum { factors, rows, sums } = self;
-        simd.vectorize(
-            #[inline(always)]
-            || {
-                let columns = sums.len();
-                let (blocks, rest) = sums.as_chunks_mut::<BLOCK>();
-                for (block, to) in blocks.iter_mut().enumerate() {
-                    let mut sums = [A::zero(); BLOCK];
-                    for (&factor, row) in factors.iter().zip(rows[block * BLOCK..].chunks(columns)) {
-                        let row: &[A; BLOCK] = row.first_chunk().expect("there is a block in each row");
-                        for i in 0..BLOCK {
-                            sums[i] = sums[i] + factor * row[i];
-                        }
-                    }
-                    *to = sums;
-                }
-                let from = columns - rest.len();
-                rest.fill(A::zero());
-                for (&factor, row) in factors.iter().zip(rows.chunks_exact(columns)) {
-                    for (sum, &x) in rest.iter_mut().zip(&row[from..]) {
-                        *sum = *sum + factor * x;
-                    }
-                }
-            },
-        );
+/// The sum of such multiples of some rows, which come one after the other.
+#[inline(always)]
+fn sum_of_multiples<A: Multiply>(factors: &[A], rows: &[A], sums: &mut [A]) {
+    let columns = sums.len();
+    let (blocks, rest) = sums.as_chunks_mut::<BLOCK>();
+    for (block, to) in blocks.iter_mut().enumerate() {
+        let mut sums = [A::zero(); BLOCK];
+        for (&factor, row) in factors.iter().zip(rows[block * BLOCK..].chunks(columns)) {
+            let row: &[A; BLOCK] = row.first_chunk().expect("there is a block in each row");
+            for i in 0..BLOCK {
+                sums[i] = sums[i] + factor * row[i];
+            }
+        }
+        *to = sums;
+    }
+    let from = columns - rest.len();
+    rest.fill(A::zero());
+    for (&factor, row) in factors.iter().zip(rows.chunks_exact(columns)) {
+        for (sum, &x) in rest.iter_mut().zip(&row[from..]) {
+            *sum = *sum + factor * x;
+        }
     }
 }

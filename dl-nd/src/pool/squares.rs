@@ -4,7 +4,7 @@
 //! are put where they belong, line by line and many squares at a time, by arithmetic instead of branches: which element is the largest is anybody's guess.
 
 use crate::element::Element;
-use crate::program::arch;
+use crate::simd::vectorized;
 use crate::window::{SPATIAL, Window};
 
 /// The squares of a channel.
@@ -29,7 +29,7 @@ impl Squares {
 
     /// The places of the first maxima of a channel. NaN counts as the largest.
     pub(super) fn first_maxima<A: Element>(self, channel: &[A], places: &mut [u8]) {
-        arch().dispatch(
+        vectorized(
             #[inline(always)]
             || {
                 for (places, (above, below)) in places.chunks_exact_mut(self.columns).zip(self.pairs(channel)) {
@@ -45,7 +45,7 @@ impl Squares {
 
     /// The elements of a channel at these places.
     pub(super) fn gather<A: Element>(self, channel: &[A], places: &[u8], to: &mut [A]) {
-        arch().dispatch(
+        vectorized(
             #[inline(always)]
             || {
                 let lines = to.chunks_exact_mut(self.columns).zip(places.chunks_exact(self.columns));
@@ -63,7 +63,7 @@ impl Squares {
 
     /// A channel that has these elements at these places, and zeros elsewhere.
     pub(super) fn scatter<A: Element>(self, elements: &[A], places: &[u8], channel: &mut [A]) {
-        arch().dispatch(
+        vectorized(
             #[inline(always)]
             || {
                 let lines = elements.chunks_exact(self.columns).zip(places.chunks_exact(self.columns));

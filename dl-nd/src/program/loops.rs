@@ -1,7 +1,7 @@
 //! Loops over elements that lie side by side: each operation is compiled for the instruction set at hand.
 
-use super::arch;
 use crate::element::Element;
+use crate::simd::{arch, vectorized};
 use dl_core::{Binary, BinaryLoop, Number, Unary, UnaryLoop};
 use pulp::{Simd, WithSimd};
 
@@ -109,7 +109,7 @@ where
 
 /// Adds a term to each sum.
 pub(crate) fn add<A: Element>(sums: &mut [A], terms: &[A]) {
-    arch().dispatch(
+    vectorized(
         #[inline(always)]
         || sums.iter_mut().zip(terms).for_each(|(sum, &term)| *sum = *sum + term),
     );
@@ -117,7 +117,7 @@ pub(crate) fn add<A: Element>(sums: &mut [A], terms: &[A]) {
 
 /// Takes `rate · delta` away from each value.
 pub(crate) fn descend<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
-    arch().dispatch(
+    vectorized(
         #[inline(always)]
         || values.iter_mut().zip(deltas).for_each(|(value, &delta)| *value = *value - rate * delta),
     );
