@@ -109,9 +109,10 @@ fn as_rows<'a, A: Element>(x: &ArrayViewD<'a, A>) -> Option<ArrayView2<'a, A>> {
 fn sum_rows<A: Element>(x: &ArrayViewD<'_, A>, axis: Axis) -> Option<Vec<A>> {
     if axis == Axis(0) {
         let rows = as_rows(x)?;
-        let mut sums = zeros(rows.ncols());
-        add_rows(rows.outer_iter().map(|row| row.to_slice().expect("it lies in one piece")), &mut sums);
-        return Some(sums);
+        return Some(sum_of_rows(
+            rows.outer_iter().map(|row| row.to_slice().expect("it lies in one piece")),
+            rows.ncols(),
+        ));
     }
     let (terms, width) = (x.len_of(axis), x.shape()[axis.index() + 1..].iter().product());
     let all = x.to_slice().filter(|all| !all.is_empty() && width > 1)?;
@@ -120,6 +121,13 @@ fn sum_rows<A: Element>(x: &ArrayViewD<'_, A>, axis: Axis) -> Option<Vec<A>> {
         add_rows(part.chunks_exact(width), sums);
     }
     Some(sums)
+}
+
+/// The sum of rows of this length, at most [`RUN`] of them.
+pub(crate) fn sum_of_rows<'a, A: Element>(rows: impl Iterator<Item = &'a [A]>, len: usize) -> Vec<A> {
+    let mut sums = zeros(len);
+    add_rows(rows, &mut sums);
+    sums
 }
 
 /// Adds rows to what is there, one after the other.
@@ -134,6 +142,16 @@ fn add_rows<'a, A: Element>(mut rows: impl Iterator<Item = &'a [A]>, sums: &mut 
             }
         },
     );
+}
+
+/// The sum of terms that are too few for their runs to be added side by side.
+pub(crate) fn sum_in_turn<A: Element>(terms: &[A]) -> A {
+    if terms.len() < RUN {
+        return terms.iter().fold(A::zero(), |sum, &term| sum + term);
+    }
+    let mut sum = Sum::new();
+    terms.chunks(RUN).for_each(|run| sum.add_in_turn(run));
+    sum.total()
 }
 
 /// A sum of terms that come one after the other.

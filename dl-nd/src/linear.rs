@@ -1,5 +1,6 @@
 //! What a fully connected layer computes, as one operation.
 
+use crate::accurate::{RUN, sum_of_rows};
 use crate::axes::AxisList;
 use crate::broadcast::broadcast_to;
 use crate::element::{Element, Rank};
@@ -88,6 +89,10 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
                     let delta = at.delta.array().into_shape_with_order(columns).expect("as many elements");
                     sums.count(1);
                     sums.add(2, Nd::from(delta));
+                }
+                2..=RUN if at.delta.shape().len() == 2 => {
+                    sums.count(1);
+                    sums.add(2, Nd::from(Array::from_vec(sum_of_rows(d.chunks_exact(columns.max(1)), columns))));
                 }
                 _ => sums.add_layer(2, delta_of_bias(&at.delta_layer(), rows, columns)),
             }

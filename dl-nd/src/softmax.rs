@@ -1,6 +1,6 @@
 //! Softmax and its logarithm, with the maximum taken off first, so that no logit is too large.
 
-use crate::accurate::{RUN, Sum};
+use crate::accurate::sum_in_turn;
 use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
@@ -100,11 +100,7 @@ impl<A: Element> Raised<A> {
         }
         terms.resize(terms.len().next_multiple_of(ABREAST), A::zero());
         each(&mut terms, Number::exp);
-        let sum = |lane: usize| {
-            let mut sum = Sum::new();
-            terms[lane * len..][..len].chunks(RUN).for_each(|run| sum.add_in_turn(run));
-            sum.total()
-        };
+        let sum = |lane: usize| sum_in_turn(&terms[lane * len..][..len]);
         let sums = (0..count).map(sum).collect();
         Raised { terms, len, largest, sums }
     }
