@@ -66,7 +66,7 @@ pub(crate) fn sum_of_sums<A: Element>(mut sums: Vec<A>, len: usize) -> A {
 
 /// The sums along an axis, which stays, with length 1.
 pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD<A> {
-    pieces::reduced(x, &[axis], 0.3, |x| sum_in_halves(x, Axis(axis)))
+    pieces::reduced(x, &[axis], 0.4, |x| sum_in_halves(x, Axis(axis)))
 }
 
 fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {

@@ -1,7 +1,8 @@
 //! Where the elements of a tensor are: in an array, or in a formula that is computed when somebody looks.
 
-use crate::element::{Item, Rank};
+use crate::element::{Element, Item, Rank};
 use crate::formula::Formula;
+use crate::lines;
 use ndarray::{ArcArray, Array, ArrayView, Dimension};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -80,6 +81,19 @@ impl<A: Item, D: Rank> Elements<A, D> {
                 array
             }
             _ => unreachable!("a formula was replaced"),
+        }
+    }
+}
+
+impl<A: Element, D: Rank> Elements<A, D> {
+    /// Lets them begin where a line of the cache does, if they are many and in row-major order: somebody is going to read them and write to them time and again, as to a weight.
+    pub(crate) fn line_up(&mut self) {
+        if let Place::Array(array) = &mut self.0
+            && lines::matter::<A>(array.len())
+            && (!lines::is_begin(array.as_ptr()) || !array.is_unique())
+            && let Some(copy) = lines::copy(&array.view())
+        {
+            *self = copy.into_shared().into();
         }
     }
 }

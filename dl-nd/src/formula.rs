@@ -7,10 +7,10 @@
 
 use crate::element::{Element, Item, Rank};
 use crate::elements::Elements;
+use crate::lines;
 use crate::nd::Nd;
 use crate::program;
 use dl_core::{Binary, Unary, parallel};
-use ndarray::{Array, s};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 /// Smaller tensors are computed at once: to write an operation down costs about as much as to compute it. The environment variable `DL_FUSE_FROM` says another number of
@@ -96,9 +96,7 @@ impl<A: Item, D: Rank> Formula<A, D> {
 
     /// The elements, in room of which the first line of the cache is where they begin, as a tensor of its shape.
     pub(crate) fn elements(&self, room: Vec<A>) -> Elements<A, D> {
-        let start = program::lined_up(&room);
-        let elements = Array::from_vec(room).slice_move(s![start..start + self.shape.size()]);
-        elements.into_shape_with_order(self.shape.clone()).expect("one element each").into_shared().into()
+        lines::array(room, self.shape.clone()).into_shared().into()
     }
 
     /// Somebody has computed it. If somebody else was faster, that is forgotten.

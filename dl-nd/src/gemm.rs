@@ -22,9 +22,10 @@ mod tile;
 pub(crate) use outer::sum_of_outer;
 pub(crate) use pack::Room;
 
+use crate::lines;
 use dl_core::{Number, buffers, parallel};
 use kernels::Kernels;
-use ndarray::{ArrayView, ArrayView2, ArrayViewMut2, Dimension};
+use ndarray::{Array, ArrayView, ArrayView2, ArrayViewMut2, Dimension};
 use run::{Copies, DEPTH, Product, even, multiply_blocks, pieces};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -103,18 +104,31 @@ pub(crate) fn product_into<A: Multiply>(
     unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a, b, beta, old, c }) }
 }
 
-/// The product of two matrices, in row-major order, in a buffer that the pass may have at hand. A row that is given is added to each of it: to the bit what [`product_into`] makes of
-/// such rows.
+/// The product of two matrices, in row-major order, as an array of this shape, in a buffer that the pass may have at hand. A row that is given is added to each of it: to the bit what
+/// [`product_into`] makes of such rows.
 ///
 /// # Panics
 /// If the shapes do not fit.
-pub(crate) fn product<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>, row: Option<&[A]>) -> Vec<A> {
+pub(crate) fn product<A: Multiply, D: Dimension>(
+    a: Matrix<'_, A>,
+    b: Matrix<'_, A>,
+    row: Option<&[A]>,
+    shape: D,
+) -> Array<A, D> {
     let len = a.rows * b.columns;
+    if lines::matter::<A>(len) {
+        let mut room = lines::room::<A>(len);
+        let begin = lines::begin(&room);
+        let to = &mut room[begin..begin + len];
+        // SAFETY: numbers are written there
+        product_to(a, b, row, unsafe { from_raw_parts_mut(to.as_mut_ptr().cast(), len) });
+        return lines::array(room, shape);
+    }
     let mut elements = buffers::take(len);
     product_to(a, b, row, &mut elements.spare_capacity_mut()[..len]);
     // SAFETY: all of them were written
     unsafe { elements.set_len(len) };
-    elements
+    Array::from_shape_vec(shape, elements).expect("one element each")
 }
 
 /// The products of pairs of matrices, all of the same shapes, one after the other.

@@ -73,6 +73,7 @@ pub mod init;
 mod join;
 mod like;
 mod linear;
+mod lines;
 mod loss;
 mod matmul;
 mod mode;

@@ -52,8 +52,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let bias = bias.0.as_standard_layout();
         let bias = bias.as_slice().expect("in standard layout");
         let x = x.0.to_shape([rows, depth]).expect("as many elements");
-        let elements = gemm::product(Matrix::row(&x.view()), Matrix::row(&weight.view()), Some(bias));
-        Ok(Array::from_shape_vec(shape, elements).expect("as many elements").into())
+        Ok(gemm::product(Matrix::row(&x.view()), Matrix::row(&weight.view()), Some(bias), shape).into())
     }
 
     fn pullback(
@@ -76,9 +75,9 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         }
         if sums.wants(0) {
             let d = ArrayView2::from_shape((rows, columns), d).expect("as many elements");
-            let elements = gemm::product(Matrix::row(&d), Matrix::column(&weight.view().reversed_axes()), None);
+            let weight = weight.view().reversed_axes();
             sums.count(1);
-            sums.add(0, Nd::from(Array::from_shape_vec(x.dim(), elements).expect("as many elements")));
+            sums.add(0, Nd::from(gemm::product(Matrix::row(&d), Matrix::column(&weight), None, x.dim())));
         }
         if sums.wants(1) {
             sums.add_layer(1, delta_of_right(&at.operands().0, [rows, depth, columns], &at.delta_layer()));

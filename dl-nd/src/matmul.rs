@@ -295,6 +295,7 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         fn matrix<A, D: Rank>(x: ArrayView<'_, A, D>) -> ArrayView2<'_, A> {
             x.into_dimensionality().expect("the shapes were looked at")
         }
+        to.0.line_up();
         let to = to.0.array_mut().view_mut().into_dimensionality();
         gemm::product_into(
             A::of(factor),
@@ -416,20 +417,19 @@ pub(crate) fn product<A: Element, D: Rank, E: Rank, P: Rank>(
     let lengths = batch.iter().copied().chain((!row).then_some(m)).chain((!column).then_some(n));
     shape.slice_mut().iter_mut().zip(lengths).for_each(|(to, length)| *to = length);
     check_size::<A>(shape.slice())?;
-    let elements = if a.ndim() <= 2 && b.ndim() <= 2 {
-        gemm::product(Matrix::row(&a), Matrix::column(&b), None)
-    } else {
-        products(a, b, batch)?
-    };
-    Ok(Array::from_shape_vec(shape, elements).expect("one element each"))
+    if a.ndim() <= 2 && b.ndim() <= 2 {
+        return Ok(gemm::product(Matrix::row(&a), Matrix::column(&b), None, shape));
+    }
+    products(a, b, batch, shape)
 }
 
-/// The products of all matrices of a batch, one after the other.
-fn products<A: Element, D: Rank, E: Rank>(
+/// The products of all matrices of a batch, one after the other, in this shape.
+fn products<A: Element, D: Rank, E: Rank, P: Rank>(
     a: ArrayView<'_, A, D>,
     b: ArrayView<'_, A, E>,
     batch: &[usize],
-) -> Result<Vec<A>> {
+    shape: P,
+) -> Result<Array<A, P>> {
     let a = if a.ndim() == 1 { a.into_dyn().insert_axis(Axis(0)) } else { a.into_dyn() };
     let b = if b.ndim() == 1 { b.into_dyn().insert_axis(Axis(1)) } else { b.into_dyn() };
     let [m, k] = [a.shape()[a.ndim() - 2], a.shape()[a.ndim() - 1]];
@@ -444,12 +444,12 @@ fn products<A: Element, D: Rank, E: Rank>(
         let rows = batch.iter().product::<usize>() * m;
         if let Ok(a) = a.view().into_shape_with_order([rows, k]) {
             let b = batch.iter().fold(b, |b, _| b.index_axis_move(Axis(0), 0));
-            return Ok(gemm::product(Matrix::row(&a), Matrix::column(&b), None));
+            return Ok(gemm::product(Matrix::row(&a), Matrix::column(&b), None, shape));
         }
     }
     let mut pairs = Vec::with_capacity(batch.iter().product());
     each_pair(a, b, &mut |a, b| pairs.push((a, b)));
-    Ok(gemm::products(&pairs))
+    Ok(Array::from_shape_vec(shape, gemm::products(&pairs)).expect("one element each"))
 }
 
 /// Goes through the matrices of two batches of the same shape.

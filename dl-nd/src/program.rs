@@ -21,16 +21,15 @@ use crate::accurate::{self, Sum};
 use crate::element::{Element, Rank};
 use crate::elements::Elements;
 use crate::formula::Formula;
+use crate::lines;
 use ahead::{Ahead, Asked};
-use dl_core::{buffers, parallel};
+use dl_core::parallel;
 use loops::Loop;
 use ndarray::{ArcArray, IxDyn};
 use std::ops::Range;
 
 /// A register: some ten of them fit into the nearest cache.
 const BLOCK_BYTES: usize = 2048;
-/// A line of the cache. What begins within one takes twice as long to load and to store.
-const LINE_BYTES: usize = 64;
 /// What one thread does in a row.
 pub(crate) const PIECE: usize = 1 << 15;
 /// So many results a program may have.
@@ -113,7 +112,7 @@ pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>, others: &[&Formu
 fn run<A: Element, D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (A, Vec<Elements<A, D>>) {
     let (program, kept) = Program::of(formulas, sums);
     let summed = usize::from(sums);
-    let mut rooms: Vec<Vec<A>> = (0..program.results).map(|_| program.room()).collect();
+    let mut rooms: Vec<Vec<A>> = (0..program.results).map(|_| lines::room(program.len())).collect();
     let sum = program.run(&mut rooms);
     let mut results: Vec<Elements<A, D>> = rooms.into_iter().map(|room| formulas[0].elements(room)).collect();
     kept.into_iter().for_each(|(formula, result)| formula.keep(results[result - summed].clone()));
@@ -121,24 +120,19 @@ fn run<A: Element, D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (A, Vec<
     (sum, results)
 }
 
-/// Where in such room the first line begins.
-pub(crate) fn lined_up<A>(room: &[A]) -> usize {
-    room.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES / size_of::<A>())
-}
-
 const fn block_len<A>() -> usize {
     BLOCK_BYTES / size_of::<A>()
 }
 
 impl<A: Element> Program<A> {
-    /// Room for a result from [where](lined_up) a line of the cache begins.
-    fn room(&self) -> Vec<A> {
-        buffers::take_filled(self.shape.iter().product::<usize>() + LINE_BYTES / size_of::<A>())
+    /// How many elements each result has.
+    fn len(&self) -> usize {
+        self.shape.iter().product()
     }
 
     /// The registers in the beginning.
     fn registers<'a>(&self, room: &'a mut [A]) -> Vec<&'a mut [A]> {
-        let start = lined_up(room);
+        let start = lines::begin(room);
         let mut registers: Vec<&mut [A]> = room[start..].chunks_exact_mut(block_len::<A>()).collect();
         for &(number, register) in &self.numbers {
             registers[register].fill(number);
@@ -148,16 +142,16 @@ impl<A: Element> Program<A> {
 
     /// Computes the results, and the sum of what is summed.
     fn run(&self, results: &mut [Vec<A>]) -> A {
-        let len: usize = self.shape.iter().product();
+        let len = self.len();
         let mut pieces: Vec<(Vec<&mut [A]>, A)> =
             (0..len.div_ceil(PIECE)).map(|_| (Vec::with_capacity(results.len()), A::zero())).collect();
         for result in results {
-            let start = lined_up(result);
+            let start = lines::begin(result);
             for ((parts, _), part) in pieces.iter_mut().zip(result[start..start + len].chunks_mut(PIECE)) {
                 parts.push(part);
             }
         }
-        let nanoseconds = self.nanoseconds() * PIECE.min(len) as f64;
+        let nanoseconds = (self.nanoseconds() + moving::<A>(self.streams())) * PIECE.min(len) as f64;
         parallel::for_each_mut(&mut pieces, nanoseconds, |piece, (parts, sum)| {
             let from = piece * PIECE;
             *sum = self.run_piece(from, PIECE.min(len - from), std::mem::take(parts));
@@ -170,7 +164,7 @@ impl<A: Element> Program<A> {
 
     /// Computes these parts of the results, so many elements from an element on.
     fn run_piece(&self, from: usize, len: usize, results: Vec<&mut [A]>) -> A {
-        let mut room = vec![A::zero(); self.registers * block_len::<A>() + LINE_BYTES / size_of::<A>()];
+        let mut room = vec![A::zero(); self.registers * block_len::<A>() + lines::LINE_BYTES / size_of::<A>()];
         let mut sum = Sum::new();
         let mut ahead = (!self.ahead.is_empty()).then(|| {
             let read = self.operands.iter().filter(|operand| operand.is_whole(&self.shape));
@@ -230,7 +224,12 @@ impl<A: Element> Program<A> {
         }
     }
 
-    /// A rough estimate of the time for an element.
+    /// How many tensors are read or written line by line.
+    fn streams(&self) -> usize {
+        self.results + self.operands.iter().filter(|operand| operand.is_whole(&self.shape)).count()
+    }
+
+    /// A rough estimate of the time to compute an element.
     fn nanoseconds(&self) -> f64 {
         self.instructions.iter().map(|instruction| instruction.nanoseconds).sum()
     }
@@ -278,6 +277,11 @@ impl<'a, A> Blocks<'a, A> {
 /// About how long an operation takes for an element, of many, that takes so long for a single number: vectors have four to sixteen of them.
 pub(crate) fn nanoseconds(cost: f64) -> f64 {
     cost / 8.0
+}
+
+/// About how long it takes to move an element of so many tensors between a core and what another one may have written.
+fn moving<A>(streams: usize) -> f64 {
+    0.05 * (streams * size_of::<A>()) as f64
 }
 
 impl<A: Element> Operand<A> {

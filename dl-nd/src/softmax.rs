@@ -69,6 +69,38 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
     Layer::apply(LogSoftmax { axis, types: PhantomData }, (x,))
 }
 
+/// Whole registers of the widest kind: what fills them need not be computed element by element.
+const ABREAST: usize = 16;
+
+/// The largest element; NaN if there is one, and −∞ of none.
+fn largest_of<A: Element>(x: &[A]) -> A {
+    let larger = |x: A, y: A| if x > y { x } else { y };
+    let (rows, rest) = x.as_chunks::<ABREAST>();
+    let mut largest = A::neg_infinity();
+    let mut ordered = true;
+    if !rows.is_empty() {
+        let (mut abreast, mut numbers) = ([largest; ABREAST], [true; ABREAST]);
+        vectorized(
+            #[inline(always)]
+            || {
+                for row in rows {
+                    for i in 0..ABREAST {
+                        abreast[i] = larger(row[i], abreast[i]);
+                        numbers[i] &= !row[i].is_nan();
+                    }
+                }
+            },
+        );
+        largest = abreast.into_iter().fold(largest, larger);
+        ordered = numbers.iter().all(|&number| number);
+    }
+    for &x in rest {
+        largest = larger(x, largest);
+        ordered &= !x.is_nan();
+    }
+    if ordered { largest } else { A::nan() }
+}
+
 /// Some lanes of one length, with the largest element taken off each, raised to powers of e: `exp(x − m)`, and the sums of that.
 ///
 /// All lanes are raised in one loop, as a single one may be too short for the processor to compute many exponentials side by side.
@@ -81,8 +113,6 @@ pub(crate) struct Raised<A> {
 
 impl<A: Element> Raised<A> {
     pub(crate) fn of<'a>(lanes: impl ExactSizeIterator<Item = ArrayView1<'a, A>>) -> Self {
-        // whole registers, so that no element is computed on its own
-        const ABREAST: usize = 16;
         let (mut terms, mut len) = (Vec::new(), 0);
         let count = lanes.len();
         let mut largest = Vec::with_capacity(count);
@@ -91,11 +121,14 @@ impl<A: Element> Raised<A> {
                 len = x.len();
                 terms.reserve_exact((count * len).next_multiple_of(ABREAST));
             }
-            let max = x.fold(A::neg_infinity(), |max, &x| Binary::Max.value(max, x));
+            let lane = terms.len();
             match x.as_slice() {
-                Some(x) => terms.extend(x.iter().map(|&x| x - max)),
-                None => terms.extend(x.iter().map(|&x| x - max)),
+                Some(x) => terms.extend_from_slice(x),
+                None => terms.extend(x.iter()),
             }
+            let lane = &mut terms[lane..];
+            let max = largest_of(lane);
+            lane.iter_mut().for_each(|x| *x = *x - max);
             largest.push(max);
         }
         terms.resize(terms.len().next_multiple_of(ABREAST), A::zero());
@@ -118,8 +151,11 @@ impl<A: Element> Raised<A> {
 
     /// Writes the softmax of a lane.
     pub(crate) fn softmax(&self, lane: usize, mut to: ArrayViewMut1<'_, A>) {
-        let sum = self.sums[lane];
-        to.iter_mut().zip(self.terms(lane)).for_each(|(y, &term)| *y = term / sum);
+        let (terms, sum) = (self.terms(lane), self.sums[lane]);
+        match to.as_slice_mut() {
+            Some(to) => to.iter_mut().zip(terms).for_each(|(y, &term)| *y = term / sum),
+            None => to.iter_mut().zip(terms).for_each(|(y, &term)| *y = term / sum),
+        }
     }
 }
 

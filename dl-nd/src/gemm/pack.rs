@@ -5,6 +5,7 @@ use super::kernels::Kernels;
 use super::lanes::Lanes;
 use super::square::{SQUARE, transpose};
 use super::tile::Raw;
+use crate::lines;
 use dl_core::buffers;
 
 /// Room for copies, which begins with a line of the cache: a register that reaches into two of them takes longer to load. What is there at first may be
@@ -14,17 +15,13 @@ pub(crate) struct Room<A: Multiply> {
     from: usize,
 }
 
-const LINE_BYTES: usize = 64;
-
 impl<A: Multiply> Room<A> {
     pub(crate) fn take(len: usize) -> Self {
         if len == 0 {
             return Room { buffer: Vec::new(), from: 0 };
         }
-        let line = LINE_BYTES / size_of::<A>();
-        let buffer: Vec<A> = buffers::take_filled(len + line);
-        // only a machine that has no addresses, as that of miri, says that there is no such place
-        let from = buffer.as_ptr().align_offset(LINE_BYTES).min(line);
+        let buffer = lines::room(len);
+        let from = lines::begin(&buffer);
         Room { buffer, from }
     }
 

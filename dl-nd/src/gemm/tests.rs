@@ -1,6 +1,6 @@
 use super::*;
 use crate::init;
-use ndarray::{Array2, ArrayView1, Axis, Slice, s};
+use ndarray::{Array2, ArrayView1, Axis, Ix2, Slice, s};
 use rand::Rng;
 use rayon::ThreadPoolBuilder;
 
@@ -147,7 +147,7 @@ fn the_number_of_threads_does_not_matter() {
             if how[0] == 4 { a.row(0).broadcast((m, k)).expect("as long as a row").to_shared() } else { a.to_shared() };
         let on = |threads: usize| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-            pool.install(|| product(Matrix::row(&a.view()), Matrix::column(&b.view()), None))
+            pool.install(|| product(Matrix::row(&a.view()), Matrix::column(&b.view()), None, Ix2(m, n)))
         };
         let one = on(1);
         assert!([2, 3, 8].map(on).iter().all(|many| *many == one), "{m}x{k}x{n}");
@@ -189,8 +189,8 @@ fn a_row_that_is_added() {
             for threads in [1, 2] {
                 let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
                 let (a, b) = (a.view(), b.view());
-                let found = pool.install(|| product(Matrix::row(&a), Matrix::row(&b), Some(&row)));
-                assert_eq!(found, right.as_slice().expect("in rows"), "{m}x{k}x{n}, {how}, {threads} threads");
+                let found = pool.install(|| product(Matrix::row(&a), Matrix::row(&b), Some(&row), Ix2(m, n)));
+                assert_eq!(found, right, "{m}x{k}x{n}, {how}, {threads} threads");
             }
         }
     }
@@ -208,5 +208,5 @@ fn an_update_in_place() {
 #[should_panic(expected = "the shapes of a product fit")]
 fn shapes_that_do_not_fit() {
     let a = Array2::<f32>::zeros([2, 3]);
-    let _ = product(Matrix::row(&a.view()), Matrix::row(&a.view()), None);
+    let _ = product(Matrix::row(&a.view()), Matrix::row(&a.view()), None, Ix2(2, 3));
 }

@@ -3,8 +3,9 @@
 //! Each block reads its operands in one go, and then the processor computes for a while and sees nothing to fetch in advance: a program over tensors that lie in memory
 //! would wait for most of its time. So with each instruction some lines of what the next block touches are asked for, as many as can come meanwhile.
 
-use super::{BLOCK_BYTES, Instruction, LINE_BYTES, Program, block_len, nanoseconds};
+use super::{BLOCK_BYTES, Instruction, Program, block_len, nanoseconds};
 use crate::element::Element;
+use crate::lines::LINE_BYTES;
 
 /// What is smaller than this may be in the second cache of a core.
 const SECOND_CACHE_BYTES: usize = 1 << 20;
@@ -90,8 +91,8 @@ fn ask_for<A>(place: *const A) {
 impl<A: Element> Program<A> {
     /// What is asked for with each instruction. Nothing at all if what the program touches may be in the second cache.
     pub(super) fn plan_ahead(&self) -> Vec<Asked> {
-        let len: usize = self.shape.iter().product();
-        let streams = self.results + self.operands.iter().filter(|operand| operand.is_whole(&self.shape)).count();
+        let len = self.len();
+        let streams = self.streams();
         if streams * len * size_of::<A>() < SECOND_CACHE_BYTES {
             return Vec::new();
         }

@@ -40,7 +40,7 @@ pub(crate) fn broadcast<A: Element>(
     (b, shape_b): (&[A], &[usize]),
     shape: &[usize],
 ) -> Vec<A> {
-    let len = shape.iter().product();
+    let len: usize = shape.iter().product();
     let whole = |x, own| if <[A]>::len(x) == len { Cow::Borrowed(x) } else { Cow::Owned(repeat(x, own, shape)) };
     let (a, b) = (whole(a, shape_a), whole(b, shape_b));
     let result = binary(op, &a, &b);

@@ -2,7 +2,7 @@
 //!
 //! A delta that goes through a `relu` is mostly such a tensor. It is read and written, and no other memory is.
 
-use super::{PIECE, block_len, loops};
+use super::{PIECE, block_len, loops, moving};
 use crate::element::{Element, Rank};
 use crate::elements::Elements;
 use crate::formula::{Formula, Operation};
@@ -40,7 +40,8 @@ fn is_whole<A: Element, D: Rank>(array: &Array<A, D>, formula: &Formula<A, D>) -
 /// Block by block: a loop that writes where it reads is not compiled to vectors, so what is there is copied first, within the nearest cache.
 fn run<A: Element>(op: Binary, to: &mut [A], others: &[A]) {
     let code = loops::binary::<A>(op);
-    let nanoseconds = super::nanoseconds(op.cost()) * PIECE.min(to.len()) as f64;
+    // two are read, and one is written
+    let nanoseconds = (super::nanoseconds(op.cost()) + moving::<A>(3)) * PIECE.min(to.len()) as f64;
     let mut pieces: Vec<(&mut [A], &[A])> = to.chunks_mut(PIECE).zip(others.chunks(PIECE)).collect();
     parallel::for_each_mut(&mut pieces, nanoseconds, |_, (to, others)| {
         let mut before = vec![A::zero(); block_len::<A>()];

@@ -1,7 +1,8 @@
 use super::*;
 use crate::formula::Operation;
+use crate::lines::LINE_BYTES;
 use crate::nd::Nd;
-use dl_core::{Binary, Unary};
+use dl_core::{Binary, Unary, buffers};
 use ndarray::{Dim, Dimension, Ix1};
 use std::sync::Arc;
 
@@ -113,9 +114,9 @@ fn small_tensors_are_broadcast_as_by_a_program() {
                 &[&Formula::new(shape, 1, 0.5, Operation::Binary(Binary::Div, a.clone(), b.clone()))],
                 false,
             );
-            let mut results = [program.room()];
+            let mut results = [lines::room(program.len())];
             program.run(&mut results);
-            let start = lined_up(&results[0]);
+            let start = lines::begin(&results[0]);
             assert_eq!(found, results[0][start..start + found.len()], "{:?} and {:?}", a.shape(), b.shape());
         }
     }
