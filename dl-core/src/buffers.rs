@@ -119,12 +119,8 @@ pub fn take<A: Number>(len: usize) -> Vec<A> {
 /// # Panics
 /// When there is no memory for them.
 pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
-    match find(len) {
-        Some(mut buffer) => {
-            // the rest has never been written
-            buffer.resize(len, A::zero());
-            buffer
-        }
+    match find_filled(len) {
+        Some(buffer) => buffer,
         None if is_shared::<A>(len) => {
             drop(new::<A>(len)); // `vec!` would abort
             let mut new = vec![A::zero(); with_slack::<A>(len)];
@@ -137,6 +133,20 @@ pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
             new
         }
     }
+}
+
+/// The same as [`take_filled`], or nothing if there is no memory for them.
+///
+/// ```
+/// assert_eq!(dl_core::buffers::try_take_filled::<f32>(100_000).expect("memory").len(), 100_000);
+/// ```
+#[must_use]
+pub fn try_take_filled<A: Number>(len: usize) -> Option<Vec<A>> {
+    find_filled(len).or_else(|| {
+        let mut new = try_new(len)?;
+        new.resize(len, A::zero());
+        Some(new)
+    })
 }
 
 /// Leaves a buffer that was taken from here for later use.
@@ -183,13 +193,22 @@ fn find<A: Number>(len: usize) -> Option<Vec<A>> {
     Some(buffer)
 }
 
+fn find_filled<A: Number>(len: usize) -> Option<Vec<A>> {
+    let mut buffer = find(len)?;
+    // the rest has never been written
+    buffer.resize(len, A::zero());
+    Some(buffer)
+}
+
 fn new<A>(len: usize) -> Vec<A> {
+    try_new(len).unwrap_or_else(|| panic!("there is no memory for {len} numbers"))
+}
+
+fn try_new<A>(len: usize) -> Option<Vec<A>> {
     let room = if is_shared::<A>(len) { with_slack::<A>(len) } else { small::capacity(len) };
     let mut new = Vec::new();
-    if new.try_reserve_exact(room).is_err() {
-        panic!("there is no memory for {len} numbers");
-    }
-    new
+    new.try_reserve_exact(room).ok()?;
+    Some(new)
 }
 
 /// The capacity of a large buffer for so many numbers.

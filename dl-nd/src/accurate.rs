@@ -144,9 +144,10 @@ fn add_rows<'a, A: Element>(mut rows: impl Iterator<Item = &'a [A]>, sums: &mut 
     );
 }
 
-/// The sum of terms that are too few for their runs to be added side by side.
+/// The sum of terms, each run of which is added up one term after the other.
 pub(crate) fn sum_in_turn<A: Element>(terms: &[A]) -> A {
     if terms.len() < RUN {
+        // the same to the bit, without room for many runs
         return terms.iter().fold(A::zero(), |sum, &term| sum + term);
     }
     let mut sum = Sum::new();

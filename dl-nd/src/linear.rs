@@ -89,6 +89,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
                     sums.count(1);
                     sums.add(2, Nd::from(delta));
                 }
+                // what is no matrix yet would be reshaped, which counts
                 2..=RUN if at.delta.shape().len() == 2 => {
                     sums.count(1);
                     sums.add(2, Nd::from(Array::from_vec(sum_of_rows(d.chunks_exact(columns.max(1)), columns))));

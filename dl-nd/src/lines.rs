@@ -1,4 +1,4 @@
-//! Memory that begins where a line of the cache does. What begins elsewhere, as all memory of an allocator does that promises 16 bytes, makes every load and store of a widest register touch two lines.
+//! Memory that begins where a line of the cache does. What begins elsewhere, as memory of an allocator that promises 16 bytes mostly does, makes every load and store of a widest register touch two lines.
 
 use dl_core::{Number, buffers};
 use ndarray::{Array, ArrayView, Axis, Dimension, Slice};
@@ -6,15 +6,19 @@ use ndarray::{Array, ArrayView, Axis, Dimension, Slice};
 /// A line of the cache.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// What is not larger is in the nearest cache, or in a buffer of exactly its size: it does not matter where it begins.
+/// What is not larger comes from buffers that a thread keeps for itself, which have no room for a line more, and fits into the nearest cache: there it matters less.
 const SMALL_BYTES: usize = 1 << 14;
 
 /// Room for so many elements [from where](begin) a line begins. What is in it may be anything.
 pub(crate) fn room<A: Number>(len: usize) -> Vec<A> {
-    buffers::take_filled(len + LINE_BYTES / size_of::<A>())
+    buffers::take_filled(room_len::<A>(len))
 }
 
-/// Where in such room the first line begins.
+fn room_len<A>(len: usize) -> usize {
+    len + LINE_BYTES / size_of::<A>()
+}
+
+/// Where in such room the first line begins: as long as it does not grow, and so stays where it is.
 pub(crate) fn begin<A>(room: &[A]) -> usize {
     // only a machine that has no addresses, as that of miri, says that there is no such place
     room.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES / size_of::<A>())
@@ -28,10 +32,10 @@ pub(crate) fn array<A, D: Dimension>(room: Vec<A>, shape: D) -> Array<A, D> {
     array.into_shape_with_order(shape).expect("one element each")
 }
 
-/// A copy of what lies in row-major order, where a line begins.
+/// A copy of what lies in row-major order, where a line begins, if there is memory for it.
 pub(crate) fn copy<A: Number, D: Dimension>(x: &ArrayView<'_, A, D>) -> Option<Array<A, D>> {
     let elements = x.as_slice()?;
-    let mut room = room(elements.len());
+    let mut room: Vec<A> = buffers::try_take_filled(room_len::<A>(elements.len()))?;
     let begin = begin(&room);
     room[begin..begin + elements.len()].copy_from_slice(elements);
     Some(array(room, x.raw_dim()))

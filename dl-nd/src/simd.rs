@@ -11,8 +11,8 @@ pub(crate) fn arch() -> Arch {
 
 /// Does this with all that the processor can.
 ///
-/// Only what is inlined is compiled that way: the closure itself has to be `#[inline(always)]`, and one inside it with more than a few operations has to be, too, or a loop instead. It may be called
-/// again, though it is not: what `FnOnce` makes of it is a function more, which is not inlined.
+/// Only what is inlined is compiled that way: the closure has to be `#[inline(always)]`, and so has one inside it, or be written as a loop. It is called once; it is no `FnOnce` because a call through
+/// that is one function more, which a compiler may not inline.
 #[inline(always)]
 pub(crate) fn vectorized<R>(work: impl FnMut() -> R) -> R {
     struct Work<F>(F);

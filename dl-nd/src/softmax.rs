@@ -69,7 +69,7 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
     Layer::apply(LogSoftmax { axis, types: PhantomData }, (x,))
 }
 
-/// Whole registers of the widest kind: what fills them need not be computed element by element.
+/// A multiple of the widest register: of so many elements none is computed on its own.
 const ABREAST: usize = 16;
 
 /// The largest element; NaN if there is one, and −∞ of none.

@@ -115,8 +115,6 @@ pub(crate) fn note_reuse() {
 
 /// A few microseconds.
 const SPINS: usize = spins(100);
-/// Longer than a thread takes to look whether the books are free.
-const GLANCES: usize = spins(20);
 
 /// Passes run inside passes, but not many deep.
 const PASSES_KEPT: usize = 4;
@@ -246,8 +244,8 @@ impl Pass {
 
     /// Lets go of all values, if the caller, who drives the pass and holds it once more, is the only one who has it.
     pub(crate) fn let_go_of_values(self: &Arc<Self>) {
-        // a helper who looks whether there is something for him has it for a moment
-        let alone = (0..GLANCES).any(|_| {
+        // a helper who looks whether there is something for him has it for a moment; while he has it, weights would be copied before they change
+        let alone = (0..SPINS).any(|_| {
             let alone = Arc::strong_count(self) <= 2;
             if !alone {
                 spin_loop();

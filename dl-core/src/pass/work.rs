@@ -396,8 +396,8 @@ impl Pass {
 /// Works through the queue, and lingers a little for more: waking a thread costs more than that. It does not hold the pass
 /// meanwhile.
 ///
-/// Nor does it where it has heard nothing and is about to go, while somebody else has the books: he may have them for a whole walk back, and change weights after that, of which nobody else
-/// is to have the values then.
+/// Nor, for [a while](AWAKE), where it has heard nothing and is about to go, and somebody else has the books: he may have them for a whole walk back, and change weights after that, of which
+/// nobody else is to have the values then. After that it waits for them like everybody, so that a ticket comes back.
 fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
     let mut read = news.load(Ordering::Acquire);
     let mut goes: Option<Patience> = None;
@@ -407,6 +407,9 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
             drop(pass);
             if has_news(news, read, GLANCES) {
                 goes = None;
+            } else {
+                // there may be more threads than processors
+                yield_now();
             }
             continue;
         };
