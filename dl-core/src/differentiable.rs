@@ -199,7 +199,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
 
 impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
     fn belongs(&self) -> Belongs {
-        Belongs::Own(Purpose::Train)
+        Belongs::Own(Purpose::Step)
     }
 
     fn start(&self) -> KeptFuture<Result<T>> {
@@ -217,7 +217,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
     }
 
     fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
-        let pass = Pass::new(Purpose::Train, settings);
+        let pass = Pass::new(Purpose::Step, settings);
         match self.step_at_once(&pass) {
             Some(result) => {
                 // the step has been taken, or has failed: a destructor that panics now has nobody to tell

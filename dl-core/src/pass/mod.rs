@@ -74,6 +74,8 @@ pub(crate) enum Purpose {
     Predict,
     /// Values, and a backward.
     Train,
+    /// The same, and weights that change in the end.
+    Step,
     /// Values, and a backward for the sake of a derivative: it neither trains nor evaluates by itself.
     Derive,
 }
@@ -102,6 +104,8 @@ pub(crate) struct Pass {
     watch: Watch,
     /// The pass in which this one was begun.
     around: Option<Weak<Pass>>,
+    /// Whether weights change in the end: whoever has their values then makes copies of them.
+    steps: bool,
 }
 
 /// A kernel of the pass that this thread computes for has taken a free buffer.
@@ -153,10 +157,12 @@ impl Pass {
                 width: Width::default(),
                 watch: Watch::default(),
                 around: None,
+                steps: false,
             })
         });
         let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
         fresh.mode = mode;
+        fresh.steps = purpose == Purpose::Step;
         fresh.around = with_current(|around| around.map(Arc::downgrade));
         fresh.settings = settings.clone();
         let books = fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner);

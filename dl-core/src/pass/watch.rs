@@ -213,7 +213,7 @@ mod traced {
     fn pass(purpose: Purpose) -> Span {
         let purpose = match purpose {
             Purpose::Predict => "predict",
-            Purpose::Train => "train",
+            Purpose::Train | Purpose::Step => "train",
             Purpose::Derive => "derive",
         };
         debug_span!(target: "dl", "pass", purpose, threads = current_num_threads())

@@ -396,13 +396,14 @@ impl Pass {
 /// Works through the queue, and lingers a little for more: waking a thread costs more than that. It does not hold the pass
 /// meanwhile.
 ///
-/// Nor, for [a while](AWAKE), where it has heard nothing and is about to go, and somebody else has the books: he may have them for a whole walk back, and change weights after that, of which
-/// nobody else is to have the values then. After that it waits for them like everybody, so that a ticket comes back.
+/// Nor does it in a training step, for [a while](AWAKE), where it has heard nothing and is about to go, and somebody else has the books: he may have them for a whole walk back, and change
+/// weights after that, of which nobody else is to have the values then. After that it waits for them like everybody, so that a ticket comes back; in other passes it does so at once, as a walk
+/// hands the books to those who wait.
 fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
     let mut read = news.load(Ordering::Acquire);
     let mut goes: Option<Patience> = None;
     while let Some(pass) = pass.upgrade() {
-        let may_wait = goes.as_ref().is_none_or(|since| !since.lasts(AWAKE));
+        let may_wait = !pass.steps || goes.as_ref().is_none_or(|since| !since.lasts(AWAKE));
         let Some(books) = (if may_wait { Some(pass.books()) } else { pass.books_at_once() }) else {
             drop(pass);
             if has_news(news, read, GLANCES) {
