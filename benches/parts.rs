@@ -10,7 +10,7 @@ use dl::nd::init::{rng, uniform};
 use dl::nd::ndarray::IntoDimension;
 use dl::nn::{GruCell, Linear};
 use dl::prelude::*;
-use dl::{Data, Unary};
+use dl::{Data, Elementary, Fused, Native, Unary, Unfused, simd};
 use std::hint::black_box;
 
 /// Numbers between −1 and 1.
@@ -83,6 +83,42 @@ fn pointwise(criterion: &mut Criterion) {
     train(&mut group, "a bias for each row of 128x512", || (&x + &bias).relu().sum());
 }
 
+/// Each elementary function for 4,096 numbers: in a loop for this processor, in one for every processor, one number at a time, and by the standard library or `libm`.
+fn elementary(criterion: &mut Criterion) {
+    macro_rules! measure {
+        ($group:ident, $T:ident, $($name:ident $theirs:expr;)*) => {$(
+            let x: Vec<$T> = (0..4096).map(|i| 0.001 * (i + 1) as $T).collect();
+            let mut y = x.clone();
+            let mut measure = |what, of: fn(&[$T], &mut [$T])| {
+                let id = BenchmarkId::new(concat!(stringify!($name), " of ", stringify!($T)), what);
+                $group.bench_function(id, |bencher| bencher.iter(|| of(black_box(&x), black_box(&mut y))));
+            };
+            measure("vectors", |x, y| simd::vectorized(
+                #[inline(always)]
+                || {
+                    for (y, &x) in y.iter_mut().zip(x) {
+                        *y = Fused::$name(x);
+                    }
+                },
+            ));
+            measure("baseline", |x, y| y.iter_mut().zip(x).for_each(|(y, &x)| *y = Unfused::$name(x)));
+            measure("one by one", |x, y| y.iter_mut().zip(x).for_each(|(y, &x)| *y = Native::$name(x)));
+            measure("theirs", |x, y| y.iter_mut().zip(x).for_each(|(y, &x)| *y = $theirs(x)));
+        )*};
+    }
+
+    let mut group = criterion.benchmark_group("elementary");
+    group.throughput(Throughput::Elements(4096));
+    measure! { group, f32,
+        exp f32::exp; exp_m1 f32::exp_m1; ln f32::ln; ln_1p f32::ln_1p; tanh f32::tanh;
+        logistic (|x: f32| 1.0 / (1.0 + (-x).exp())); erf libm::erff; erfc libm::erfcf;
+    }
+    measure! { group, f64,
+        exp f64::exp; exp_m1 f64::exp_m1; ln f64::ln; ln_1p f64::ln_1p; tanh f64::tanh;
+        logistic (|x: f64| 1.0 / (1.0 + (-x).exp())); erf libm::erf; erfc libm::erfc;
+    }
+}
+
 fn reductions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("reduction");
     let x = weight::<2, Ix2>([512, 512]);
@@ -134,5 +170,5 @@ fn decisions(criterion: &mut Criterion) {
     train(&mut group, "one of two experts 64 to 64", || shorter(&row, &experts).sum());
 }
 
-criterion_group!(parts, products, pointwise, reductions, convolutions, modules, decisions);
+criterion_group!(parts, products, pointwise, elementary, reductions, convolutions, modules, decisions);
 criterion_main!(parts);

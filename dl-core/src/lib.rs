@@ -70,6 +70,8 @@ pub mod schedule;
 mod seed;
 mod setting;
 mod side_effects;
+#[doc(hidden)]
+pub mod simd;
 mod snapshot;
 mod stored;
 mod sync;
@@ -101,7 +103,9 @@ pub use pass::{Counters, Mode};
 pub use primitive::{Along, At, Deltas, Now, Operands, Others, Primitive};
 #[doc(hidden)]
 pub use reverse::Sums;
-pub use rules::{Algebra, Binary, BinaryLoop, Number, Pointwise, Term, Unary, UnaryLoop};
+pub use rules::{
+    Algebra, Binary, BinaryLoop, Elementary, Fused, Native, Number, Pointwise, Term, Unary, UnaryLoop, Unfused,
+};
 pub use schedule::Schedule;
 pub use seed::Seed;
 pub use side_effects::SideEffects;

@@ -26,6 +26,7 @@ mod number;
 mod term;
 mod with_numbers;
 
+pub use elementary::{Elementary, Fused, Native, Unfused};
 pub use number::Number;
 pub use term::{Algebra, Term};
 
@@ -64,10 +65,11 @@ pub trait Pointwise: Data {
 /// A loop over numbers that [`Unary::each`] compiles anew for every operation, so that the choice stands outside of it.
 ///
 /// ```
-/// use dl_core::{Unary, UnaryLoop};
+/// use dl_core::{Native, Unary, UnaryLoop};
 /// struct Sum<'a>(&'a [f64]);
 /// impl UnaryLoop<f64> for Sum<'_> {
 ///     type Output = f64;
+///     type Functions = Native;
 ///     fn run(self, value: impl Fn(f64) -> f64) -> f64 {
 ///         self.0.iter().map(|&x| value(x)).sum()
 ///     }
@@ -77,6 +79,8 @@ pub trait Pointwise: Data {
 pub trait UnaryLoop<A> {
     /// What the loop ends with.
     type Output;
+    /// The elementary functions that it is made of: those that its processor [fuses](Fused), if it is compiled for one that does.
+    type Functions: Elementary;
     /// The loop; `value` is the operation, which may be kept for later loops.
     fn run(self, value: impl Fn(A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
 }
@@ -84,10 +88,11 @@ pub trait UnaryLoop<A> {
 /// A loop over pairs of numbers that [`Binary::each`] compiles anew for every operation.
 ///
 /// ```
-/// use dl_core::{Binary, BinaryLoop};
+/// use dl_core::{Binary, BinaryLoop, Native};
 /// struct Dot<'a>(&'a [f64], &'a [f64]);
 /// impl BinaryLoop<f64> for Dot<'_> {
 ///     type Output = f64;
+///     type Functions = Native;
 ///     fn run(self, value: impl Fn(f64, f64) -> f64) -> f64 {
 ///         self.0.iter().zip(self.1).map(|(&a, &b)| value(a, b)).sum()
 ///     }
@@ -97,6 +102,8 @@ pub trait UnaryLoop<A> {
 pub trait BinaryLoop<A> {
     /// What the loop ends with.
     type Output;
+    /// The elementary functions that it is made of: those that its processor [fuses](Fused), if it is compiled for one that does.
+    type Functions: Elementary;
     /// The loop; `value` is the operation, which may be kept for later loops.
     fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
 }
@@ -203,6 +210,11 @@ macro_rules! unary {
             /// The value of the operation.
             #[inline(always)]
             pub fn value<A: Number>(self, x: A) -> A {
+                self.value_by::<Native, A>(x)
+            }
+
+            #[inline(always)]
+            fn value_by<E: Elementary, A: Number>(self, x: A) -> A {
                 match self { $(Unary::$Op => { let $x = x; $value })* }
             }
 
@@ -212,6 +224,7 @@ macro_rules! unary {
             /// # struct All(Vec<f32>);
             /// # impl dl_core::UnaryLoop<f32> for All {
             /// #     type Output = Vec<f32>;
+            /// #     type Functions = dl_core::Native;
             /// #     fn run(self, value: impl Fn(f32) -> f32) -> Vec<f32> {
             /// #         self.0.into_iter().map(value).collect()
             /// #     }
@@ -220,7 +233,7 @@ macro_rules! unary {
             /// assert_eq!(dl_core::Unary::Neg.each(All(vec![1.0, 2.0])), [-1.0, -2.0]);
             /// ```
             pub fn each<A: Number, L: UnaryLoop<A>>(self, over: L) -> L::Output {
-                match self { $(Unary::$Op => over.run(|x| Unary::$Op.value(x)),)* }
+                match self { $(Unary::$Op => over.run(#[inline(always)] |x| Unary::$Op.value_by::<L::Functions, A>(x)),)* }
             }
 
             /// The delta of the operand, from operand, value and the delta of the value.
@@ -338,6 +351,11 @@ macro_rules! binary {
             /// The value of the operation.
             #[inline(always)]
             pub fn value<A: Number>(self, a: A, b: A) -> A {
+                self.value_by::<Native, A>(a, b)
+            }
+
+            #[inline(always)]
+            fn value_by<E: Elementary, A: Number>(self, a: A, b: A) -> A {
                 match self { $(Binary::$Op => { let ($a, $b) = (a, b); $value })* }
             }
 
@@ -347,6 +365,7 @@ macro_rules! binary {
             /// # struct Fold(Vec<f32>);
             /// # impl dl_core::BinaryLoop<f32> for Fold {
             /// #     type Output = f32;
+            /// #     type Functions = dl_core::Native;
             /// #     fn run(self, value: impl Fn(f32, f32) -> f32) -> f32 {
             /// #         self.0.into_iter().reduce(value).unwrap()
             /// #     }
@@ -355,7 +374,7 @@ macro_rules! binary {
             /// assert_eq!(dl_core::Binary::Max.each(Fold(vec![1.0, 3.0, 2.0])), 3.0);
             /// ```
             pub fn each<A: Number, L: BinaryLoop<A>>(self, over: L) -> L::Output {
-                match self { $(Binary::$Op => over.run(|a, b| Binary::$Op.value(a, b)),)* }
+                match self { $(Binary::$Op => over.run(#[inline(always)] |a, b| Binary::$Op.value_by::<L::Functions, A>(a, b)),)* }
             }
 
             /// The delta of the left operand, from operands, value and the delta of the value.
@@ -403,13 +422,13 @@ unary! {
     /// The largest integer that is not above `x`; no gradient flows through it.
     Floor floor = "torch.floor", 0.5 ns: |x| x.floor(), |y, d| Flat;
     /// `eˣ`.
-    Exp exp = "torch.exp", 10.0 ns: |x| Number::exp(x), |y, d| d * y;
+    Exp exp = "torch.exp", 10.0 ns: |x| E::exp(x), |y, d| d * y;
     /// `eˣ − 1`, without cancellation.
-    Expm1 expm1 = "torch.expm1", 10.0 ns: |x| Number::exp_m1(x), |y, d| d * x.exp();
+    Expm1 expm1 = "torch.expm1", 10.0 ns: |x| E::exp_m1(x), |y, d| d * x.exp();
     /// The natural logarithm.
-    Ln ln = "torch.log", 10.0 ns: |x| Number::ln(x), |y, d| d / x;
+    Ln ln = "torch.log", 10.0 ns: |x| E::ln(x), |y, d| d / x;
     /// `ln(1 + x)`, without cancellation.
-    Log1p log1p = "torch.log1p", 10.0 ns: |x| Number::ln_1p(x), |y, d| d / (1.0 + x);
+    Log1p log1p = "torch.log1p", 10.0 ns: |x| E::ln_1p(x), |y, d| d / (1.0 + x);
     /// The square root.
     Sqrt sqrt = "torch.sqrt", 10.0 ns: |x| x.sqrt(), |y, d| 0.5 * d / y;
     /// `1 / √x`.
@@ -425,25 +444,25 @@ unary! {
     /// The tangent of an angle in radians.
     Tan tan = "torch.tan", 10.0 ns: |x| x.tan(), |y, d| d * (1.0 + y * y);
     /// The hyperbolic tangent.
-    Tanh tanh = "torch.tanh", 10.0 ns: |x| Number::tanh(x), |y, d| d * (1.0 - y * y);
+    Tanh tanh = "torch.tanh", 10.0 ns: |x| E::tanh(x), |y, d| d * (1.0 - y * y);
     /// The error function.
-    Erf erf = "torch.erf", 10.0 ns: |x| Number::erf(x), |y, d| d * (FRAC_2_SQRT_PI * (-x.square()).exp());
+    Erf erf = "torch.erf", 10.0 ns: |x| E::erf(x), |y, d| d * (FRAC_2_SQRT_PI * (-x.square()).exp());
     /// The distribution function `Φ` of the standard normal distribution.
-    Ndtr ndtr = "torch.special.ndtr", 10.0 ns: |x| normal(x), |y, d| d * normal_density(x);
+    Ndtr ndtr = "torch.special.ndtr", 10.0 ns: |x| normal::<E, A>(x), |y, d| d * normal_density(x);
     /// The logistic function `1 / (1 + e⁻ˣ)`.
-    Sigmoid sigmoid = "torch.sigmoid", 10.0 ns: |x| Number::logistic(x), |y, d| d * (y * (1.0 - y));
+    Sigmoid sigmoid = "torch.sigmoid", 10.0 ns: |x| E::logistic(x), |y, d| d * (y * (1.0 - y));
     /// `max(x, 0)`; its derivative at 0 is 0.
     Relu relu = "torch.relu", 0.5 ns: |x| if x <= A::zero() { A::zero() } else { x }, |y, d| d.gate(y);
     /// `x · Φ(x)`, where `Φ` is the distribution function of the standard normal distribution.
-    Gelu gelu = "torch.nn.functional.gelu", 10.0 ns: |x| share(normal(x), x), |y, d| d * (x.ndtr() + x * normal_density(x));
+    Gelu gelu = "torch.nn.functional.gelu", 10.0 ns: |x| share(normal::<E, A>(x), x), |y, d| d * (x.ndtr() + x * normal_density(x));
     /// The approximation of `gelu` by the hyperbolic tangent.
-    GeluTanh gelu_tanh = "torch.nn.functional.gelu(approximate='tanh')", 10.0 ns: |x| share(Number::logistic(near_normal(&Term(x)).0), x),
+    GeluTanh gelu_tanh = "torch.nn.functional.gelu(approximate='tanh')", 10.0 ns: |x| share(E::logistic(near_normal(&Term(x)).0), x),
         |y, d| { let s = near_normal(x).sigmoid(); d * (&s + (y * (1.0 - &s)).strong_mul(&near_normal_slope(x))) };
     /// `x · sigmoid(x)`.
-    Silu silu = "torch.nn.functional.silu", 10.0 ns: |x| share(Number::logistic(x), x),
+    Silu silu = "torch.nn.functional.silu", 10.0 ns: |x| share(E::logistic(x), x),
         |y, d| { let s = x.sigmoid(); d * (&s + y * (1.0 - &s)) };
     /// `ln(1 + eˣ)`, without overflow.
-    Softplus softplus = "torch.nn.functional.softplus", 10.0 ns: |x| x.max(A::zero()) + Number::ln_1p(Number::exp(-x.abs())),
+    Softplus softplus = "torch.nn.functional.softplus", 10.0 ns: |x| x.max(A::zero()) + E::ln_1p(E::exp(-x.abs())),
         |y, d| d * x.sigmoid();
 }
 
@@ -470,10 +489,10 @@ binary! {
     LeakyRelu leaky_relu = "torch.nn.functional.leaky_relu", 0.5 ns: |a, b| if a > A::zero() { a } else { b * a },
         |y, d| (d * a.kink(b), d * a.negative_part());
     /// `a`, and `b · (eᵃ − 1)` where `a` is not positive.
-    Elu elu = "torch.nn.functional.elu", 10.0 ns: |a, b| if a > A::zero() { a } else { b * Number::exp_m1(a) },
+    Elu elu = "torch.nn.functional.elu", 10.0 ns: |a, b| if a > A::zero() { a } else { b * E::exp_m1(a) },
         |y, d| (d * a.kink(&(b * a.negative_part().exp())), d * a.negative_part().expm1());
     /// `a · ln b`, and 0 where `a` is 0.
-    Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * Number::ln(b) },
+    Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * E::ln(b) },
         |y, d| (d.xlogy(b), d * a / b);
     /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below, NaN if either is. No gradient flows through it.
     Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else if a < b { A::zero() } else { a + b },
@@ -488,7 +507,7 @@ binary! {
     PowSlope pow_slope = "", 10.0 ns: |a, b| if b == A::zero() { b } else { b * a.powf(b - A::one()) },
         |y, d| (d.strong_mul(&b.strong_mul(&a.pow_slope(&(b - 1.0)))), d * pow_mixed(a, b));
     /// The derivative of `aᵇ` in `b`: `aᵇ · ln a`, and 0 where `a` is 0 and `b` is not negative.
-    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { a.powf(b) * Number::ln(a) },
+    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { a.powf(b) * E::ln(a) },
         |y, d| (d * pow_mixed(a, b), d * y.xlogy(a));
 }
 

@@ -1,14 +1,16 @@
 //! The elementary functions of [`Number`]: errors in units in the last place, special values, bounds.
 //!
 //! The truth for `f64` is that of mpmath (`reference/elementary.py`), and, for many random numbers, `libm`; for `f32` it is the
-//! function of the standard library or of `libm` in `f64`. `cargo test --release --test elementary -- --ignored` tries every `f32`.
+//! function of the standard library or of `libm` in `f64`. Every check is made of what the processor has and of products rounded on
+//! their own. `cargo test --release --test elementary -- --ignored` tries every `f32`.
 
-use dl_core::Number;
+use dl_core::{Elementary, Native, Number, Unfused};
 use proptest::prelude::*;
 
 /// A function in both formats, what it is compared with, and the largest errors, in units in the last place.
 struct Function {
     name: &'static str,
+    by: &'static str,
     double: fn(f64) -> f64,
     single: fn(f32) -> f32,
     truth: fn(f64) -> f64,
@@ -17,13 +19,16 @@ struct Function {
 
 macro_rules! functions {
     ($($name:ident $truth:expr, $double:literal $single:literal;)*) => {
-        const FUNCTIONS: &[Function] = &[$(Function {
-            name: stringify!($name),
-            double: <f64 as Number>::$name,
-            single: <f32 as Number>::$name,
-            truth: $truth,
-            errors: ($double, $single),
-        }),*];
+        fn by<E: Elementary>(by: &'static str) -> Vec<Function> {
+            vec![$(Function {
+                name: stringify!($name),
+                by,
+                double: E::$name::<f64>,
+                single: E::$name::<f32>,
+                truth: $truth,
+                errors: ($double, $single),
+            }),*]
+        }
     };
 }
 
@@ -36,6 +41,10 @@ functions! {
     logistic |x| if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }, 2.5 2.5;
     erf libm::erf, 1.4 1.4;
     erfc libm::erfc, 3.2 3.6;
+}
+
+fn functions() -> impl Iterator<Item = Function> {
+    by::<Native>("native").into_iter().chain(by::<Unfused>("unfused"))
 }
 
 /// Largest error of the functions that stand for the truth.
@@ -53,31 +62,33 @@ fn single_unit(x: f64) -> f64 {
 
 #[test]
 fn double_precision_against_mpmath() {
-    let mut worst = vec![0.0_f64; FUNCTIONS.len()];
+    let functions: Vec<Function> = functions().collect();
+    let mut worst = vec![0.0_f64; functions.len()];
     for line in include_str!("reference/elementary.csv").lines() {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |field: usize| f64::from_bits(u64::from_str_radix(fields[field], 16).expect("bits"));
         let (x, nearest, rest) = (number(1), number(2), fields[3].parse::<f64>().expect("a number"));
-        let index = FUNCTIONS.iter().position(|it| it.name == fields[0]).expect("a function");
-        let ours = (FUNCTIONS[index].double)(x);
-        let error = ((ours - nearest) / unit(nearest) - rest).abs();
-        assert!(error <= FUNCTIONS[index].errors.0, "{} of {x:e} is {ours:e}: {error}", fields[0]);
-        worst[index] = worst[index].max(error);
+        for (function, worst) in functions.iter().zip(&mut worst).filter(|(it, _)| it.name == fields[0]) {
+            let ours = (function.double)(x);
+            let error = ((ours - nearest) / unit(nearest) - rest).abs();
+            assert!(error <= function.errors.0, "{}, {}, of {x:e} is {ours:e}: {error}", fields[0], function.by);
+            *worst = worst.max(error);
+        }
     }
-    for (function, worst) in FUNCTIONS.iter().zip(worst) {
-        println!("{}: {worst:.2}", function.name);
+    for (function, worst) in functions.iter().zip(worst) {
+        println!("{}, {}: {worst:.2}", function.name, function.by);
         assert!(worst > 0.4, "{} was not looked at", function.name);
     }
 }
 
 /// Steps through the bit patterns of `f32`, and gives the largest errors.
 fn single_precision(step: u32) {
-    for function in FUNCTIONS {
+    for function in functions() {
         let mut worst = (0.0, 0.0);
         for bits in (0..u32::MAX - step).step_by(step as usize) {
             let x = f32::from_bits(bits);
             let (ours, truth) = ((function.single)(x), (function.truth)(f64::from(x)));
-            let what = || format!("{} of {x:e} is {ours:e}, not {truth:e}", function.name);
+            let what = || format!("{}, {}, of {x:e} is {ours:e}, not {truth:e}", function.name, function.by);
             if truth.is_nan() {
                 assert!(ours.is_nan(), "{}", what());
             } else if (truth as f32).is_infinite() || ours.is_infinite() {
@@ -95,7 +106,7 @@ fn single_precision(step: u32) {
                 worst = if error > worst.0 { (error, x) } else { worst };
             }
         }
-        println!("{}: {:.2} at {:e}", function.name, worst.0, worst.1);
+        println!("{}, {}: {:.2} at {:e}", function.name, function.by, worst.0, worst.1);
     }
 }
 
@@ -176,11 +187,11 @@ proptest! {
     #[test]
     fn double_precision_against_libm(x in -30.0..30.0_f64, scale in -30..10) {
         let x = x * 2.0_f64.powi(scale);
-        for function in FUNCTIONS {
+        for function in functions() {
             let (ours, truth) = ((function.double)(x), (function.truth)(x));
             let error = (ours - truth).abs() / unit(truth);
             prop_assert!(error <= function.errors.0 + TRUTH || ours == truth || ours.is_nan() && truth.is_nan(),
-                "{} of {x:e} is {ours:e}, not {truth:e}", function.name);
+                "{}, {}, of {x:e} is {ours:e}, not {truth:e}", function.name, function.by);
         }
     }
 
@@ -192,7 +203,7 @@ proptest! {
         prop_assert!(Number::erf(x).abs() <= 1.0 && Number::erf(-x) == -Number::erf(x));
         prop_assert!((0.0..=2.0).contains(&Number::erfc(x)));
         // in order, but for their errors
-        for function in FUNCTIONS {
+        for function in functions() {
             let (low, high) = ((function.double)(x), (function.double)(x + step));
             prop_assert!(low.is_nan() || high >= low - 8.0 * unit(low) || function.name == "erfc" && high <= low + 8.0 * unit(low));
         }

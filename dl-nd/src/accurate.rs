@@ -4,9 +4,9 @@
 use crate::element::Element;
 use crate::pieces;
 use crate::program::PIECE;
-use crate::simd::vectorized;
 use crate::window::zeros;
 use dl_core::parallel;
+use dl_core::simd::vectorized;
 use ndarray::{ArrayD, ArrayView2, ArrayViewD, Axis};
 
 /// So many terms are summed in a run.

@@ -94,7 +94,6 @@ mod reduce;
 mod reduction;
 mod refuse;
 mod resample;
-mod simd;
 mod slice;
 mod softmax;
 mod spread;

@@ -15,7 +15,7 @@ mod tests;
 mod write;
 
 pub(crate) use direct::{binary, broadcast, repeat, unary, with_number};
-pub(crate) use loops::{add, descend};
+pub(crate) use loops::{add, descend, each};
 
 use crate::accurate::{self, Sum};
 use crate::element::{Element, Rank};

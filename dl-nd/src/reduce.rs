@@ -12,7 +12,7 @@ use crate::program;
 use crate::slice::{SliceOps, part};
 use crate::softmax::log_sum_exp;
 use dl_core::{
-    Along, At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Others, Pointwise, Primitive, Result,
+    Along, At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Native, Others, Pointwise, Primitive, Result,
 };
 use ndarray::{ArrayD, Axis, Dimension, IxDyn};
 use std::marker::PhantomData;
@@ -439,6 +439,7 @@ struct Fold<A> {
 
 impl<A: Element> BinaryLoop<A> for Fold<A> {
     type Output = ArrayD<A>;
+    type Functions = Native;
 
     fn run(self, value: impl Fn(A, A) -> A) -> ArrayD<A> {
         let Fold { x, axis, empty } = self;

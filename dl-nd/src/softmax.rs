@@ -5,8 +5,9 @@ use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
 use crate::pieces::{self, Lane};
+use crate::program::each;
 use crate::reduce::sum_along;
-use crate::simd::vectorized;
+use dl_core::simd::vectorized;
 use dl_core::{Along, At, Binary, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
 use ndarray::{Array, ArrayView1, ArrayViewMut1, Axis};
 use std::marker::PhantomData;
@@ -132,7 +133,7 @@ impl<A: Element> Raised<A> {
             largest.push(max);
         }
         terms.resize(terms.len().next_multiple_of(ABREAST), A::zero());
-        each(&mut terms, Number::exp);
+        each(Unary::Exp, &mut terms);
         let sum = |lane: usize| sum_in_turn(&terms[lane * len..][..len]);
         let sums = (0..count).map(sum).collect();
         Raised { terms, len, largest, sums }
@@ -141,7 +142,7 @@ impl<A: Element> Raised<A> {
     /// The logarithms of the sums.
     pub(crate) fn ln_sums(&self) -> Vec<A> {
         let mut logarithms = self.sums.clone();
-        each(&mut logarithms, Number::ln);
+        each(Unary::Ln, &mut logarithms);
         logarithms
     }
 
@@ -157,13 +158,6 @@ impl<A: Element> Raised<A> {
             None => to.iter_mut().zip(terms).for_each(|(y, &term)| *y = term / sum),
         }
     }
-}
-
-fn each<A: Element>(elements: &mut [A], of: impl Fn(A) -> A) {
-    vectorized(
-        #[inline(always)]
-        || elements.iter_mut().for_each(|x| *x = of(*x)),
-    );
 }
 
 /// `ln Σ exp(x)`; of nothing, −∞.

@@ -1,6 +1,6 @@
 //! Plain numbers, and the values of those operations that take more than a word.
 
-use super::elementary::{self, Format};
+use super::elementary::{Elementary, Format, Native};
 use super::term::{Algebra, Term};
 use crate::buffers::{AtHand, Buffers, Free, Small};
 use crate::optimizer::Chunk;
@@ -16,8 +16,8 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 /// assert_eq!((half(3.0_f32), half(3.0_f64)), (1.5, 1.5));
 /// ```
 ///
-/// Its elementary functions are vectorised in loops and give the same bits on every platform. They are called as `Number::exp(x)`:
-/// `x.exp()` is the platform's.
+/// Its elementary functions are called as `Number::exp(x)`; `x.exp()` is the platform's. They give the bits that an element of a tensor gets,
+/// which are the same on every platform whose processor computes `a · b + c` at once (AVX2, AVX-512, ARM), and on every other: see [`Native`](super::Native).
 pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static {
     /// The nearest number of this type.
     fn of(number: f64) -> Self;
@@ -31,7 +31,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     #[must_use]
     #[inline(always)]
     fn exp(x: Self) -> Self {
-        elementary::exp(x)
+        Native::exp(x)
     }
 
     /// `eˣ − 1`, without cancellation.
@@ -43,7 +43,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     #[must_use]
     #[inline(always)]
     fn exp_m1(x: Self) -> Self {
-        elementary::exp_m1(x)
+        Native::exp_m1(x)
     }
 
     /// The natural logarithm.
@@ -55,7 +55,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     #[must_use]
     #[inline(always)]
     fn ln(x: Self) -> Self {
-        elementary::ln(x)
+        Native::ln(x)
     }
 
     /// `ln(1 + x)`, without cancellation.
@@ -67,7 +67,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     #[must_use]
     #[inline(always)]
     fn ln_1p(x: Self) -> Self {
-        elementary::ln_1p(x)
+        Native::ln_1p(x)
     }
 
     /// The hyperbolic tangent.
@@ -79,7 +79,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     #[must_use]
     #[inline(always)]
     fn tanh(x: Self) -> Self {
-        elementary::tanh(x)
+        Native::tanh(x)
     }
 
     /// The logistic function `1 / (1 + e⁻ˣ)`, without overflow.
@@ -91,7 +91,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     #[must_use]
     #[inline(always)]
     fn logistic(x: Self) -> Self {
-        elementary::logistic(x)
+        Native::logistic(x)
     }
 
     /// The error function.
@@ -103,7 +103,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     #[must_use]
     #[inline(always)]
     fn erf(x: Self) -> Self {
-        elementary::erf(x)
+        Native::erf(x)
     }
 
     /// `1 − erf(x)`, without cancellation.
@@ -115,7 +115,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     #[must_use]
     #[inline(always)]
     fn erfc(x: Self) -> Self {
-        elementary::erfc(x)
+        Native::erfc(x)
     }
 
     /// A run of numbers, as optimizers see it.
@@ -156,8 +156,8 @@ number!(f32 F32);
 number!(f64 F64);
 
 /// The distribution function of the standard normal distribution, without cancellation.
-pub(super) fn normal<A: Number>(x: A) -> A {
-    A::of(0.5) * Number::erfc(x * A::of(-FRAC_1_SQRT_2))
+pub(super) fn normal<E: Elementary, A: Number>(x: A) -> A {
+    A::of(0.5) * E::erfc(x * A::of(-FRAC_1_SQRT_2))
 }
 
 /// The density of the standard normal distribution.

@@ -50,11 +50,11 @@ def fits(last):
 COUNTS = {"exp_tail": (6, 11), "ln_tail": (4, 7), "erf_tail": (7, 12), "erfc_scaled": (10, 21)}
 
 print("//! The coefficients of the polynomials: `tests/reference/elementary_fit.py` writes this file.\n")
-print("use super::polynomial::polynomial;")
+print("use super::arithmetic::MulAdd;\nuse super::polynomial::polynomial;")
 for index, (kind, last) in enumerate([(numpy.float32, mpf("10.1")), (numpy.float64, mpf("27.3"))]):
     name = kind.__name__.replace("float", "f")
     number = lambda c: repr(float(str(kind(nstr(c, 30)))))
-    print(f"\npub(super) mod {name} {{\n    use super::polynomial;")
+    print(f"\npub(super) mod {name} {{\n    use super::{{MulAdd, polynomial}};")
     for function, (f, interval) in fits(last).items():
         coefficients, error = chebyfit(f, interval, COUNTS[function][index], error=True)
         coefficients.reverse()
@@ -66,6 +66,6 @@ for index, (kind, last) in enumerate([(numpy.float32, mpf("10.1")), (numpy.float
             print(f"    pub(in super::super) const ERFC_SCALED: [{name}; 2] = [{number(first)}, {low}];\n")
             f.__doc__ += ", less its first coefficient, over t"
         print(f"    /// {f.__doc__}, with an error below {nstr(error * mpf('1.05'), 2)}.")
-        print(f"    #[inline(always)]\n    pub(in super::super) fn {function}(x: {name}) -> {name} {{")
-        print(f"        polynomial!(x; {', '.join(map(number, coefficients))})\n    }}")
+        print(f"    #[inline(always)]\n    pub(in super::super) fn {function}<M: MulAdd>(x: {name}) -> {name} {{")
+        print(f"        polynomial!(M x; {', '.join(map(number, coefficients))})\n    }}")
     print("}")

@@ -2,9 +2,9 @@
 
 use super::kernel::{Geometry, cut, matrix};
 use crate::element::Element;
-use crate::simd::vectorized;
 use crate::window::{SPATIAL, Window, zeros};
 use dl_core::buffers;
+use dl_core::simd::vectorized;
 use ndarray::ArrayView2;
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Sums of outer products.
 
 use super::{Multiply, in_parts, nanoseconds};
-use crate::simd::vectorized;
 use dl_core::buffers;
+use dl_core::simd::vectorized;
 
 /// So many numbers of a row of the result stay in registers while the terms are added up.
 const BLOCK: usize = 64;

@@ -4,8 +4,8 @@
 //! are put where they belong, line by line and many squares at a time, by arithmetic instead of branches: which element is the largest is anybody's guess.
 
 use crate::element::Element;
-use crate::simd::vectorized;
 use crate::window::{SPATIAL, Window};
+use dl_core::simd::vectorized;
 
 /// The squares of a channel.
 #[derive(Clone, Copy, Debug)]

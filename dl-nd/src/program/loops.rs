@@ -1,9 +1,10 @@
 //! Loops over elements that lie side by side: each operation is compiled for the instruction set at hand.
 
 use crate::element::Element;
-use crate::simd::{arch, vectorized};
-use dl_core::{Binary, BinaryLoop, Number, Unary, UnaryLoop};
+use dl_core::simd::{arch, fuses, vectorized};
+use dl_core::{Binary, BinaryLoop, Elementary, Fused, Unary, UnaryLoop, Unfused};
 use pulp::{Simd, WithSimd};
+use std::marker::PhantomData;
 
 /// What an operation does for up to four operands and a result of one length; those that it does not have may be anything of that length. It is
 /// compiled for this operation and this instruction set, so that nobody asks for either when it runs. What it writes has [one NaN](one_nan).
@@ -11,22 +12,29 @@ pub(super) type Loop<A> = Box<dyn Fn([&[A]; 4], &mut [A]) + Send + Sync>;
 
 /// The loop of a copy.
 pub(super) fn copy<A: Element>() -> Loop<A> {
-    UnaryLoop::run(Compile, |x: A| x)
+    compiled(
+        #[inline(always)]
+        |[x, ..], to: &mut [A]| {
+            for (to, &x) in to.iter_mut().zip(x) {
+                *to = one_nan(x);
+            }
+        },
+    )
 }
 
 /// The loop of an operation.
 pub(super) fn unary<A: Element>(op: Unary) -> Loop<A> {
-    op.each(Compile)
+    arch().dispatch(Of(op, PhantomData))
 }
 
 /// The loop of an operation on two operands.
 pub(super) fn binary<A: Element>(op: Binary) -> Loop<A> {
-    op.each(Compile)
+    arch().dispatch(Of(op, PhantomData))
 }
 
 /// The loop of `e⁻ˣ`.
 pub(super) fn exp_of_negative<A: Element>() -> Loop<A> {
-    UnaryLoop::run(Compile, |x: A| Number::exp(-x))
+    arch().dispatch(Of(ExpOfNegative, PhantomData))
 }
 
 /// The loop over this function of three.
@@ -35,8 +43,9 @@ pub(super) fn of_three<A: Element>(value: impl Fn(A, A, A) -> A + Copy + Send + 
     compiled(
         #[inline(always)]
         move |[a, b, c, _], to: &mut [A]| {
-            let operands = a.iter().zip(b.iter().zip(c));
-            to.iter_mut().zip(operands).for_each(|(to, (&a, (&b, &c)))| *to = one_nan(value(a, b, c)));
+            for (to, (&a, (&b, &c))) in to.iter_mut().zip(a.iter().zip(b.iter().zip(c))) {
+                *to = one_nan(value(a, b, c));
+            }
         },
     )
 }
@@ -47,71 +56,154 @@ pub(super) fn of_four<A: Element>(value: impl Fn(A, A, A, A) -> A + Copy + Send 
     compiled(
         #[inline(always)]
         move |[a, b, c, d], to: &mut [A]| {
-            let operands = a.iter().zip(b).zip(c.iter().zip(d));
-            to.iter_mut().zip(operands).for_each(|(to, ((&a, &b), (&c, &d)))| *to = one_nan(value(a, b, c, d)));
+            for (to, ((&a, &b), (&c, &d))) in to.iter_mut().zip(a.iter().zip(b).zip(c.iter().zip(d))) {
+                *to = one_nan(value(a, b, c, d));
+            }
         },
     )
 }
 
-struct Compile;
+/// An operation whose loop needs elementary functions, as the processor computes them.
+trait Operation<A> {
+    fn compile<S: Simd, E: Elementary>(self, compile: Compile<S, E>) -> Loop<A>;
+}
 
-impl<A: Element> UnaryLoop<A> for Compile {
-    type Output = Loop<A>;
+impl<A: Element> Operation<A> for Unary {
+    fn compile<S: Simd, E: Elementary>(self, compile: Compile<S, E>) -> Loop<A> {
+        self.each(compile)
+    }
+}
 
-    #[inline(always)]
-    fn run(self, value: impl Fn(A) -> A + Copy + Send + Sync + 'static) -> Loop<A> {
-        compiled(
+impl<A: Element> Operation<A> for Binary {
+    fn compile<S: Simd, E: Elementary>(self, compile: Compile<S, E>) -> Loop<A> {
+        self.each(compile)
+    }
+}
+
+struct ExpOfNegative;
+
+impl<A: Element> Operation<A> for ExpOfNegative {
+    fn compile<S: Simd, E: Elementary>(self, compile: Compile<S, E>) -> Loop<A> {
+        UnaryLoop::run(
+            compile,
             #[inline(always)]
-            move |[x, ..], to: &mut [A]| to.iter_mut().zip(x).for_each(|(to, &x)| *to = one_nan(value(x))),
+            |x: A| E::exp(-x),
         )
     }
 }
 
-impl<A: Element> BinaryLoop<A> for Compile {
+/// An operation, and the elements that it is for.
+struct Of<T, A>(T, PhantomData<A>);
+
+impl<A: Element, T: Operation<A>> WithSimd for Of<T, A> {
     type Output = Loop<A>;
 
     #[inline(always)]
-    fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Loop<A> {
-        compiled(
+    fn with_simd<S: Simd>(self, simd: S) -> Loop<A> {
+        if const { fuses::<S>() } {
+            self.0.compile(Compile { simd, functions: PhantomData::<Fused> })
+        } else {
+            self.0.compile(Compile { simd, functions: PhantomData::<Unfused> })
+        }
+    }
+}
+
+/// Compiles loops for these instructions, with these elementary functions.
+struct Compile<S, E> {
+    simd: S,
+    functions: PhantomData<E>,
+}
+
+impl<A: Element, S: Simd, E: Elementary> UnaryLoop<A> for Compile<S, E> {
+    type Output = Loop<A>;
+    type Functions = E;
+
+    #[inline(always)]
+    fn run(self, value: impl Fn(A) -> A + Copy + Send + Sync + 'static) -> Loop<A> {
+        compiled_for(
+            self.simd,
             #[inline(always)]
-            move |[a, b, ..], to: &mut [A]| {
-                to.iter_mut().zip(a.iter().zip(b)).for_each(|(to, (&a, &b))| *to = one_nan(value(a, b)));
+            move |[x, ..], to: &mut [A]| {
+                for (to, &x) in to.iter_mut().zip(x) {
+                    *to = one_nan(value(x));
+                }
             },
         )
     }
 }
 
-/// The body, compiled for the instruction set at hand. It captures nothing, so nothing is allocated.
+impl<A: Element, S: Simd, E: Elementary> BinaryLoop<A> for Compile<S, E> {
+    type Output = Loop<A>;
+    type Functions = E;
+
+    #[inline(always)]
+    fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Loop<A> {
+        compiled_for(
+            self.simd,
+            #[inline(always)]
+            move |[a, b, ..], to: &mut [A]| {
+                for (to, (&a, &b)) in to.iter_mut().zip(a.iter().zip(b)) {
+                    *to = one_nan(value(a, b));
+                }
+            },
+        )
+    }
+}
+
+/// The body, compiled for the instruction set at hand.
 #[inline(always)]
 fn compiled<A: Element, B>(body: B) -> Loop<A>
 where
     B: Fn([&[A]; 4], &mut [A]) + Copy + Send + Sync + 'static,
 {
-    struct Compiled<A, B>(B, std::marker::PhantomData<A>);
+    struct Compiled<A, B>(B, PhantomData<A>);
 
     impl<A: Element, B: Fn([&[A]; 4], &mut [A]) + Copy + Send + Sync + 'static> WithSimd for Compiled<A, B> {
         type Output = Loop<A>;
 
         #[inline(always)]
         fn with_simd<S: Simd>(self, simd: S) -> Loop<A> {
-            let body = self.0;
-            Box::new(move |operands, to| {
-                simd.vectorize(
-                    #[inline(always)]
-                    || body(operands, to),
-                );
-            })
+            compiled_for(simd, self.0)
         }
     }
 
-    arch().dispatch(Compiled(body, std::marker::PhantomData))
+    arch().dispatch(Compiled(body, PhantomData))
+}
+
+/// The body, compiled for these instructions. It captures nothing, so nothing is allocated.
+#[inline(always)]
+fn compiled_for<S: Simd, A: Element, B>(simd: S, body: B) -> Loop<A>
+where
+    B: Fn([&[A]; 4], &mut [A]) + Copy + Send + Sync + 'static,
+{
+    Box::new(move |operands, to| {
+        simd.vectorize(
+            #[inline(always)]
+            || body(operands, to),
+        );
+    })
+}
+
+/// Applies an operation to each number, where it is.
+pub(crate) fn each<A: Element>(op: Unary, numbers: &mut [A]) {
+    let compute = unary(op);
+    let mut before = [A::zero(); 256];
+    for to in numbers.chunks_mut(before.len()) {
+        let before = &mut before[..to.len()];
+        before.copy_from_slice(to);
+        compute([before; 4], to);
+    }
 }
 
 /// Adds a term to each sum.
 pub(crate) fn add<A: Element>(sums: &mut [A], terms: &[A]) {
     vectorized(
         #[inline(always)]
-        || sums.iter_mut().zip(terms).for_each(|(sum, &term)| *sum = *sum + term),
+        || {
+            for (sum, &term) in sums.iter_mut().zip(terms) {
+                *sum = *sum + term;
+            }
+        },
     );
 }
 
@@ -119,7 +211,11 @@ pub(crate) fn add<A: Element>(sums: &mut [A], terms: &[A]) {
 pub(crate) fn descend<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
     vectorized(
         #[inline(always)]
-        || values.iter_mut().zip(deltas).for_each(|(value, &delta)| *value = *value - rate * delta),
+        || {
+            for (value, &delta) in values.iter_mut().zip(deltas) {
+                *value = *value - rate * delta;
+            }
+        },
     );
 }
 

@@ -287,3 +287,36 @@ fn what_was_computed_before_changes_no_bit() {
         }
     }
 }
+
+/// Numbers between −4 and 4, with ±0 among them.
+fn some_numbers<A: Element>() -> Vec<A> {
+    (-1000..=1000).map(|i| A::of(f64::from(i) * 0.004)).chain([A::neg_zero()]).collect()
+}
+
+/// The same bits, whether a number is computed by itself or beside others.
+#[test]
+fn an_element_is_what_its_number_would_be() {
+    fn check<A: Element>() {
+        let x = some_numbers::<A>();
+        let mut y = x.clone();
+        let same = |a: A, b: A| a == b && a.is_sign_negative() == b.is_sign_negative() || a.is_nan() && b.is_nan();
+        for &op in Unary::ALL {
+            loops::unary(op)([&x; 4], &mut y);
+            for (&x, &y) in x.iter().zip(&y) {
+                assert!(same(y, op.value(x)), "{} of {x} is {y} and {}", op.name(), op.value(x));
+            }
+        }
+        let b: Vec<A> = x.iter().rev().copied().collect();
+        for &op in Binary::ALL {
+            loops::binary(op)([&x, &b, &b, &b], &mut y);
+            for ((&a, &b), &y) in x.iter().zip(&b).zip(&y) {
+                assert!(same(y, op.value(a, b)), "{} of {a} and {b} is {y} and {}", op.name(), op.value(a, b));
+            }
+        }
+        let mut each = x.clone();
+        super::each(Unary::Exp, &mut each);
+        assert!(x.iter().zip(each).all(|(&x, y)| y == Unary::Exp.value(x)));
+    }
+    check::<f32>();
+    check::<f64>();
+}

@@ -1,5 +1,6 @@
 //! What is different in `f32` and in `f64`.
 
+use super::arithmetic::MulAdd;
 use super::coefficients;
 use num_traits::Float;
 
@@ -42,16 +43,16 @@ pub trait Format: Float {
 
     /// See the coefficients.
     #[must_use]
-    fn exp_tail(r: Self) -> Self;
+    fn exp_tail<M: MulAdd>(r: Self) -> Self;
     /// See the coefficients.
     #[must_use]
-    fn ln_tail(z: Self) -> Self;
+    fn ln_tail<M: MulAdd>(z: Self) -> Self;
     /// See the coefficients.
     #[must_use]
-    fn erf_tail(z: Self) -> Self;
+    fn erf_tail<M: MulAdd>(z: Self) -> Self;
     /// See the coefficients.
     #[must_use]
-    fn erfc_scaled(t: Self) -> Self;
+    fn erfc_scaled<M: MulAdd>(t: Self) -> Self;
 }
 
 macro_rules! format {
@@ -97,23 +98,23 @@ macro_rules! format {
             }
 
             #[inline(always)]
-            fn exp_tail(r: $T) -> $T {
-                coefficients::$T::exp_tail(r)
+            fn exp_tail<M: MulAdd>(r: $T) -> $T {
+                coefficients::$T::exp_tail::<M>(r)
             }
 
             #[inline(always)]
-            fn ln_tail(z: $T) -> $T {
-                coefficients::$T::ln_tail(z)
+            fn ln_tail<M: MulAdd>(z: $T) -> $T {
+                coefficients::$T::ln_tail::<M>(z)
             }
 
             #[inline(always)]
-            fn erf_tail(z: $T) -> $T {
-                coefficients::$T::erf_tail(z)
+            fn erf_tail<M: MulAdd>(z: $T) -> $T {
+                coefficients::$T::erf_tail::<M>(z)
             }
 
             #[inline(always)]
-            fn erfc_scaled(t: $T) -> $T {
-                coefficients::$T::erfc_scaled(t)
+            fn erfc_scaled<M: MulAdd>(t: $T) -> $T {
+                coefficients::$T::erfc_scaled::<M>(t)
             }
         }
     };

@@ -2,18 +2,18 @@
 
 /// The polynomial of a variable, with these coefficients, lowest first.
 macro_rules! polynomial {
-    ($x:ident; $c:expr) => { $c };
-    ($x:ident; $a:expr, $b:expr) => { $a + $x * $b };
+    ($M:ident $x:ident; $c:expr) => { $c };
+    ($M:ident $x:ident; $a:expr, $b:expr) => { $M::mul_add($x, $b, $a) };
     // a step more than Estrin's, and one multiplication less
-    ($x:ident; $a:expr, $b:expr, $c:expr) => { $a + $x * ($b + $x * $c) };
-    ($x:ident; $($c:expr),+) => {{
+    ($M:ident $x:ident; $a:expr, $b:expr, $c:expr) => { $M::mul_add($x, $M::mul_add($x, $c, $b), $a) };
+    ($M:ident $x:ident; $($c:expr),+) => {{
         let square = $x * $x;
-        polynomial!(@pairs $x square [] $($c),+)
+        polynomial!(@pairs $M $x square [] $($c),+)
     }};
-    (@pairs $x:ident $square:ident [$($pair:expr),*]) => { polynomial!($square; $($pair),*) };
-    (@pairs $x:ident $square:ident [$($pair:expr),*] $a:expr) => { polynomial!($square; $($pair,)* $a) };
-    (@pairs $x:ident $square:ident [$($pair:expr),*] $a:expr, $b:expr $(, $rest:expr)*) => {
-        polynomial!(@pairs $x $square [$($pair,)* $a + $x * $b] $($rest),*)
+    (@pairs $M:ident $x:ident $square:ident [$($pair:expr),*]) => { polynomial!($M $square; $($pair),*) };
+    (@pairs $M:ident $x:ident $square:ident [$($pair:expr),*] $a:expr) => { polynomial!($M $square; $($pair,)* $a) };
+    (@pairs $M:ident $x:ident $square:ident [$($pair:expr),*] $a:expr, $b:expr $(, $rest:expr)*) => {
+        polynomial!(@pairs $M $x $square [$($pair,)* $M::mul_add($x, $b, $a)] $($rest),*)
     };
 }
 
