@@ -59,16 +59,21 @@ impl<'a, A> Ahead<'a, A> {
     pub(super) fn ask(&mut self, instruction: usize) -> usize {
         let Asked { until, at_once, elements } = self.plan[instruction];
         let until = until.min(self.row + at_once);
-        // four at a time: to count them takes as long as to ask
-        let (fours, rest) = self.streams[..self.count].as_chunks::<4>();
-        for row in self.row..until {
+        let streams = &self.streams[..self.count];
+        let ask = |row: usize, rows: usize| {
             let place = self.next + row * LINE_BYTES;
-            for four in fours {
-                four.iter().for_each(|stream| ask_for(stream.wrapping_byte_add(place)));
+            for stream in streams {
+                (0..rows).for_each(|row| ask_for(stream.wrapping_byte_add(place + row * LINE_BYTES)));
             }
-            for stream in rest {
-                ask_for(stream.wrapping_byte_add(place));
-            }
+        };
+        let mut row = self.row;
+        // two lines of a stream at a time: to look up where it is takes as long as to ask
+        while row + 2 <= until {
+            ask(row, 2);
+            row += 2;
+        }
+        if row < until {
+            ask(row, 1);
         }
         self.row = until;
         elements
