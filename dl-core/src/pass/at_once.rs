@@ -10,7 +10,7 @@
 //!
 //! A small operation of the library's own is computed without an interruption, under the lock: its operands hold plain data, so nothing of the user's runs there, not
 //! even a destructor. (A panic would call the user's hook: kernels of the library return errors.) If it fails, the kernel fails once more, and says where. After some 20 µs of
-//! this the next one interrupts the walk again.
+//! this, or 50 on one thread, the next one interrupts the walk again.
 //!
 //! Others need not wait for the end of a long walk, unless it is one through scalar arithmetic alone: it stops for a moment when there is enough in the queue to be shared,
 //! and when somebody waits for the books.
@@ -42,6 +42,8 @@ const SMALL_NANOSECONDS: f64 = 1_000.0;
 pub(super) const SMALL_OF_OURS_NANOSECONDS: f64 = 1_600.0;
 /// The lock of the books is held for about so long at most.
 pub(super) const LONGEST_NANOSECONDS: f64 = 20_000.0;
+/// And for so long where there is one thread, and so nobody else of ours: only who comes from the outside may wait.
+const LONGEST_ON_ONE_THREAD_NANOSECONDS: f64 = 50_000.0;
 /// What is written down about an operation takes about as long.
 pub(super) const BOOKING_NANOSECONDS: f64 = 100.0;
 /// The memory of a larger value is not given back under the lock.
@@ -287,9 +289,11 @@ impl Books {
             trained |= operand.trained;
         }
         self.entries[index as usize].trained = trained;
-        let alone = self.queue.len() == 0 && (way == Small::Last || current_num_threads() == 1);
+        let one_thread = current_num_threads() == 1;
+        let alone = self.queue.len() == 0 && (way == Small::Last || one_thread);
         if matches!(way, Small::Computed | Small::Last) && op.is_plain() {
-            let longest = longest_under_lock(alone).min(LONGEST_NANOSECONDS - self.under_lock);
+            let most = if one_thread { LONGEST_ON_ONE_THREAD_NANOSECONDS } else { LONGEST_NANOSECONDS };
+            let longest = if alone { most } else { SMALL_OF_OURS_NANOSECONDS }.min(most - self.under_lock);
             let value = |operands: &[&Value]| value_under_lock(op, operands, longest);
             if let Some((value, nanoseconds)) = self.with_operands(index, operands, value) {
                 self.under_lock += nanoseconds + BOOKING_NANOSECONDS;
@@ -428,7 +432,7 @@ pub(super) mod tests {
         let seen = seen.lock().expect("nobody panics");
         assert_eq!(seen.len(), 200);
         let longest = seen.split(|&is_free| is_free).map(<[bool]>::len).max();
-        assert_eq!(longest, Some(20), "of 900 ns and 100 ns each, 20 take 20 µs: {seen:?}");
+        assert_eq!(longest, Some(50), "of 900 ns and 100 ns each, 50 take 50 µs: {seen:?}");
     }
 
     #[test]
