@@ -6,6 +6,7 @@
 #   benches/peers/run.sh table                            # the table of the last measurement, as Markdown
 #
 # Environment: PEERS_FOLDER, where all of it goes (target/peers); THREADS="1 2"; LIBRARIES="dl limit …", see below;
+# ROUNDS=3 measures everything so often, one round after the other, and takes the median of each row: for a machine that others use, too;
 # KEEP=1 keeps earlier rows: one that is measured again replaces the old one.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -68,7 +69,7 @@ on_cores() { # threads, command…
 
 # A library that fails does not stop the others; the table lacks its rows, and the log says why.
 row_of() {
-    "$@" 2>>"$folder/log.txt" | tee -a "$folder/rows.csv" || echo "FAIL: $*" | tee -a "$folder/log.txt" >&2
+    "$@" 2>>"$folder/log.txt" | tee -a "$folder/run.csv" || echo "FAIL: $*" | tee -a "$folder/log.txt" >&2
 }
 
 measure() {
@@ -83,6 +84,17 @@ measure() {
     figures=$(cd "$root" && cargo bench --bench figures --no-run --message-format=json 2>/dev/null |
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
     [ "${KEEP:-0}" = 1 ] || rm -f "$folder/rows.csv" "$folder/log.txt"
+    rm -f "$folder/run.csv"
+    for _ in $(seq "${ROUNDS:-1}"); do
+        round
+    done
+    echo
+    python3 "$here/table.py" "$folder" --new
+}
+
+# Measures each row once, with what `measure` was told.
+round() {
+    local threads workload library kind tuned
     # all libraries on one workload before the next, so that they see the same machine
     for threads in ${THREADS:-1 2}; do
         for workload in "${workloads[@]}"; do
@@ -93,7 +105,7 @@ measure() {
                     [ ${#command[@]} -gt 0 ] || continue
                     # other Rust libraries give large buffers back to the system and fetch them again in each step, unless malloc is told
                     # not to; this one is measured as it comes
-                    local tuned=()
+                    tuned=()
                     [ "$kind" = one ] || tuned=(env MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296)
                     row_of on_cores "$threads" "${tuned[@]}" "${command[@]}" "$workload" "${flags[@]}"
                     case $workload,$kind in
@@ -105,8 +117,6 @@ measure() {
             done
         done
     done
-    echo
-    python3 "$here/table.py" "$folder"
 }
 
 case ${1:-} in

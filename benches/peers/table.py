@@ -1,10 +1,13 @@
-"""Compares what was measured: `table.py FOLDER [--markdown]`. Fails if two libraries do not compute the same.
+"""Compares what was measured: `table.py FOLDER [--new] [--markdown]`. Fails if two libraries do not compute the same.
+
+With `--new`, the rows of the last run take the place of earlier ones first: of those that it measured several times, the median.
 
 A library's figure is that of its better build. The best peer is the best of all that build what they compute anew in each step: variants
 batched by hand, or compiled as a whole where the others build a graph, are shown in the rows only.
 """
 import csv
 import re
+import statistics
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -33,8 +36,23 @@ PEER_GOALS = {"w8": 2.0}
 ABSOLUTE_GOALS = {"w2a": 1e6, "w2b": 60.0, "w2c": 60.0}
 
 
+def take_over(folder):
+    """Puts the rows of the last run in the place of earlier ones of the same name."""
+    rows, new = {}, defaultdict(list)
+    if (folder / "rows.csv").exists():
+        with open(folder / "rows.csv") as file:
+            rows = {tuple(name): (value, unit) for *name, value, unit in csv.reader(file)}
+    with open(folder / "run.csv") as file:
+        for *name, value, unit in csv.reader(file):
+            new[tuple(name), unit].append(float(value))
+    rows.update({name: (statistics.median(values), unit) for (name, unit), values in new.items()})
+    with open(folder / "rows.csv", "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([*name, *row] for name, row in rows.items())
+    (folder / "run.csv").unlink()
+
+
 def read(folder):
-    """Rows as {(workload, variant, threads): {library: value}}, with their units; the last of equal rows counts."""
+    """Rows as {(workload, variant, threads): {library: value}}, with their units."""
     rows, units = {}, {}
     with open(folder / "rows.csv") as file:
         for workload, variant, threads, library, value, unit in csv.reader(file):
@@ -146,6 +164,8 @@ def disagreements(folder):
 
 def main():
     folder, markdown = Path(sys.argv[1]), "--markdown" in sys.argv
+    if "--new" in sys.argv:
+        take_over(folder)
     show(list(lines(*read(folder))), markdown)
     failures = [line for line in (folder / "log.txt").read_text().splitlines() if line.startswith("FAIL")]
     different = list(disagreements(folder))

@@ -11,7 +11,7 @@ pub fn arch() -> Arch {
     *ARCH
 }
 
-/// Whether these instructions compute `a · b + c` at once, rounded once.
+/// Whether these instructions, of those that [`arch`] chooses among, compute `a · b + c` at once, rounded once.
 #[must_use]
 pub const fn fuses<S: Simd>() -> bool {
     !S::IS_SCALAR && cfg!(any(target_arch = "x86", target_arch = "x86_64", target_arch = "aarch64"))

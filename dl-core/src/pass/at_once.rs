@@ -40,7 +40,7 @@ const SMALL_NANOSECONDS: f64 = 1_000.0;
 /// An operation of the library reads tensors, which the caches of another core do not have: to fetch the 24 KB that a product `[16, 64] × [64, 64]` reads and
 /// writes takes longer than to multiply. Such a product is the dearest operation that was found to lose by a second thread.
 pub(super) const SMALL_OF_OURS_NANOSECONDS: f64 = 1_600.0;
-/// The lock of the books is held for about so long at most.
+/// The lock of the books is held for about so long at most, where other threads of ours may wait for it.
 pub(super) const LONGEST_NANOSECONDS: f64 = 20_000.0;
 /// And for so long where there is one thread, and so nobody else of ours: only who comes from the outside may wait.
 const LONGEST_ON_ONE_THREAD_NANOSECONDS: f64 = 50_000.0;

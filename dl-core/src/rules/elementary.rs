@@ -1,4 +1,4 @@
-//! Elementary functions in plain arithmetic, which a compiler can vectorise and which gives the same bits on every platform.
+//! Elementary functions in plain arithmetic, which a compiler can vectorise.
 //!
 //! A function is a sequence of additions, multiplications, divisions, selections and operations on bits: no branch, no table, no
 //! call. Every formula stands once, for both formats and for processors with and without fused multiplication; what depends on the

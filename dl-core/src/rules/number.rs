@@ -17,7 +17,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 /// ```
 ///
 /// Its elementary functions are called as `Number::exp(x)`; `x.exp()` is the platform's. They give the bits that an element of a tensor gets,
-/// which are the same on every platform whose processor computes `a · b + c` at once (AVX2, AVX-512, ARM), and on every other: see [`Native`](super::Native).
+/// which are the same wherever products and sums are fused (x86 with AVX2, 64-bit ARM), and everywhere else: see [`Native`](super::Native).
 pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static {
     /// The nearest number of this type.
     fn of(number: f64) -> Self;
@@ -156,6 +156,7 @@ number!(f32 F32);
 number!(f64 F64);
 
 /// The distribution function of the standard normal distribution, without cancellation.
+#[inline(always)]
 pub(super) fn normal<E: Elementary, A: Number>(x: A) -> A {
     A::of(0.5) * E::erfc(x * A::of(-FRAC_1_SQRT_2))
 }
@@ -166,6 +167,7 @@ pub(super) fn normal_density<A: Algebra>(x: &Term<A>) -> Term<A> {
 }
 
 /// `share · x`, and 0 where the share has vanished, even at −∞.
+#[inline(always)]
 pub(super) fn share<A: Number>(share: A, x: A) -> A {
     if share == A::zero() { share } else { share * x }
 }
