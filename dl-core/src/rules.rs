@@ -79,7 +79,8 @@ pub trait Pointwise: Data {
 pub trait UnaryLoop<A> {
     /// What the loop ends with.
     type Output;
-    /// The elementary functions that it is made of: those that its processor [fuses](Fused), if it is compiled for one that does.
+    /// The elementary functions that it is made of. A loop that is compiled for certain instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused products, and else
+    /// [`Unfused`]; any other one takes [`Native`], which is what single numbers are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
     type Functions: Elementary;
     /// The loop; `value` is the operation, which may be kept for later loops.
     fn run(self, value: impl Fn(A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
@@ -102,7 +103,8 @@ pub trait UnaryLoop<A> {
 pub trait BinaryLoop<A> {
     /// What the loop ends with.
     type Output;
-    /// The elementary functions that it is made of: those that its processor [fuses](Fused), if it is compiled for one that does.
+    /// The elementary functions that it is made of. A loop that is compiled for certain instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused products, and else
+    /// [`Unfused`]; any other one takes [`Native`], which is what single numbers are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
     type Functions: Elementary;
     /// The loop; `value` is the operation, which may be kept for later loops.
     fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Self::Output;

@@ -4,12 +4,12 @@
 //! then, and nobody helps. Such a job is computed as in a walk, under the lock, and so is what follows from it, until there is something to share.
 
 use super::Pass;
-use super::at_once::{BOOKING_NANOSECONDS, LARGE_BYTES, LONGEST_NANOSECONDS, value_under_lock};
+use super::at_once::{BOOKING_NANOSECONDS, LARGE_BYTES, longest_nanoseconds, value_under_lock};
 use super::books::Books;
 use super::context::computing;
 use crate::node::Expression;
 use crate::primitive::Few;
-use crate::sync::MutexGuard;
+use crate::sync::{MutexGuard, current_num_threads};
 use crate::value::Value;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) struct Alone {
 impl Pass {
     /// Whether an operation that has left the queue, and takes about so long, is all that there is to do, nobody else is there to do it, and it can be computed under the lock.
     pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, books: &Books) -> bool {
-        nanoseconds < LONGEST_NANOSECONDS
+        nanoseconds < longest_nanoseconds(current_num_threads())
             && books.queue.len() == 0
             && books.tickets == 0
             && !books.crews.iter().any(|crew| crew.has_more())
@@ -41,15 +41,16 @@ impl Pass {
         mut books: MutexGuard<'a, Books>,
         alone: &mut Alone,
     ) -> MutexGuard<'a, Books> {
+        let longest = longest_nanoseconds(current_num_threads());
         books.take_chain(index, &mut alone.followers);
         let mut next = 0;
         loop {
-            let mut computed = computing(self, || books.compute(index, LONGEST_NANOSECONDS - alone.spent));
+            let mut computed = computing(self, || books.compute(index, longest - alone.spent));
             if computed.is_none() && alone.spent > 0.0 {
                 self.release(books);
                 (books, alone.spent) = (self.books_after_others(self.books()), 0.0);
                 if !books.drivers.nobody() {
-                    computed = computing(self, || books.compute(index, LONGEST_NANOSECONDS));
+                    computed = computing(self, || books.compute(index, longest));
                 }
             }
             let Some(nanoseconds) = computed else {

@@ -40,18 +40,19 @@ const SMALL_NANOSECONDS: f64 = 1_000.0;
 /// An operation of the library reads tensors, which the caches of another core do not have: to fetch the 24 KB that a product `[16, 64] × [64, 64]` reads and
 /// writes takes longer than to multiply. Such a product is the dearest operation that was found to lose by a second thread.
 pub(super) const SMALL_OF_OURS_NANOSECONDS: f64 = 1_600.0;
-/// The lock of the books is held for about so long at most, where other threads of ours may wait for it.
-pub(super) const LONGEST_NANOSECONDS: f64 = 20_000.0;
-/// And for so long where there is one thread, and so nobody else of ours: only who comes from the outside may wait.
-const LONGEST_ON_ONE_THREAD_NANOSECONDS: f64 = 50_000.0;
 /// What is written down about an operation takes about as long.
 pub(super) const BOOKING_NANOSECONDS: f64 = 100.0;
 /// The memory of a larger value is not given back under the lock.
 pub(super) const LARGE_BYTES: usize = 1 << 20;
 
+/// The lock of the books is held for about so many nanoseconds at most. Where there is one thread, nobody else of ours could wait for it, only who comes from the outside: so there it may be longer.
+pub(super) fn longest_nanoseconds(threads: usize) -> f64 {
+    if threads == 1 { 50_000.0 } else { 20_000.0 }
+}
+
 /// So long may an operation of the library take that is computed under the lock. Where somebody else could do it, to have it done costs as much as a small one.
-pub(crate) fn longest_under_lock(alone: bool) -> f64 {
-    if alone { LONGEST_NANOSECONDS } else { SMALL_OF_OURS_NANOSECONDS }
+pub(crate) fn longest_under_lock(alone: bool, threads: usize) -> f64 {
+    if alone { longest_nanoseconds(threads) } else { SMALL_OF_OURS_NANOSECONDS }
 }
 
 /// The value of this operation of the library, if it does not take longer than that, and is not an error; and how long it takes.
@@ -289,11 +290,10 @@ impl Books {
             trained |= operand.trained;
         }
         self.entries[index as usize].trained = trained;
-        let one_thread = current_num_threads() == 1;
-        let alone = self.queue.len() == 0 && (way == Small::Last || one_thread);
+        let threads = current_num_threads();
+        let alone = self.queue.len() == 0 && (way == Small::Last || threads == 1);
         if matches!(way, Small::Computed | Small::Last) && op.is_plain() {
-            let most = if one_thread { LONGEST_ON_ONE_THREAD_NANOSECONDS } else { LONGEST_NANOSECONDS };
-            let longest = if alone { most } else { SMALL_OF_OURS_NANOSECONDS }.min(most - self.under_lock);
+            let longest = longest_under_lock(alone, threads).min(longest_nanoseconds(threads) - self.under_lock);
             let value = |operands: &[&Value]| value_under_lock(op, operands, longest);
             if let Some((value, nanoseconds)) = self.with_operands(index, operands, value) {
                 self.under_lock += nanoseconds + BOOKING_NANOSECONDS;

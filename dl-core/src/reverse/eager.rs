@@ -38,7 +38,8 @@ impl<'a> Eager<'a> {
         if pass.is_watched() || books.has_forgotten() {
             return None;
         }
-        Some(Eager { pass, longest: pass::longest_under_lock(current_num_threads() == 1), shared: Vec::new() })
+        let threads = current_num_threads();
+        Some(Eager { pass, longest: pass::longest_under_lock(threads == 1, threads), shared: Vec::new() })
     }
 
     /// The value of a sum of deltas that have arrived, if it can be had at once.

@@ -59,13 +59,14 @@ for index, (kind, last) in enumerate([(numpy.float32, mpf("10.1")), (numpy.float
         coefficients, error = chebyfit(f, interval, COUNTS[function][index], error=True)
         coefficients.reverse()
         print()
+        doc = f.__doc__
         if function == "erfc_scaled":
             first = coefficients.pop(0)
             low = number(first - mpf(number(first)))
             print(f"    /// The first coefficient of `erfc_scaled`, in two parts.")
             print(f"    pub(in super::super) const ERFC_SCALED: [{name}; 2] = [{number(first)}, {low}];\n")
-            f.__doc__ += ", less its first coefficient, over t"
-        print(f"    /// {f.__doc__}, with an error below {nstr(error * mpf('1.05'), 2)}.")
+            doc += ", less its first coefficient, over t"
+        print(f"    /// {doc}, with an error below {nstr(error * mpf('1.05'), 2)}.")
         print(f"    #[inline(always)]\n    pub(in super::super) fn {function}<M: MulAdd>(x: {name}) -> {name} {{")
         print(f"        polynomial!(M x; {', '.join(map(number, coefficients))})\n    }}")
     print("}")

@@ -26,6 +26,13 @@ impl<A> Kernels<A> {
         self.tiles[0].len() * self.lanes
     }
 
+    /// How many registers it takes to hold so many columns.
+    #[inline(always)]
+    pub(super) fn registers(&self, columns: usize) -> usize {
+        // there are as many lanes as a power of two, and a division takes longer
+        (columns + self.lanes - 1) >> self.lanes.trailing_zeros()
+    }
+
     /// How many rows it has.
     pub(super) fn high(&self) -> usize {
         self.tiles[0].last().map_or(1, |tiles| tiles.len())

@@ -27,20 +27,27 @@ pub(super) struct Product<A> {
 /// A range is divided into so few parts that none is larger than `most`; their lengths differ by 1 at most.
 #[inline(always)]
 pub(super) fn even(len: usize, most: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
-    let parts = len.div_ceil(most);
-    let (each, larger) = (len / parts.max(1), len % parts.max(1));
+    // mostly it is one part, which takes no division
+    let parts = if len <= most { len.min(1) } else { len.div_ceil(most) };
+    let (each, larger) = lengths(len, parts);
     (0..parts).map(move |part| (part * each + part.min(larger), each + usize::from(part < larger)))
 }
 
 /// A range in pieces of this length, of which the last one may be shorter: where each begins, and its length.
-pub(super) fn pieces(len: usize, each: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
-    (0..len).step_by(each).map(move |from| (from, each.min(len - from)))
+#[inline(always)]
+pub(super) fn pieces(len: usize, each: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let from = next;
+        next += each;
+        (from < len).then(|| (from, each.min(len - from)))
+    })
 }
 
 /// How long parts of the sums are that are together so long, and how many of them, the first ones, are longer by 1. Most sums have one part, which takes no division.
 #[inline(always)]
 fn lengths(depth: usize, parts: usize) -> (usize, usize) {
-    if parts == 1 { (depth, 0) } else { (depth / parts, depth % parts) }
+    if parts <= 1 { (depth, 0) } else { (depth / parts, depth % parts) }
 }
 
 /// Some parts of the sums at a time, side by side: where they begin, how long they are together, and how many they are.
@@ -83,7 +90,7 @@ impl<A: Multiply> Panel<A> {
     #[inline(always)]
     pub(super) unsafe fn multiply(&self, kernels: &Kernels<A>, (first, rows): (usize, usize), a: Raw<*const A>) {
         let Panel { depth, parts, width, b, b_row, old, c, alpha, beta } = *self;
-        let wide = width.div_ceil(kernels.lanes);
+        let wide = kernels.registers(width);
         let last = width - (wide - 1) * kernels.lanes;
         let tiles = kernels.tiles[usize::from(last == kernels.lanes)][wide - 1];
         let (each, larger) = lengths(depth, parts);
