@@ -6,7 +6,7 @@
 #   benches/peers/run.sh table                            # the table of the last measurement, as Markdown
 #
 # Environment: PEERS_FOLDER, where all of it goes (target/peers); THREADS="1 2"; LIBRARIES="dl limit …", see below;
-# ROUNDS=3 measures everything so often, one round after the other, and takes the median of each row: for a machine that others use, too;
+# ROUNDS=3 measures each workload so often with all libraries in turns, and takes the median of each row: for a machine that others use, too;
 # KEEP=1 keeps earlier rows: one that is measured again replaces the old one.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -73,7 +73,7 @@ row_of() {
 }
 
 measure() {
-    local workloads=() flags=() argument
+    local workloads=() flags=() argument threads workload
     for argument in "$@"; do
         case $argument in
         --*) flags+=("$argument") ;;
@@ -85,36 +85,35 @@ measure() {
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
     [ "${KEEP:-0}" = 1 ] || rm -f "$folder/rows.csv" "$folder/log.txt"
     rm -f "$folder/run.csv"
-    for _ in $(seq "${ROUNDS:-1}"); do
-        round
+    for threads in ${THREADS:-1 2}; do
+        for workload in "${workloads[@]}"; do
+            for _ in $(seq "${ROUNDS:-1}"); do
+                measure_workload "$threads" "$workload"
+            done
+        done
     done
     echo
     python3 "$here/table.py" "$folder" --new
 }
 
-# Measures each row once, with what `measure` was told.
-round() {
-    local threads workload library kind tuned
-    # all libraries on one workload before the next, so that they see the same machine
-    for threads in ${THREADS:-1 2}; do
-        for workload in "${workloads[@]}"; do
-            for library in $libraries; do
-                for kind in $(builds_of "$library"); do
-                    [ "$workload" != gated_net ] || [ "$library" = dl ] || continue
-                    command_of "$library" "$kind" "$threads"
-                    [ ${#command[@]} -gt 0 ] || continue
-                    # other Rust libraries give large buffers back to the system and fetch them again in each step, unless malloc is told
-                    # not to; this one is measured as it comes
-                    tuned=()
-                    [ "$kind" = one ] || tuned=(env MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296)
-                    row_of on_cores "$threads" "${tuned[@]}" "${command[@]}" "$workload" "${flags[@]}"
-                    case $workload,$kind in
-                    w[56],one | w[56],generic)
-                        row_of on_cores "$threads" python3 "$here/peak.py" "$workload" "$threads" "$library" "${command[@]}" "$workload" --quick
-                        ;;
-                    esac
-                done
-            done
+# Measures one workload with all libraries: with all of them before it begins anew, so that they see the same machine.
+measure_workload() { # threads, workload
+    local threads=$1 workload=$2 library kind tuned
+    for library in $libraries; do
+        for kind in $(builds_of "$library"); do
+            [ "$workload" != gated_net ] || [ "$library" = dl ] || continue
+            command_of "$library" "$kind" "$threads"
+            [ ${#command[@]} -gt 0 ] || continue
+            # other Rust libraries give large buffers back to the system and fetch them again in each step, unless malloc is told
+            # not to; this one is measured as it comes
+            tuned=()
+            [ "$kind" = one ] || tuned=(env MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296)
+            row_of on_cores "$threads" "${tuned[@]}" "${command[@]}" "$workload" "${flags[@]}"
+            case $workload,$kind in
+            w[56],one | w[56],generic)
+                row_of on_cores "$threads" python3 "$here/peak.py" "$workload" "$threads" "$library" "${command[@]}" "$workload" --quick
+                ;;
+            esac
         done
     done
 }
