@@ -69,11 +69,15 @@ on_cores() { # threads, command…
 
 # A library that fails does not stop the others; the table lacks its rows, and the log says why.
 row_of() {
-    "$@" 2>>"$folder/log.txt" | tee -a "$folder/run.csv" || echo "FAIL: $*" | tee -a "$folder/log.txt" >&2
+    if "$@" >"$folder/rows.new" 2>>"$folder/log.txt"; then
+        tee -a "$folder/run.csv" <"$folder/rows.new"
+    else
+        echo "FAIL: $*" | tee -a "$folder/log.txt" >&2
+    fi
 }
 
 measure() {
-    local workloads=() flags=() argument threads workload
+    local workloads=() flags=() keep=() argument threads workload
     for argument in "$@"; do
         case $argument in
         --*) flags+=("$argument") ;;
@@ -83,7 +87,13 @@ measure() {
     [ ${#workloads[@]} -gt 0 ] || workloads=(w1 w2 w3 w4 w5 w6 w7 w8 gated_net)
     figures=$(cd "$root" && cargo bench --bench figures --no-run --message-format=json 2>/dev/null |
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
-    [ "${KEEP:-0}" = 1 ] || rm -f "$folder/rows.csv" "$folder/log.txt"
+    if [ "${KEEP:-0}" = 1 ]; then
+        keep=(--keep)
+        touch "$folder/log.txt"
+        sed -i /^FAIL/d "$folder/log.txt"
+    else
+        : >"$folder/log.txt"
+    fi
     rm -f "$folder/run.csv"
     for threads in ${THREADS:-1 2}; do
         for workload in "${workloads[@]}"; do
@@ -93,7 +103,7 @@ measure() {
         done
     done
     echo
-    python3 "$here/table.py" "$folder" --new
+    python3 "$here/table.py" "$folder" --new "${keep[@]}"
 }
 
 # Measures one workload with all libraries: with all of them before it begins anew, so that they see the same machine.

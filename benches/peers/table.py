@@ -1,6 +1,6 @@
-"""Compares what was measured: `table.py FOLDER [--new] [--markdown]`. Fails if two libraries do not compute the same.
+"""Compares what was measured: `table.py FOLDER [--new] [--keep] [--markdown]`. Fails if two libraries do not compute the same.
 
-With `--new`, the rows of the last run take the place of earlier ones first: of those that it measured several times, the median.
+With `--new`, the rows of the last run take the place of all earlier ones first, or, with `--keep`, of those of the same name: of rows that it measured several times, the median.
 
 A library's figure is that of its better build. The best peer is the best of all that build what they compute anew in each step: variants
 batched by hand, or compiled as a whole where the others build a graph, are shown in the rows only.
@@ -37,10 +37,12 @@ PEER_GOALS = {"w8": (2.0, "PyTorch and JAX", ("torch", "jax"))}
 ABSOLUTE_GOALS = {"w2a": 1e6, "w2b": 60.0, "w2c": 60.0}
 
 
-def take_over(folder):
-    """Puts the rows of the last run in the place of earlier ones of the same name."""
+def take_over(folder, keep):
+    """Puts the rows of the last run in the place of earlier ones: of all, or of those of the same name."""
     rows, new = {}, defaultdict(list)
-    if (folder / "rows.csv").exists():
+    if not (folder / "run.csv").exists():
+        sys.exit("nothing was measured")
+    if keep and (folder / "rows.csv").exists():
         with open(folder / "rows.csv") as file:
             rows = {tuple(name): (value, unit) for *name, value, unit in csv.reader(file)}
     with open(folder / "run.csv") as file:
@@ -102,9 +104,10 @@ def verdicts(key, unit, values, limit, peer):
         yield f"{number(goal)} {unit}", ratio(unit, ours, goal) >= 1
     if peer and not variant.endswith("p99"):
         yield "1 of the best peer", ratio(unit, ours, peer[1]) >= 1
-        times, names, beginnings = PEER_GOALS.get(workload, (1.0, None, ()))
-        if some := best_peer(unit, {name: value for name, value in values.items() if name.startswith(beginnings)}):
-            yield f"{times:g} of {names}", ratio(unit, ours, some[1]) >= times
+        if workload in PEER_GOALS:
+            times, names, beginnings = PEER_GOALS[workload]
+            some = best_peer(unit, {name: value for name, value in values.items() if name.startswith(beginnings)})
+            yield f"{times:g} of {names}", some is not None and ratio(unit, ours, some[1]) >= times
 
 
 def number(value):
@@ -169,7 +172,7 @@ def disagreements(folder):
 def main():
     folder, markdown = Path(sys.argv[1]), "--markdown" in sys.argv
     if "--new" in sys.argv:
-        take_over(folder)
+        take_over(folder, "--keep" in sys.argv)
     show(list(lines(*read(folder))), markdown)
     failures = [line for line in (folder / "log.txt").read_text().splitlines() if line.startswith("FAIL")]
     different = list(disagreements(folder))

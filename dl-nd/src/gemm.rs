@@ -245,7 +245,7 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
     let &Product { rows, depth, columns, a, b, c, .. } = product;
     // in cycles
     let work = |rows: usize, columns: usize, copies: bool, scatters: bool| {
-        let wide = columns.div_ceil(kernels.lanes);
+        let wide = kernels.registers(columns);
         let multiply = rows * wide * depth / 2;
         // the sums of a tile of one register are too few to keep the processor busy
         let multiply = if wide == 1 { multiply * 4 / 3 } else { multiply };

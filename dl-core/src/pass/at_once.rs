@@ -45,7 +45,8 @@ pub(super) const BOOKING_NANOSECONDS: f64 = 100.0;
 /// The memory of a larger value is not given back under the lock.
 pub(super) const LARGE_BYTES: usize = 1 << 20;
 
-/// The lock of the books is held for about so many nanoseconds at most. Where there is one thread, nobody else of ours could wait for it, only who comes from the outside: so there it may be longer.
+/// What is computed under the lock of the books, by a walk or by whoever is alone, takes about so many nanoseconds in a row at most; and so does a single operation on the way back, whose walk holds the lock
+/// to its end. Where there is one thread, nobody else of ours could wait for it, only who comes from the outside: so there it may be longer.
 pub(super) fn longest_nanoseconds(threads: usize) -> f64 {
     if threads == 1 { 50_000.0 } else { 20_000.0 }
 }

@@ -39,7 +39,8 @@ impl<'a> Eager<'a> {
             return None;
         }
         let threads = current_num_threads();
-        Some(Eager { pass, longest: pass::longest_under_lock(threads == 1, threads), shared: Vec::new() })
+        let alone = threads == 1;
+        Some(Eager { pass, longest: pass::longest_under_lock(alone, threads), shared: Vec::new() })
     }
 
     /// The value of a sum of deltas that have arrived, if it can be had at once.

@@ -29,7 +29,7 @@ impl<A> Kernels<A> {
     /// How many registers it takes to hold so many columns.
     #[inline(always)]
     pub(super) fn registers(&self, columns: usize) -> usize {
-        // there are as many lanes as a power of two, and a division takes longer
+        // lanes are a power of two, and a division takes longer
         (columns + self.lanes - 1) >> self.lanes.trailing_zeros()
     }
 
@@ -70,7 +70,10 @@ macro_rules! kernels {
                 ],
                 copy_columns: run_copy,
                 dot: run_dot,
-                lanes: <$L as Lanes>::N,
+                lanes: {
+                    assert!(<$L as Lanes>::N.is_power_of_two(), "see `registers`");
+                    <$L as Lanes>::N
+                },
             }
         };
     };

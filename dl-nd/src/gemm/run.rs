@@ -27,7 +27,6 @@ pub(super) struct Product<A> {
 /// A range is divided into so few parts that none is larger than `most`; their lengths differ by 1 at most.
 #[inline(always)]
 pub(super) fn even(len: usize, most: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
-    // mostly it is one part, which takes no division
     let parts = if len <= most { len.min(1) } else { len.div_ceil(most) };
     let (each, larger) = lengths(len, parts);
     (0..parts).map(move |part| (part * each + part.min(larger), each + usize::from(part < larger)))
@@ -36,6 +35,7 @@ pub(super) fn even(len: usize, most: usize) -> impl Iterator<Item = (usize, usiz
 /// A range in pieces of this length, of which the last one may be shorter: where each begins, and its length.
 #[inline(always)]
 pub(super) fn pieces(len: usize, each: usize) -> impl Iterator<Item = (usize, usize)> {
+    debug_assert!(each > 0, "pieces have a length");
     let mut next = 0;
     std::iter::from_fn(move || {
         let from = next;
@@ -44,10 +44,10 @@ pub(super) fn pieces(len: usize, each: usize) -> impl Iterator<Item = (usize, us
     })
 }
 
-/// How long parts of the sums are that are together so long, and how many of them, the first ones, are longer by 1. Most sums have one part, which takes no division.
+/// How long so many parts of a range are, and how many of them, the first ones, are longer by 1. Mostly it is one part, which takes no division.
 #[inline(always)]
-fn lengths(depth: usize, parts: usize) -> (usize, usize) {
-    if parts <= 1 { (depth, 0) } else { (depth / parts, depth % parts) }
+fn lengths(len: usize, parts: usize) -> (usize, usize) {
+    if parts <= 1 { (len, 0) } else { (len / parts, len % parts) }
 }
 
 /// Some parts of the sums at a time, side by side: where they begin, how long they are together, and how many they are.
@@ -192,7 +192,7 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
     let (block, together) = (copies.rows(), copies.together(rows));
     let room_of = |copied: bool, len: usize| if copied { depth.min(together * DEPTH) * len } else { 0 };
     let mut room_of_a = Room::<A>::take(room_of(copies.a, rows.min(block)));
-    let mut room_of_b = Room::<A>::take(room_of(copies.b, wide.min(columns.next_multiple_of(kernels.lanes))));
+    let mut room_of_b = Room::<A>::take(room_of(copies.b, wide.min(kernels.registers(columns) * kernels.lanes)));
     for (row, rows) in even(rows, block) {
         for (from, depth, parts) in groups(depth, together) {
             let (beta, old) = if from == 0 { (beta, old) } else { (A::one(), c.to_read()) };
@@ -210,7 +210,7 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                 // SAFETY: as the caller says, for this part of the product; there is room for a panel
                 unsafe {
                     if copies.b {
-                        let padded = width.next_multiple_of(kernels.lanes);
+                        let padded = kernels.registers(width) * kernels.lanes;
                         let room = room_of_b.numbers().as_mut_ptr();
                         pack(kernels, b.transposed(), width, padded, depth, room);
                         (panel.b, panel.b_row) = (room, padded as isize);
