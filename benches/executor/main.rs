@@ -7,11 +7,12 @@
 //! cargo bench --bench executor -- --quick         # short measurements: to see that it runs, not how fast
 //! ```
 //!
-//! The sections are `scalars`, `shared`, `nodes`, `scale` and `parallel`. What is compared is measured in turns, round by round; a ratio or
+//! The sections are `cores`, `scalars`, `shared`, `nodes`, `scale` and `parallel`. What is compared is measured in turns, round by round; a ratio or
 //! a difference is taken in each round. The figure that counts is the median of the rounds. Beside it stands what the fastest runs give,
 //! which says more on a busy machine.
 
 mod busy;
+mod cores;
 mod nodes;
 mod parallel;
 mod report;
@@ -47,7 +48,8 @@ fn main() {
 
 type Section = fn(&Clock, &mut Report);
 
-const SECTIONS: [(&str, Section); 5] = [
+const SECTIONS: [(&str, Section); 6] = [
+    ("cores", cores::measure),
     ("scalars", scalars::measure),
     ("shared", shared::measure),
     ("nodes", nodes::measure),
