@@ -6,6 +6,7 @@ use crate::optimizer::{Look, Memory, Optimizer, Sgd, Shelf, Shelves, Step};
 use crate::parallel;
 use crate::pass::tables::{self, Row};
 use crate::pass::{self, Pass};
+use crate::primitive::Few;
 use crate::record::{SpanWork, Told};
 use crate::reverse::AnyDelta;
 use crate::snapshot::Earlier;
@@ -133,7 +134,7 @@ fn commit_with<L: Deref<Target = Node>>(
         let variable = update.buffer.as_variable()?;
         Some(Change::new(variable, Source::Update(update.place), New::Value(update.value.clone())))
     }));
-    recorded(passes, || commit_changes(optimizer, changes))?;
+    recorded(passes, || commit_changes(optimizer, changes, passes))?;
     if !updates.is_empty() {
         passes.iter().for_each(|pass| pass.after_commit());
     }
@@ -156,10 +157,10 @@ pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
         Some(Change::new(leaf.as_variable()?, Source::Update(place), New::Value(value.clone())))
     });
     // nobody asks the optimizer
-    commit_changes(&Sgd::new(0.0), changes.collect())
+    commit_changes(&Sgd::new(0.0), changes.collect(), &[])
 }
 
-fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Result<()> {
+fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>, passes: &[Arc<Pass>]) -> Result<()> {
     order(&mut changes)?;
 
     let nested = is_stepping();
@@ -169,7 +170,7 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Re
     let memory = catch_unwind(AssertUnwindSafe(|| optimizer.memory())).map_err(Error::panic)?;
     let mut memory = memory.map(Memory::open).transpose()?;
 
-    let Proposed { shelves: proposed, little, dear } = propose(&mut changes, optimizer, memory.as_deref())?;
+    let Proposed { shelves: proposed, nanoseconds } = propose(&mut changes, optimizer, memory.as_deref())?;
 
     let earlier = Earlier::all();
     for change in &mut changes {
@@ -180,7 +181,11 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>) -> Re
             New::Unknown => unreachable!("a new value was proposed"),
         };
     }
-    descend(&changes, little, dear);
+    match passes {
+        // who has worked for it is mostly still awake, and helps
+        [pass] => pass::computing(pass, || descend(&changes, nanoseconds)),
+        _ => descend(&changes, nanoseconds),
+    }
     // the old state goes when all is done, as the old values do: its destructor may be the user's
     let mut dead: Vec<Shelf> = Vec::new();
     if let Some(Shelves { steps, by_weight }) = memory.as_deref_mut() {
@@ -243,14 +248,13 @@ fn order(changes: &mut [Change<'_>]) -> Result<()> {
 struct Proposed {
     /// The new states, by the numbers of their weights.
     shelves: Vec<(u64, Shelf)>,
-    /// About how long those steps take that are taken in place: the little ones, and those that are worth while a thread of their own.
-    little: f64,
-    dear: f64,
+    /// About how long those steps take that are taken in place.
+    nanoseconds: f64,
 }
 
 /// Works out the new values and the new states.
 fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Option<&Shelves>) -> Result<Proposed> {
-    let mut proposed = Proposed { shelves: Vec::new(), little: 0.0, dear: 0.0 };
+    let mut proposed = Proposed { shelves: Vec::new(), nanoseconds: 0.0 };
     let mut at: Option<&Variable> = None;
     let propose = || {
         let begun = {
@@ -276,7 +280,7 @@ fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Optio
                 && delta.can_descend(variable)
             {
                 *new = if delta.descends_in_place(variable) {
-                    *(if delta.is_dear() { &mut proposed.dear } else { &mut proposed.little }) += delta.cost();
+                    proposed.nanoseconds += delta.cost();
                     New::Descent(descent)
                 } else {
                     // code of the user's may panic: on a copy, before anything is written
@@ -301,38 +305,59 @@ fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Optio
     }
 }
 
-/// Takes the steps of plain gradient descent that are in place and cannot fail; the little ones and the dear ones take about so long.
+/// Takes the steps of plain gradient descent that are in place and cannot fail; all of them together take about so long.
 ///
-/// The dear ones first, from the first weight on, as they were read on the way forward: so a weight mostly goes to the thread that has it in its caches. What is left stays on this thread, unless it is much.
-fn descend(changes: &[Change<'_>], little: f64, dear: f64) {
-    if dear > 0.0 {
-        let all: Vec<_> = changes.iter().filter(|change| change.descends(AnyDelta::is_dear).is_some()).collect();
-        parallel::for_each(all.len(), dear / all.len() as f64, |step| all[step].descend(AnyDelta::is_dear));
+/// Each is taken by the thread that has met the weight on the way forward, and has it in its caches, as far as that keeps all threads busy.
+fn descend(changes: &[Change<'_>], nanoseconds: f64) {
+    if !parallel::is_worth_while(nanoseconds) {
+        return changes.iter().for_each(Change::descend);
     }
-    let many = (PIECE_NANOSECONDS * changes.len() as f64 / little).max(1.0) as usize;
-    let pieces: Vec<&[Change<'_>]> = changes.chunks(many).collect();
-    parallel::for_each(pieces.len(), little / pieces.len() as f64, |piece| {
-        pieces[piece].iter().for_each(|change| change.descend(|delta| !delta.is_dear()));
+    let mut steps: Vec<(usize, f64, &Change<'_>)> = changes
+        .iter()
+        .filter_map(|change| {
+            let (variable, _, delta) = change.descends()?;
+            Some((variable.met_elsewhere(), delta.cost(), change))
+        })
+        .collect();
+    // what is little goes first, and together
+    let is_dear = |cost: f64| parallel::is_worth_while(cost);
+    steps.sort_by_key(|&(elsewhere, cost, _)| (elsewhere, is_dear(cost)));
+    let mut spent = 0.0;
+    let pieces: Vec<&[(usize, f64, &Change<'_>)]> = steps
+        .chunk_by(|&(before, _, _), &(elsewhere, cost, _)| {
+            spent += cost;
+            let together = before == elsewhere && spent < PIECE_NANOSECONDS;
+            if !together {
+                spent = 0.0;
+            }
+            together
+        })
+        .collect();
+    let each = nanoseconds / pieces.len() as f64;
+    let first = parallel::first_of_this_thread(pieces.len(), each);
+    parallel::for_each(pieces.len(), each, |piece| {
+        let piece = pieces[(piece + pieces.len() - first) % pieces.len()];
+        piece.iter().for_each(|(_, _, change)| change.descend());
     });
 }
 
 /// Little steps are given to threads as many at a time as take about so long.
-const PIECE_NANOSECONDS: f64 = 5_000.0;
+const PIECE_NANOSECONDS: f64 = 20_000.0;
 
 impl Change<'_> {
-    /// The step of plain gradient descent, if it is one by such a delta.
+    /// The step of plain gradient descent, if it is one.
     #[inline]
-    fn descends(&self, such: impl FnOnce(&AnyDelta) -> bool) -> Option<(&Variable, f64, &AnyDelta)> {
+    fn descends(&self) -> Option<(&Variable, f64, &AnyDelta)> {
         match (&self.new, &self.source) {
-            (New::Descent(rate), Source::Delta(delta)) if such(delta) => Some((self.variable, *rate, delta)),
+            (New::Descent(rate), Source::Delta(delta)) => Some((self.variable, *rate, delta)),
             _ => None,
         }
     }
 
     /// Takes it.
     #[inline]
-    fn descend(&self, such: impl FnOnce(&AnyDelta) -> bool) {
-        if let Some((variable, rate, delta)) = self.descends(such) {
+    fn descend(&self) {
+        if let Some((variable, rate, delta)) = self.descends() {
             delta.descend(variable, rate);
         }
     }
@@ -346,7 +371,7 @@ impl AnyDelta {
             AnyDelta::Ready(delta) => variable.weight.can_descend(variable, delta),
             AnyDelta::Unmade(layer, operands) => layer
                 .accumulates()
-                .is_some_and(|op| op.can_accumulate(&operands.iter().collect::<Vec<_>>(), &variable.read())),
+                .is_some_and(|op| op.can_accumulate(&operands.iter().collect::<Few<_>>(), &variable.read())),
             _ => false,
         }
     }
@@ -365,7 +390,7 @@ impl AnyDelta {
             AnyDelta::Ready(delta) => variable.weight.descend(variable, rate, delta),
             AnyDelta::Unmade(layer, operands) => {
                 let op = layer.accumulates().expect("it can accumulate");
-                let operands: Vec<&Value> = operands.iter().collect();
+                let operands: Few<&Value> = operands.iter().collect();
                 variable.change(|value| op.accumulate(&operands, -rate, value));
             }
             _ => unreachable!("steps are taken by deltas that were evaluated"),
@@ -378,7 +403,7 @@ impl AnyDelta {
             AnyDelta::Unmade(layer, operands) => {
                 let op = layer.accumulates().expect("it can accumulate");
                 let mut value = variable.read();
-                op.accumulate(&operands.iter().collect::<Vec<_>>(), -rate, &mut value);
+                op.accumulate(&operands.iter().collect::<Few<_>>(), -rate, &mut value);
                 value
             }
             delta => variable.weight.descended(variable, rate, delta.expect_ready()),
@@ -391,17 +416,11 @@ impl AnyDelta {
             AnyDelta::Ready(value) => Ok(Cow::Borrowed(value)),
             AnyDelta::Unmade(layer, operands) => {
                 let op = layer.accumulates().expect("it is an operation");
-                let value = op.value(&operands.iter().collect::<Vec<_>>());
+                let value = op.value(&operands.iter().collect::<Few<_>>());
                 value.map(Cow::Owned).map_err(|error| error.at(op.name(), layer.site()))
             }
             _ => unreachable!("steps are taken by deltas that were evaluated"),
         }
-    }
-
-    /// Whether such a step is worth while a thread of its own.
-    #[inline]
-    fn is_dear(&self) -> bool {
-        parallel::is_worth_while(self.cost())
     }
 
     /// A rough estimate of the time for a step by it, in nanoseconds.
@@ -409,7 +428,7 @@ impl AnyDelta {
     fn cost(&self) -> f64 {
         match self {
             AnyDelta::Unmade(layer, operands) => {
-                layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<Vec<_>>()))
+                layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<Few<_>>()))
             }
             AnyDelta::Ready(Value(Repr::F32(_) | Repr::F64(_))) => 10.0,
             _ => 1_000.0,

@@ -23,7 +23,7 @@ pub(crate) use kept::{Kept, KeptFuture};
 pub(crate) use shared::Shared;
 #[cfg(all(test, any(shuttle, loom)))]
 pub(crate) use variable::use_leaf;
-pub(crate) use variable::{Variable, VariableRef};
+pub(crate) use variable::{Variable, VariableRef, thread_number};
 
 use crate::calls::{self, Calls, Entered, Origin, Site};
 use crate::data::Data;

@@ -15,18 +15,23 @@
 //! ```
 //!
 //! Nobody waits for a thread to become free, so this cannot deadlock, whatever locks the caller holds: the caller takes piece after piece until none is left, runs nothing else
-//! meanwhile, and then waits for those pieces alone that helpers are running at that moment. Helpers are only *offered* the work, by tickets for the rayon pool and in the books of the pass.
-//! Whoever comes too late finds the door closed, and goes.
+//! meanwhile, and then waits for those pieces alone that helpers are running at that moment. Should one of these be divided in its turn, he helps with that, which whoever runs it would else do while
+//! he waits. Helpers are only *offered* the work, by tickets for the rayon pool and in the books of the pass. Whoever comes too late finds the door closed, and goes.
 //!
-//! Each thread begins with a share of its own, of pieces side by side, and goes on with what is left of the shares of others. So what is divided in the same way time and again,
-//! as the weights are in each step, mostly stays in the caches of the same processors.
+//! Each thread begins with a share of its own, of pieces side by side, and goes on with what is left of the shares of others. Whose share is which does not depend on who calls. So what is divided in
+//! the same way time and again, as the weights are in each step, mostly stays in the caches of the same processors.
 
 use crate::error::drop_payload;
+use crate::node::thread_number;
 use crate::offer::offer;
 use crate::pass::{Help, Pass, computing, with_computing};
-use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, current, current_num_threads, park, spin_loop, spins};
+use crate::sync::{
+    AtomicUsize, Mutex, MutexGuard, Ordering, Thread, current, current_num_threads, park, spin_loop, spins,
+    thread_local,
+};
 use smallvec::SmallVec;
 use std::any::Any;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 
@@ -126,8 +131,8 @@ pub(crate) struct Crew {
     threads: usize,
     /// For each thread that may come, the next piece of its share that nobody has taken.
     shares: SmallVec<[AtomicUsize; 4]>,
-    /// How many threads have come, with the caller, who is always the first.
-    workers: AtomicUsize,
+    /// A bit for each share that a thread has begun with.
+    begun: AtomicUsize,
     /// Pieces from here on are not begun any more.
     end: AtomicUsize,
     /// Twice the number of helpers inside, and [`CLOSED`] when nobody may come in any more.
@@ -137,6 +142,14 @@ pub(crate) struct Crew {
     caller: Thread,
     /// The first piece that has panicked.
     panic: Mutex<Option<(usize, Box<dyn Any + Send>)>>,
+    /// Those of pieces of this one that are being divided themselves, and how many they are.
+    within: Mutex<SmallVec<[Arc<Crew>; 2]>>,
+    divided: AtomicUsize,
+}
+
+thread_local! {
+    /// The crew whose piece this thread is running.
+    static AROUND: RefCell<Option<Arc<Crew>>> = const { RefCell::new(None) };
 }
 
 const CLOSED: usize = 1;
@@ -145,6 +158,19 @@ const HELPER: usize = 2;
 /// Where one of so many shares of the pieces begins.
 fn begin(share: usize, shares: usize, pieces: usize) -> usize {
     share * (pieces / shares) + share.min(pieces % shares)
+}
+
+/// Which of so many shares is mostly this thread's.
+fn share_of_this_thread(shares: usize) -> usize {
+    thread_number() % shares
+}
+
+/// With which of so many pieces this thread begins, which take about so long each.
+pub(crate) fn first_of_this_thread(pieces: usize, nanoseconds_each: f64) -> usize {
+    match workers(pieces, nanoseconds_each).0 {
+        0 | 1 => 0,
+        workers => begin(share_of_this_thread(workers), workers, pieces),
+    }
 }
 
 struct Lent(*const Job<'static>);
@@ -166,27 +192,33 @@ pub(crate) fn shared(pieces: usize, helpers: usize, work: &(dyn Fn(usize) + Sync
 }
 
 fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
+    let around = AROUND.with_borrow(|around| around.clone());
     let crew = Arc::new(Crew {
         pieces,
         threads,
         shares: (0..=helpers).map(|share| AtomicUsize::new(begin(share, helpers + 1, pieces))).collect(),
-        workers: AtomicUsize::new(1),
+        begun: AtomicUsize::new(0),
         end: AtomicUsize::new(pieces),
         door: AtomicUsize::new(0),
         job: Lent((&raw const job).cast()),
         caller: current(),
         panic: Mutex::new(None),
+        within: Mutex::new(SmallVec::new()),
+        divided: AtomicUsize::new(0),
     });
     // on every way out of here, before `job` goes
-    let mut inside = Inside { crew: &crew, pass: job.pass, known: false };
+    let mut inside = Inside { crew: &crew, pass: job.pass, known: false, around };
+    if let Some(around) = &inside.around {
+        around.add(&crew);
+    }
     inside.tell(helpers);
-    for _ in 0..helpers {
+    for _ in 0..inside.idle().min(helpers) {
         let crew = crew.clone();
         if !offer(move || crew.help(|| true)) {
             break;
         }
     }
-    crew.work(0, job.work, || {
+    crew.work(crew.own_share(), job.work, || {
         inside.tell(helpers);
         true
     });
@@ -199,7 +231,16 @@ fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
 
 impl Crew {
     /// Takes pieces, from a share of its own on, as long as there are any and as long as it may.
-    fn work(&self, own: usize, work: &(dyn Fn(usize) + Sync), mut may: impl FnMut() -> bool) {
+    fn work(self: &Arc<Self>, own: usize, work: &(dyn Fn(usize) + Sync), mut may: impl FnMut() -> bool) {
+        struct Restore(Option<Arc<Crew>>);
+
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                AROUND.set(self.0.take());
+            }
+        }
+
+        let _around = Restore(AROUND.replace(Some(self.clone())));
         for share in (own..own + self.shares.len()).map(|share| share % self.shares.len()) {
             let last = begin(share + 1, self.shares.len(), self.pieces);
             while may() {
@@ -238,22 +279,80 @@ impl Crew {
     }
 
     /// What a ticket does, or whoever finds it in the books of the pass, as long as he stays.
-    pub(crate) fn help(&self, stays: impl Fn() -> bool) {
-        if !self.come_in() {
-            return;
-        }
-        // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this thread is
-        let Job { work, pass, help } = unsafe { &*self.job.0 };
-        let own = self.workers.fetch_add(1, Ordering::Relaxed);
-        match pass {
-            None => self.work(own, work, stays),
+    pub(crate) fn help(self: &Arc<Self>, stays: impl Fn() -> bool) {
+        self.help_with(|own, Job { work, pass, help }| match pass {
+            None => self.work_and_go_on(own, *work, stays),
             // for the pass it is a thread more, and gives way when there are too many
             Some(pass) => pass.width().join(self.threads, |width| {
                 let may = || stays() && width.working() <= self.threads;
-                computing(pass, || pass.helping(help, || self.work(own, work, may)));
+                computing(pass, || pass.helping(help, || self.work_and_go_on(own, *work, may)));
             }),
+        });
+    }
+
+    /// Takes pieces of this one, and then of those within it.
+    fn work_and_go_on(self: &Arc<Self>, own: usize, work: &(dyn Fn(usize) + Sync), may: impl Fn() -> bool) {
+        self.work(own, work, &may);
+        while may()
+            && let Some(inner) = self.open_within()
+        {
+            inner.help_while_waiting();
         }
-        self.go();
+    }
+
+    /// The same for whoever is done with that of which this one is part, and is one of those who work already.
+    fn help_while_waiting(self: &Arc<Self>) {
+        self.help_with(|own, Job { work, pass, help }| match pass {
+            None => self.work(own, *work, || true),
+            Some(pass) => computing(pass, || pass.helping(help, || self.work(own, *work, || true))),
+        });
+    }
+
+    fn help_with(&self, help: impl FnOnce(usize, &Job<'_>)) {
+        if self.come_in() {
+            // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this thread is
+            let job = unsafe { &*self.job.0 };
+            help(self.own_share(), job);
+            self.go();
+        }
+    }
+
+    /// The share that this thread is to begin with: its own, unless another one has begun with that.
+    fn own_share(&self) -> usize {
+        let shares = self.shares.len();
+        let own = share_of_this_thread(shares);
+        let is_free = |&share: &usize| {
+            let bit = 1_usize.unbounded_shl(share as u32);
+            self.begun.fetch_or(bit, Ordering::Relaxed) & bit == 0
+        };
+        (own..own + shares).map(|share| share % shares).find(is_free).unwrap_or(own)
+    }
+
+    fn within(&self) -> MutexGuard<'_, SmallVec<[Arc<Crew>; 2]>> {
+        self.within.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A piece of this one is divided itself: the caller may be waiting for it.
+    fn add(&self, inner: &Arc<Crew>) {
+        let mut within = self.within();
+        within.push(inner.clone());
+        self.divided.store(within.len(), Ordering::Relaxed);
+        drop(within);
+        self.caller.unpark();
+    }
+
+    fn remove(&self, inner: &Arc<Crew>) {
+        let mut within = self.within();
+        within.retain(|other| !Arc::ptr_eq(other, inner));
+        self.divided.store(within.len(), Ordering::Relaxed);
+    }
+
+    /// One of those within it, however deep, in which there is a piece that nobody has taken.
+    fn open_within(&self) -> Option<Arc<Crew>> {
+        if self.divided.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.within().iter().find_map(|inner| if inner.has_more() { Some(inner.clone()) } else { inner.open_within() })
     }
 
     fn come_in(&self) -> bool {
@@ -279,9 +378,21 @@ struct Inside<'a> {
     pass: Option<&'a Arc<Pass>>,
     /// Whether the pass knows of it.
     known: bool,
+    /// The one that this one is a piece of.
+    around: Option<Arc<Crew>>,
 }
 
 impl Inside<'_> {
+    /// How many threads may have nothing to do: those that do not work on what will lead them here.
+    fn idle(&self) -> usize {
+        let busy = match (&self.around, self.pass.filter(|_| self.known)) {
+            (Some(around), _) => 1 + around.door.load(Ordering::Relaxed) / HELPER,
+            (None, Some(pass)) => pass.width().working(),
+            (None, None) => 1,
+        };
+        self.crew.threads.saturating_sub(busy)
+    }
+
     /// Tells the pass, unless it knows, or its books are not to be had at the moment.
     fn tell(&mut self, wanted: usize) {
         if let Some(pass) = self.pass.filter(|_| !self.known) {
@@ -295,18 +406,24 @@ impl Drop for Inside<'_> {
         if let Some(pass) = self.pass.filter(|_| self.known) {
             pass.forget(self.crew);
         }
+        if let Some(around) = &self.around {
+            around.remove(self.crew);
+        }
         let door = &self.crew.door;
         if door.fetch_or(CLOSED, Ordering::Acquire) == 0 {
             return;
         }
-        for _ in 0..SPINS {
-            if door.load(Ordering::Acquire) == CLOSED {
-                return;
-            }
-            spin_loop();
-        }
+        let mut spins = 0;
         while door.load(Ordering::Acquire) != CLOSED {
-            park();
+            if let Some(inner) = self.crew.open_within() {
+                inner.help_while_waiting();
+                spins = 0;
+            } else if spins < SPINS {
+                spins += 1;
+                spin_loop();
+            } else {
+                park();
+            }
         }
     }
 }

@@ -75,31 +75,30 @@ const ABREAST: usize = 16;
 
 /// The largest element; NaN if there is one, and −∞ of none.
 fn largest_of<A: Element>(x: &[A]) -> A {
-    let larger = |x: A, y: A| if x > y { x } else { y };
     let (rows, rest) = x.as_chunks::<ABREAST>();
-    let mut largest = A::neg_infinity();
-    let mut ordered = true;
-    if !rows.is_empty() {
-        let (mut abreast, mut numbers) = ([largest; ABREAST], [true; ABREAST]);
-        vectorized(
-            #[inline(always)]
-            || {
-                for row in rows {
-                    for i in 0..ABREAST {
-                        abreast[i] = larger(row[i], abreast[i]);
-                        numbers[i] &= !row[i].is_nan();
-                    }
+    vectorized(
+        #[inline(always)]
+        || {
+            // once it is NaN, it stays NaN
+            let larger = |largest: A, x: A| if x > largest || x.is_nan() { x } else { largest };
+            // its own, and not captured: so it stays in a register
+            let mut abreast = [A::neg_infinity(); ABREAST];
+            abreast[..rest.len()].copy_from_slice(rest);
+            for row in rows {
+                for i in 0..ABREAST {
+                    abreast[i] = larger(abreast[i], row[i]);
                 }
-            },
-        );
-        largest = abreast.into_iter().fold(largest, larger);
-        ordered = numbers.iter().all(|&number| number);
-    }
-    for &x in rest {
-        largest = larger(x, largest);
-        ordered &= !x.is_nan();
-    }
-    if ordered { largest } else { A::nan() }
+            }
+            let mut left = ABREAST;
+            while left > 1 {
+                left /= 2;
+                for i in 0..left {
+                    abreast[i] = larger(abreast[i], abreast[left + i]);
+                }
+            }
+            abreast[0]
+        },
+    )
 }
 
 /// Some lanes of one length, with the largest element taken off each, raised to powers of e: `exp(x − m)`, and the sums of that.

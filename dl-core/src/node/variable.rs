@@ -37,6 +37,8 @@ pub(crate) struct Variable {
     pub(crate) weight: &'static dyn AnyWeight,
     place: &'static Location<'static>,
     kind_of_data: &'static DataKind,
+    /// The last thread that has taken an operation with it from the queue, or nobody.
+    met_by: AtomicUsize,
     /// For those who keep something for this weight and want to know whether it is alive.
     alive: OnceLock<Arc<()>>,
     leaves: [AtomicPtr<Node>; LEAVES],
@@ -49,6 +51,8 @@ pub(crate) struct Variable {
 
 /// As many as there may be threads without a queue at a leaf.
 const LEAVES: usize = if cfg!(loom) { 2 } else { 16 };
+
+const NOBODY: usize = usize::MAX;
 
 /// Numbers are read without a lock. Anything else lies elsewhere, as what is large does anyway.
 enum Cells {
@@ -108,6 +112,7 @@ impl Variable {
             frozen: AtomicBool::new(false),
             value,
             commit: Mutex::new(()),
+            met_by: AtomicUsize::new(NOBODY),
             alive: OnceLock::new(),
             leaves: array_of![AtomicPtr::new(std::ptr::null_mut()); LEAVES],
             several: AtomicBool::new(false),
@@ -116,7 +121,7 @@ impl Variable {
             guarded: Guarded::new(),
         });
         // dropped by the last leaf that reports
-        VariableRef(NonNull::from(Box::leak(variable))).new_leaf(slot())
+        VariableRef(NonNull::from(Box::leak(variable))).new_leaf(thread_number())
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -137,6 +142,22 @@ impl Variable {
 
     pub(crate) fn set_frozen(&self, frozen: bool) {
         self.frozen.store(frozen, Ordering::Relaxed);
+    }
+
+    /// This thread computes with it, and has it in its caches now.
+    pub(crate) fn meet(&self) {
+        let here = thread_number();
+        if self.met_by.load(Ordering::Relaxed) != here {
+            self.met_by.store(here, Ordering::Relaxed);
+        }
+    }
+
+    /// 0 if this thread was the last one to [meet](Variable::meet) it, or nobody has, and else a number for the thread that was.
+    pub(crate) fn met_elsewhere(&self) -> usize {
+        match self.met_by.load(Ordering::Relaxed) {
+            NOBODY => 0,
+            thread => (thread + LEAVES - thread_number()) % LEAVES,
+        }
     }
 
     /// Whether it may stand in a graph under more than one leaf.
@@ -212,7 +233,7 @@ impl VariableRef {
     /// A handle to the leaf of this thread. Whoever calls has a handle to some leaf.
     #[inline]
     pub(crate) fn leaf(self) -> AnyLayer {
-        match NonNull::new(self.leaves[slot()].load(Ordering::Acquire)) {
+        match NonNull::new(self.leaves[thread_number()].load(Ordering::Acquire)) {
             Some(leaf) => self.handle_to(leaf),
             None => self.another_leaf(),
         }
@@ -232,7 +253,7 @@ impl VariableRef {
     #[cold]
     fn another_leaf(self) -> AnyLayer {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = slot();
+        let slot = thread_number();
         let mut leaves = self.leaves.iter().map(|leaf| NonNull::new(leaf.load(Ordering::Acquire)));
         match leaves.nth(slot).flatten() {
             Some(leaf) => self.handle_to(leaf),
@@ -332,13 +353,13 @@ impl Node {
     /// Whether it is the leaf of a weight that this thread uses.
     #[inline]
     pub(crate) fn is_leaf_of_this_thread(&self) -> bool {
-        matches!(&self.expression, Expression::Weight(_, leaf) if usize::from(*leaf) == slot())
+        matches!(&self.expression, Expression::Weight(_, leaf) if usize::from(*leaf) == thread_number())
     }
 }
 
-/// Which leaf this thread uses.
+/// A number for this thread, below [`LEAVES`]: that of the leaf that it uses. Threads that come one after the other have numbers one after the other.
 #[inline]
-fn slot() -> usize {
+pub(crate) fn thread_number() -> usize {
     match SLOT.get() {
         usize::MAX => {
             globals! {

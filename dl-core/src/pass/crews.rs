@@ -16,7 +16,7 @@ use std::task::Waker;
 impl Pass {
     /// A kernel is being divided, of this pass or of one inside it: wakes drivers, at most as many as are wanted. Not if the books are not to be had: perhaps they are this thread's.
     pub(crate) fn tell_of(&self, crew: &Arc<Crew>, wanted: usize) -> bool {
-        let Some(mut books) = self.books_if_free() else { return false };
+        let Some(mut books) = self.books_at_once() else { return false };
         books.crews.retain(|crew| crew.has_more());
         books.crews.push(crew.clone());
         let Some(around) = self.around() else {
@@ -37,7 +37,7 @@ impl Pass {
 
     /// The kernel is done. If the books are not to be had, it stays there, though nobody can have anything of it any more.
     pub(crate) fn forget(&self, crew: &Arc<Crew>) {
-        if let Some(mut books) = self.books_if_free() {
+        if let Some(mut books) = self.books_at_once() {
             books.crews.retain(|other| !Arc::ptr_eq(other, crew));
         }
         if let Some(around) = self.around() {

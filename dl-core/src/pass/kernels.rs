@@ -231,11 +231,16 @@ impl Pass {
     #[inline]
     fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Result<Value> {
         let op = operation(node);
+        for operand in op.operands() {
+            if let Expression::Weight(variable, _) = &operand.expression {
+                variable.meet();
+            }
+        }
         let _built = node.enter();
         let value = || match &operands[..] {
             [a] => op.value(&[a]),
             [a, b] => op.value(&[a, b]),
-            many => op.value(&many.iter().collect::<Vec<_>>()),
+            many => op.value(&many.iter().collect::<Few<_>>()),
         };
         let value = || self.during(SpanWork::Kernel, Some(node), || self.told(index), value);
         let result = catch_unwind(AssertUnwindSafe(|| value().map_err(|error| error.at(op.name(), node.site()))));

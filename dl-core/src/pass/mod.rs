@@ -98,6 +98,8 @@ pub(crate) struct Pass {
     news: Arc<AtomicUsize>,
     /// How many threads wait for the books.
     wanted: AtomicUsize,
+    /// How many drivers have nothing to do, and look for news.
+    lingering: AtomicUsize,
     /// How often a kernel took a free buffer.
     reused_buffers: AtomicUsize,
     width: Width,
@@ -153,6 +155,7 @@ impl Pass {
                 settings: Settings::default(),
                 news: Arc::default(),
                 wanted: AtomicUsize::new(0),
+                lingering: AtomicUsize::new(0),
                 reused_buffers: AtomicUsize::new(0),
                 width: Width::default(),
                 watch: Watch::default(),

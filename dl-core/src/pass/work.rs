@@ -67,7 +67,10 @@ impl Pass {
             let read = self.news.load(Ordering::Acquire);
             self.release(books);
             // who works for the pass is mostly through before this thread, once it sleeps, would be awake again
-            if linger(&self.news, read, || self.width.working() > 0) {
+            self.lingering.fetch_add(1, Ordering::Relaxed);
+            let heard = linger(&self.news, read, || self.width.working() > 0);
+            self.lingering.fetch_sub(1, Ordering::Relaxed);
+            if heard {
                 return true;
             }
             books = self.books();
@@ -130,6 +133,10 @@ impl Pass {
                 self.width.rests();
                 return (books, false);
             }
+            if helps && self.leaves_to_driver(&books) {
+                self.tell_news();
+                break;
+            }
             match books.queue.pop(helps) {
                 Some(Job { what: Work::Kernel(index), nanoseconds })
                     if !helps && alone.dear != Some(index) && self.is_alone(index, nanoseconds, &books) =>
@@ -182,6 +189,12 @@ impl Pass {
         }
         self.width.rests();
         (books, true)
+    }
+
+    /// Whether a helper had better leave what is queued, which is too little to be shared, to a driver who waits for it, awake: he has met the weights of the pass in its last step, or is going to change
+    /// them, and where nobody else works, his way of working costs less.
+    fn leaves_to_driver(&self, books: &Books) -> bool {
+        books.queue.len() > 0 && self.lingering.load(Ordering::Relaxed) > 0 && !books.queue.is_worth_sharing()
     }
 
     /// Polls the future of a dynamic node. Only one that has to wait is written down, and only what keeps its waker makes it a costly one.
