@@ -319,26 +319,28 @@ fn descend(changes: &[Change<'_>], nanoseconds: f64) {
             Some((variable.met_elsewhere(), delta.cost(), change))
         })
         .collect();
-    // what is little goes first, and together
-    let is_dear = |cost: f64| parallel::is_worth_while(cost);
-    steps.sort_by_key(|&(elsewhere, cost, _)| (elsewhere, is_dear(cost)));
-    let mut spent = 0.0;
-    let pieces: Vec<&[(usize, f64, &Change<'_>)]> = steps
-        .chunk_by(|&(before, _, _), &(elsewhere, cost, _)| {
-            spent += cost;
-            let together = before == elsewhere && spent < PIECE_NANOSECONDS;
-            if !together {
-                spent = 0.0;
-            }
-            together
-        })
-        .collect();
+    let pieces = in_pieces(&mut steps);
     let each = nanoseconds / pieces.len() as f64;
     let first = parallel::first_of_this_thread(pieces.len(), each);
     parallel::for_each(pieces.len(), each, |piece| {
         let piece = pieces[(piece + pieces.len() - first) % pieces.len()];
         piece.iter().for_each(|(_, _, change)| change.descend());
     });
+}
+
+/// Orders steps by the threads that have met the weights, this one first, and divides them: little ones of one thread are together, and first.
+fn in_pieces<T>(steps: &mut [(usize, f64, T)]) -> Vec<&[(usize, f64, T)]> {
+    steps.sort_by_key(|&(elsewhere, cost, _)| (elsewhere, parallel::is_worth_while(cost)));
+    let mut spent = steps.first().map_or(0.0, |&(_, cost, _)| cost);
+    let together = |&(before, _, _): &(usize, f64, T), &(elsewhere, cost, _): &(usize, f64, T)| {
+        spent += cost;
+        let together = before == elsewhere && spent < PIECE_NANOSECONDS;
+        if !together {
+            spent = cost;
+        }
+        together
+    };
+    steps.chunk_by(together).collect()
 }
 
 /// Little steps are given to threads as many at a time as take about so long.
@@ -458,4 +460,20 @@ pub(crate) fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, (
         )
         .at(STEP_OF_WEIGHT, variable.place())
     })
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_steps_of_a_thread_are_together() {
+        // who has met the weight, nanoseconds, its number
+        let mut steps = [(1, 50e3, 0), (0, 9e3, 1), (1, 3e3, 2), (0, 40e3, 3), (0, 8e3, 4), (0, 7e3, 5), (1, 2e3, 6)];
+        let pieces = in_pieces(&mut steps);
+        let numbers: Vec<Vec<usize>> =
+            pieces.iter().map(|piece| piece.iter().map(|&(_, _, number)| number).collect()).collect();
+        assert_eq!(numbers, [vec![1, 4], vec![5], vec![3], vec![2, 6], vec![0]]);
+        assert!(in_pieces::<()>(&mut []).is_empty());
+    }
 }

@@ -427,3 +427,46 @@ impl Drop for Inside<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+    use rayon::{ThreadPool, ThreadPoolBuilder};
+    use std::sync::Barrier;
+
+    /// Two threads whose numbers are odd and even.
+    fn two_threads() -> ThreadPool {
+        std::iter::repeat_with(|| ThreadPoolBuilder::new().num_threads(2).build().expect("threads"))
+            .find(|pool| {
+                let numbers = pool.broadcast(|_| thread_number());
+                numbers[0] % 2 != numbers[1] % 2
+            })
+            .expect("there is always another pool")
+    }
+
+    /// Which thread of the pool has which piece, when it divides them with the other.
+    fn owners(pool: &ThreadPool, caller: usize) -> Vec<usize> {
+        let owners: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(usize::MAX)).collect();
+        let both = Barrier::new(2);
+        pool.broadcast(|context| {
+            if context.index() == caller {
+                for_each(4, 1e6, |piece| {
+                    owners[piece].store(rayon::current_thread_index().expect("a worker"), Ordering::Relaxed);
+                    both.wait();
+                });
+            }
+        });
+        owners.into_iter().map(AtomicUsize::into_inner).collect()
+    }
+
+    #[test]
+    fn a_share_belongs_to_a_thread_whoever_calls() {
+        let pool = two_threads();
+        let first = owners(&pool, 0);
+        assert_eq!(first[0], first[1]);
+        assert_ne!(first[0], first[2]);
+        for round in 0..50 {
+            assert_eq!(owners(&pool, round % 2), first);
+        }
+    }
+}

@@ -5,8 +5,9 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 const MUCH: f64 = 1e9;
 
@@ -107,6 +108,73 @@ fn pieces_divide_further() {
                 });
             });
             assert_eq!(sum.into_inner(), 511 * 256);
+        });
+    }
+}
+
+/// Waits until so many have come; says whether they have, before long.
+#[derive(Default)]
+struct Arrivals(Mutex<usize>, Condvar);
+
+impl Arrivals {
+    fn arrive_and_await(&self, many: usize) -> bool {
+        let mut come = self.0.lock().unwrap();
+        *come += 1;
+        self.1.notify_all();
+        !self.1.wait_timeout_while(come, Duration::from_secs(10), |come| *come < many).unwrap().1.timed_out()
+    }
+}
+
+/// Two threads have a piece each. One is through with its own; the other divides it, and does not work alone at that.
+#[test]
+fn who_is_through_helps_with_what_another_piece_divides() {
+    pool(2).install(|| {
+        let caller = thread::current().id();
+        for caller_divides in [true, false] {
+            for round in 0..20 {
+                let (begun, parts) = (Arrivals::default(), Arrivals::default());
+                for_each(2, MUCH, |_| {
+                    assert!(begun.arrive_and_await(2), "one thread ran both pieces");
+                    if (thread::current().id() == caller) == caller_divides {
+                        if round % 2 == 0 {
+                            thread::sleep(Duration::from_millis(2)); // by then the other one sleeps
+                        }
+                        for_each(2, MUCH, |_| assert!(parts.arrive_and_await(2), "one thread ran all parts"));
+                    }
+                });
+            }
+        }
+    });
+}
+
+/// The same three deep, where each may wait for the other; a panic comes back from the innermost.
+#[test]
+fn who_is_through_helps_however_deep() {
+    for threads in [2, 3] {
+        pool(threads).install(|| {
+            for round in 0..500 {
+                let done: Vec<AtomicUsize> = (0..27).map(|_| AtomicUsize::new(0)).collect();
+                let caught = catch_unwind(AssertUnwindSafe(|| {
+                    for_each(3, MUCH, |i| {
+                        for_each(3, MUCH, |j| {
+                            for_each(3, MUCH, |k| {
+                                done[9 * i + 3 * j + k].fetch_add(1, Ordering::Relaxed);
+                                if round % 2 == 1 && (i, j, k) == (2, 1, 0) {
+                                    std::panic::resume_unwind(Box::new("inside"));
+                                }
+                            });
+                        });
+                    });
+                }));
+                let done: Vec<usize> = done.into_iter().map(AtomicUsize::into_inner).collect();
+                if round % 2 == 0 {
+                    assert_eq!(done, [1; 27]);
+                    assert!(caught.is_ok());
+                } else {
+                    assert!(done.iter().all(|&done| done <= 1));
+                    assert_eq!(caught.expect_err("a piece panics").downcast_ref(), Some(&"inside"));
+                }
+            }
         });
     }
 }

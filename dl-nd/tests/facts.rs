@@ -177,6 +177,32 @@ fn a_nan_is_not_hidden_by_a_maximum() {
     assert!(x.layer().relu().sum().predict().wait().unwrap().is_nan());
 }
 
+/// Wherever it stands among how many, and whatever stands beside it.
+#[test]
+fn a_nan_is_not_hidden_by_the_maximum_of_a_softmax() {
+    for len in (1..40).chain([63, 64, 65]) {
+        for at in 0..len {
+            for other in [f32::NEG_INFINITY, -1.0, f32::MAX] {
+                let with = |number: f32| {
+                    let mut lane = vec![other; len];
+                    lane[at] = number;
+                    Nd::from(lane)
+                };
+                assert!(with(f32::NAN).logsumexp().predict().wait().unwrap().is_nan(), "{at} of {len} beside {other}");
+                if other < 0.0 {
+                    assert_eq!(
+                        with(300.0).logsumexp().predict().wait().unwrap(),
+                        300.0,
+                        "{at} of {len} beside {other}"
+                    );
+                }
+            }
+        }
+        let nothing = Nd::from(vec![f32::NEG_INFINITY; len]);
+        assert_eq!(nothing.logsumexp().predict().wait().unwrap(), f32::NEG_INFINITY);
+    }
+}
+
 #[test]
 fn initialisers_are_seeded_and_rounded_from_doubles() {
     let single = init::he_normal::<f32, _>([20, 30], &mut init::rng(3));

@@ -4,7 +4,7 @@
 use super::support::{Log, block_on, on_threads, tokio_runtime, watched_by_log};
 use dl::prelude::*;
 use dl::{At, Error, Primitive, Result};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
@@ -92,10 +92,12 @@ async fn until(mut happened: watch::Receiver<bool>) -> Result<()> {
 
 #[test]
 fn a_timer() {
-    let runtime = Arc::new(tokio_runtime(Some(1)));
+    // not the leaf's: who wakes a pass may be the last who has it, and a worker of the runtime must not drop that
+    let runtime = tokio_runtime(Some(1));
+    let handle = runtime.handle().clone();
     let scene = Scene::new();
     let leaf = scene.leaf(move |happened| {
-        let handle = runtime.handle().clone();
+        let handle = handle.clone();
         async move {
             for _ in 0..10_000 {
                 if *happened.borrow() {
@@ -116,7 +118,8 @@ fn a_timer() {
 #[test]
 fn a_socket() {
     // a server that answers when the independent layer was evaluated
-    let runtime = Arc::new(tokio_runtime(Some(1)));
+    let runtime = tokio_runtime(Some(1)); // not the leaf's, as above
+    let handle = runtime.handle().clone();
     let scene = Scene::new();
     let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
     let address = listener.local_addr().unwrap();
@@ -131,7 +134,7 @@ fn a_socket() {
         }
     });
     let leaf = scene.leaf(move |_| {
-        let handle = runtime.handle().clone();
+        let handle = handle.clone();
         async move {
             let socket = {
                 let _inside = handle.enter();

@@ -88,6 +88,23 @@ fn two_helpers_take_pieces() {
     every_piece_once(2, 2);
 }
 
+/// A piece is divided itself: whoever waits for it, or is through with the others, may come to its parts, which are borrowed from another stack.
+#[test]
+fn a_piece_that_is_divided() {
+    explore(|| {
+        let borrowed = Borrowed::new(2);
+        shared(2, 1, &|piece| {
+            borrowed.write(piece);
+            if piece == 1 {
+                let within = Borrowed::new(2);
+                shared(2, 1, &|part| within.write(part));
+                assert!(within.written.iter().all(|written| written.count() == 1), "each part is done once");
+            }
+        });
+        assert!(borrowed.written.iter().all(|written| written.count() == 1), "each piece is done once");
+    });
+}
+
 /// Two kernels, one after the other: a helper of the first may come when the second is running.
 #[test]
 fn a_helper_that_comes_late() {

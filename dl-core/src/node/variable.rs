@@ -379,6 +379,21 @@ mod tests {
     use std::mem::offset_of;
 
     #[test]
+    fn a_weight_knows_who_has_met_it_last() {
+        let weight = crate::Weight::new(1.0_f32);
+        let leaf = crate::Differentiable::layer(&weight).into_any();
+        let variable = leaf.as_variable().expect("a weight");
+        assert_eq!(variable.met_elsewhere(), 0, "nobody has");
+        SLOT.set(3);
+        variable.meet();
+        assert_eq!(variable.met_elsewhere(), 0);
+        SLOT.set(2);
+        assert_eq!(variable.met_elsewhere(), 1);
+        SLOT.set(4);
+        assert_eq!(variable.met_elsewhere(), LEAVES - 1);
+    }
+
+    #[test]
     fn what_passes_and_commits_look_at_is_in_one_line() {
         assert!(offset_of!(Variable, kind_of_data) <= align_of::<Variable>());
     }
