@@ -152,6 +152,11 @@ thread_local! {
     static AROUND: RefCell<Option<Arc<Crew>>> = const { RefCell::new(None) };
 }
 
+/// Says which was there before; in a thread that is ending there is none.
+fn set_around(crew: Option<Arc<Crew>>) -> Option<Arc<Crew>> {
+    AROUND.try_with(|around| around.replace(crew)).ok().flatten()
+}
+
 const CLOSED: usize = 1;
 const HELPER: usize = 2;
 
@@ -192,7 +197,7 @@ pub(crate) fn shared(pieces: usize, helpers: usize, work: &(dyn Fn(usize) + Sync
 }
 
 fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
-    let around = AROUND.with_borrow(|around| around.clone());
+    let around = AROUND.try_with(|around| around.borrow().clone()).ok().flatten();
     let crew = Arc::new(Crew {
         pieces,
         threads,
@@ -236,11 +241,11 @@ impl Crew {
 
         impl Drop for Restore {
             fn drop(&mut self) {
-                AROUND.set(self.0.take());
+                drop(set_around(self.0.take()));
             }
         }
 
-        let _around = Restore(AROUND.replace(Some(self.clone())));
+        let _around = Restore(set_around(Some(self.clone())));
         for share in (own..own + self.shares.len()).map(|share| share % self.shares.len()) {
             let last = begin(share + 1, self.shares.len(), self.pieces);
             while may() {
