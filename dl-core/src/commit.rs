@@ -371,9 +371,14 @@ impl AnyDelta {
     fn can_descend(&self, variable: &Variable) -> bool {
         match self {
             AnyDelta::Ready(delta) => variable.weight.can_descend(variable, delta),
-            AnyDelta::Unmade(layer, operands) => layer
-                .accumulates()
-                .is_some_and(|op| op.can_accumulate(&operands.iter().collect::<Few<_>>(), &variable.read())),
+            AnyDelta::Unmade(layer, operands) => layer.accumulates().is_some_and(|op| {
+                let operands: Few<&Value> = operands.iter().collect();
+                if op.is_plain() {
+                    variable.look(|value| op.can_accumulate(&operands, value))
+                } else {
+                    op.can_accumulate(&operands, &variable.read())
+                }
+            }),
             _ => false,
         }
     }

@@ -248,7 +248,8 @@ impl<T: Trainable> Typed<T> {
 
 impl<T: Trainable> AnyWeight for Typed<T> {
     fn can_descend(&self, variable: &Variable, delta: &Value) -> bool {
-        T::DESCENDS && variable.read().get::<T>().check_delta(delta.get()).is_ok()
+        let fits = |value: &Value| value.get::<T>().check_delta(delta.get()).is_ok();
+        T::DESCENDS && if T::IN_PLACE { variable.look(fits) } else { fits(&variable.read()) }
     }
 
     fn is_changed_in_place(&self) -> bool {

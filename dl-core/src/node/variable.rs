@@ -174,6 +174,14 @@ impl Variable {
         }
     }
 
+    /// Shows the value, while nobody else can read or change it: to code of the library's alone. What [`read`](Variable::read) would share is not touched, which another processor may have.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&Value) -> R) -> R {
+        match &self.value {
+            Cells::Any(value) => look(&value.lock().unwrap_or_else(PoisonError::into_inner)),
+            Cells::F32(_) | Cells::F64(_) => look(&self.read()),
+        }
+    }
+
     /// Puts the new value in its place, and hands back the old one: its destructor may be the user's. Whoever calls holds the lock.
     #[inline]
     #[must_use = "the old value is dropped by whoever can afford it"]

@@ -64,10 +64,14 @@ impl AnyDelta {
 
     /// The same delta, when these values are there.
     pub(crate) fn given(self, late: bool, values: &mut impl Iterator<Item = Value>) -> AnyDelta {
-        let needed: Vec<Value> = self.needs(late).iter().map_while(|_| values.next()).collect();
         match self {
-            AnyDelta::Lazy(layer) if late && layer.accumulates().is_some() => AnyDelta::Unmade(layer, needed),
-            AnyDelta::Lazy(_) => AnyDelta::Ready(needed.into_iter().next().expect("a value for each delta")),
+            AnyDelta::Lazy(layer) => match layer.accumulates().filter(|_| late) {
+                Some(op) => {
+                    let operands = op.operands().iter().map_while(|_| values.next()).collect();
+                    AnyDelta::Unmade(layer, operands)
+                }
+                None => AnyDelta::Ready(values.next().expect("a value for each delta")),
+            },
             other => other,
         }
     }
