@@ -182,8 +182,7 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>, passe
         };
     }
     match passes {
-        // who has worked for it is mostly still awake, and helps
-        [pass] => pass::computing(pass, || descend(&changes, nanoseconds)),
+        [pass] => pass.committing(|| descend(&changes, nanoseconds)),
         _ => descend(&changes, nanoseconds),
     }
     // the old state goes when all is done, as the old values do: its destructor may be the user's

@@ -18,7 +18,7 @@
 //! meanwhile, and then waits for those pieces alone that helpers are running at that moment. Should one of these be divided in its turn, he helps with that, which whoever runs it would else do while
 //! he waits. Helpers are only *offered* the work, by tickets for the rayon pool and in the books of the pass. Whoever comes too late finds the door closed, and goes.
 //!
-//! Each thread begins with a share of its own, of pieces side by side, and goes on with what is left of the shares of others. Whose share is which does not depend on who calls. So what is divided in
+//! Each thread begins with a share of its own, of pieces side by side, and goes on with what is left of the shares of others. Whose share is which mostly depends on the threads' numbers alone, and not on who calls. So what is divided in
 //! the same way time and again, as the weights are in each step, mostly stays in the caches of the same processors.
 
 use crate::error::drop_payload;
@@ -39,7 +39,7 @@ use std::sync::{Arc, PoisonError};
 const WORTH_A_THREAD_NANOSECONDS: f64 = 10_000.0;
 
 /// Calls `work` for each of so many pieces, once. A piece takes about so many nanoseconds; if all of them together take less than some 20 µs, they do not leave this
-/// thread. The threads that work, this one included, are never more than those of the rayon pool.
+/// thread. The threads that work, this one included, are never more than those of the rayon pool, if no piece is divided itself by someone from outside of the pool.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -142,6 +142,8 @@ pub(crate) struct Crew {
     caller: Thread,
     /// The first piece that has panicked.
     panic: Mutex<Option<(usize, Box<dyn Any + Send>)>>,
+    /// The one that this one is a piece of.
+    around: Option<Arc<Crew>>,
     /// Those of pieces of this one that are being divided themselves, and how many they are.
     within: Mutex<SmallVec<[Arc<Crew>; 2]>>,
     divided: AtomicUsize,
@@ -150,6 +152,21 @@ pub(crate) struct Crew {
 thread_local! {
     /// The crew whose piece this thread is running.
     static AROUND: RefCell<Option<Arc<Crew>>> = const { RefCell::new(None) };
+}
+
+/// Does what has nothing to do with the piece that this thread may be running.
+pub(crate) fn apart<R>(work: impl FnOnce() -> R) -> R {
+    let _around = Restore(set_around(None));
+    work()
+}
+
+/// Puts back which crew's piece this thread is running.
+struct Restore(Option<Arc<Crew>>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        drop(set_around(self.0.take()));
+    }
 }
 
 /// Says which was there before; in a thread that is ending there is none.
@@ -197,7 +214,6 @@ pub(crate) fn shared(pieces: usize, helpers: usize, work: &(dyn Fn(usize) + Sync
 }
 
 fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
-    let around = AROUND.try_with(|around| around.borrow().clone()).ok().flatten();
     let crew = Arc::new(Crew {
         pieces,
         threads,
@@ -208,12 +224,13 @@ fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
         job: Lent((&raw const job).cast()),
         caller: current(),
         panic: Mutex::new(None),
+        around: AROUND.try_with(|around| around.borrow().clone()).ok().flatten(),
         within: Mutex::new(SmallVec::new()),
         divided: AtomicUsize::new(0),
     });
     // on every way out of here, before `job` goes
-    let mut inside = Inside { crew: &crew, pass: job.pass, known: false, around };
-    if let Some(around) = &inside.around {
+    let mut inside = Inside { crew: &crew, pass: job.pass, known: false };
+    if let Some(around) = &crew.around {
         around.add(&crew);
     }
     inside.tell(helpers);
@@ -237,14 +254,6 @@ fn share(pieces: usize, helpers: usize, threads: usize, job: Job<'_>) {
 impl Crew {
     /// Takes pieces, from a share of its own on, as long as there are any and as long as it may.
     fn work(self: &Arc<Self>, own: usize, work: &(dyn Fn(usize) + Sync), mut may: impl FnMut() -> bool) {
-        struct Restore(Option<Arc<Crew>>);
-
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                drop(set_around(self.0.take()));
-            }
-        }
-
         let _around = Restore(set_around(Some(self.clone())));
         for share in (own..own + self.shares.len()).map(|share| share % self.shares.len()) {
             let last = begin(share + 1, self.shares.len(), self.pieces);
@@ -285,44 +294,54 @@ impl Crew {
 
     /// What a ticket does, or whoever finds it in the books of the pass, as long as he stays.
     pub(crate) fn help(self: &Arc<Self>, stays: impl Fn() -> bool) {
+        self.help_as_long_as(&stays);
+        // what has been divided since this thread looked last, by somebody who counted on it
+        if let Some(inner) = self.open_within() {
+            inner.help_as_long_as(&stays);
+        }
+    }
+
+    fn help_as_long_as(self: &Arc<Self>, stays: &dyn Fn() -> bool) {
         self.help_with(|own, Job { work, pass, help }| match pass {
             None => self.work_and_go_on(own, *work, stays),
             // for the pass it is a thread more, and gives way when there are too many
             Some(pass) => pass.width().join(self.threads, |width| {
                 let may = || stays() && width.working() <= self.threads;
-                computing(pass, || pass.helping(help, || self.work_and_go_on(own, *work, may)));
+                computing(pass, || pass.helping(help, || self.work_and_go_on(own, *work, &may)));
             }),
         });
     }
 
     /// Takes pieces of this one, and then of those within it.
-    fn work_and_go_on(self: &Arc<Self>, own: usize, work: &(dyn Fn(usize) + Sync), may: impl Fn() -> bool) {
-        self.work(own, work, &may);
-        while may()
-            && let Some(inner) = self.open_within()
-        {
-            inner.help_while_waiting();
-        }
+    fn work_and_go_on(self: &Arc<Self>, own: usize, work: &(dyn Fn(usize) + Sync), may: &dyn Fn() -> bool) {
+        self.work(own, work, may);
+        while may() && self.open_within().is_some_and(|inner| inner.help_from_outside(may)) {}
     }
 
-    /// The same for whoever is done with that of which this one is part, and is one of those who work already.
-    fn help_while_waiting(self: &Arc<Self>) {
+    /// The same for whoever is done with that of which this one is part, and is one of those who work already. Says whether he came in.
+    fn help_from_outside(self: &Arc<Self>, may: &dyn Fn() -> bool) -> bool {
         self.help_with(|own, Job { work, pass, help }| match pass {
-            None => self.work(own, *work, || true),
-            Some(pass) => computing(pass, || pass.helping(help, || self.work(own, *work, || true))),
-        });
+            None => self.work(own, *work, may),
+            Some(pass) => computing(pass, || pass.helping(help, || self.work(own, *work, may))),
+        })
     }
 
-    fn help_with(&self, help: impl FnOnce(usize, &Job<'_>)) {
-        if self.come_in() {
-            // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this thread is
-            let job = unsafe { &*self.job.0 };
-            help(self.own_share(), job);
-            self.go();
+    fn help_with(&self, help: impl FnOnce(usize, &Job<'_>)) -> bool {
+        if !self.come_in() {
+            return false;
         }
+        // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this thread is
+        let job = unsafe { &*self.job.0 };
+        let helped = catch_unwind(AssertUnwindSafe(|| help(self.own_share(), job)));
+        self.go();
+        // pieces do not unwind, but whoever watches them may, as a subscriber of the user's: this may be a thread of the pool, or a caller with helpers inside
+        if let Err(payload) = helped {
+            drop_payload(payload);
+        }
+        true
     }
 
-    /// The share that this thread is to begin with: its own, unless another one has begun with that.
+    /// The share that this thread is to begin with: its own, unless somebody has begun with that.
     fn own_share(&self) -> usize {
         let shares = self.shares.len();
         let own = share_of_this_thread(shares);
@@ -337,13 +356,14 @@ impl Crew {
         self.within.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A piece of this one is divided itself: the caller may be waiting for it.
-    fn add(&self, inner: &Arc<Crew>) {
+    /// A piece of this one is divided itself: the callers of this one, and of those around it, may be waiting for it.
+    fn add(self: &Arc<Self>, inner: &Arc<Crew>) {
         let mut within = self.within();
         within.push(inner.clone());
-        self.divided.store(within.len(), Ordering::Relaxed);
+        // before anybody counts who is at the doors: who goes out there looks at this afterwards
+        self.divided.store(within.len(), Ordering::SeqCst);
         drop(within);
-        self.caller.unpark();
+        self.outwards().for_each(|crew| crew.caller.unpark());
     }
 
     fn remove(&self, inner: &Arc<Crew>) {
@@ -352,9 +372,14 @@ impl Crew {
         self.divided.store(within.len(), Ordering::Relaxed);
     }
 
+    /// This one, the one that it is a piece of, and so on.
+    fn outwards(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Crew>> {
+        std::iter::successors(Some(self), |crew| crew.around.as_ref())
+    }
+
     /// One of those within it, however deep, in which there is a piece that nobody has taken.
     fn open_within(&self) -> Option<Arc<Crew>> {
-        if self.divided.load(Ordering::Relaxed) == 0 {
+        if self.divided.load(Ordering::SeqCst) == 0 {
             return None;
         }
         self.within().iter().find_map(|inner| if inner.has_more() { Some(inner.clone()) } else { inner.open_within() })
@@ -370,8 +395,8 @@ impl Crew {
     }
 
     fn go(&self) {
-        // release: the caller sees what was done here
-        if self.door.fetch_sub(HELPER, Ordering::Release) == HELPER | CLOSED {
+        // the caller sees what was done here; and see `add`
+        if self.door.fetch_sub(HELPER, Ordering::SeqCst) == HELPER | CLOSED {
             self.caller.unpark();
         }
     }
@@ -383,16 +408,14 @@ struct Inside<'a> {
     pass: Option<&'a Arc<Pass>>,
     /// Whether the pass knows of it.
     known: bool,
-    /// The one that this one is a piece of.
-    around: Option<Arc<Crew>>,
 }
 
 impl Inside<'_> {
-    /// How many threads may have nothing to do: those that do not work on what will lead them here.
+    /// How many threads may have nothing to do: those that do not work on what will lead them here, as the crew around and the books of the pass do.
     fn idle(&self) -> usize {
-        let busy = match (&self.around, self.pass.filter(|_| self.known)) {
-            (Some(around), _) => 1 + around.door.load(Ordering::Relaxed) / HELPER,
-            (None, Some(pass)) => pass.width().working(),
+        let busy = match (&self.crew.around, self.pass.filter(|_| self.known)) {
+            (Some(around), _) => 1 + around.door.load(Ordering::SeqCst) / HELPER,
+            (None, Some(pass)) => pass.width().at_queue(),
             (None, None) => 1,
         };
         self.crew.threads.saturating_sub(busy)
@@ -411,17 +434,11 @@ impl Drop for Inside<'_> {
         if let Some(pass) = self.pass.filter(|_| self.known) {
             pass.forget(self.crew);
         }
-        if let Some(around) = &self.around {
-            around.remove(self.crew);
-        }
         let door = &self.crew.door;
-        if door.fetch_or(CLOSED, Ordering::Acquire) == 0 {
-            return;
-        }
+        door.fetch_or(CLOSED, Ordering::Acquire);
         let mut spins = 0;
         while door.load(Ordering::Acquire) != CLOSED {
-            if let Some(inner) = self.crew.open_within() {
-                inner.help_while_waiting();
+            if self.crew.open_within().is_some_and(|inner| inner.help_from_outside(&|| true)) {
                 spins = 0;
             } else if spins < SPINS {
                 spins += 1;
@@ -429,6 +446,10 @@ impl Drop for Inside<'_> {
             } else {
                 park();
             }
+        }
+        // whoever waits for the one around finds those within this one up to here
+        if let Some(around) = &self.crew.around {
+            around.remove(self.crew);
         }
     }
 }

@@ -147,6 +147,30 @@ fn who_is_through_helps_with_what_another_piece_divides() {
     });
 }
 
+/// Three threads: two wait, and a third one divides what is a piece of a piece. Both of them help, also the one who waits for what is around it all.
+#[test]
+fn who_waits_for_what_is_around_helps_with_what_is_inside() {
+    pool(3).install(|| {
+        for _ in 0..20 {
+            let (outer, middle, parts) = (Arrivals::default(), Arrivals::default(), Arrivals::default());
+            let (caller, divider) = (thread::current().id(), Mutex::new(None));
+            for_each(2, MUCH, |_| {
+                assert!(outer.arrive_and_await(2), "one thread ran both pieces");
+                if thread::current().id() == caller {
+                    return;
+                }
+                for_each(2, MUCH, |_| {
+                    assert!(middle.arrive_and_await(2), "one thread ran both pieces inside");
+                    if *divider.lock().unwrap().get_or_insert(thread::current().id()) == thread::current().id() {
+                        thread::sleep(Duration::from_millis(2)); // by then the others sleep
+                        for_each(3, MUCH, |_| assert!(parts.arrive_and_await(3), "not all threads came"));
+                    }
+                });
+            });
+        }
+    });
+}
+
 /// The same three deep, where each may wait for the other; a panic comes back from the innermost.
 #[test]
 fn who_is_through_helps_however_deep() {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `x + 1`, after doing something.
 struct After<F> {
@@ -102,6 +102,50 @@ fn who_waits_for_a_pass_around_takes_a_part() {
             async move { Ok(Layer::constant(sum.predict().await?)) }
         });
         on_threads(2, || inside.predict().wait())
+    });
+}
+
+/// Three threads, two kernels. The third thread comes to help with the first one, while the second is being divided: all threads work at that moment, and yet he is led there when he is through.
+#[test]
+fn who_has_helped_with_one_kernel_helps_with_another() {
+    watched("two kernels and three threads", || {
+        for _ in 0..20 {
+            let (inside, parts) = (Arc::new(Arrivals::default()), Arc::new(Arrivals::default()));
+            let (is_divided, is_done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let until = |flag: &AtomicBool| {
+                let begun = Instant::now();
+                while !flag.load(SeqCst) && begun.elapsed() < Duration::from_secs(10) {
+                    std::thread::yield_now();
+                }
+                flag.load(SeqCst)
+            };
+            let first = after(1e9, {
+                let (inside, is_divided, is_done) = (inside.clone(), is_divided.clone(), is_done.clone());
+                move || {
+                    let here = std::thread::current().id();
+                    for_each(2, 1e9, |_| {
+                        assert!(inside.arrive_and_await(2), "nobody helps with the first kernel");
+                        if std::thread::current().id() == here {
+                            assert!(until(&is_done), "nobody helps with the second kernel");
+                        } else {
+                            assert!(until(&is_divided));
+                            std::thread::sleep(Duration::from_millis(1)); // until it is offered
+                        }
+                    });
+                }
+            });
+            let second = after(1e9, move || {
+                while inside.threads.lock().unwrap().len() < 2 {
+                    std::thread::yield_now();
+                }
+                for_each(2, 1e9, |_| {
+                    is_divided.store(true, SeqCst);
+                    assert!(parts.arrive_and_await(2), "one thread computed all parts");
+                });
+                is_done.store(true, SeqCst);
+            });
+            assert_eq!(on_threads(3, || (first + second).predict().wait()).unwrap(), 2.0);
+        }
     });
 }
 

@@ -37,8 +37,6 @@ pub(crate) struct Variable {
     pub(crate) weight: &'static dyn AnyWeight,
     place: &'static Location<'static>,
     kind_of_data: &'static DataKind,
-    /// The last thread that has taken an operation with it from the queue, or nobody.
-    met_by: AtomicUsize,
     /// For those who keep something for this weight and want to know whether it is alive.
     alive: OnceLock<Arc<()>>,
     leaves: [AtomicPtr<Node>; LEAVES],
@@ -46,6 +44,8 @@ pub(crate) struct Variable {
     open: Mutex<bool>,
     /// Leaves in use, once they report; and one for the first handle.
     live: AtomicU32,
+    /// The last thread that has taken an operation with it from the queue of a training step, or nobody.
+    met_by: AtomicUsize,
     guarded: Guarded,
 }
 
@@ -112,12 +112,12 @@ impl Variable {
             frozen: AtomicBool::new(false),
             value,
             commit: Mutex::new(()),
-            met_by: AtomicUsize::new(NOBODY),
             alive: OnceLock::new(),
             leaves: array_of![AtomicPtr::new(std::ptr::null_mut()); LEAVES],
             several: AtomicBool::new(false),
             open: Mutex::new(true),
             live: AtomicU32::new(1),
+            met_by: AtomicUsize::new(NOBODY),
             guarded: Guarded::new(),
         });
         // dropped by the last leaf that reports
@@ -152,7 +152,7 @@ impl Variable {
         }
     }
 
-    /// 0 if this thread was the last one to [meet](Variable::meet) it, or nobody has, and else a number for the thread that was.
+    /// 0 if this thread was the last one to [meet](Variable::meet) it, or nobody has, and else a number for the thread that was; with very many threads, several have one number.
     pub(crate) fn met_elsewhere(&self) -> usize {
         match self.met_by.load(Ordering::Relaxed) {
             NOBODY => 0,

@@ -5,20 +5,28 @@
 //!
 //! A kernel may hold locks of the user's, which the user's estimates of costs may want, too, under the lock of the books. So nobody waits for the books here.
 
-use super::Pass;
 use super::books::Books;
+use super::{Pass, computing};
 use crate::parallel::Crew;
+use crate::sync::Ordering;
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 impl Pass {
-    /// A kernel is being divided, of this pass or of one inside it: wakes drivers, at most as many as are wanted. Not if the books are not to be had: perhaps they are this thread's.
+    /// A kernel is being divided, of this pass or of one inside it: wakes drivers, at most as many as are wanted. Not if the books are not to be had: perhaps they are this thread's. While weights are
+    /// changed, only those hear of it who are awake: what wakes a driver is the user's, and must not run under the locks of the weights.
     pub(crate) fn tell_of(&self, crew: &Arc<Crew>, wanted: usize) -> bool {
         let Some(mut books) = self.books_at_once() else { return false };
-        books.crews.retain(|crew| crew.has_more());
+        // it may be there, if those of the pass around were not to be had
+        books.crews.retain(|other| other.has_more() && !Arc::ptr_eq(other, crew));
         books.crews.push(crew.clone());
+        if self.commits.load(Ordering::Relaxed) {
+            drop(books);
+            self.tell_news();
+            return true;
+        }
         let Some(around) = self.around() else {
             let drivers: SmallVec<[Waker; 2]> = std::iter::from_fn(|| books.drivers.take_idle()).take(wanted).collect();
             drop(books);
@@ -31,8 +39,7 @@ impl Pass {
         drop(books);
         self.tell_news();
         // the driver of this one is a body of that one, and who waits is the driver of that one
-        around.tell_of(crew, wanted);
-        true
+        around.tell_of(crew, wanted)
     }
 
     /// The kernel is done. If the books are not to be had, it stays there, though nobody can have anything of it any more.
@@ -43,6 +50,23 @@ impl Pass {
         if let Some(around) = self.around() {
             around.forget(crew);
         }
+    }
+
+    /// Changes weights, under their locks. Who has worked for the pass is mostly still awake, and helps.
+    pub(crate) fn committing<R>(self: &Arc<Self>, change: impl FnOnce() -> R) -> R {
+        struct Committed<'a>(&'a Pass);
+
+        impl Drop for Committed<'_> {
+            fn drop(&mut self) {
+                self.0.width.rests();
+                self.0.commits.store(false, Ordering::Relaxed);
+            }
+        }
+
+        self.commits.store(true, Ordering::Relaxed);
+        self.width.works();
+        let _committed = Committed(self);
+        computing(self, change)
     }
 
     fn around(&self) -> Option<Arc<Pass>> {

@@ -231,9 +231,11 @@ impl Pass {
     #[inline]
     fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Result<Value> {
         let op = operation(node);
-        for operand in op.operands() {
-            if let Expression::Weight(variable, _) = &operand.expression {
-                variable.meet();
+        if self.steps {
+            for operand in op.operands() {
+                if let Expression::Weight(variable, _) = &operand.expression {
+                    variable.meet();
+                }
             }
         }
         let _built = node.enter();

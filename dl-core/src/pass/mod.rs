@@ -57,7 +57,7 @@ use crate::commit::{Update, is_stepping};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::seed::Position;
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError, spin_loop, spins, thread_local};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError, spin_loop, spins, thread_local};
 use crate::value::Value;
 use at_once::Later;
 use context::mode;
@@ -98,8 +98,10 @@ pub(crate) struct Pass {
     news: Arc<AtomicUsize>,
     /// How many threads wait for the books.
     wanted: AtomicUsize,
-    /// How many drivers have nothing to do, and look for news.
-    lingering: AtomicUsize,
+    /// Whether a driver has nothing to do and looks for news, and nobody has left something to him.
+    lingering: AtomicBool,
+    /// Whether the weights are being changed, under their locks.
+    commits: AtomicBool,
     /// How often a kernel took a free buffer.
     reused_buffers: AtomicUsize,
     width: Width,
@@ -155,7 +157,8 @@ impl Pass {
                 settings: Settings::default(),
                 news: Arc::default(),
                 wanted: AtomicUsize::new(0),
-                lingering: AtomicUsize::new(0),
+                lingering: AtomicBool::new(false),
+                commits: AtomicBool::new(false),
                 reused_buffers: AtomicUsize::new(0),
                 width: Width::default(),
                 watch: Watch::default(),

@@ -5,6 +5,8 @@ use crate::sync::{AtomicUsize, Ordering};
 #[derive(Default)]
 pub(crate) struct Width {
     working: AtomicUsize,
+    /// Those of them that help with a kernel.
+    helping: AtomicUsize,
     /// The most that there were at any time.
     most: AtomicUsize,
 }
@@ -25,13 +27,28 @@ impl Width {
         let one_more = |working: usize| (working < threads).then_some(working + 1);
         if let Ok(others) = self.working.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
             self.most.fetch_max(others + 1, Ordering::Relaxed);
+            struct Helping<'a>(&'a Width);
+
+            impl Drop for Helping<'_> {
+                fn drop(&mut self) {
+                    self.0.helping.fetch_sub(1, Ordering::Relaxed);
+                    self.0.rests();
+                }
+            }
+
+            self.helping.fetch_add(1, Ordering::Relaxed);
+            let _helping = Helping(self);
             help(self);
-            self.rests();
         }
     }
 
     pub(crate) fn working(&self) -> usize {
         self.working.load(Ordering::Relaxed)
+    }
+
+    /// Those who work through the queue, and look at the books when they are through.
+    pub(crate) fn at_queue(&self) -> usize {
+        self.working().saturating_sub(self.helping.load(Ordering::Relaxed))
     }
 
     pub(super) fn most(&self) -> usize {

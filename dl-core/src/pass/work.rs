@@ -12,6 +12,7 @@ use super::{Pass, context};
 use crate::error::{Error, Result, drop_payload};
 use crate::node::{Expression, KeptFuture, Outcome, help_is_over};
 use crate::offer::{AWAKE, offer};
+use crate::parallel::apart;
 use crate::record::SpanWork;
 use crate::seed::Position;
 use crate::sync::{
@@ -67,9 +68,9 @@ impl Pass {
             let read = self.news.load(Ordering::Acquire);
             self.release(books);
             // who works for the pass is mostly through before this thread, once it sleeps, would be awake again
-            self.lingering.fetch_add(1, Ordering::Relaxed);
+            self.lingering.store(true, Ordering::Relaxed);
             let heard = linger(&self.news, read, || self.width.working() > 0);
-            self.lingering.fetch_sub(1, Ordering::Relaxed);
+            self.lingering.store(false, Ordering::Relaxed);
             if heard {
                 return true;
             }
@@ -192,9 +193,9 @@ impl Pass {
     }
 
     /// Whether a helper had better leave what is queued, which is too little to be shared, to a driver who waits for it, awake: he has met the weights of the pass in its last step, or is going to change
-    /// them, and where nobody else works, his way of working costs less.
+    /// them, and where nobody else works, his way of working costs less. Only once: if he has not come by then, he has lost his processor.
     fn leaves_to_driver(&self, books: &Books) -> bool {
-        books.queue.len() > 0 && self.lingering.load(Ordering::Relaxed) > 0 && !books.queue.is_worth_sharing()
+        books.queue.len() > 0 && !books.queue.is_worth_sharing() && self.lingering.swap(false, Ordering::Relaxed)
     }
 
     /// Polls the future of a dynamic node. Only one that has to wait is written down, and only what keeps its waker makes it a costly one.
@@ -427,7 +428,7 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
             }
             continue;
         };
-        let (mut books, _) = pass.work(books, true, usize::MAX, f64::INFINITY);
+        let (mut books, _) = apart(|| pass.work(books, true, usize::MAX, f64::INFINITY));
         let latest = news.load(Ordering::Acquire);
         if latest == read {
             books.tickets -= 1;
