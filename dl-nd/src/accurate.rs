@@ -199,29 +199,40 @@ impl<A: Element> Sum<A> {
 }
 
 /// In as many sums as a processor may add at once.
+const LANES: usize = 32;
+
 #[inline(always)]
 fn sum_of_run<A: Element>(run: &[A]) -> A {
-    const LANES: usize = 32;
     let (rows, rest) = run.as_chunks::<LANES>();
     let mut sums = [A::zero(); LANES];
-    for row in rows {
+    if let ([a, b, c, d], []) = (rows, rest) {
+        // a whole run, as most are: what lies side by side is added at once
         for lane in 0..LANES {
-            sums[lane] = sums[lane] + row[lane];
+            sums[lane] = A::zero() + a[lane] + b[lane] + c[lane] + d[lane];
+        }
+    } else {
+        for row in rows.iter().map(<[A; LANES]>::as_slice).chain([rest]) {
+            for (sum, &term) in sums.iter_mut().zip(row) {
+                *sum = *sum + term;
+            }
         }
     }
-    for (sum, &term) in sums.iter_mut().zip(rest) {
-        *sum = *sum + term;
-    }
-    // a compiler that sees the rows and the halves together takes them apart into single numbers, and needs twice the time
-    let mut sums = std::hint::black_box(sums);
-    let mut lanes = LANES;
-    while lanes > 1 {
-        lanes /= 2;
-        for lane in 0..lanes {
-            sums[lane] = sums[lane] + sums[lane + lanes];
-        }
-    }
-    sums[0]
+    // In memory, and written in whole vectors: a compiler that sees how they come about and what becomes of them takes them apart into single numbers.
+    let sums = std::hint::black_box(&mut sums);
+    let [first, second] = halves::<A, 32, 16>(sums);
+    let sums: [A; 16] = std::array::from_fn(|lane| first[lane] + second[lane]);
+    let [first, second] = halves::<A, 16, 8>(&sums);
+    let sums: [A; 8] = std::array::from_fn(|lane| first[lane] + second[lane]);
+    let [first, second] = halves::<A, 8, 4>(&sums);
+    let [a, b, c, d]: [A; 4] = std::array::from_fn(|lane| first[lane] + second[lane]);
+    (a + c) + (b + d)
+}
+
+/// The halves of an array.
+#[inline(always)]
+fn halves<A, const N: usize, const HALF: usize>(array: &[A; N]) -> [&[A; HALF]; 2] {
+    let (first, second) = array.split_at(HALF);
+    [first, second].map(|half| half.try_into().expect("half as many"))
 }
 
 /// Sums that come one after the other, as the leaves of a tree: a sum of two has as many leaves on either side.

@@ -40,6 +40,10 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
 
     #[doc(hidden)]
     #[allow(private_interfaces, reason = "not to be called by others")]
+    fn line_up<D: Rank>(_: &mut Elements<Self, D>) {}
+
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "not to be called by others")]
     fn compute<D: Rank>(_: &Formula<Self, D>) -> Elements<Self, D> {
         unreachable!("only numbers are computed by formulas")
     }
@@ -82,6 +86,11 @@ macro_rules! elements {
                 let mut copy = buffers::take(elements.len());
                 copy.extend_from_slice(elements);
                 copy
+            }
+
+            #[allow(private_interfaces, reason = "not to be called by others")]
+            fn line_up<D: Rank>(elements: &mut Elements<Self, D>) {
+                elements.line_up();
             }
 
             #[allow(private_interfaces, reason = "not to be called by others")]

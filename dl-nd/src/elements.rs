@@ -86,8 +86,19 @@ impl<A: Item, D: Rank> Elements<A, D> {
 }
 
 impl<A: Element, D: Rank> Elements<A, D> {
-    /// Lets them begin where a line of the cache does, if they are many and in row-major order: somebody is going to read them and write to them time and again, as to a weight.
+    /// Lets them begin where a line of the cache does, if they are many and in row-major order: somebody is going to read them time and again, as a weight.
     pub(crate) fn line_up(&mut self) {
+        if let Place::Array(array) = &mut self.0
+            && lines::matter::<A>(array.len())
+            && !lines::is_begin(array.as_ptr())
+            && let Some(copy) = lines::copy(&array.view())
+        {
+            *self = copy.into_shared().into();
+        }
+    }
+
+    /// The same for what is going to be written to: it is nobody else's, too.
+    pub(crate) fn line_up_alone(&mut self) {
         if let Place::Array(array) = &mut self.0
             && lines::matter::<A>(array.len())
             && (!lines::is_begin(array.as_ptr()) || !array.is_unique())

@@ -7,7 +7,7 @@
 
 use crate::element::{Element, Item, Rank};
 use crate::elements::Elements;
-use crate::lines;
+use crate::lines::Room;
 use crate::nd::Nd;
 use crate::program;
 use dl_core::{Binary, Unary, parallel};
@@ -94,9 +94,9 @@ impl<A: Item, D: Rank> Formula<A, D> {
         self.value.into_inner().expect("it has been computed")
     }
 
-    /// The elements, in room of which the first line of the cache is where they begin, as a tensor of its shape.
-    pub(crate) fn elements(&self, room: Vec<A>) -> Elements<A, D> {
-        lines::array(room, self.shape.clone()).into_shared().into()
+    /// These elements as a tensor of its shape.
+    pub(crate) fn elements(&self, room: Room<A>) -> Elements<A, D> {
+        room.into_array(self.shape.clone()).into_shared().into()
     }
 
     /// Somebody has computed it. If somebody else was faster, that is forgotten.

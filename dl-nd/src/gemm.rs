@@ -20,9 +20,9 @@ mod tests;
 mod tile;
 
 pub(crate) use outer::sum_of_outer;
-pub(crate) use pack::Room;
+pub(crate) use pack::Scratch;
 
-use crate::lines;
+use crate::lines::{self, Room};
 use dl_core::{Number, buffers, parallel};
 use kernels::Kernels;
 use ndarray::{Array, ArrayView, ArrayView2, ArrayViewMut2, Dimension};
@@ -117,12 +117,11 @@ pub(crate) fn product<A: Multiply, D: Dimension>(
 ) -> Array<A, D> {
     let len = a.rows * b.columns;
     if lines::matter::<A>(len) {
-        let mut room = lines::room::<A>(len);
-        let begin = lines::begin(&room);
-        let to = &mut room[begin..begin + len];
+        let mut room = Room::<A>::new(len);
+        let to = room.elements();
         // SAFETY: numbers are written there
         product_to(a, b, row, unsafe { from_raw_parts_mut(to.as_mut_ptr().cast(), len) });
-        return lines::array(room, shape);
+        return room.into_array(shape);
     }
     let mut elements = buffers::take(len);
     product_to(a, b, row, &mut elements.spare_capacity_mut()[..len]);
@@ -328,7 +327,7 @@ unsafe fn multiply_parts<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let &Product { rows, depth, columns, a, b, c, beta, .. } = product;
     let parts: Vec<(usize, usize)> = even(depth, DEPTH).collect();
     let each = rows * columns;
-    let mut room = Room::<A>::take(each * (parts.len() - 1));
+    let mut room = Scratch::<A>::take(each * (parts.len() - 1));
     let others = Raw { start: room.numbers().as_mut_ptr(), row: columns as isize, column: 1 };
     parallel::for_each(parts.len(), nanoseconds / parts.len() as f64, |part| {
         let (from, depth) = parts[part];

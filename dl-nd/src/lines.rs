@@ -2,6 +2,7 @@
 
 use dl_core::{Number, buffers};
 use ndarray::{Array, ArrayView, Axis, Dimension, Slice};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A line of the cache.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -9,36 +10,94 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// What is not larger comes from buffers that a thread keeps for itself, which have no room for a line more, and fits into the nearest cache: there it matters less.
 const SMALL_BYTES: usize = 1 << 14;
 
-/// Room for so many elements [from where](begin) a line begins. What is in it may be anything.
-pub(crate) fn room<A: Number>(len: usize) -> Vec<A> {
-    buffers::take_filled(room_len::<A>(len))
+/// Memory for so many elements, the first of which is where a line begins.
+///
+/// Large ones begin in different parts of a page, one after the other. Memory of an allocator mostly begins in the same part, where the n-th elements of all tensors compete for the same
+/// places of the nearest cache, and a processor takes a load for one of what was stored there just now: it compares no more than the place in a page.
+pub(crate) struct Room<A> {
+    memory: Vec<A>,
+    begin: usize,
+    len: usize,
 }
 
-fn room_len<A>(len: usize) -> usize {
-    len + LINE_BYTES / size_of::<A>()
+/// So many bytes of large tensors are in different parts of a page.
+const PART_BYTES: usize = 512;
+/// So many parts has a page.
+pub(crate) const PARTS: usize = 8;
+/// What is larger than this begins in another part each time.
+const LARGE_BYTES: usize = 1 << 16;
+
+impl<A> Default for Room<A> {
+    fn default() -> Self {
+        Room { memory: Vec::new(), begin: 0, len: 0 }
+    }
 }
 
-/// Where in such room the first line begins: as long as it does not grow, and so stays where it is.
-pub(crate) fn begin<A>(room: &[A]) -> usize {
+impl<A: Number> Room<A> {
+    /// What is in it may be anything.
+    pub(crate) fn new(len: usize) -> Self {
+        Room::in_part(len, next_part())
+    }
+
+    /// The same, for what is large in this part of a page.
+    pub(crate) fn in_part(len: usize, part: usize) -> Self {
+        Room::of(len, part, |len| Some(buffers::take_filled(len))).expect("else it would have panicked")
+    }
+
+    fn of(len: usize, part: usize, take: impl FnOnce(usize) -> Option<Vec<A>>) -> Option<Self> {
+        if len == 0 {
+            return Some(Room::default());
+        }
+        let elements = |bytes: usize| bytes / size_of::<A>();
+        let parts = if len > elements(LARGE_BYTES) { PARTS } else { 1 };
+        let memory = take(len + elements((parts - 1) * PART_BYTES + LINE_BYTES))?;
+        let begin = begin(&memory);
+        let moved = (PARTS + part - part_of(&raw const memory[begin])) % parts;
+        Some(Room { memory, begin: begin + elements(moved * PART_BYTES), len })
+    }
+
+    pub(crate) fn elements(&mut self) -> &mut [A] {
+        &mut self.memory[self.begin..][..self.len]
+    }
+
+    /// For those who come next.
+    pub(crate) fn give_back(self) {
+        buffers::give_back(self.memory);
+    }
+}
+
+impl<A> Room<A> {
+    /// As an array of this shape, in row-major order.
+    pub(crate) fn into_array<D: Dimension>(self, shape: D) -> Array<A, D> {
+        let mut array = Array::from_vec(self.memory);
+        array.slice_axis_inplace(Axis(0), Slice::from(self.begin..self.begin + self.len));
+        array.into_shape_with_order(shape).expect("one element each")
+    }
+}
+
+/// In which part of a page this is.
+pub(crate) fn part_of<A>(place: *const A) -> usize {
+    place.addr() / PART_BYTES % PARTS
+}
+
+/// Another one each time.
+fn next_part() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed) % PARTS
+}
+
+/// Where in memory the first line begins: as long as it does not grow, and so stays where it is.
+pub(crate) fn begin<A>(memory: &[A]) -> usize {
     // only a machine that has no addresses, as that of miri, says that there is no such place
-    room.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES / size_of::<A>())
-}
-
-/// What is in such room, as an array of this shape in row-major order.
-pub(crate) fn array<A, D: Dimension>(room: Vec<A>, shape: D) -> Array<A, D> {
-    let begin = begin(&room);
-    let mut array = Array::from_vec(room);
-    array.slice_axis_inplace(Axis(0), Slice::from(begin..begin + shape.size()));
-    array.into_shape_with_order(shape).expect("one element each")
+    memory.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES / size_of::<A>())
 }
 
 /// A copy of what lies in row-major order, where a line begins, if there is memory for it.
 pub(crate) fn copy<A: Number, D: Dimension>(x: &ArrayView<'_, A, D>) -> Option<Array<A, D>> {
     let elements = x.as_slice()?;
-    let mut room: Vec<A> = buffers::try_take_filled(room_len::<A>(elements.len()))?;
-    let begin = begin(&room);
-    room[begin..begin + elements.len()].copy_from_slice(elements);
-    Some(array(room, x.raw_dim()))
+    let mut room = Room::of(elements.len(), next_part(), buffers::try_take_filled)?;
+    room.elements().copy_from_slice(elements);
+    Some(room.into_array(x.raw_dim()))
 }
 
 /// Whether a line begins here.
@@ -74,18 +133,18 @@ mod tests {
         let before = elsewhere();
         let mut elements: Elements<f32, Ix2> = before.to_shared().into();
         let held = elements.clone();
-        elements.line_up();
+        elements.line_up_alone();
         let place = elements.as_ptr();
         assert!(is_begin(place) && *elements == before && *held == before);
-        elements.line_up();
+        elements.line_up_alone();
         assert_eq!(elements.as_ptr(), place, "it stays there");
         // a copy that has to be made at any rate begins with a line, too
         let other = elements.clone();
-        elements.line_up();
+        elements.line_up_alone();
         assert!(is_begin(elements.as_ptr()) && elements.as_ptr() != other.as_ptr() && *other == before);
         // the other order is left as it is, and so is what is small
         let mut columns: Elements<f32, Ix2> = elsewhere().reversed_axes().into_shared().into();
-        columns.line_up();
+        columns.line_up_alone();
         assert_eq!(*columns, before.t());
     }
 

@@ -295,7 +295,7 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         fn matrix<A, D: Rank>(x: ArrayView<'_, A, D>) -> ArrayView2<'_, A> {
             x.into_dimensionality().expect("the shapes were looked at")
         }
-        to.0.line_up();
+        to.0.line_up_alone();
         let to = to.0.array_mut().view_mut().into_dimensionality();
         gemm::product_into(
             A::of(factor),

@@ -386,9 +386,12 @@ impl<A: Item, D: Rank> Data for Nd<A, D> {
         A::settle(tensors);
     }
 
-    /// In row-major order.
+    /// In row-major order, and where a line begins.
     fn at_rest(self) -> Self {
-        if self.view().is_standard_layout() { self } else { self.view().as_standard_layout().into_owned().into() }
+        let mut rest: Self =
+            if self.view().is_standard_layout() { self } else { self.view().as_standard_layout().into_owned().into() };
+        A::line_up(&mut rest.0);
+        rest
     }
 }
 

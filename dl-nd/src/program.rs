@@ -4,32 +4,33 @@
 //! processor of its kind has. The arithmetic of an element is the same in all of them and does not depend on its place, so neither the blocks nor the
 //! processor decide about the bits of a result.
 
-#[allow(unsafe_code, reason = "a hint to the processor is an intrinsic")]
-mod ahead;
 mod direct;
 mod in_place;
 mod loops;
 mod nested;
+#[allow(unsafe_code, reason = "what instructions read and write is looked up in a list of addresses")]
+mod run;
 #[cfg(test)]
 mod tests;
+mod together;
 mod write;
 
 pub(crate) use direct::{binary, broadcast, repeat, unary, with_number};
 pub(crate) use loops::{add, descend, each};
 
-use crate::accurate::{self, Sum};
+use crate::accurate::{self, RUN, Sum};
 use crate::element::{Element, Rank};
 use crate::elements::Elements;
 use crate::formula::Formula;
-use crate::lines;
-use ahead::{Ahead, Asked};
+use crate::lines::{self, Room};
 use dl_core::parallel;
-use loops::Loop;
+use loops::{Loop, Together};
 use ndarray::{ArcArray, IxDyn};
-use std::ops::Range;
+use run::Blocks;
 
-/// A register: some ten of them fit into the nearest cache.
-const BLOCK_BYTES: usize = 2048;
+/// So many elements are in a block. Where each tensor is read and written a few lines at a time, a processor sees all of them as streams and fetches what comes next; of
+/// larger blocks it would see one stream after the other, each for so short a time that it is late with all of them.
+const BLOCK: usize = RUN;
 /// What one thread does in a row.
 pub(crate) const PIECE: usize = 1 << 15;
 /// So many results a program may have.
@@ -38,20 +39,20 @@ pub(crate) const RESULTS: usize = 16;
 /// A program for tensors of one shape.
 struct Program<A> {
     shape: Vec<usize>,
-    operands: Vec<Operand<A>>,
+    /// Those of this shape, in row-major order.
+    operands: Vec<ArcArray<A, IxDyn>>,
+    parts: Vec<Part<A>>,
     /// The numbers in it: each fills a register from the beginning.
     numbers: Vec<(A, usize)>,
     instructions: Vec<Instruction<A>>,
-    /// What the next block touches and is asked for with each of them; nothing if that is not worth while.
-    ahead: Vec<Asked>,
     registers: usize,
-    /// The register whose elements are summed.
+    /// The place whose elements are summed.
     summed: Option<usize>,
     results: usize,
 }
 
-/// An operand in row-major order.
-struct Operand<A> {
+/// An operand that is repeated, in row-major order.
+struct Part<A> {
     array: ArcArray<A, IxDyn>,
     repeated: Repeated,
 }
@@ -66,28 +67,17 @@ struct Repeated {
 
 struct Instruction<A> {
     what: What<A>,
-    to: Place,
     /// A rough estimate of the time for an element.
     nanoseconds: f64,
 }
 
+/// An instruction, with the [places](run) that it reads, and those where it writes.
 enum What<A> {
-    Compute(Loop<A>, [Source; 4]),
+    Compute(Loop<A>, [usize; 4], usize),
+    Two(Together<A, 2>, [usize; 4], [usize; 2]),
+    Three(Together<A, 3>, [usize; 4], [usize; 3]),
     /// The part of a repeated operand that belongs to the block.
-    Load(usize),
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Source {
-    /// An operand of the shape of the result.
-    Operand(usize),
-    Place(Place),
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Place {
-    Register(usize),
-    Result(usize),
+    Load(usize, usize),
 }
 
 /// The elements of this formula.
@@ -112,16 +102,12 @@ pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>, others: &[&Formu
 fn run<A: Element, D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (A, Vec<Elements<A, D>>) {
     let (program, kept) = Program::of(formulas, sums);
     let summed = usize::from(sums);
-    let mut rooms: Vec<Vec<A>> = (0..program.results).map(|_| lines::room(program.len())).collect();
+    let mut rooms: Vec<Room<A>> = program.rooms();
     let sum = program.run(&mut rooms);
     let mut results: Vec<Elements<A, D>> = rooms.into_iter().map(|room| formulas[0].elements(room)).collect();
     kept.into_iter().for_each(|(formula, result)| formula.keep(results[result - summed].clone()));
     results.truncate(formulas.len() - summed);
     (sum, results)
-}
-
-const fn block_len<A>() -> usize {
-    BLOCK_BYTES / size_of::<A>()
 }
 
 impl<A: Element> Program<A> {
@@ -130,24 +116,27 @@ impl<A: Element> Program<A> {
         self.shape.iter().product()
     }
 
-    /// The registers in the beginning.
-    fn registers<'a>(&self, room: &'a mut [A]) -> Vec<&'a mut [A]> {
-        let start = lines::begin(room);
-        let mut registers: Vec<&mut [A]> = room[start..].chunks_exact_mut(block_len::<A>()).collect();
-        for &(number, register) in &self.numbers {
-            registers[register].fill(number);
+    /// Room for the results, each in the part of a page where the fewest other tensors begin.
+    fn rooms(&self) -> Vec<Room<A>> {
+        let mut tensors = [0; lines::PARTS];
+        for operand in &self.operands {
+            tensors[lines::part_of(operand.as_ptr())] += 1;
         }
-        registers
+        let room = |_| {
+            let part = (0..lines::PARTS).min_by_key(|&part| tensors[part]).expect("there are parts");
+            tensors[part] += 1;
+            Room::in_part(self.len(), part)
+        };
+        (0..self.results).map(room).collect()
     }
 
     /// Computes the results, and the sum of what is summed.
-    fn run(&self, results: &mut [Vec<A>]) -> A {
+    fn run(&self, results: &mut [Room<A>]) -> A {
         let len = self.len();
         let mut pieces: Vec<(Vec<&mut [A]>, A)> =
             (0..len.div_ceil(PIECE)).map(|_| (Vec::with_capacity(results.len()), A::zero())).collect();
         for result in results {
-            let start = lines::begin(result);
-            for ((parts, _), part) in pieces.iter_mut().zip(result[start..start + len].chunks_mut(PIECE)) {
+            for ((parts, _), part) in pieces.iter_mut().zip(result.elements().chunks_mut(PIECE)) {
                 parts.push(part);
             }
         }
@@ -164,113 +153,26 @@ impl<A: Element> Program<A> {
 
     /// Computes these parts of the results, so many elements from an element on.
     fn run_piece(&self, from: usize, len: usize, results: Vec<&mut [A]>) -> A {
-        let mut room = vec![A::zero(); self.registers * block_len::<A>() + lines::LINE_BYTES / size_of::<A>()];
+        let mut registers = run::registers(self);
+        let mut blocks = Blocks::new(self, from, len, results, &mut registers);
         let mut sum = Sum::new();
-        let mut ahead = (!self.ahead.is_empty()).then(|| {
-            let read = self.operands.iter().filter(|operand| operand.is_whole(&self.shape));
-            let read = read.map(|operand| operand.elements()[from..].as_ptr());
-            Ahead::of(&self.ahead, read.chain(results.iter().map(|result| result.as_ptr())))
-        });
-        let mut blocks = Blocks {
-            operands: self.operands.iter().map(Operand::elements).collect(),
-            registers: self.registers(&mut room),
-            results,
-            from,
-            here: 0..0,
-        };
-        while blocks.here.end < len {
-            let start = blocks.here.end;
-            blocks.here = start..len.min(start + block_len::<A>());
-            if let Some(ahead) = &mut ahead {
-                ahead.block(blocks.here.end);
-            }
-            self.run_block(&mut blocks, ahead.as_mut());
-            if let Some(register) = self.summed {
-                sum.add_all(blocks.get(Source::Place(Place::Register(register))));
+        while blocks.next() {
+            blocks.run();
+            if let Some(place) = self.summed {
+                sum.add_all(blocks.get(place));
             }
         }
         sum.total()
     }
 
-    fn run_block(&self, blocks: &mut Blocks<'_, A>, mut ahead: Option<&mut Ahead<'_, A>>) {
-        for (number, Instruction { what, to, .. }) in self.instructions.iter().enumerate() {
-            // taken out, so that the others can be read meanwhile
-            let taken = std::mem::take(blocks.place(*to));
-            let to_block = &mut taken[blocks.range(*to)];
-            match what {
-                What::Compute(code, operands) => {
-                    let [a, b, c, d] = *operands;
-                    let [a, b, c, d] = [blocks.get(a), blocks.get(b), blocks.get(c), blocks.get(d)];
-                    let mut done = 0;
-                    while done < to_block.len() {
-                        let here = ahead.as_mut().map_or(to_block.len(), |ahead| ahead.ask(number));
-                        let now = done..to_block.len().min(done + here);
-                        done = now.end;
-                        code([&a[now.clone()], &b[now.clone()], &c[now.clone()], &d[now.clone()]], &mut to_block[now]);
-                    }
-                }
-                What::Load(index) => {
-                    if let Some(ahead) = &mut ahead {
-                        ahead.ask(number);
-                    }
-                    let operand = &self.operands[*index];
-                    load(blocks.operands[*index], &operand.repeated, blocks.from + blocks.here.start, to_block);
-                    if let Place::Result(_) = to {
-                        to_block.iter_mut().for_each(|x| *x = loops::one_nan(*x));
-                    }
-                }
-            }
-            *blocks.place(*to) = taken;
-        }
-    }
-
     /// How many tensors are read or written line by line.
     fn streams(&self) -> usize {
-        self.results + self.operands.iter().filter(|operand| operand.is_whole(&self.shape)).count()
+        self.results + self.operands.len()
     }
 
     /// A rough estimate of the time to compute an element.
     fn nanoseconds(&self) -> f64 {
         self.instructions.iter().map(|instruction| instruction.nanoseconds).sum()
-    }
-}
-
-/// What the instructions read and write while a piece is computed.
-struct Blocks<'a, A> {
-    operands: Vec<&'a [A]>,
-    registers: Vec<&'a mut [A]>,
-    results: Vec<&'a mut [A]>,
-    /// Where the piece begins.
-    from: usize,
-    /// The block: these elements of the piece.
-    here: Range<usize>,
-}
-
-impl<'a, A> Blocks<'a, A> {
-    #[inline(always)]
-    fn get(&self, source: Source) -> &[A] {
-        match source {
-            Source::Operand(index) => &self.operands[index][self.from + self.here.start..][..self.here.len()],
-            Source::Place(Place::Register(index)) => &self.registers[index][..self.here.len()],
-            Source::Place(Place::Result(index)) => &self.results[index][self.here.clone()],
-        }
-    }
-
-    #[inline(always)]
-    fn place(&mut self, place: Place) -> &mut &'a mut [A] {
-        match place {
-            Place::Register(index) => &mut self.registers[index],
-            Place::Result(index) => &mut self.results[index],
-        }
-    }
-
-    /// Where in a place the block is.
-    #[inline(always)]
-    fn range(&self, place: Place) -> Range<usize> {
-        match place {
-            Place::Register(_) => 0..self.here.len(),
-            Place::Result(_) => self.here.clone(),
-        }
     }
 }
 
@@ -284,15 +186,9 @@ fn moving<A>(streams: usize) -> f64 {
     0.05 * (streams * size_of::<A>()) as f64
 }
 
-impl<A: Element> Operand<A> {
-    /// Whether none of it is repeated in a result of this shape.
-    fn is_whole(&self, shape: &[usize]) -> bool {
-        self.array.shape() == shape
-    }
-
-    fn elements(&self) -> &[A] {
-        self.array.as_slice().expect("operands are in row-major order")
-    }
+/// The elements of an operand.
+fn elements<A>(operand: &ArcArray<A, IxDyn>) -> &[A] {
+    operand.as_slice().expect("operands are in row-major order")
 }
 
 /// By how many elements a tensor in row-major order goes on with a step along each axis of a shape to which it broadcasts: by none where it is repeated.

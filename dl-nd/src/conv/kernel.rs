@@ -9,7 +9,7 @@
 
 use super::patches::{Columns, Reach, Samples};
 use crate::element::Element;
-use crate::gemm::{self, Room, product_into};
+use crate::gemm::{self, Scratch, product_into};
 use crate::window::{SPATIAL, Window};
 use dl_core::{buffers, parallel};
 use ndarray::{ArrayBase, ArrayView2, ArrayViewMut2, Axis, Ix2, RawData, Slice};
@@ -181,7 +181,7 @@ impl Geometry {
         wide: usize,
         mut work: impl FnMut(Range<usize>, Columns, &mut [A]),
     ) {
-        let mut room = Room::take(rows.len().min(high) * self.positions().min(wide));
+        let mut room = Scratch::take(rows.len().min(high) * self.positions().min(wide));
         for columns in chunks(self.positions(), wide) {
             let columns = Columns::new(reach, columns);
             for part in chunks(rows.len(), high) {

@@ -5,34 +5,24 @@ use super::kernels::Kernels;
 use super::lanes::Lanes;
 use super::square::{SQUARE, transpose};
 use super::tile::Raw;
-use crate::lines;
-use dl_core::buffers;
+use crate::lines::Room;
 
-/// Room for copies, which begins with a line of the cache: a register that reaches into two of them takes longer to load. What is there at first may be
-/// anything.
-pub(crate) struct Room<A: Multiply> {
-    buffer: Vec<A>,
-    from: usize,
-}
+/// Room for copies, which is given back. What is there at first may be anything.
+pub(crate) struct Scratch<A: Multiply>(Room<A>);
 
-impl<A: Multiply> Room<A> {
+impl<A: Multiply> Scratch<A> {
     pub(crate) fn take(len: usize) -> Self {
-        if len == 0 {
-            return Room { buffer: Vec::new(), from: 0 };
-        }
-        let buffer = lines::room(len);
-        let from = lines::begin(&buffer);
-        Room { buffer, from }
+        Scratch(Room::new(len))
     }
 
     pub(crate) fn numbers(&mut self) -> &mut [A] {
-        &mut self.buffer[self.from..]
+        self.0.elements()
     }
 }
 
-impl<A: Multiply> Drop for Room<A> {
+impl<A: Multiply> Drop for Scratch<A> {
     fn drop(&mut self) {
-        buffers::give_back(std::mem::take(&mut self.buffer));
+        std::mem::take(&mut self.0).give_back();
     }
 }
 

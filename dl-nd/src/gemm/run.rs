@@ -2,7 +2,7 @@
 
 use super::Multiply;
 use super::kernels::Kernels;
-use super::pack::{Room, pack};
+use super::pack::{Scratch, pack};
 use super::tile::{Raw, Tile};
 use std::mem::MaybeUninit;
 
@@ -191,8 +191,8 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
     let (high, wide) = (kernels.high(), kernels.wide());
     let (block, together) = (copies.rows(), copies.together(rows));
     let room_of = |copied: bool, len: usize| if copied { depth.min(together * DEPTH) * len } else { 0 };
-    let mut room_of_a = Room::<A>::take(room_of(copies.a, rows.min(block)));
-    let mut room_of_b = Room::<A>::take(room_of(copies.b, wide.min(kernels.registers(columns) * kernels.lanes)));
+    let mut room_of_a = Scratch::<A>::take(room_of(copies.a, rows.min(block)));
+    let mut room_of_b = Scratch::<A>::take(room_of(copies.b, wide.min(kernels.registers(columns) * kernels.lanes)));
     for (row, rows) in even(rows, block) {
         for (from, depth, parts) in groups(depth, together) {
             let (beta, old) = if from == 0 { (beta, old) } else { (A::one(), c.to_read()) };

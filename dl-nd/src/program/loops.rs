@@ -10,6 +10,9 @@ use std::marker::PhantomData;
 /// compiled for this operation and this instruction set, so that nobody asks for either when it runs. What it writes has [one NaN](one_nan).
 pub(super) type Loop<A> = Box<dyn Fn([&[A]; 4], &mut [A]) + Send + Sync>;
 
+/// The same for several results.
+pub(super) type Together<A, const N: usize> = Box<dyn Fn([&[A]; 4], [&mut [A]; N]) + Send + Sync>;
+
 /// The loop of a copy.
 pub(super) fn copy<A: Element>() -> Loop<A> {
     compiled(
@@ -58,6 +61,40 @@ pub(super) fn of_four<A: Element>(value: impl Fn(A, A, A, A) -> A + Copy + Send 
         move |[a, b, c, d], to: &mut [A]| {
             for (to, ((&a, &b), (&c, &d))) in to.iter_mut().zip(a.iter().zip(b).zip(c.iter().zip(d))) {
                 *to = one_nan(value(a, b, c, d));
+            }
+        },
+    )
+}
+
+/// The loop over this function of four that has two values.
+#[inline(always)]
+pub(super) fn two_of_four<A: Element>(
+    value: impl Fn(A, A, A, A) -> [A; 2] + Copy + Send + Sync + 'static,
+) -> Together<A, 2> {
+    together(
+        #[inline(always)]
+        move |[a, b, c, d], [to, second]: [&mut [A]; 2]| {
+            let results = to.iter_mut().zip(second);
+            for ((to, second), ((&a, &b), (&c, &d))) in results.zip(a.iter().zip(b).zip(c.iter().zip(d))) {
+                let [x, y] = value(a, b, c, d);
+                (*to, *second) = (one_nan(x), one_nan(y));
+            }
+        },
+    )
+}
+
+/// The loop over this function of four that has three values.
+#[inline(always)]
+pub(super) fn three_of_four<A: Element>(
+    value: impl Fn(A, A, A, A) -> [A; 3] + Copy + Send + Sync + 'static,
+) -> Together<A, 3> {
+    together(
+        #[inline(always)]
+        move |[a, b, c, d], [to, second, third]: [&mut [A]; 3]| {
+            let results = to.iter_mut().zip(second.iter_mut().zip(third));
+            for ((to, (second, third)), ((&a, &b), (&c, &d))) in results.zip(a.iter().zip(b).zip(c.iter().zip(d))) {
+                let [x, y, z] = value(a, b, c, d);
+                (*to, *second, *third) = (one_nan(x), one_nan(y), one_nan(z));
             }
         },
     )
@@ -182,6 +219,35 @@ where
             || body(operands, to),
         );
     })
+}
+
+/// The same for several results.
+#[inline(always)]
+fn together<A: Element, const N: usize, B>(body: B) -> Together<A, N>
+where
+    B: Fn([&[A]; 4], [&mut [A]; N]) + Copy + Send + Sync + 'static,
+{
+    struct Compiled<A, B, const N: usize>(B, PhantomData<A>);
+
+    impl<A: Element, const N: usize, B> WithSimd for Compiled<A, B, N>
+    where
+        B: Fn([&[A]; 4], [&mut [A]; N]) + Copy + Send + Sync + 'static,
+    {
+        type Output = Together<A, N>;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) -> Together<A, N> {
+            let body = self.0;
+            Box::new(move |operands, to| {
+                simd.vectorize(
+                    #[inline(always)]
+                    || body(operands, to),
+                );
+            })
+        }
+    }
+
+    arch().dispatch(Compiled(body, PhantomData))
 }
 
 /// Applies an operation to each number, where it is.

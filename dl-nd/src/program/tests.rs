@@ -1,6 +1,6 @@
 use super::*;
 use crate::formula::Operation;
-use crate::lines::LINE_BYTES;
+use crate::lines::{LINE_BYTES, Room};
 use crate::nd::Nd;
 use dl_core::{Binary, Unary, buffers};
 use ndarray::{Dim, Dimension, Ix1};
@@ -114,10 +114,9 @@ fn small_tensors_are_broadcast_as_by_a_program() {
                 &[&Formula::new(shape, 1, 0.5, Operation::Binary(Binary::Div, a.clone(), b.clone()))],
                 false,
             );
-            let mut results = [lines::room(program.len())];
+            let mut results = [Room::new(program.len())];
             program.run(&mut results);
-            let start = lines::begin(&results[0]);
-            assert_eq!(found, results[0][start..start + found.len()], "{:?} and {:?}", a.shape(), b.shape());
+            assert_eq!(found, results[0].elements(), "{:?} and {:?}", a.shape(), b.shape());
         }
     }
     assert_eq!(broadcast(Binary::Add, (&[1.0_f32], &[1, 1]), (&[], &[0, 1]), &[0, 1]), []);

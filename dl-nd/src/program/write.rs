@@ -2,12 +2,12 @@
 
 use super::loops::{self, Loop};
 use super::nested::{self, Cheap, Nested, Next};
-use super::{Instruction, Operand, Place, Program, RESULTS, Repeated, Source, What, nanoseconds};
+use super::{Instruction, Part, Program, RESULTS, Repeated, What, nanoseconds, together};
 use crate::element::{Element, Rank};
 use crate::formula::{Formula, Operation};
 use crate::nd::Nd;
 use dl_core::{Binary, Unary};
-use ndarray::ArcArray;
+use ndarray::{ArcArray, IxDyn};
 use std::sync::Arc;
 
 impl<A: Element> Program<A> {
@@ -19,6 +19,7 @@ impl<A: Element> Program<A> {
             shape: formulas[0].shape(),
             steps: Vec::new(),
             operands: Vec::new(),
+            parts: Vec::new(),
             known: Vec::new(),
             dear: Vec::new(),
         };
@@ -70,7 +71,8 @@ enum Step<A> {
 struct Writer<'a, A: Element, D: Rank> {
     shape: &'a D,
     steps: Vec<Step<A>>,
-    operands: Vec<Operand<A>>,
+    operands: Vec<ArcArray<A, IxDyn>>,
+    parts: Vec<Part<A>>,
     /// The steps of formulas, by address.
     known: Vec<(usize, usize)>,
     dear: Vec<Dear<A, D>>,
@@ -85,30 +87,54 @@ struct Dear<A: Element, D: Rank> {
 }
 
 /// What an instruction computes, and the steps that it reads. Where it has fewer, others of them come again.
-struct Code {
-    kind: Kind,
-    reads: [usize; 4],
+pub(super) struct Code {
+    pub(super) kind: Kind,
+    pub(super) reads: [usize; 4],
+    /// The further steps that it computes.
+    pub(super) also: Vec<usize>,
 }
 
-enum Kind {
+pub(super) enum Kind {
     Copy,
     Unary(Unary),
     /// `exp(−x)`.
     ExpOfNegative,
     Binary(Binary),
     Nested(Nested),
+    /// A product of the first two, and `last(next(product, c), d)`.
+    ProductAndMore {
+        next: Next,
+        last: Next,
+    },
+    /// Of the first one and each of the others.
+    TwoProducts,
+    ThreeProducts,
 }
 
-impl Kind {
-    /// The loop, and about how long a single element takes.
-    fn compile<A: Element>(&self) -> (Loop<A>, f64) {
-        match *self {
-            Kind::Copy => (loops::copy(), COPY_NANOSECONDS),
-            Kind::Unary(op) => (loops::unary(op), op.cost()),
-            Kind::ExpOfNegative => (loops::exp_of_negative(), Unary::Exp.cost()),
-            Kind::Binary(op) => (loops::binary(op), op.cost()),
-            Kind::Nested(nested) => (nested::compile(nested), nested.operations() as f64 * Binary::Add.cost()),
-        }
+impl Code {
+    fn new(kind: Kind, reads: [usize; 4]) -> Self {
+        Code { kind, reads, also: Vec::new() }
+    }
+
+    /// The instruction that reads these places, and writes to those.
+    fn compile<A: Element>(&self, reads: [usize; 4], to: &[usize]) -> Instruction<A> {
+        let one = |code: Loop<A>| What::Compute(code, reads, to[0]);
+        let cheap = |operations: usize| operations as f64 * Binary::Add.cost();
+        let (what, cost) = match self.kind {
+            Kind::Copy => (one(loops::copy()), COPY_NANOSECONDS),
+            Kind::Unary(op) => (one(loops::unary(op)), op.cost()),
+            Kind::ExpOfNegative => (one(loops::exp_of_negative()), Unary::Exp.cost()),
+            Kind::Binary(op) => (one(loops::binary(op)), op.cost()),
+            Kind::Nested(nested) => (one(nested::compile(nested)), cheap(nested.operations())),
+            Kind::ProductAndMore { next, last } => {
+                (What::Two(nested::compile_product_and_more(next, last), reads, [to[0], to[1]]), cheap(3))
+            }
+            Kind::TwoProducts => (What::Two(nested::compile_two_products(), reads, [to[0], to[1]]), cheap(2)),
+            Kind::ThreeProducts => {
+                (What::Three(nested::compile_three_products(), reads, [to[0], to[1], to[2]]), cheap(3))
+            }
+        };
+        Instruction { what, nanoseconds: nanoseconds(cost) }
     }
 }
 
@@ -237,22 +263,29 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         if array.len() == 1 {
             return self.number(*array.first().expect("one element"));
         }
-        let same = |other: &Operand<A>| {
-            other.array.as_ptr() == array.as_ptr()
-                && other.array.shape() == array.shape()
-                && other.array.strides() == array.strides()
+        let same = |other: &ArcArray<A, IxDyn>| {
+            other.as_ptr() == array.as_ptr() && other.shape() == array.shape() && other.strides() == array.strides()
         };
-        let known = self.operands.iter().position(same);
-        let index = known.unwrap_or_else(|| {
-            self.operands.push(Operand::new(array, self.shape.slice()));
-            self.operands.len() - 1
+        let known = self.steps.iter().position(|step| match *step {
+            Step::Whole(index) => same(&self.operands[index]),
+            Step::Part(index) => same(&self.parts[index].array),
+            _ => false,
         });
-        let step = |step: &Step<A>| matches!(step, Step::Whole(other) | Step::Part(other) if *other == index);
-        if let Some(step) = self.steps.iter().position(step) {
-            return step;
-        }
-        let whole = self.operands[index].array.shape() == self.shape.slice();
-        self.push(if whole { Step::Whole(index) } else { Step::Part(index) })
+        known.unwrap_or_else(|| {
+            let array = array.clone().into_dyn();
+            let array =
+                if array.is_standard_layout() { array } else { array.as_standard_layout().into_owned().into_shared() };
+            let is_whole = array.shape() == self.shape.slice();
+            let step = if is_whole {
+                self.operands.push(array);
+                Step::Whole(self.operands.len() - 1)
+            } else {
+                let repeated = Repeated::of(array.shape(), self.shape.slice());
+                self.parts.push(Part { array, repeated });
+                Step::Part(self.parts.len() - 1)
+            };
+            self.push(step)
+        })
     }
 
     /// How often each step is read, by steps that somebody needs, or is a result.
@@ -299,14 +332,12 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
             _ => None,
         };
         match *step {
-            Step::Copy(x) => Code { kind: Kind::Copy, reads: [x; 4] },
+            Step::Copy(x) => Code::new(Kind::Copy, [x; 4]),
             Step::Unary(op, x) => match negated(x) {
-                Some(x) => Code { kind: Kind::ExpOfNegative, reads: [x; 4] },
-                None => Code { kind: Kind::Unary(op), reads: [x; 4] },
+                Some(x) => Code::new(Kind::ExpOfNegative, [x; 4]),
+                None => Code::new(Kind::Unary(op), [x; 4]),
             },
-            Step::Binary(op, a, b) => {
-                self.nested(step, inside).unwrap_or(Code { kind: Kind::Binary(op), reads: [a, b, a, a] })
-            }
+            Step::Binary(op, a, b) => self.nested(step, inside).unwrap_or(Code::new(Kind::Binary(op), [a, b, a, a])),
             Step::Number(_) | Step::Whole(_) | Step::Part(_) => unreachable!("nothing is computed"),
         }
     }
@@ -319,19 +350,18 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         let ((op, a, b), last, other) = match (within(a), within(b)) {
             (None, None) => return None,
             (Some((left, a, b)), Some((right, c, d))) => {
-                return Some(Code { kind: Kind::Nested(Nested::Both { outer, left, right }), reads: [a, b, c, d] });
+                return Some(Code::new(Kind::Nested(Nested::Both { outer, left, right }), [a, b, c, d]));
             }
             (Some(left), None) => (left, outer.on_the_left(), b),
             (None, Some(right)) => (right, outer.on_the_right(), a),
         };
-        let three = |(first, c, d): (Cheap, usize, usize), next: Next, between: usize| Code {
-            kind: Kind::Nested(Nested::Three { first, next, last }),
-            reads: [c, d, between, other],
+        let three = |(first, c, d): (Cheap, usize, usize), next: Next, between: usize| {
+            Code::new(Kind::Nested(Nested::Three { first, next, last }), [c, d, between, other])
         };
         Some(match (within(a), within(b)) {
             (Some(left), _) => three(left, op.on_the_left(), b),
             (None, Some(right)) => three(right, op.on_the_right(), a),
-            (None, None) => Code { kind: Kind::Nested(Nested::Two { first: op, next: last }), reads: [a, b, other, a] },
+            (None, None) => Code::new(Kind::Nested(Nested::Two { first: op, next: last }), [a, b, other, a]),
         })
     }
 
@@ -339,76 +369,77 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
     fn finish(self, results: &[usize], sums: bool) -> Program<A> {
         let uses = self.uses(results);
         let inside = self.inside(&uses, results);
-        let is_instruction = |index: usize| uses[index] > 0 && !inside[index];
-        let mut last_use = vec![0; self.steps.len()];
         let mut codes: Vec<Option<Code>> = Vec::with_capacity(self.steps.len());
         for (index, step) in self.steps.iter().enumerate() {
-            let code = (is_instruction(index) && step.is_computed()).then(|| self.code(step, &inside));
+            let is_instruction = uses[index] > 0 && !inside[index] && step.is_computed();
+            codes.push(is_instruction.then(|| self.code(step, &inside)));
+        }
+        together::join(&mut codes, |step, before| step < before || matches!(self.steps[step], Step::Whole(_)));
+        let mut last_use = vec![0; self.steps.len()];
+        for (index, code) in codes.iter().enumerate() {
             code.iter().flat_map(|code| code.reads).for_each(|read| last_use[read] = index);
-            codes.push(code);
         }
         let mut program = Program {
             shape: self.shape.slice().to_vec(),
-            operands: Vec::new(),
+            operands: self.operands,
+            parts: self.parts,
             numbers: Vec::new(),
             instructions: Vec::new(),
-            ahead: Vec::new(),
             registers: 0,
             summed: None,
             results: results.len() - usize::from(sums),
         };
+        let first_result = program.operands.len();
+        let first_register = first_result + program.results;
         let mut free: Vec<usize> = Vec::new();
         // nobody reads what is inside of another step
-        let mut sources: Vec<Option<Source>> = vec![None; self.steps.len()];
-        let source = |sources: &[Option<Source>], of: usize| sources[of].expect("it comes before whoever reads it");
+        let mut places: Vec<Option<usize>> = (self.steps.iter())
+            .map(|step| if let Step::Whole(operand) = *step { Some(operand) } else { None })
+            .collect();
         // numbers stay where they are
-        let keeps = |step: &Step<A>| matches!(step, Step::Number(_));
-        for (index, step) in self.steps.iter().enumerate() {
-            if let Step::Whole(operand) = *step {
-                sources[index] = Some(Source::Operand(operand));
+        let keeps = |step: usize| matches!(self.steps[step], Step::Number(_));
+        for index in 0..self.steps.len() {
+            if uses[index] == 0 || self.steps[index].is_computed() && codes[index].is_none() {
                 continue;
             }
-            if !is_instruction(index) {
-                continue;
-            }
-            let mut register = || match if keeps(step) { None } else { free.pop() } {
-                Some(register) => register,
-                None => {
-                    program.registers += 1;
-                    program.registers - 1
+            let mut place = |step: usize| {
+                let is_summed = sums && results[0] == step;
+                let place = match results.iter().position(|&result| result == step) {
+                    Some(result) if !is_summed => first_result + result - usize::from(sums),
+                    _ => match if keeps(step) { None } else { free.pop() } {
+                        Some(register) => register,
+                        None => {
+                            program.registers += 1;
+                            first_register + program.registers - 1
+                        }
+                    },
+                };
+                if is_summed {
+                    program.summed = Some(place);
                 }
+                places[step] = Some(place);
+                place
             };
-            let is_summed = sums && results[0] == index;
-            let to = match results.iter().position(|&result| result == index) {
-                Some(result) if !is_summed => Place::Result(result - usize::from(sums)),
-                _ => Place::Register(register()),
-            };
-            if let (true, Place::Register(register)) = (is_summed, to) {
-                program.summed = Some(register);
-            }
-            match *step {
-                Step::Number(number) => {
-                    let Place::Register(register) = to else { unreachable!("a number that is a result is copied") };
-                    program.numbers.push((number, register));
-                }
-                Step::Part(operand) => {
-                    let nanoseconds = nanoseconds(COPY_NANOSECONDS);
-                    program.instructions.push(Instruction { what: What::Load(operand), to, nanoseconds });
+            match self.steps[index] {
+                Step::Whole(_) => {}
+                // one that is a result is copied
+                Step::Number(number) => program.numbers.push((number, place(index))),
+                Step::Part(part) => {
+                    let what = What::Load(part, place(index));
+                    program.instructions.push(Instruction { what, nanoseconds: nanoseconds(COPY_NANOSECONDS) });
                 }
                 _ => {
-                    let Code { kind, reads } = codes[index].as_ref().expect("it is an instruction");
-                    let (code, cost) = kind.compile();
-                    let operands = reads.map(|read| source(&sources, read));
-                    let nanoseconds = nanoseconds(cost);
-                    program.instructions.push(Instruction { what: What::Compute(code, operands), to, nanoseconds });
+                    let code = codes[index].as_ref().expect("it is an instruction");
+                    let to: Vec<usize> = std::iter::once(index).chain(code.also.iter().copied()).map(place).collect();
+                    let reads = code.reads.map(|read| places[read].expect("it comes before whoever reads it"));
+                    program.instructions.push(code.compile(reads, &to));
                 }
             }
-            sources[index] = Some(Source::Place(to));
             // only now: a loop that writes where it reads is not compiled to vectors
             for x in codes[index].iter().flat_map(|code| code.reads) {
                 if last_use[x] == index
-                    && !keeps(&self.steps[x])
-                    && let Some(Source::Place(Place::Register(register))) = sources[x]
+                    && !keeps(x)
+                    && let Some(register) = places[x].filter(|&place| place >= first_register)
                     && program.summed != Some(register)
                     && !free.contains(&register)
                 {
@@ -416,8 +447,6 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
                 }
             }
         }
-        program.operands = self.operands;
-        program.ahead = program.plan_ahead();
         program
     }
 }
@@ -425,14 +454,4 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
 /// To the bit, but for the kinds of NaN.
 fn is_same<A: Element>(a: A, b: A) -> bool {
     a == b && a.is_sign_negative() == b.is_sign_negative() || a.is_nan() && b.is_nan()
-}
-
-impl<A: Element> Operand<A> {
-    fn new<D: Rank>(array: &ArcArray<A, D>, shape: &[usize]) -> Self {
-        let array = array.clone().into_dyn();
-        let array =
-            if array.is_standard_layout() { array } else { array.as_standard_layout().into_owned().into_shared() };
-        let repeated = Repeated::of(array.shape(), shape);
-        Operand { array, repeated }
-    }
 }
