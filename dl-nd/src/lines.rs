@@ -21,7 +21,7 @@ pub(crate) struct Room<A> {
 }
 
 /// So many bytes of large tensors are in different parts of a page.
-const PART_BYTES: usize = 512;
+pub(crate) const PART_BYTES: usize = 512;
 /// So many parts has a page.
 pub(crate) const PARTS: usize = 8;
 /// What is larger than this begins in another part each time.

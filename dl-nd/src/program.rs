@@ -4,6 +4,8 @@
 //! processor of its kind has. The arithmetic of an element is the same in all of them and does not depend on its place, so neither the blocks nor the
 //! processor decide about the bits of a result.
 
+#[allow(unsafe_code, reason = "a hint to the processor is an intrinsic")]
+mod ahead;
 mod direct;
 mod in_place;
 mod loops;
@@ -18,19 +20,19 @@ mod write;
 pub(crate) use direct::{binary, broadcast, repeat, unary, with_number};
 pub(crate) use loops::{add, descend, each};
 
-use crate::accurate::{self, RUN, Sum};
+use crate::accurate::{self, Sum};
 use crate::element::{Element, Rank};
 use crate::elements::Elements;
 use crate::formula::Formula;
 use crate::lines::{self, Room};
+use ahead::Asked;
 use dl_core::parallel;
 use loops::{Loop, Together};
 use ndarray::{ArcArray, IxDyn};
 use run::Blocks;
 
-/// So many elements are in a block. Where each tensor is read and written a few lines at a time, a processor sees all of them as streams and fetches what comes next; of
-/// larger blocks it would see one stream after the other, each for so short a time that it is late with all of them.
-const BLOCK: usize = RUN;
+/// A register: some ten of them fit into the nearest cache.
+const BLOCK_BYTES: usize = 2048;
 /// What one thread does in a row.
 pub(crate) const PIECE: usize = 1 << 15;
 /// So many results a program may have.
@@ -45,6 +47,8 @@ struct Program<A> {
     /// The numbers in it: each fills a register from the beginning.
     numbers: Vec<(A, usize)>,
     instructions: Vec<Instruction<A>>,
+    /// What the next block touches and is asked for with each of them; nothing if that is not worth while.
+    ahead: Vec<Asked>,
     registers: usize,
     /// The place whose elements are summed.
     summed: Option<usize>,
@@ -108,6 +112,11 @@ fn run<A: Element, D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (A, Vec<
     kept.into_iter().for_each(|(formula, result)| formula.keep(results[result - summed].clone()));
     results.truncate(formulas.len() - summed);
     (sum, results)
+}
+
+/// So many elements are in a block: whole runs of a sum.
+const fn block_len<A>() -> usize {
+    BLOCK_BYTES / size_of::<A>()
 }
 
 impl<A: Element> Program<A> {

@@ -2,7 +2,7 @@
 //!
 //! A delta that goes through a `relu` is mostly such a tensor. It is read and written, and no other memory is.
 
-use super::{BLOCK, PIECE, loops, moving};
+use super::{PIECE, block_len, loops, moving};
 use crate::element::{Element, Rank};
 use crate::elements::Elements;
 use crate::formula::{Formula, Operation};
@@ -44,8 +44,8 @@ fn run<A: Element>(op: Binary, to: &mut [A], others: &[A]) {
     let nanoseconds = (super::nanoseconds(op.cost()) + moving::<A>(3)) * PIECE.min(to.len()) as f64;
     let mut pieces: Vec<(&mut [A], &[A])> = to.chunks_mut(PIECE).zip(others.chunks(PIECE)).collect();
     parallel::for_each_mut(&mut pieces, nanoseconds, |_, (to, others)| {
-        let mut before = [A::zero(); BLOCK];
-        for (to, other) in to.chunks_mut(before.len()).zip(others.chunks(BLOCK)) {
+        let mut before = vec![A::zero(); block_len::<A>()];
+        for (to, other) in to.chunks_mut(before.len()).zip(others.chunks(block_len::<A>())) {
             let before = &mut before[..to.len()];
             before.copy_from_slice(to);
             code([before, other, other, other], to);

@@ -3,10 +3,11 @@
 //! A block is so small that to begin an instruction must cost next to nothing. So there is one list of addresses for all places, and what the instructions do with them is looked at once, before
 //! the first block.
 
-use super::{BLOCK, Instruction, Part, Program, What, elements, load, loops};
+use super::{Instruction, Part, Program, What, block_len, elements, load, loops};
 use crate::element::Element;
 use crate::lines;
 use std::marker::PhantomData;
+use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// The blocks of a piece, one after the other.
 pub(super) struct Blocks<'a, A> {
@@ -23,7 +24,7 @@ pub(super) struct Blocks<'a, A> {
 
 /// Room for the registers of a program.
 pub(super) fn registers<A: Element>(program: &Program<A>) -> Vec<A> {
-    vec![A::zero(); program.registers * BLOCK + lines::LINE_BYTES / size_of::<A>()]
+    vec![A::zero(); program.registers * block_len::<A>() + lines::LINE_BYTES / size_of::<A>()]
 }
 
 impl<'a, A: Element> Blocks<'a, A> {
@@ -46,7 +47,7 @@ impl<'a, A: Element> Blocks<'a, A> {
         }
         assert_eq!(places.len(), program.streams());
         let begin = lines::begin(registers);
-        for register in registers[begin..].chunks_exact_mut(BLOCK) {
+        for register in registers[begin..].chunks_exact_mut(block_len::<A>()) {
             places.push(register.as_mut_ptr());
         }
         let is_place = |place: &usize| *place < places.len();
@@ -60,7 +61,7 @@ impl<'a, A: Element> Blocks<'a, A> {
         for &(number, place) in &program.numbers {
             assert!(is_place(&place) && place >= program.streams());
             // SAFETY: a register has so many elements, and nobody else has borrowed any
-            unsafe { std::slice::from_raw_parts_mut(places[place], BLOCK) }.fill(number);
+            unsafe { from_raw_parts_mut(places[place], block_len::<A>()) }.fill(number);
         }
         Blocks { program, places, from, len: 0, left: len, lives: PhantomData }
     }
@@ -72,33 +73,43 @@ impl<'a, A: Element> Blocks<'a, A> {
             *place = unsafe { place.add(self.len) };
         }
         self.from += self.len;
-        self.len = BLOCK.min(self.left);
+        self.len = block_len::<A>().min(self.left);
         self.left -= self.len;
         self.len > 0
     }
 
     /// Computes the block.
     pub(super) fn run(&mut self) {
-        // SAFETY: each place has so many elements from here on, in a stream as in a register. Places do not overlap, but for operands, which nobody writes to; and an instruction
-        // borrows what it reads and what it writes for as long as it runs. When the blocks were made, it was seen that these are places, and different ones.
+        let Program { instructions, ahead, parts, .. } = self.program;
+        let streams = &self.places[..self.program.streams()];
         let (places, len) = (self.places.as_ptr(), self.len);
-        let read = move |place: usize| unsafe { std::slice::from_raw_parts((*places.add(place)).cast_const(), len) };
-        let write = move |place: usize| unsafe { std::slice::from_raw_parts_mut(*places.add(place), len) };
-        for Instruction { what, .. } in &self.program.instructions {
-            match *what {
-                What::Compute(ref code, [a, b, c, d], to) => code([read(a), read(b), read(c), read(d)], write(to)),
-                What::Two(ref code, [a, b, c, d], [to, second]) => {
-                    code([read(a), read(b), read(c), read(d)], [write(to), write(second)]);
+        let mut row = 0;
+        for (number, Instruction { what, .. }) in instructions.iter().enumerate() {
+            let mut done = 0;
+            while done < len {
+                let at_once = ahead.get(number).map(|asked| asked.ask(streams, len * size_of::<A>(), &mut row));
+                let now = at_once.map_or(len, |elements| elements.min(len - done));
+                // SAFETY: each place has `len` elements from here on, in a stream as in a register. Places do not overlap, but for operands, which nobody writes to; and an instruction
+                // borrows what it reads and what it writes for as long as it runs. When the blocks were made, it was seen that these are places, and different ones.
+                let read = |place: usize| unsafe { from_raw_parts((*places.add(place)).add(done).cast_const(), now) };
+                // SAFETY: the same
+                let write = |place: usize| unsafe { from_raw_parts_mut((*places.add(place)).add(done), now) };
+                match *what {
+                    What::Compute(ref code, [a, b, c, d], to) => code([read(a), read(b), read(c), read(d)], write(to)),
+                    What::Two(ref code, [a, b, c, d], [to, second]) => {
+                        code([read(a), read(b), read(c), read(d)], [write(to), write(second)]);
+                    }
+                    What::Three(ref code, [a, b, c, d], [to, second, third]) => {
+                        code([read(a), read(b), read(c), read(d)], [write(to), write(second), write(third)]);
+                    }
+                    What::Load(part, to) => {
+                        let Part { array, repeated } = &parts[part];
+                        load(elements(array), repeated, self.from + done, write(to));
+                        // it may be a result
+                        write(to).iter_mut().for_each(|x| *x = loops::one_nan(*x));
+                    }
                 }
-                What::Three(ref code, [a, b, c, d], [to, second, third]) => {
-                    code([read(a), read(b), read(c), read(d)], [write(to), write(second), write(third)]);
-                }
-                What::Load(part, to) => {
-                    let Part { array, repeated } = &self.program.parts[part];
-                    load(elements(array), repeated, self.from, write(to));
-                    // it may be a result
-                    write(to).iter_mut().for_each(|x| *x = loops::one_nan(*x));
-                }
+                done += now;
             }
         }
     }
@@ -106,7 +117,7 @@ impl<'a, A: Element> Blocks<'a, A> {
     /// What is in a place.
     pub(super) fn get(&self, place: usize) -> &[A] {
         // SAFETY: as above, and nobody writes there as long as the blocks are borrowed
-        unsafe { std::slice::from_raw_parts(self.places[place], self.len) }
+        unsafe { from_raw_parts(self.places[place], self.len) }
     }
 }
 

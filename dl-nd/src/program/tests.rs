@@ -88,7 +88,7 @@ fn results_begin_with_a_line_of_the_cache_and_their_memory_comes_back() {
         // nor does it matter who takes it
         drop(elements);
         let buffer: Vec<A> = buffers::take(len);
-        assert!((0..LINE_BYTES).contains(&(place.addr() - buffer.as_ptr().addr())));
+        assert!((0..LINE_BYTES + lines::PARTS * lines::PART_BYTES).contains(&(place.addr() - buffer.as_ptr().addr())));
     }
     check::<f32>();
     check::<f64>();
@@ -318,4 +318,85 @@ fn an_element_is_what_its_number_would_be() {
     }
     check::<f32>();
     check::<f64>();
+}
+
+/// What these tensors are when they are computed together, and by how many instructions.
+fn computed_together(tensors: &[&Nd<f32, Ix1>]) -> (usize, Vec<Vec<u32>>) {
+    let formulas: Vec<&Formula<f32, Ix1>> =
+        tensors.iter().map(|x| &**x.formula().expect("large tensors are written down")).collect();
+    let count = Program::of(&formulas, false).0.instructions.len();
+    let bits = |elements: &crate::elements::Elements<f32, Ix1>| elements.iter().map(|x| x.to_bits()).collect();
+    (count, compute_all(&formulas).iter().map(bits).collect())
+}
+
+/// Numbers of all kinds, other ones for each seed.
+fn all_kinds(len: usize, seed: usize) -> Nd<f32, Ix1> {
+    let kinds = [-0.0, f32::INFINITY, f32::NAN, -f32::NAN, 1e-40, f32::MAX];
+    let number = |i: usize| if i % 11 == seed { kinds[i / 11 % 6] } else { ((i * seed) as f32 * 0.37).sin() };
+    Nd::from((0..len).map(number).collect::<Vec<f32>>())
+}
+
+fn bits_of(len: usize, value: impl Fn(usize) -> f32) -> Vec<u32> {
+    (0..len).map(|i| if value(i).is_nan() { f32::NAN } else { value(i) }.to_bits()).collect()
+}
+
+#[test]
+fn products_with_a_common_factor_are_one_instruction_with_the_same_bits() {
+    use Binary::Mul;
+    // several pieces; the last block is no whole one
+    let len = 2 * PIECE + 77;
+    let [x, a, b, c, d] = &[1, 2, 3, 4, 5].map(|seed| all_kinds(len, seed));
+    let products = [both(Mul, x, a), both(Mul, b, x), both(Mul, x, c), both(Mul, d, x)];
+    let right = [a, b, c, d].map(|y| bits_of(len, |i| x[i] * y[i]));
+    let [first, second, third, fourth] = &products;
+    assert!(computed_together(&[first]) == (1, right[..1].to_vec()));
+    assert!(computed_together(&[first, second]) == (1, right[..2].to_vec()));
+    assert!(computed_together(&[first, second, third]) == (1, right[..3].to_vec()));
+    assert!(computed_together(&[first, second, third, fourth]) == (2, right.to_vec()));
+    // a factor that is not there yet: the products are as many instructions as before
+    let late = both(Mul, x, &unary(Unary::Exp, first));
+    let (count, found) = computed_together(&[first, &late]);
+    assert!((count, &found[0]) == (3, &right[0]));
+    assert!(found[1] == bits_of(len, |i| x[i] * Unary::Exp.value(x[i] * a[i])));
+}
+
+#[test]
+fn a_product_is_one_instruction_with_one_that_reads_it_and_has_the_same_bits() {
+    use Binary::{Add, Mul, Sub};
+    let len = PIECE + 5;
+    let [a, b, c, d] = &[1, 2, 3, 4].map(|seed| all_kinds(len, seed));
+    let product = both(Mul, a, b);
+    let right = bits_of(len, |i| a[i] * b[i]);
+    for next in [Add, Sub, Mul] {
+        for last in [Add, Sub, Mul] {
+            for place in 0..4 {
+                let inner = if place % 2 == 0 { both(next, &product, c) } else { both(next, c, &product) };
+                let outer = if place < 2 { both(last, &inner, d) } else { both(last, d, &inner) };
+                let value = |i: usize| {
+                    let (p, c, d) = (a[i] * b[i], c[i], d[i]);
+                    let inner = if place % 2 == 0 { next.value(p, c) } else { next.value(c, p) };
+                    if place < 2 { last.value(inner, d) } else { last.value(d, inner) }
+                };
+                let found = computed_together(&[&product, &outer]);
+                let right = (1, vec![right.clone(), bits_of(len, value)]);
+                assert!(found == right, "{next:?} in {last:?}, {place}");
+            }
+        }
+    }
+    // what it is computed with has to be there
+    let late = both(Sub, &both(Mul, &product, &unary(Unary::Exp, &product)), d);
+    assert_eq!(computed_together(&[&product, &late]).0, 3);
+}
+
+#[test]
+fn large_results_begin_in_different_parts_of_a_page() {
+    let x = Nd::full(Dim(1 << 16), 0.5_f32);
+    let tensors = [Unary::Exp, Unary::Tanh, Unary::Neg, Unary::Sqrt].map(|op| unary(op, &x));
+    let formulas = tensors.each_ref().map(|x| &**x.formula().expect("large tensors are written down"));
+    let computed = compute_all(&formulas);
+    let mut parts: Vec<usize> =
+        computed.iter().map(|elements| elements.as_ptr()).chain([x.0.as_ptr()]).map(lines::part_of).collect();
+    parts.sort_unstable();
+    parts.dedup();
+    assert_eq!(parts.len(), 5);
 }

@@ -385,6 +385,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
             parts: self.parts,
             numbers: Vec::new(),
             instructions: Vec::new(),
+            ahead: Vec::new(),
             registers: 0,
             summed: None,
             results: results.len() - usize::from(sums),
@@ -447,6 +448,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
                 }
             }
         }
+        program.ahead = program.plan_ahead();
         program
     }
 }

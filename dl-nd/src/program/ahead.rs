@@ -1,0 +1,74 @@
+//! Asking for what the next block reads and writes while this one is computed.
+//!
+//! Each block reads its operands in one go, and then the processor computes for a while and sees nothing to fetch in advance: a program over tensors that lie in memory
+//! would wait for most of its time. So with each instruction some lines of what the next block touches are asked for, as many as can come meanwhile.
+
+use super::{BLOCK_BYTES, Instruction, Program, block_len, nanoseconds};
+use crate::element::Element;
+use crate::lines::LINE_BYTES;
+
+/// What is smaller than this may be in the second cache of a core.
+const SECOND_CACHE_BYTES: usize = 1 << 20;
+
+/// The cost of an operation, for an element, that takes as long as an instruction takes to begin.
+const BEGINNING: f64 = 0.5;
+
+/// So many lines can be on their way at once. Whoever asks for more has to wait.
+const ON_THEIR_WAY: usize = 16;
+
+/// What is asked for with an instruction: the rows of lines up to this one, so many at a time, each time before so many elements of a block are computed.
+pub(super) struct Asked {
+    until: usize,
+    at_once: usize,
+    elements: usize,
+}
+
+impl Asked {
+    /// Asks for some lines of what begins in these places, from so many bytes on, of which the first rows have been asked for: before how many elements the instruction is computed.
+    #[inline(always)]
+    pub(super) fn ask<A>(&self, places: &[*mut A], from: usize, row: &mut usize) -> usize {
+        let rows = *row..self.until.min(*row + self.at_once);
+        *row = rows.end;
+        for place in places {
+            rows.clone().for_each(|row| ask_for(place.wrapping_byte_add(from + row * LINE_BYTES)));
+        }
+        self.elements
+    }
+}
+
+/// Asks for a line of the cache, if there is one at that place.
+#[inline(always)]
+fn ask_for<A>(place: *const A) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: it is a hint, for which no place is wrong
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
+impl<A: Element> Program<A> {
+    /// What is asked for with each instruction. Nothing at all if what the program touches may be in the second cache.
+    pub(super) fn plan_ahead(&self) -> Vec<Asked> {
+        let streams = self.streams();
+        if streams * self.len() * size_of::<A>() < SECOND_CACHE_BYTES {
+            return Vec::new();
+        }
+        // to begin takes some time, too
+        let time = |instruction: &Instruction<A>| instruction.nanoseconds + nanoseconds(BEGINNING);
+        let all: f64 = self.instructions.iter().map(time).sum();
+        let (mut spent, mut before) = (0.0, 0);
+        let asked = self.instructions.iter().map(|instruction| {
+            spent += time(instruction);
+            let until = ((BLOCK_BYTES / LINE_BYTES) as f64 * spent / all).round() as usize;
+            let rows = until - std::mem::replace(&mut before, until);
+            // in whole lines
+            let times = (rows * streams).div_ceil(ON_THEIR_WAY).max(1);
+            let elements = block_len::<A>().div_ceil(times).next_multiple_of(LINE_BYTES);
+            Asked { until, at_once: rows.div_ceil(block_len::<A>().div_ceil(elements)), elements }
+        });
+        asked.collect()
+    }
+}
