@@ -211,13 +211,17 @@ fn sum_of_run<A: Element>(run: &[A]) -> A {
             sums[lane] = A::zero() + a[lane] + b[lane] + c[lane] + d[lane];
         }
     } else {
-        for row in rows.iter().map(<[A; LANES]>::as_slice).chain([rest]) {
-            for (sum, &term) in sums.iter_mut().zip(row) {
-                *sum = *sum + term;
+        for row in rows {
+            for lane in 0..LANES {
+                sums[lane] = sums[lane] + row[lane];
             }
         }
+        for (sum, &term) in sums.iter_mut().zip(rest) {
+            *sum = *sum + term;
+        }
     }
-    // In memory, and written in whole vectors: a compiler that sees how they come about and what becomes of them takes them apart into single numbers.
+    // a compiler that sees the lanes and their halves together takes them apart into single numbers. They stay where they are: who reads what has just been copied in other parts waits until all
+    // that was written before has reached the cache
     let sums = std::hint::black_box(&mut sums);
     let [first, second] = halves::<A, 32, 16>(sums);
     let sums: [A; 16] = std::array::from_fn(|lane| first[lane] + second[lane]);

@@ -88,20 +88,18 @@ impl<A: Item, D: Rank> Elements<A, D> {
 impl<A: Element, D: Rank> Elements<A, D> {
     /// Lets them begin where a line of the cache does, if they are many and in row-major order: somebody is going to read them time and again, as a weight.
     pub(crate) fn line_up(&mut self) {
-        if let Place::Array(array) = &mut self.0
-            && lines::matter::<A>(array.len())
-            && !lines::is_begin(array.as_ptr())
-            && let Some(copy) = lines::copy(&array.view())
-        {
-            *self = copy.into_shared().into();
-        }
+        self.move_to_a_line(|array| !lines::is_begin(array.as_ptr()));
     }
 
-    /// The same for what is going to be written to: it is nobody else's, too.
+    /// The same for what is going to be written to, and so must be copied at any rate if somebody else has it.
     pub(crate) fn line_up_alone(&mut self) {
+        self.move_to_a_line(|array| !lines::is_begin(array.as_ptr()) || !array.is_unique());
+    }
+
+    fn move_to_a_line(&mut self, is_wanted: impl FnOnce(&mut ArcArray<A, D>) -> bool) {
         if let Place::Array(array) = &mut self.0
             && lines::matter::<A>(array.len())
-            && (!lines::is_begin(array.as_ptr()) || !array.is_unique())
+            && is_wanted(array)
             && let Some(copy) = lines::copy(&array.view())
         {
             *self = copy.into_shared().into();

@@ -149,6 +149,32 @@ mod tests {
     }
 
     #[test]
+    fn a_weight_begins_with_a_line_wherever_its_value_came_from() {
+        use crate::Nd;
+        let value = Nd::from(elsewhere());
+        let weight = Weight::new(value.clone());
+        assert!(is_begin(weight.value().view().as_ptr()) && !is_begin(value.view().as_ptr()));
+        assert_eq!(weight.value(), value);
+        let place = weight.value().view().as_ptr();
+        weight.set(weight.value());
+        assert_eq!(weight.value().view().as_ptr(), place, "it stays there");
+    }
+
+    #[test]
+    fn large_tensors_begin_in_one_part_of_a_page_after_the_other() {
+        let len = LARGE_BYTES / size_of::<f64>() + 1;
+        for part in 0..PARTS {
+            let mut room = Room::<f64>::in_part(len, part);
+            room.elements().fill(1.0);
+            let place = room.elements().as_ptr();
+            assert_eq!((part_of(place), room.elements().len()), (part, len));
+            assert!(is_begin(place));
+            assert_eq!(room.into_array(ndarray::Dim(len)).as_ptr(), place);
+        }
+        assert!(Room::<f32>::new(0).elements().is_empty());
+    }
+
+    #[test]
     fn the_memory_of_a_weight_that_takes_steps_begins_with_a_line() -> dl_core::Result<()> {
         use crate::{Nd, ProductOps, ReduceOps};
         let weight = Weight::new(Nd::from(elsewhere()));
