@@ -11,7 +11,11 @@ use crate::lines::Room;
 use crate::nd::Nd;
 use crate::program;
 use dl_core::{Binary, Unary, parallel};
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::thread::yield_now;
+use std::time::{Duration, Instant};
 
 /// Smaller tensors are computed at once: to write an operation down costs about as much as to compute it. The environment variable `DL_FUSE_FROM` says another number of
 /// elements; results do not depend on it.
@@ -26,6 +30,11 @@ pub(crate) fn is_worth_writing_down(len: usize) -> bool {
 /// Longer formulas are computed before anything is added, so that nothing is as deep as a program is long.
 const LONGEST: usize = 32;
 
+/// So long somebody waits for a formula that another thread computes, before he sleeps.
+const AWAKE: Duration = Duration::from_micros(100);
+/// How often he looks before he lets another thread have the processor.
+const GLANCES: usize = 200;
+
 /// A tensor of a shape, and the operation whose result it is.
 pub(crate) struct Formula<A: Item, D: Rank> {
     shape: D,
@@ -36,6 +45,8 @@ pub(crate) struct Formula<A: Item, D: Rank> {
     /// Is forgotten once there is a value, and with it the operands.
     operation: Mutex<Option<Operation<A, D>>>,
     value: OnceLock<Elements<A, D>>,
+    /// Whether somebody has begun to compute it.
+    begun: AtomicBool,
 }
 
 /// A pointwise operation. Operands are broadcast to the shape of the result.
@@ -49,7 +60,8 @@ pub(crate) enum Operation<A: Item, D: Rank> {
 
 impl<A: Item, D: Rank> Formula<A, D> {
     pub(crate) fn new(shape: D, length: usize, nanoseconds: f64, operation: Operation<A, D>) -> Self {
-        Formula { shape, length, nanoseconds, operation: Mutex::new(Some(operation)), value: OnceLock::new() }
+        let (operation, value, begun) = (Mutex::new(Some(operation)), OnceLock::new(), AtomicBool::new(false));
+        Formula { shape, length, nanoseconds, operation, value, begun }
     }
 
     pub(crate) fn shape(&self) -> &D {
@@ -83,10 +95,29 @@ impl<A: Item, D: Rank> Formula<A, D> {
         if let Some(value) = self.value.get() {
             return value;
         }
-        // who comes second waits: nothing in there waits for anybody
+        // who comes second waits: nothing in there waits for anybody. To be woken takes longer than most formulas
+        if self.begun.swap(true, Ordering::Relaxed) {
+            self.wait_awake();
+        }
         let value = self.value.get_or_init(|| A::compute(self));
         self.forget_operation();
         value
+    }
+
+    /// Waits for a moment until somebody else has computed it.
+    #[cold]
+    fn wait_awake(&self) {
+        let since = Instant::now();
+        while since.elapsed() < AWAKE {
+            for _ in 0..GLANCES {
+                if self.value.get().is_some() {
+                    return;
+                }
+                spin_loop();
+            }
+            // there may be more threads than processors
+            yield_now();
+        }
     }
 
     /// The elements of a formula that nobody else has, and which has been computed.

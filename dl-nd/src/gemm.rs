@@ -22,7 +22,7 @@ mod tile;
 pub(crate) use outer::sum_of_outer;
 pub(crate) use pack::Scratch;
 
-use crate::lines::{self, Room};
+use crate::lines::{self, LINE_BYTES, Room};
 use dl_core::{Number, buffers, parallel};
 use kernels::Kernels;
 use ndarray::{Array, ArrayView, ArrayView2, ArrayViewMut2, Dimension};
@@ -262,6 +262,14 @@ fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool {
     row_bytes >= PAGE && rows >= bytes
 }
 
+/// Whether a panel that is read for so many rows of the result is better read from a copy because its rows do not begin where lines of the cache do: where a register is as wide as a
+/// line, each is in two of them.
+fn is_split(place: usize, row_bytes: usize, register_bytes: usize, rows: usize) -> bool {
+    // the copy costs as much as these
+    const ROWS: usize = 96;
+    rows >= ROWS && register_bytes == LINE_BYTES && !(place | row_bytes).is_multiple_of(LINE_BYTES)
+}
+
 /// What takes less is not worth a second thread.
 const LEAST: f64 = 20_000.0;
 /// A piece for a thread takes about so many nanoseconds, but there are two at least.
@@ -280,9 +288,13 @@ const FEW_NUMBERS: usize = 1 << 14;
 unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
     let &Product { rows, depth, columns, a, b, old, c, .. } = product;
     let (high, wide) = (kernels.high(), kernels.wide());
+    let bytes = |numbers: usize| numbers * size_of::<A>();
+    let b_row = bytes(b.row.unsigned_abs());
     let copies = Copies {
         a: a.column != 1 && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
-        b: b.column != 1 || is_scattered(wide * size_of::<A>(), rows, b.row.unsigned_abs() * size_of::<A>()),
+        b: b.column != 1
+            || is_scattered(bytes(wide), rows, b_row)
+            || is_split(b.start.addr(), b_row, bytes(kernels.lanes), rows),
     };
     let nanoseconds = nanoseconds::<A>(rows, depth, columns);
     // where nobody is going to help, a division that is not large is left out

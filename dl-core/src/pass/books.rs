@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::settings::Settings;
 use super::visits::Visits;
 use super::work::Task;
-use super::{Keep, Pass, at_once, discover, tables};
+use super::{Keep, Pass, Purpose, at_once, discover, tables};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Held, Node};
 use crate::parallel::Crew;
@@ -28,6 +28,8 @@ use std::task::Waker;
 pub(crate) struct Books {
     pub(crate) keep: Keep,
     pub(super) settings: Settings,
+    /// Whether it is one of a training step.
+    pub(super) steps: bool,
     /// The pass whose values of weights this one has, because it evaluates a derivative there.
     pub(super) of_around: Option<Weak<Pass>>,
     pub(super) count: Count,
@@ -71,6 +73,8 @@ pub(crate) struct Books {
     pub(super) tickets: usize,
     /// How many threads that work for the pass are parked in a wait of their own, in a body for instance: nobody knows for how long.
     pub(super) away: usize,
+    /// How many drivers are at the queue, or come back to it in a few microseconds.
+    pub(super) attentive: usize,
     /// Kernels that are being divided, and perhaps some that have been.
     pub(super) crews: Vec<Arc<Crew>>,
     pub(super) drivers: Drivers,
@@ -125,6 +129,7 @@ impl Books {
         Books {
             keep: Keep::Nothing,
             settings: Settings::default(),
+            steps: false,
             of_around: None,
             count: Count::default(),
             seat: Seat::none(),
@@ -152,6 +157,7 @@ impl Books {
             queue: Queue::default(),
             tickets: 0,
             away: 0,
+            attentive: 0,
             crews: Vec::new(),
             drivers: Drivers::default(),
             interrupted: Vec::new(),
@@ -178,8 +184,10 @@ impl Books {
     }
 
     /// Opens the books for a pass.
-    pub(super) fn open(&mut self, keep: Keep, settings: Settings) {
-        (self.keep, self.settings, self.seat) = (keep, settings, Seat::take());
+    pub(super) fn open(&mut self, purpose: Purpose, settings: Settings) {
+        self.keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
+        self.steps = purpose == Purpose::Step;
+        (self.settings, self.seat) = (settings, Seat::take());
     }
 
     /// Empties the books when their pass is over. The tables keep their room for the next one: to grow them anew would cost more than a
@@ -197,7 +205,7 @@ impl Books {
         tables::clear(&mut self.weights);
         (self.leaf, self.leaves_differ) = (None, false);
         tables::empty(&mut self.updates);
-        (self.tickets, self.away) = (0, 0);
+        (self.tickets, self.away, self.attentive) = (0, 0, 0);
         tables::empty(&mut self.crews);
         tables::clear(&mut self.waiting);
         self.unused_waiting = NONE;

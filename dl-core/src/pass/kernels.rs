@@ -1,5 +1,6 @@
 //! Running kernels, outside the lock of the books.
 
+use super::at_once::SMALL_OF_OURS_NANOSECONDS;
 use super::books::Books;
 use super::context::computing;
 use super::{Keep, Pass};
@@ -28,6 +29,8 @@ pub(super) struct Batch {
     /// Those of the kernels that have been run; none where the next one was the last that needed it.
     results: Vec<Option<Result<Value>>>,
     followers: Vec<u32>,
+    /// Whether nobody was called for it: then what is worth a call goes back to the queue.
+    stays: bool,
 }
 
 const GIVEN: &str = "what an operation needs is there, or comes from the one that it follows";
@@ -47,7 +50,17 @@ struct Kernel {
 
 impl Books {
     /// Takes a job that has left the queue; if it is a single kernel, with those next to it, `share` of them at most.
-    pub(super) fn take_batch(&mut self, index: u32, nanoseconds: f64, share: usize, helps: bool, batch: &mut Batch) {
+    ///
+    /// Of a chain whose first operation stays (see `queue.rs`) only what is small is run.
+    pub(super) fn take_batch(
+        &mut self,
+        index: u32,
+        (nanoseconds, stays): (f64, bool),
+        share: usize,
+        helps: bool,
+        batch: &mut Batch,
+    ) {
+        batch.stays = stays;
         let mut followers = std::mem::take(&mut batch.followers);
         self.take_chain(index, &mut followers);
         self.take_kernel(index, Some(nanoseconds), batch);
@@ -123,7 +136,7 @@ impl Batch {
         if let Some(rest) = self.kernels.get(done..).filter(|rest| !rest.is_empty()) {
             self.followers.clear();
             self.followers.extend(rest.iter().map(|kernel| kernel.index));
-            books.put_back(&self.followers, helps);
+            books.put_back(&self.followers, helps || self.stays);
         }
         self.kernels.clear();
         self.operands.clear();
@@ -208,7 +221,10 @@ impl Pass {
             };
             let result = match nanoseconds {
                 Ok(nanoseconds) => {
-                    if follows && begun.is_some_and(|begun| !has_room(begun, nanoseconds)) {
+                    if follows
+                        && (batch.stays && nanoseconds >= SMALL_OF_OURS_NANOSECONDS
+                            || begun.is_some_and(|begun| !has_room(begun, nanoseconds)))
+                    {
                         return;
                     }
                     let mut before = match is_last {

@@ -135,7 +135,6 @@ thread_local! {
 impl Pass {
     /// A pass with these settings; what they leave open is that of the pass around it.
     pub(crate) fn new(purpose: Purpose, settings: Settings) -> Arc<Pass> {
-        let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
         let (settings, around, origin) = with_current(|around| match around {
             // a derivative is that of the very values around it, random ones too
             Some(around) if purpose == Purpose::Derive => {
@@ -172,7 +171,7 @@ impl Pass {
         fresh.around = with_current(|around| around.map(Arc::downgrade));
         fresh.settings = settings.clone();
         let books = fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner);
-        books.open(keep, settings);
+        books.open(purpose, settings);
         if let Some(origin) = origin {
             books.note_position(origin);
         }

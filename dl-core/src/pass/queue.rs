@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub(super) struct Job {
     pub(super) what: Work,
     pub(super) nanoseconds: f64,
+    /// Whether it is best done by whoever drives the pass: nobody is called for it.
+    pub(super) stays: bool,
 }
 
 pub(super) enum Work {
@@ -23,6 +25,9 @@ pub(super) enum Work {
 pub(super) struct Queue {
     jobs: VecDeque<Job>,
     nanoseconds: f64,
+    /// How many of the jobs do not stay, and how long those take.
+    shared: usize,
+    shared_nanoseconds: f64,
 }
 
 /// A guess that makes no sense.
@@ -38,14 +43,27 @@ const FEW: usize = 8;
 impl Queue {
     pub(super) fn clear(&mut self) {
         tables::empty(&mut self.jobs);
-        self.nanoseconds = 0.0;
+        (self.nanoseconds, self.shared, self.shared_nanoseconds) = (0.0, 0, 0.0);
     }
 
     pub(super) fn push(&mut self, what: Work, nanoseconds: f64) {
+        self.push_job(what, nanoseconds, false);
+    }
+
+    /// The same for a kernel that is best done by whoever drives the pass.
+    pub(super) fn push_to_stay(&mut self, index: u32, nanoseconds: f64) {
+        self.push_job(Work::Kernel(index), nanoseconds, true);
+    }
+
+    fn push_job(&mut self, what: Work, nanoseconds: f64, stays: bool) {
         // a guess that makes no sense must not spoil the sum
         let nanoseconds = if nanoseconds >= 0.0 { nanoseconds.min(LONGEST_NANOSECONDS) } else { UNKNOWN_NANOSECONDS };
         self.nanoseconds += nanoseconds;
-        self.jobs.push_back(Job { what, nanoseconds });
+        if !stays {
+            self.shared += 1;
+            self.shared_nanoseconds += nanoseconds;
+        }
+        self.jobs.push_back(Job { what, nanoseconds, stays });
     }
 
     /// The next job of whoever drives the pass, or of somebody who helps: helpers take kernels from the other end, so that everybody mostly meets in each pass what he has met in
@@ -56,10 +74,14 @@ impl Queue {
             if from_back { self.jobs.rotate_right(1) } else { self.jobs.rotate_left(1) }
         }
         let job = if from_back { self.jobs.pop_back() } else { self.jobs.pop_front() };
-        self.nanoseconds = match &job {
-            Some(job) if !self.jobs.is_empty() => self.nanoseconds - job.nanoseconds,
-            _ => 0.0,
-        };
+        if let Some(Job { nanoseconds, stays, .. }) = job {
+            // sums are rounded: where there is nothing, there is nothing
+            self.nanoseconds = if self.jobs.is_empty() { 0.0 } else { self.nanoseconds - nanoseconds };
+            if !stays {
+                self.shared -= 1;
+                self.shared_nanoseconds = if self.shared == 0 { 0.0 } else { self.shared_nanoseconds - nanoseconds };
+            }
+        }
         job
     }
 
@@ -88,7 +110,7 @@ impl Queue {
     /// The same job, if it is a kernel, and how long that takes.
     pub(super) fn next_kernel(&self, helps: bool) -> Option<(u32, f64)> {
         match if helps && self.ends_with_kernel() { self.jobs.back() } else { self.jobs.front() } {
-            Some(&Job { what: Work::Kernel(index), nanoseconds }) => Some((index, nanoseconds)),
+            Some(&Job { what: Work::Kernel(index), nanoseconds, .. }) => Some((index, nanoseconds)),
             _ => None,
         }
     }
@@ -98,6 +120,7 @@ impl Queue {
         if !indices.is_empty() {
             let forgotten: HashSet<u32> = indices.iter().copied().collect();
             self.jobs.retain(|job| !matches!(job.what, Work::Task(index) if forgotten.contains(&index)));
+            self.shared = self.jobs.iter().filter(|job| !job.stays).count();
         }
     }
 
@@ -107,11 +130,17 @@ impl Queue {
 
     /// Whether it is worth calling others, if whoever asks is going to take one of the jobs: the longest, at least of the first few.
     pub(super) fn is_worth_sharing(&self) -> bool {
-        if self.nanoseconds < WORTH_OFFERING_NANOSECONDS {
+        if self.shared_nanoseconds < WORTH_OFFERING_NANOSECONDS {
             return false;
         }
-        let longest = self.jobs.iter().take(FEW).map(|job| job.nanoseconds).fold(0.0, f64::max);
-        self.nanoseconds - longest >= WORTH_SHARING_NANOSECONDS
+        let first = self.jobs.iter().take(FEW).filter(|job| !job.stays);
+        let longest = first.map(|job| job.nanoseconds).fold(0.0, f64::max);
+        self.shared_nanoseconds - longest >= WORTH_SHARING_NANOSECONDS
+    }
+
+    /// Whether nobody is to be called for anything that is there.
+    pub(super) fn all_stay(&self) -> bool {
+        self.shared == 0
     }
 
     /// A guess of how long the queue would keep one thread busy.

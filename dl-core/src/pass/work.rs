@@ -117,9 +117,24 @@ impl Pass {
         self: &'a Arc<Self>,
         mut books: MutexGuard<'a, Books>,
         helps: bool,
+        turns: usize,
+        longest: f64,
+    ) -> (MutexGuard<'a, Books>, bool) {
+        let driver = usize::from(!helps);
+        books.attentive += driver;
+        let (mut books, ended) = self.work_through(books, helps, turns, longest);
+        books.attentive -= driver;
+        (books, ended)
+    }
+
+    fn work_through<'a>(
+        self: &'a Arc<Self>,
+        mut books: MutexGuard<'a, Books>,
+        helps: bool,
         mut turns: usize,
         longest: f64,
     ) -> (MutexGuard<'a, Books>, bool) {
+        let driver = usize::from(!helps);
         let mut batch = Batch::default();
         let mut alone = Alone::default();
         let mut spare = None;
@@ -135,34 +150,42 @@ impl Pass {
                 return (books, false);
             }
             if helps && self.leaves_to_driver(&books) {
-                self.tell_news();
+                if books.attentive == 0 {
+                    self.tell_news();
+                }
                 break;
             }
             match books.queue.pop(helps) {
-                Some(Job { what: Work::Kernel(index), nanoseconds })
+                Some(Job { what: Work::Kernel(index), nanoseconds, .. })
                     if !helps && alone.dear != Some(index) && self.is_alone(index, nanoseconds, &books) =>
                 {
                     books = self.compute_alone(index, books, &mut alone);
                 }
-                Some(Job { what: Work::Kernel(index), nanoseconds }) => {
+                Some(Job { what: Work::Kernel(index), nanoseconds, stays }) => {
+                    let busy = if stays { 0 } else { driver };
+                    books.attentive -= busy;
                     let share = books.queue.len() / (1 + books.tickets);
                     books = if share == 0 && !books.has_followers(index) {
                         self.run_one(index, books)
                     } else {
-                        books.take_batch(index, nanoseconds, share, helps, &mut batch);
+                        books.take_batch(index, (nanoseconds, stays), share, helps, &mut batch);
                         self.run_batch(&mut batch, helps, books)
                     };
+                    books.attentive += busy;
                 }
                 Some(Job { what: Work::Task(index), .. }) => {
                     let again = books.task(index).is_some();
+                    books.attentive -= driver;
                     books = self.poll_task(index, books, &mut spare, &threads);
+                    books.attentive += driver;
                     turns -= usize::from(again);
                     if turns == 0 {
                         self.width.rests();
                         return (books, false);
                     }
                 }
-                Some(Job { what: Work::Help(pass), nanoseconds }) => {
+                Some(Job { what: Work::Help(pass), nanoseconds, .. }) => {
+                    books.attentive -= driver;
                     self.release(books);
                     let enough = worth_asking_again(nanoseconds);
                     let (theirs, _) = pass.work(pass.books(), true, TURNS, enough);
@@ -175,15 +198,18 @@ impl Pass {
                         drop(pass);
                         books = self.books();
                     }
+                    books.attentive += driver;
                 }
                 None => {
                     self.width.rests();
                     let Some(crew) = self.open_crew(&books).cloned() else { return (books, true) };
                     // until there is something to do for which nobody else may be there
                     let read = self.news.load(Ordering::Acquire);
+                    books.attentive -= driver;
                     self.release(books);
                     crew.help(|| self.news.load(Ordering::Acquire) == read);
                     books = self.books();
+                    books.attentive += driver;
                     self.width.works();
                 }
             }
@@ -192,10 +218,12 @@ impl Pass {
         (books, true)
     }
 
-    /// Whether a helper had better leave what is queued, which is too little to be shared, to a driver who waits for it, awake: he has met the weights of the pass in its last step, or is going to change
-    /// them, and where nobody else works, his way of working costs less. Only once: if he has not come by then, he has lost his processor.
+    /// Whether a helper had better leave what is queued to a driver: if nobody was called for it, to one who is at the queue at any rate; if it is too little to be shared, to one who waits for it, awake. He has met the
+    /// weights of the pass in its last step, or is going to change them, and where nobody else works, his way of working costs less. Who waits is left something only once: if he has not come by then, he has lost his processor.
     fn leaves_to_driver(&self, books: &Books) -> bool {
-        books.queue.len() > 0 && !books.queue.is_worth_sharing() && self.lingering.swap(false, Ordering::Relaxed)
+        books.queue.len() > 0
+            && (books.queue.all_stay() && books.attentive > 0
+                || !books.queue.is_worth_sharing() && self.lingering.swap(false, Ordering::Relaxed))
     }
 
     /// Polls the future of a dynamic node. Only one that has to wait is written down, and only what keeps its waker makes it a costly one.
@@ -359,7 +387,7 @@ impl Pass {
     #[inline]
     fn share_with(self: &Arc<Self>, books: &mut Books, working: bool, threads: &LazyCell<usize>) {
         let mut spare = books.queue.len().saturating_sub(usize::from(working));
-        if spare == 0 || books.drivers.nobody() {
+        if spare == 0 || books.drivers.nobody() || working && books.queue.all_stay() {
             return;
         }
         let driver_works = books.drivers.any_works();

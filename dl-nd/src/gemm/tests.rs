@@ -100,6 +100,26 @@ fn an_element_does_not_depend_on_the_way() {
     }
 }
 
+/// Where rows do not begin with a line of the cache, columns are copied, which changes no element.
+#[test]
+fn rows_that_begin_within_a_line() {
+    assert!(is_split(4, 1024, 64, 96) && is_split(0, 1000, 64, 96));
+    assert!(!is_split(64, 1024, 64, 96) && !is_split(4, 1024, 64, 95) && !is_split(4, 1024, 32, 96));
+    let mut rng = init::rng(11);
+    let (a, b) = (somehow::<f32>(100, 30, 0, &mut rng), somehow::<f32>(30, 160, 0, &mut rng));
+    for kernels in f32::all_kernels() {
+        let products = [0, 1, 7].map(|from| {
+            let mut padded = Array2::zeros([30, 176]);
+            padded.slice_mut(s![.., from..from + 160]).assign(&b);
+            let mut product = Array2::zeros([100, 160]);
+            let b = padded.slice_move(s![.., from..from + 160]);
+            run(kernels, 1.0, &a, &b, 0.0, &mut product);
+            product
+        });
+        assert!(products.iter().all(|product| *product == products[0]));
+    }
+}
+
 /// Where rows are pages apart, columns are copied, which changes no element.
 #[test]
 fn rows_that_are_pages_apart() {
