@@ -306,7 +306,8 @@ fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Optio
 
 /// Takes the steps of plain gradient descent that are in place and cannot fail; all of them together take about so long.
 ///
-/// Each is taken by the thread that has met the weight on the way forward, and has it in its caches, as far as that keeps all threads busy.
+/// Each is taken by the thread that has met the weight on the way forward, and has it in its caches, as far as that keeps all threads busy. A dear one is met by several, and divided among all of them by its operation: those come
+/// one after the other, so that nobody waits for long for the last piece of two.
 fn descend(changes: &[Change<'_>], nanoseconds: f64) {
     if !parallel::is_worth_while(nanoseconds) {
         return changes.iter().for_each(Change::descend);
@@ -315,11 +316,17 @@ fn descend(changes: &[Change<'_>], nanoseconds: f64) {
         .iter()
         .filter_map(|change| {
             let (variable, _, delta) = change.descends()?;
-            Some((variable.met_elsewhere(), delta.cost(), change))
+            let cost = delta.cost();
+            if cost >= DEAR_NANOSECONDS {
+                change.descend();
+                return None;
+            }
+            Some((variable.met_elsewhere(), cost, change))
         })
         .collect();
+    let nanoseconds: f64 = steps.iter().map(|(_, cost, _)| cost).sum();
     let pieces = in_pieces(&mut steps);
-    let each = nanoseconds / pieces.len() as f64;
+    let each = nanoseconds / pieces.len().max(1) as f64;
     let first = parallel::first_of_this_thread(pieces.len(), each);
     parallel::for_each(pieces.len(), each, |piece| {
         let piece = pieces[(piece + pieces.len() - first) % pieces.len()];
@@ -344,6 +351,9 @@ fn in_pieces<T>(steps: &mut [(usize, f64, T)]) -> Vec<&[(usize, f64, T)]> {
 
 /// Little steps are given to threads as many at a time as take about so long.
 const PIECE_NANOSECONDS: f64 = 20_000.0;
+
+/// A step that takes so long has a piece for each of some threads.
+const DEAR_NANOSECONDS: f64 = 100_000.0;
 
 impl Change<'_> {
     /// The step of plain gradient descent, if it is one.

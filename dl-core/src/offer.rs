@@ -40,8 +40,8 @@ struct Offers {
 #[derive(Default)]
 struct Rhythm {
     last: Option<Instant>,
-    /// The latest interval that was longer than [`AWAKE`], unless one has been longer than [`LONGEST`] since.
-    interval: Option<Duration>,
+    /// The longest interval of late that was longer than [`AWAKE`], unless one has been longer than [`LONGEST`] since. It is forgotten by and by.
+    longest: Option<Duration>,
 }
 
 impl Rhythm {
@@ -49,13 +49,14 @@ impl Rhythm {
     fn beats(&mut self, now: Instant) {
         let interval = self.last.replace(now).map_or(Duration::MAX, |last| now.duration_since(last));
         if interval > AWAKE {
-            self.interval = Some(interval).filter(|&interval| interval <= LONGEST);
+            let remembered = self.longest.map(|longest| longest * 7 / 8);
+            self.longest = remembered.max(Some(interval)).filter(|_| interval <= LONGEST);
         }
     }
 
     /// How long it is worth to wait for the next one.
     fn patience(&self) -> Duration {
-        self.interval.map_or(AWAKE, |interval| LONGEST.min(2 * interval))
+        self.longest.map_or(AWAKE, |longest| LONGEST.min(2 * longest))
     }
 }
 
@@ -219,6 +220,7 @@ mod tests {
             [100, 100, 600, 600, 600],
             "short intervals are those within a step"
         );
+        assert_eq!([120, 400, 120].map(&mut after), [525, 800, 700], "steps have several");
         assert_eq!([900, 2_000, 30].map(&mut after), [1_000, 100, 100]);
     }
 
