@@ -110,6 +110,12 @@ pub(crate) fn matter<A>(len: usize) -> bool {
     len > SMALL_BYTES / size_of::<A>()
 }
 
+/// Whether to copy so many elements for the sake of a line takes more memory than it is worth: data sets as a whole, for instance.
+pub(crate) fn are_many<A>(len: usize) -> bool {
+    const MANY_BYTES: usize = 1 << 24;
+    len > MANY_BYTES / size_of::<A>()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +164,25 @@ mod tests {
         let place = weight.value().view().as_ptr();
         weight.set(weight.value());
         assert_eq!(weight.value().view().as_ptr(), place, "it stays there");
+    }
+
+    #[test]
+    fn what_comes_from_outside_begins_with_a_line_unless_it_is_small_or_huge() {
+        use crate::Nd;
+        let at_line = |len: usize| {
+            // of many, at least one begins elsewhere: an allocator promises 16 bytes
+            let tensors: Vec<Nd<f32, Ix2>> =
+                (0..16).map(|_| Nd::from_vec([len, 1], vec![1.0; len]).expect("as many")).collect();
+            assert!(tensors.iter().all(|tensor| tensor.view().iter().all(|&x| x == 1.0)));
+            tensors.iter().all(|tensor| is_begin(tensor.view().as_ptr()))
+        };
+        assert!(at_line(SMALL_BYTES / 4 + 1) && at_line(1 << 20));
+        for len in [33, (1 << 22) + 1] {
+            let elements = vec![1.0_f32; len];
+            let place = elements.as_ptr();
+            let tensor = Nd::from_vec([len], elements).expect("as many");
+            assert_eq!(tensor.view().as_ptr(), place, "{len}");
+        }
     }
 
     #[test]

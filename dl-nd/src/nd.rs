@@ -3,6 +3,7 @@
 use crate::element::{Derivative, Discrete, Element, Item, Rank};
 use crate::elements::Elements;
 use crate::formula::Formula;
+use crate::lines;
 use crate::program::{self, PIECE};
 use dl_core::{
     Chunk, Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable, buffers, parallel,
@@ -34,7 +35,8 @@ use std::sync::Arc;
 pub struct Nd<A: Item = f32, D: Rank = Ix2>(pub(crate) Elements<A, D>);
 
 impl<A: Item, D: Rank> Nd<A, D> {
-    /// A tensor of this shape, from its elements in row-major order.
+    /// A tensor of this shape, from its elements in row-major order. They stay in their memory, unless they are numbers, between 16 KB and 16 MB, which do not begin with a line of
+    /// the cache: those are copied, once, as every operation on them would take longer.
     ///
     /// ```
     /// let m = dl_nd::Nd::from_vec([2, 2], vec![1.0, 2.0, 3.0, 4.0])?;
@@ -47,7 +49,13 @@ impl<A: Item, D: Rank> Nd<A, D> {
     pub fn from_vec<S: ndarray::IntoDimension<Dim = D>>(shape: S, elements: Vec<A>) -> Result<Self> {
         let (shape, found) = (shape.into_dimension(), elements.len());
         match Array::from_shape_vec(shape.clone(), elements) {
-            Ok(array) => Ok(array.into()),
+            Ok(array) => {
+                let mut tensor = Self::from(array);
+                if lines::matter::<A>(found) && !lines::are_many::<A>(found) {
+                    A::line_up(&mut tensor.0);
+                }
+                Ok(tensor)
+            }
             Err(_) => Err(Error::shape(format!("{found} elements do not make a tensor of shape {:?}", shape.slice()))),
         }
     }
