@@ -312,18 +312,12 @@ fn descend(changes: &[Change<'_>], nanoseconds: f64) {
     if !parallel::is_worth_while(nanoseconds) {
         return changes.iter().for_each(Change::descend);
     }
-    let mut steps: Vec<(usize, f64, &Change<'_>)> = changes
-        .iter()
-        .filter_map(|change| {
-            let (variable, _, delta) = change.descends()?;
-            let cost = delta.cost();
-            if cost >= DEAR_NANOSECONDS {
-                change.descend();
-                return None;
-            }
-            Some((variable.met_elsewhere(), cost, change))
-        })
-        .collect();
+    let steps = changes.iter().filter_map(|change| {
+        let (variable, _, delta) = change.descends()?;
+        Some((variable.met_elsewhere(), delta.cost(), change))
+    });
+    let (dear, mut steps): (Vec<_>, Vec<_>) = steps.partition(|&(_, cost, _)| cost >= DEAR_NANOSECONDS);
+    dear.iter().for_each(|(_, _, change)| change.descend());
     let nanoseconds: f64 = steps.iter().map(|(_, cost, _)| cost).sum();
     let pieces = in_pieces(&mut steps);
     let each = nanoseconds / pieces.len().max(1) as f64;

@@ -156,6 +156,7 @@ impl Future for ExtractAll {
         if !std::mem::replace(&mut this.requested, true) {
             pass.request(&this.layers);
         }
+        pass.outcomes(&this.layers[this.results.len()..], &mut this.results);
         while let Some(layer) = this.layers.get(this.results.len()) {
             this.results.push(ready!(pass.poll_value(layer, cx.waker())));
         }

@@ -470,4 +470,39 @@ pub(super) mod tests {
         assert!(values.into_iter().eq((4..24).map(f64::from)));
         assert_eq!(threads.lock().expect("nobody panics").len(), 1);
     }
+
+    /// Twenty branches that begin when a dear operation has ended, each of some operations of the library that take so long; the threads that compute the last of each branch in a training step.
+    fn threads_of_branches(nanoseconds: &'static [f64]) -> HashSet<ThreadId> {
+        let threads = Arc::<Mutex<HashSet<ThreadId>>>::default();
+        let probe = |nanoseconds, is_last: bool| {
+            let threads = threads.clone();
+            Probe::new(nanoseconds, move |_| {
+                if is_last {
+                    threads.lock().expect("nobody panics").insert(thread::current().id());
+                    thread::sleep(Duration::from_micros(100)); // time for others to come
+                }
+            })
+        };
+        let dear = Layer::apply(probe(100_000.0, false), (Layer::constant(0.0),));
+        let branch = |_| {
+            let each = nanoseconds.iter().enumerate();
+            each.fold(dear.clone(), |y, (at, &cost)| Layer::apply(probe(cost, at + 1 == nanoseconds.len()), (y,)))
+        };
+        let sum = (0..20).map(branch).sum::<Layer<f64>>();
+        let loss = on_threads(2, || sum.train(&crate::Sgd::new(0.1)).wait());
+        assert_eq!(loss.expect("it succeeds"), 20.0 * (1 + nanoseconds.len()) as f64);
+        let threads = threads.lock().expect("nobody panics");
+        threads.clone()
+    }
+
+    #[test]
+    fn small_operations_of_a_step_stay_with_its_driver() {
+        assert_eq!(threads_of_branches(&[1_500.0; 4]).len(), 1);
+    }
+
+    #[test]
+    fn what_is_dear_is_shared_though_it_follows_something_small() {
+        let both = (0..20).any(|_| threads_of_branches(&[1_500.0, 50_000.0]).len() == 2);
+        assert!(both, "twenty operations of 50 µs were computed by one thread");
+    }
 }

@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::settings::Settings;
 use super::visits::Visits;
 use super::work::Task;
-use super::{Keep, Pass, Purpose, at_once, discover, tables};
+use super::{Keep, Pass, at_once, discover, tables};
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Held, Node};
 use crate::parallel::Crew;
@@ -28,8 +28,6 @@ use std::task::Waker;
 pub(crate) struct Books {
     pub(crate) keep: Keep,
     pub(super) settings: Settings,
-    /// Whether it is one of a training step.
-    pub(super) steps: bool,
     /// The pass whose values of weights this one has, because it evaluates a derivative there.
     pub(super) of_around: Option<Weak<Pass>>,
     pub(super) count: Count,
@@ -129,7 +127,6 @@ impl Books {
         Books {
             keep: Keep::Nothing,
             settings: Settings::default(),
-            steps: false,
             of_around: None,
             count: Count::default(),
             seat: Seat::none(),
@@ -184,10 +181,8 @@ impl Books {
     }
 
     /// Opens the books for a pass.
-    pub(super) fn open(&mut self, purpose: Purpose, settings: Settings) {
-        self.keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
-        self.steps = purpose == Purpose::Step;
-        (self.settings, self.seat) = (settings, Seat::take());
+    pub(super) fn open(&mut self, keep: Keep, settings: Settings) {
+        (self.keep, self.settings, self.seat) = (keep, settings, Seat::take());
     }
 
     /// Empties the books when their pass is over. The tables keep their room for the next one: to grow them anew would cost more than a

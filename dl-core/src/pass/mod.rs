@@ -135,6 +135,7 @@ thread_local! {
 impl Pass {
     /// A pass with these settings; what they leave open is that of the pass around it.
     pub(crate) fn new(purpose: Purpose, settings: Settings) -> Arc<Pass> {
+        let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
         let (settings, around, origin) = with_current(|around| match around {
             // a derivative is that of the very values around it, random ones too
             Some(around) if purpose == Purpose::Derive => {
@@ -171,7 +172,7 @@ impl Pass {
         fresh.around = with_current(|around| around.map(Arc::downgrade));
         fresh.settings = settings.clone();
         let books = fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner);
-        books.open(purpose, settings);
+        books.open(keep, settings);
         if let Some(origin) = origin {
             books.note_position(origin);
         }
@@ -394,6 +395,17 @@ impl Pass {
         };
         self.release(books);
         Poll::Ready(ended)
+    }
+
+    /// Adds how the first of these layers have ended, up to one that has not.
+    pub(crate) fn outcomes(self: &Arc<Self>, layers: &[AnyLayer], outcomes: &mut Vec<Result<Value>>) {
+        let books = self.books();
+        for layer in layers {
+            let Some(index) = books.find(layer) else { break };
+            let Some(ended) = books.outcome(index) else { break };
+            self.looks(&books, index);
+            outcomes.push(ended);
+        }
     }
 
     /// A run starts to drive the pass. What was left undone when the last driver left is taken up again.

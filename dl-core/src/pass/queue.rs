@@ -174,6 +174,19 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_called_for_what_stays() {
+        let mut queue = Queue::default();
+        for index in 0..100 {
+            queue.push_to_stay(index, 1_000.0);
+        }
+        assert!(queue.all_stay() && !queue.is_worth_sharing());
+        queue.push(Work::Kernel(100), 20_000.0);
+        assert!(!queue.all_stay() && queue.is_worth_sharing(), "whoever drives has the others");
+        assert!(!queue.pop(true).expect("it is there").stays);
+        assert!(queue.all_stay() && queue.len() == 100 && queue.nanoseconds().round() == 100_000.0);
+    }
+
+    #[test]
     fn a_body_is_not_put_before_what_it_may_wait_for() {
         let mut queue = queue(&[1e6]);
         queue.push(Work::Task(1), 5_000.0);

@@ -3,6 +3,7 @@
 //! A failed operand counts as done: its consumer fails when *all* its operands have ended, with the error of the leftmost one
 //! that failed. So the error that is reported does not depend on time.
 
+use super::Keep;
 use super::at_once::SMALL_OF_OURS_NANOSECONDS;
 use super::books::Books;
 use super::chain::{OPEN, can_follow};
@@ -162,7 +163,10 @@ impl Books {
         self.entries[index as usize].trained = trained;
         match &node.expression {
             Expression::Primitive(op) => match self.cost(index, &**op) {
-                Ok(nanoseconds) if self.steps && op.is_plain() && nanoseconds < SMALL_OF_OURS_NANOSECONDS => {
+                // a walk back reads it, and what it has read, in one thread
+                Ok(nanoseconds)
+                    if self.keep == Keep::Values && op.is_plain() && nanoseconds < SMALL_OF_OURS_NANOSECONDS =>
+                {
                     self.queue.push_to_stay(index, nanoseconds);
                 }
                 Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
