@@ -10,7 +10,7 @@ use crate::primitive::Few;
 use crate::record::{SpanWork, Told};
 use crate::reverse::AnyDelta;
 use crate::snapshot::Earlier;
-use crate::sync::{MutexGuard, thread_local};
+use crate::sync::{MutexGuard, current_num_threads, thread_local};
 use crate::value::{Repr, Value};
 use crate::weight::WeightId;
 use std::borrow::Cow;
@@ -306,8 +306,8 @@ fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Optio
 
 /// Takes the steps of plain gradient descent that are in place and cannot fail; all of them together take about so long.
 ///
-/// Each is taken by the thread that has met the weight on the way forward, and has it in its caches, as far as that keeps all threads busy. A dear one is met by several, and divided among all of them by its operation: those come
-/// one after the other, so that nobody waits for long for the last piece of two.
+/// Each is taken by the thread that has met the weight on the way forward, and has it in its caches, as far as that keeps all threads busy. Where a step is so dear that it keeps all of them busy by itself, they have all met the weight:
+/// such steps are taken one after the other, each divided by its operation, so that nobody waits for long for the last pieces of several.
 fn descend(changes: &[Change<'_>], nanoseconds: f64) {
     if !parallel::is_worth_while(nanoseconds) {
         return changes.iter().for_each(Change::descend);
@@ -316,7 +316,9 @@ fn descend(changes: &[Change<'_>], nanoseconds: f64) {
         let (variable, _, delta) = change.descends()?;
         Some((variable.met_elsewhere(), delta.cost(), change))
     });
-    let (dear, mut steps): (Vec<_>, Vec<_>) = steps.partition(|&(_, cost, _)| cost >= DEAR_NANOSECONDS);
+    let threads = current_num_threads();
+    let enough = if threads <= MOST_THREADS { DEAR_NANOSECONDS * threads as f64 } else { f64::INFINITY };
+    let (dear, mut steps): (Vec<_>, Vec<_>) = steps.partition(|&(_, cost, _)| cost >= enough);
     dear.iter().for_each(|(_, _, change)| change.descend());
     let nanoseconds: f64 = steps.iter().map(|(_, cost, _)| cost).sum();
     let pieces = in_pieces(&mut steps);
@@ -346,8 +348,10 @@ fn in_pieces<T>(steps: &mut [(usize, f64, T)]) -> Vec<&[(usize, f64, T)]> {
 /// Little steps are given to threads as many at a time as take about so long.
 const PIECE_NANOSECONDS: f64 = 20_000.0;
 
-/// A step that takes so long has a piece for each of some threads.
-const DEAR_NANOSECONDS: f64 = 100_000.0;
+/// A product has a piece for each thread if it takes so long for each of them.
+const DEAR_NANOSECONDS: f64 = 50_000.0;
+/// More pieces it has only where it takes very long.
+const MOST_THREADS: usize = 8;
 
 impl Change<'_> {
     /// The step of plain gradient descent, if it is one.

@@ -128,6 +128,9 @@ impl Future for ExtractValue {
     }
 }
 
+/// How many layers are asked for under one lock.
+const AT_ONCE: usize = 128;
+
 /// The forward values of many layers of the current pass, evaluated in parallel. The leftmost error is the one reported.
 pub(crate) struct ExtractAll {
     layers: Vec<AnyLayer>,
@@ -156,9 +159,13 @@ impl Future for ExtractAll {
         if !std::mem::replace(&mut this.requested, true) {
             pass.request(&this.layers);
         }
-        pass.outcomes(&this.layers[this.results.len()..], &mut this.results);
-        while let Some(layer) = this.layers.get(this.results.len()) {
-            this.results.push(ready!(pass.poll_value(layer, cx.waker())));
+        while let Some(first) = this.layers.get(this.results.len()) {
+            let known = this.results.len();
+            let next = &this.layers[known..this.layers.len().min(known + AT_ONCE)];
+            pass.outcomes(next, &mut this.results);
+            if this.results.len() == known {
+                this.results.push(ready!(pass.poll_value(first, cx.waker())));
+            }
         }
         let values = Error::all(std::mem::take(&mut this.results))?;
         if this.settles {

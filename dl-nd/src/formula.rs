@@ -30,6 +30,22 @@ pub(crate) fn is_worth_writing_down(len: usize) -> bool {
 /// Longer formulas are computed before anything is added, so that nothing is as deep as a program is long.
 const LONGEST: usize = 32;
 
+/// Somebody is computing, as long as this is there: a panic, for want of memory, ends it, too.
+struct Begun<'a>(&'a AtomicBool);
+
+impl<'a> Begun<'a> {
+    fn new(begun: &'a AtomicBool) -> Self {
+        begun.store(true, Ordering::Relaxed);
+        Begun(begun)
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 /// So long somebody waits for a formula that another thread computes, before he sleeps.
 const AWAKE: Duration = Duration::from_micros(100);
 /// How often he looks before he lets another thread have the processor.
@@ -45,7 +61,7 @@ pub(crate) struct Formula<A: Item, D: Rank> {
     /// Is forgotten once there is a value, and with it the operands.
     operation: Mutex<Option<Operation<A, D>>>,
     value: OnceLock<Elements<A, D>>,
-    /// Whether somebody has begun to compute it.
+    /// Whether somebody is computing it by itself.
     begun: AtomicBool,
 }
 
@@ -96,10 +112,13 @@ impl<A: Item, D: Rank> Formula<A, D> {
             return value;
         }
         // who comes second waits: nothing in there waits for anybody. To be woken takes longer than most formulas
-        if self.begun.swap(true, Ordering::Relaxed) {
+        if self.begun.load(Ordering::Relaxed) {
             self.wait_awake();
         }
-        let value = self.value.get_or_init(|| A::compute(self));
+        let value = self.value.get_or_init(|| {
+            let _begun = Begun::new(&self.begun);
+            A::compute(self)
+        });
         self.forget_operation();
         value
     }

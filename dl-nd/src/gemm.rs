@@ -292,15 +292,18 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let b_row = bytes(b.row.unsigned_abs());
     let copies = Copies {
         a: a.column != 1 && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
-        b: b.column != 1
-            || is_scattered(bytes(wide), rows, b_row)
-            || is_split(b.start.addr(), b_row, bytes(kernels.lanes), rows),
+        b: b.column != 1 || is_scattered(bytes(wide), rows, b_row),
+    };
+    // each piece makes a copy of its own
+    let copies_for = |rows| Copies {
+        b: copies.b || columns >= wide && is_split(b.start.addr(), b_row, bytes(kernels.lanes), rows),
+        ..copies
     };
     let nanoseconds = nanoseconds::<A>(rows, depth, columns);
     // where nobody is going to help, a division that is not large is left out
     if nanoseconds < LEAST || nanoseconds < 2.0 * PIECE && !parallel::is_divided(2, nanoseconds / 2.0) {
         // SAFETY: as the caller says
-        return unsafe { multiply_blocks(kernels, product, copies) };
+        return unsafe { multiply_blocks(kernels, product, copies_for(rows)) };
     }
     // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels of columns each, and then some tiles of rows
     let wanted = ((nanoseconds / PIECE) as usize).clamp(2, PIECES).max((nanoseconds / LONGEST_PIECE) as usize);
@@ -325,7 +328,7 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);
         let (a, b, old, c) = (a.at(row, 0), b.at(0, column), old.at(row, column), c.at(row, column));
         // SAFETY: as the caller says, for this part of the product
-        unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, old, c, ..*product }, copies) };
+        unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, old, c, ..*product }, copies_for(rows)) };
     });
 }
 

@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// It is shared and copy-on-write: a clone, a transposed or a reshaped one costs no copy of the elements. As a plain value it
 /// takes part in expressions like a number does; no gradient flows to it.
 ///
-/// It is made without a copy from an [`Array`], an [`ArcArray`] or a `Vec`, and gives its elements back without one
-/// ([`view`](Nd::view), [`into_array`](Nd::into_array), [`into_vec`](Nd::into_vec)).
+/// It is made without a copy [`From`] an [`Array`], an [`ArcArray`] or a `Vec`, and gives its elements back without one
+/// ([`view`](Nd::view), [`into_array`](Nd::into_array), [`into_vec`](Nd::into_vec)); [`from_vec`](Nd::from_vec) may make one.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -35,8 +35,9 @@ use std::sync::Arc;
 pub struct Nd<A: Item = f32, D: Rank = Ix2>(pub(crate) Elements<A, D>);
 
 impl<A: Item, D: Rank> Nd<A, D> {
-    /// A tensor of this shape, from its elements in row-major order. They stay in their memory, unless they are numbers, between 16 KB and 16 MB, which do not begin with a line of
-    /// the cache: those are copied, once, as every operation on them would take longer.
+    /// A tensor of this shape, from its elements in row-major order.
+    ///
+    /// They stay in their memory; but `f32` or `f64`, of 16 KB to 16 MB, which do not begin with a line of the cache, are copied to where one begins: registers as wide as a line take longer to load where each of them is in two.
     ///
     /// ```
     /// let m = dl_nd::Nd::from_vec([2, 2], vec![1.0, 2.0, 3.0, 4.0])?;
@@ -47,15 +48,19 @@ impl<A: Item, D: Rank> Nd<A, D> {
     /// # Errors
     /// When there are more or fewer elements than the shape asks for.
     pub fn from_vec<S: ndarray::IntoDimension<Dim = D>>(shape: S, elements: Vec<A>) -> Result<Self> {
+        let len = elements.len();
+        let mut tensor = Self::of_vec(shape, elements)?;
+        if lines::matter::<A>(len) && !lines::are_many::<A>(len) {
+            A::line_up(&mut tensor.0);
+        }
+        Ok(tensor)
+    }
+
+    /// The same in the memory that they have, whatever it is.
+    pub(crate) fn of_vec<S: ndarray::IntoDimension<Dim = D>>(shape: S, elements: Vec<A>) -> Result<Self> {
         let (shape, found) = (shape.into_dimension(), elements.len());
         match Array::from_shape_vec(shape.clone(), elements) {
-            Ok(array) => {
-                let mut tensor = Self::from(array);
-                if lines::matter::<A>(found) && !lines::are_many::<A>(found) {
-                    A::line_up(&mut tensor.0);
-                }
-                Ok(tensor)
-            }
+            Ok(array) => Ok(array.into()),
             Err(_) => Err(Error::shape(format!("{found} elements do not make a tensor of shape {:?}", shape.slice()))),
         }
     }

@@ -105,7 +105,7 @@ impl<A: Element> Table<A> {
     pub fn rows(&self, ids: &[usize]) -> Result<Nd<A, Ix2>> {
         let [height, width] = self.shape();
         check_ids(ids, height)?;
-        Nd::from_vec([ids.len(), width], self.version.read(Some(ids), Vec::new()))
+        Nd::of_vec([ids.len(), width], self.version.read(Some(ids), Vec::new()))
     }
 
     /// The whole table as a tensor, a copy.

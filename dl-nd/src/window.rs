@@ -65,7 +65,7 @@ pub(crate) fn zeros<A: Element>(len: usize) -> Vec<A> {
 pub(crate) fn tensor<A: Element, D: Rank>(shape: &[usize], elements: Vec<A>) -> Nd<A, D> {
     let mut dim = D::zeros(shape.len());
     dim.slice_mut().copy_from_slice(shape);
-    Nd::from_vec(dim, elements).expect("as many elements as the shape has")
+    Nd::of_vec(dim, elements).expect("as many elements as the shape has")
 }
 
 /// Windows and axes with their padding are no longer than this, so that sums of their lengths need no check.

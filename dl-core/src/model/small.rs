@@ -1,7 +1,7 @@
 //! Small kernels, which interrupt the walk that meets them.
 
 use super::passes::{explore_with_pools, start_and_leave};
-use super::tracked::{Tracked, plus};
+use super::tracked::{Tracked, plus, times};
 use super::{Part, eventually, together};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{At, Differentiable, Do, Layer, Primitive, Result, Sgd, Weight};
@@ -133,5 +133,75 @@ fn small_kernels_of_joined_bangs() {
         let sum = plus(both(), both());
         assert_eq!(sum.predict().wait().expect("nothing fails").number(), 16.0);
         assert_eq!(twice.counts(), (2, 0), "each kernel runs once");
+    });
+}
+
+/// x ↦ 2x, as an operation of the library: where a pass keeps its values, nobody is called for it, also if it waits for something dear.
+#[derive(Clone, Default)]
+struct Stays(Twice);
+
+impl Stays {
+    fn of(&self, x: Layer<Tracked>) -> Layer<Tracked> {
+        Layer::apply(self.clone(), (x,))
+    }
+}
+
+impl Primitive for Stays {
+    type Operands = (Layer<Tracked>,);
+    type Output = Tracked;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "stays"
+    }
+
+    fn value(&self, operands: (&Tracked,)) -> Result<Tracked> {
+        self.0.value(operands)
+    }
+
+    fn cost(&self, operands: (&Tracked,)) -> f64 {
+        self.0.cost(operands)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Tracked>>,) {
+        let backward = Stays(Twice { forward: self.0.backward.clone(), ..self.0.clone() });
+        (Some(backward.of(at.delta.clone())),)
+    }
+}
+
+/// 8w + 36w: what stays between, behind and beside something dear.
+fn branches(w: &Weight<Tracked>, stays: &Stays) -> Layer<Tracked> {
+    let dear = times(3.0, stays.of(times(3.0, w.layer())));
+    plus(stays.of(stays.of(times(2.0, w.layer()))), stays.of(dear))
+}
+
+#[test]
+fn what_stays_behind_something_dear() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let (w, stays) = (Weight::new(value), Stays::default());
+        let loss = branches(&w, &stays);
+        assert_eq!(loss.train(&Sgd::new(1.0)).wait().expect("nothing fails").number(), 44.0);
+        assert_eq!(w.value().number(), 1.0 - 44.0);
+        assert_eq!(stays.0.counts(), (4, 4), "each kernel runs once");
+        drop((loss, w));
+        eventually(|| copies.left() == 0);
+    });
+}
+
+/// One of two drivers leaves what he would have done first.
+#[test]
+fn a_driver_leaves_what_stays_with_him() {
+    explore_with_pools(|| {
+        let (w, stays) = (Weight::new(Tracked::new(1.0)), Stays::default());
+        let tape = branches(&w, &stays).forward().wait().expect("nothing fails");
+        let effects = tape.backward(Do::from_fn(|| async { Ok(Tracked::new(1.0)) }));
+        let leaves = effects.clone();
+        let leaver = thread::spawn(move || start_and_leave(&leaves));
+        effects.step(&Sgd::new(1.0)).wait().expect("a pass with a driver goes on");
+        let ended = leaver.join().expect("no panic");
+        assert_eq!(w.value().number(), if ended { 1.0 - 88.0 } else { 1.0 - 44.0 });
+        assert_eq!(stays.0.counts(), (4, 4), "each kernel runs once");
     });
 }

@@ -1,10 +1,12 @@
 //! Working without anybody to share with.
 //!
-//! What is not small enough for a walk (see `at_once.rs`) is queued, as others might share it. In a net without branches nobody does: a job comes out of the queue, which is empty
-//! then, and nobody helps. Such a job is computed as in a walk, under the lock, and so is what follows from it, until there is something to share.
+//! What is not small enough for a walk (see `at_once.rs`) is queued, as others might share it. In a net without branches nobody does: a job comes out of the queue, in which there is nothing
+//! then that anybody would be called for, and nobody helps. Such a job is computed as in a walk, under the lock, and so is what follows from it, until there is something to share.
 
 use super::Pass;
-use super::at_once::{BOOKING_NANOSECONDS, LARGE_BYTES, longest_nanoseconds, value_under_lock};
+use super::at_once::{
+    BOOKING_NANOSECONDS, LARGE_BYTES, SMALL_OF_OURS_NANOSECONDS, longest_nanoseconds, value_under_lock,
+};
 use super::books::Books;
 use super::context::computing;
 use crate::node::Expression;
@@ -27,7 +29,7 @@ impl Pass {
     /// Whether an operation that has left the queue, and takes about so long, is all that there is to do, nobody else is there to do it, and it can be computed under the lock.
     pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, books: &Books) -> bool {
         nanoseconds < longest_nanoseconds(current_num_threads())
-            && books.queue.len() == 0
+            && books.queue.all_stay()
             && books.tickets == 0
             && !books.crews.iter().any(|crew| crew.has_more())
             && !self.is_watched()
@@ -45,18 +47,22 @@ impl Pass {
         books.take_chain(index, &mut alone.followers);
         let mut next = 0;
         loop {
-            let mut computed = computing(self, || books.compute(index, longest - alone.spent));
+            // what follows may be worth a call, if there is something else for this thread
+            let has_others = next > 0 && books.queue.len() > 0;
+            let most = if has_others { SMALL_OF_OURS_NANOSECONDS } else { longest };
+            let mut computed = computing(self, || books.compute(index, most.min(longest - alone.spent)));
             if computed.is_none() && alone.spent > 0.0 {
                 self.release(books);
                 (books, alone.spent) = (self.books_after_others(self.books()), 0.0);
                 if !books.drivers.nobody() {
-                    computed = computing(self, || books.compute(index, longest));
+                    computed = computing(self, || books.compute(index, most));
                 }
             }
             let Some(nanoseconds) = computed else {
                 alone.dear = Some(index);
                 let rest: Few<u32> = [index].into_iter().chain(alone.followers.drain(next..)).collect();
-                books.put_back(&rest, false);
+                // if it is the first, it has failed, or is dear, and is run otherwise at once
+                books.put_back(&rest, has_others);
                 return books;
             };
             alone.spent += nanoseconds;
@@ -65,7 +71,7 @@ impl Pass {
                 (books, alone.spent) = (self.books(), 0.0);
             }
             let Some(&follower) = alone.followers.get(next) else { return books };
-            if books.queue.len() > 0 || books.drivers.nobody() {
+            if !books.queue.all_stay() || books.drivers.nobody() {
                 books.put_back(&alone.followers[next..], false);
                 return books;
             }
@@ -224,5 +230,44 @@ mod tests {
         assert_eq!(on_threads(2, || end.predict().wait()).expect("it succeeds"), 101.0);
         let had = meanwhile.load(Relaxed);
         assert!(had > 0, "of 100 operations three take 20 µs; nobody else had the lock in between");
+    }
+
+    /// An operation of the library that fails.
+    struct Fails;
+
+    impl Primitive for Fails {
+        type Operands = (Layer<f64>,);
+        type Output = f64;
+        const IS_PLAIN: bool = true;
+
+        fn name(&self) -> &'static str {
+            "fails"
+        }
+
+        fn value(&self, _: (&f64,)) -> Result<f64> {
+            Err(Error::invalid("it was to fail"))
+        }
+
+        fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
+            (None,)
+        }
+
+        fn cost(&self, _: (&f64,)) -> f64 {
+            100.0
+        }
+    }
+
+    /// Several that fail, none of which anybody is called for, behind something dear.
+    #[test]
+    fn what_fails_is_tried_once_more_and_not_again_and_again() {
+        for branches in 1..6 {
+            let dear = Layer::apply(Probe::new(100_000.0, |_| ()), (Layer::constant(0.0),));
+            let small = |x: &Layer<f64>| Layer::apply(Probe::new(100.0, |_| ()), (x.clone(),));
+            let failing =
+                (0..branches).map(|at| Layer::apply(Fails, (if at % 2 == 0 { small(&dear) } else { dear.clone() },)));
+            let sum = failing.chain([small(&dear)]).sum::<Layer<f64>>();
+            let error = on_threads(2, || sum.train(&crate::Sgd::new(0.1)).wait()).expect_err("it fails");
+            assert!(error.to_string().contains("it was to fail"), "{error}");
+        }
     }
 }

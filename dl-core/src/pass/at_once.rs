@@ -471,38 +471,64 @@ pub(super) mod tests {
         assert_eq!(threads.lock().expect("nobody panics").len(), 1);
     }
 
-    /// Twenty branches that begin when a dear operation has ended, each of some operations of the library that take so long; the threads that compute the last of each branch in a training step.
-    fn threads_of_branches(nanoseconds: &'static [f64]) -> HashSet<ThreadId> {
+    /// The same as code of the user's that does not say how long it takes.
+    struct Users(Probe);
+
+    impl Primitive for Users {
+        type Operands = (Layer<f64>,);
+        type Output = f64;
+
+        fn name(&self) -> &'static str {
+            "users"
+        }
+
+        fn value(&self, operands: (&f64,)) -> Result<f64> {
+            self.0.value(operands)
+        }
+
+        fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+            (Some(at.delta.clone()),)
+        }
+    }
+
+    /// Of twenty branches that begin when a dear operation has ended, the threads that compute the last operation of each in a training step: `last` of what does something there, after one that takes so long.
+    fn threads_of_branches(first: f64, last: fn(Layer<f64>, Box<Does>) -> Layer<f64>) -> HashSet<ThreadId> {
         let threads = Arc::<Mutex<HashSet<ThreadId>>>::default();
-        let probe = |nanoseconds, is_last: bool| {
-            let threads = threads.clone();
-            Probe::new(nanoseconds, move |_| {
-                if is_last {
-                    threads.lock().expect("nobody panics").insert(thread::current().id());
-                    thread::sleep(Duration::from_micros(100)); // time for others to come
-                }
-            })
-        };
-        let dear = Layer::apply(probe(100_000.0, false), (Layer::constant(0.0),));
+        let dear = Layer::apply(Probe::new(100_000.0, |_| ()), (Layer::constant(0.0),));
         let branch = |_| {
-            let each = nanoseconds.iter().enumerate();
-            each.fold(dear.clone(), |y, (at, &cost)| Layer::apply(probe(cost, at + 1 == nanoseconds.len()), (y,)))
+            let threads = threads.clone();
+            let does = move |_: &Arc<Pass>| {
+                threads.lock().expect("nobody panics").insert(thread::current().id());
+                thread::sleep(Duration::from_micros(100)); // time for others to come
+            };
+            last(Layer::apply(Probe::new(first, |_| ()), (dear.clone(),)), Box::new(does))
         };
         let sum = (0..20).map(branch).sum::<Layer<f64>>();
         let loss = on_threads(2, || sum.train(&crate::Sgd::new(0.1)).wait());
-        assert_eq!(loss.expect("it succeeds"), 20.0 * (1 + nanoseconds.len()) as f64);
+        assert_eq!(loss.expect("it succeeds"), 60.0);
         let threads = threads.lock().expect("nobody panics");
         threads.clone()
     }
 
+    fn of_the_library<const NANOSECONDS: u32>(x: Layer<f64>, does: Box<Does>) -> Layer<f64> {
+        Layer::apply(Probe { nanoseconds: f64::from(NANOSECONDS), does }, (x,))
+    }
+
     #[test]
     fn small_operations_of_a_step_stay_with_its_driver() {
-        assert_eq!(threads_of_branches(&[1_500.0; 4]).len(), 1);
+        assert_eq!(threads_of_branches(1_500.0, of_the_library::<1_500>).len(), 1);
     }
 
     #[test]
     fn what_is_dear_is_shared_though_it_follows_something_small() {
-        let both = (0..20).any(|_| threads_of_branches(&[1_500.0, 50_000.0]).len() == 2);
+        let both = (0..20).any(|_| threads_of_branches(1_500.0, of_the_library::<50_000>).len() == 2);
         assert!(both, "twenty operations of 50 µs were computed by one thread");
+    }
+
+    #[test]
+    fn what_may_be_dear_is_shared_though_it_follows_something_small() {
+        let users = |x, does| Layer::apply(Users(Probe { nanoseconds: 0.0, does }), (x,));
+        let both = (0..20).any(|_| threads_of_branches(1_500.0, users).len() == 2);
+        assert!(both, "twenty operations of the user's were computed by one thread");
     }
 }

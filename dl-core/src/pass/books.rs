@@ -71,7 +71,7 @@ pub(crate) struct Books {
     pub(super) tickets: usize,
     /// How many threads that work for the pass are parked in a wait of their own, in a body for instance: nobody knows for how long.
     pub(super) away: usize,
-    /// How many drivers are at the queue, or come back to it in a few microseconds.
+    /// How many drivers are at the queue, or at something that stays with them.
     pub(super) attentive: usize,
     /// Kernels that are being divided, and perhaps some that have been.
     pub(super) crews: Vec<Arc<Crew>>,

@@ -1,8 +1,8 @@
 //! Running kernels, outside the lock of the books.
 
-use super::at_once::SMALL_OF_OURS_NANOSECONDS;
 use super::books::Books;
 use super::context::computing;
+use super::schedule::stays;
 use super::{Keep, Pass};
 use crate::error::{Error, Result};
 use crate::node::{Expression, Held, Node};
@@ -72,10 +72,10 @@ impl Books {
         if followers.is_empty() {
             let mut budget = BATCH_NANOSECONDS - nanoseconds;
             for _ in 0..share {
-                match self.queue.next_kernel(helps) {
+                match self.queue.next_kernel(helps, stays) {
                     Some((index, nanoseconds)) if nanoseconds <= budget && !self.has_followers(index) => {
                         budget -= nanoseconds;
-                        self.queue.pop(helps);
+                        self.queue.pop_kernel(helps, stays);
                         self.close_chain(index);
                         self.take_kernel(index, Some(nanoseconds), batch);
                     }
@@ -222,7 +222,7 @@ impl Pass {
             let result = match nanoseconds {
                 Ok(nanoseconds) => {
                     if follows
-                        && (batch.stays && nanoseconds >= SMALL_OF_OURS_NANOSECONDS
+                        && (batch.stays && !stays(operation(&node), nanoseconds)
                             || begun.is_some_and(|begun| !has_room(begun, nanoseconds)))
                     {
                         return;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(super) struct Job {
     pub(super) what: Work,
     pub(super) nanoseconds: f64,
-    /// Whether it is best done by whoever drives the pass: nobody is called for it.
+    /// Whether it is best done by whoever drives the pass.
     pub(super) stays: bool,
 }
 
@@ -23,11 +23,16 @@ pub(super) enum Work {
 
 #[derive(Default)]
 pub(super) struct Queue {
+    shared: Jobs,
+    /// Kernels that are best done by whoever drives the pass: he does them first, nobody is called for them, and who helps takes them last.
+    staying: Jobs,
+    last_stays: bool,
+}
+
+#[derive(Default)]
+struct Jobs {
     jobs: VecDeque<Job>,
     nanoseconds: f64,
-    /// How many of the jobs do not stay, and how long those take.
-    shared: usize,
-    shared_nanoseconds: f64,
 }
 
 /// A guess that makes no sense.
@@ -42,8 +47,10 @@ const FEW: usize = 8;
 
 impl Queue {
     pub(super) fn clear(&mut self) {
-        tables::empty(&mut self.jobs);
-        (self.nanoseconds, self.shared, self.shared_nanoseconds) = (0.0, 0, 0.0);
+        for jobs in [&mut self.shared, &mut self.staying] {
+            tables::empty(&mut jobs.jobs);
+            jobs.nanoseconds = 0.0;
+        }
     }
 
     pub(super) fn push(&mut self, what: Work, nanoseconds: f64) {
@@ -58,60 +65,50 @@ impl Queue {
     fn push_job(&mut self, what: Work, nanoseconds: f64, stays: bool) {
         // a guess that makes no sense must not spoil the sum
         let nanoseconds = if nanoseconds >= 0.0 { nanoseconds.min(LONGEST_NANOSECONDS) } else { UNKNOWN_NANOSECONDS };
-        self.nanoseconds += nanoseconds;
-        if !stays {
-            self.shared += 1;
-            self.shared_nanoseconds += nanoseconds;
-        }
-        self.jobs.push_back(Job { what, nanoseconds, stays });
+        let jobs = self.jobs(stays);
+        jobs.nanoseconds += nanoseconds;
+        jobs.jobs.push_back(Job { what, nanoseconds, stays });
+        self.last_stays = stays;
+    }
+
+    fn jobs(&mut self, stays: bool) -> &mut Jobs {
+        if stays { &mut self.staying } else { &mut self.shared }
     }
 
     /// The next job of whoever drives the pass, or of somebody who helps: helpers take kernels from the other end, so that everybody mostly meets in each pass what he has met in
     /// the one before, and has it in his caches. Bodies come in turn, as one may wake itself again and again.
     pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
-        let from_back = helps && self.ends_with_kernel();
-        if self.is_dear_beside_little(from_back) {
-            if from_back { self.jobs.rotate_right(1) } else { self.jobs.rotate_left(1) }
+        let stays = if helps { self.shared.jobs.is_empty() } else { !self.staying.jobs.is_empty() };
+        let at_back = helps && self.jobs(stays).ends_with_kernel();
+        // for which nobody is called
+        let is_little_beside = self.jobs(stays).is_dear_beside_kernel(at_back) && !self.is_worth_sharing();
+        let Jobs { jobs, .. } = self.jobs(stays);
+        if is_little_beside {
+            if at_back { jobs.rotate_right(1) } else { jobs.rotate_left(1) }
         }
-        let job = if from_back { self.jobs.pop_back() } else { self.jobs.pop_front() };
-        if let Some(Job { nanoseconds, stays, .. }) = job {
-            // sums are rounded: where there is nothing, there is nothing
-            self.nanoseconds = if self.jobs.is_empty() { 0.0 } else { self.nanoseconds - nanoseconds };
-            if !stays {
-                self.shared -= 1;
-                self.shared_nanoseconds = if self.shared == 0 { 0.0 } else { self.shared_nanoseconds - nanoseconds };
-            }
-        }
-        job
+        self.jobs(stays).pop(at_back)
     }
 
-    /// Whether the job at this end would keep a kernel beside it waiting for long, for which nobody is called. (A body may wait for the very kernel that it is put before, and wake
-    /// itself until then.)
-    fn is_dear_beside_little(&self, at_back: bool) -> bool {
-        let from_end = |which: usize| match at_back {
-            true => self.jobs.len().checked_sub(1 + which).map(|place| &self.jobs[place]),
-            false => self.jobs.get(which),
-        };
-        let is_dear = from_end(0).is_some_and(|job| job.nanoseconds >= WORTH_OFFERING_NANOSECONDS);
-        is_dear && matches!(from_end(1), Some(Job { what: Work::Kernel(_), .. })) && !self.is_worth_sharing()
+    /// The job beside one that was taken, of those that stay or of the others, if it is a kernel, and how long that takes.
+    pub(super) fn next_kernel(&mut self, helps: bool, stays: bool) -> Option<(u32, f64)> {
+        let jobs = self.jobs(stays);
+        match if helps && jobs.ends_with_kernel() { jobs.jobs.back() } else { jobs.jobs.front() } {
+            Some(&Job { what: Work::Kernel(index), nanoseconds, .. }) => Some((index, nanoseconds)),
+            _ => None,
+        }
     }
 
-    fn ends_with_kernel(&self) -> bool {
-        matches!(self.jobs.back(), Some(Job { what: Work::Kernel(_), .. }))
+    /// Takes it.
+    pub(super) fn pop_kernel(&mut self, helps: bool, stays: bool) {
+        let jobs = self.jobs(stays);
+        jobs.pop(helps && jobs.ends_with_kernel());
     }
 
     /// What has been queued last is the next job of whoever drives the pass.
     pub(super) fn bring_last_forward(&mut self) {
-        if let Some(last) = self.jobs.pop_back() {
-            self.jobs.push_front(last);
-        }
-    }
-
-    /// The same job, if it is a kernel, and how long that takes.
-    pub(super) fn next_kernel(&self, helps: bool) -> Option<(u32, f64)> {
-        match if helps && self.ends_with_kernel() { self.jobs.back() } else { self.jobs.front() } {
-            Some(&Job { what: Work::Kernel(index), nanoseconds, .. }) => Some((index, nanoseconds)),
-            _ => None,
+        let jobs = self.jobs(self.last_stays);
+        if let Some(last) = jobs.jobs.pop_back() {
+            jobs.jobs.push_front(last);
         }
     }
 
@@ -119,33 +116,70 @@ impl Queue {
     pub(super) fn forget_tasks(&mut self, indices: &[u32]) {
         if !indices.is_empty() {
             let forgotten: HashSet<u32> = indices.iter().copied().collect();
-            self.jobs.retain(|job| !matches!(job.what, Work::Task(index) if forgotten.contains(&index)));
-            self.shared = self.jobs.iter().filter(|job| !job.stays).count();
+            let Jobs { jobs, nanoseconds } = &mut self.shared;
+            jobs.retain(|job| !matches!(job.what, Work::Task(index) if forgotten.contains(&index)));
+            *nanoseconds = jobs.iter().map(|job| job.nanoseconds).sum();
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.jobs.len()
+        self.shared.jobs.len() + self.staying.jobs.len()
     }
 
-    /// Whether it is worth calling others, if whoever asks is going to take one of the jobs: the longest, at least of the first few.
+    /// How many jobs there are for others, if whoever asks is going to take one; or how many there are at all.
+    pub(super) fn spare(&self, takes_one: bool) -> usize {
+        match takes_one {
+            true => self.shared.jobs.len().saturating_sub(usize::from(self.staying.jobs.is_empty())),
+            false => self.len(),
+        }
+    }
+
+    /// Whether it is worth calling others, if whoever asks is going to take one of the jobs: one that stays, or else the longest, at least of the first few.
     pub(super) fn is_worth_sharing(&self) -> bool {
-        if self.shared_nanoseconds < WORTH_OFFERING_NANOSECONDS {
+        let Jobs { jobs, nanoseconds } = &self.shared;
+        if *nanoseconds < WORTH_OFFERING_NANOSECONDS {
             return false;
         }
-        let first = self.jobs.iter().take(FEW).filter(|job| !job.stays);
-        let longest = first.map(|job| job.nanoseconds).fold(0.0, f64::max);
-        self.shared_nanoseconds - longest >= WORTH_SHARING_NANOSECONDS
+        let longest = match self.staying.jobs.is_empty() {
+            true => jobs.iter().take(FEW).map(|job| job.nanoseconds).fold(0.0, f64::max),
+            false => 0.0,
+        };
+        nanoseconds - longest >= WORTH_SHARING_NANOSECONDS
     }
 
     /// Whether nobody is to be called for anything that is there.
     pub(super) fn all_stay(&self) -> bool {
-        self.shared == 0
+        self.shared.jobs.is_empty()
     }
 
-    /// A guess of how long the queue would keep one thread busy.
+    /// A guess of how long all that others may have would keep one thread busy.
     pub(super) fn nanoseconds(&self) -> f64 {
-        self.nanoseconds
+        self.shared.nanoseconds
+    }
+}
+
+impl Jobs {
+    fn pop(&mut self, from_back: bool) -> Option<Job> {
+        let job = if from_back { self.jobs.pop_back() } else { self.jobs.pop_front() };
+        self.nanoseconds = match &job {
+            Some(job) if !self.jobs.is_empty() => self.nanoseconds - job.nanoseconds,
+            _ => 0.0, // sums are rounded
+        };
+        job
+    }
+
+    /// Whether the job at this end would keep a kernel beside it waiting for long. (A body may wait for the very kernel that it is put before, and wake itself until then.)
+    fn is_dear_beside_kernel(&self, at_back: bool) -> bool {
+        let from_end = |which: usize| match at_back {
+            true => self.jobs.len().checked_sub(1 + which).map(|place| &self.jobs[place]),
+            false => self.jobs.get(which),
+        };
+        let is_dear = from_end(0).is_some_and(|job| job.nanoseconds >= WORTH_OFFERING_NANOSECONDS);
+        is_dear && matches!(from_end(1), Some(Job { what: Work::Kernel(_), .. }))
+    }
+
+    fn ends_with_kernel(&self) -> bool {
+        matches!(self.jobs.back(), Some(Job { what: Work::Kernel(_), .. }))
     }
 }
 
@@ -179,11 +213,16 @@ mod tests {
         for index in 0..100 {
             queue.push_to_stay(index, 1_000.0);
         }
-        assert!(queue.all_stay() && !queue.is_worth_sharing());
+        assert!(queue.all_stay() && !queue.is_worth_sharing() && (queue.spare(true), queue.spare(false)) == (0, 100));
         queue.push(Work::Kernel(100), 20_000.0);
-        assert!(!queue.all_stay() && queue.is_worth_sharing(), "whoever drives has the others");
-        assert!(!queue.pop(true).expect("it is there").stays);
-        assert!(queue.all_stay() && queue.len() == 100 && queue.nanoseconds().round() == 100_000.0);
+        assert!(
+            !queue.all_stay() && queue.is_worth_sharing() && queue.spare(true) == 1,
+            "whoever drives has the others"
+        );
+        let next = |queue: &mut Queue, helps| queue.pop(helps).expect("it is there").stays;
+        assert!(next(&mut queue, false), "and has them first");
+        assert!(!next(&mut queue, true) && next(&mut queue, true), "who helps has them last");
+        assert!(queue.all_stay() && queue.len() == 98);
     }
 
     #[test]
@@ -201,7 +240,7 @@ mod tests {
             for _ in 0..3 {
                 queue.push(Work::Task(1), 5_000.0);
                 assert!(queue.is_worth_sharing(), "{dear}");
-                queue.jobs.swap(0, 1);
+                queue.shared.jobs.swap(0, 1);
                 queue.pop(false);
             }
         }

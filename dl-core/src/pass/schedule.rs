@@ -4,7 +4,7 @@
 //! that failed. So the error that is reported does not depend on time.
 
 use super::Keep;
-use super::at_once::SMALL_OF_OURS_NANOSECONDS;
+use super::at_once::{BOOKING_NANOSECONDS, SMALL_OF_OURS_NANOSECONDS};
 use super::books::Books;
 use super::chain::{OPEN, can_follow};
 use super::entry::{NONE, Scalar, Seen, State, Status, Waiting};
@@ -163,10 +163,7 @@ impl Books {
         self.entries[index as usize].trained = trained;
         match &node.expression {
             Expression::Primitive(op) => match self.cost(index, &**op) {
-                // a walk back reads it, and what it has read, in one thread
-                Ok(nanoseconds)
-                    if self.keep == Keep::Values && op.is_plain() && nanoseconds < SMALL_OF_OURS_NANOSECONDS =>
-                {
+                Ok(nanoseconds) if self.keep == Keep::Values && stays(&**op, nanoseconds) => {
                     self.queue.push_to_stay(index, nanoseconds);
                 }
                 Ok(nanoseconds) => self.queue.push(Work::Kernel(index), nanoseconds),
@@ -276,4 +273,11 @@ impl Books {
             }
         }
     }
+}
+
+/// Whether an operation that takes so long had better be computed by the thread that is going to walk back over it, where nobody else has it in his caches.
+pub(super) fn stays(op: &dyn AnyPrimitive, nanoseconds: f64) -> bool {
+    // whoever takes it from the queue takes each operand, and parts from it
+    let booking = 2.0 * BOOKING_NANOSECONDS * op.operands().len() as f64;
+    op.is_plain() && nanoseconds < SMALL_OF_OURS_NANOSECONDS + booking
 }

@@ -111,8 +111,8 @@ impl Pass {
         self.release(books);
     }
 
-    /// Works until the queue is empty, or nobody drives the pass any more. Says whether it came to that: after so many turns somebody else is to have his, and where the queue becomes longer than
-    /// that, others are to be asked first.
+    /// Works until the queue is empty, or nobody drives the pass any more. Says whether it came to that: after so many turns somebody else is to have his, where the queue becomes longer than
+    /// that, others are to be asked first, and who helps leaves what stays to a driver who is at the queue.
     fn work<'a>(
         self: &'a Arc<Self>,
         mut books: MutexGuard<'a, Books>,
@@ -149,10 +149,12 @@ impl Pass {
                 self.width.rests();
                 return (books, false);
             }
+            if helps && books.attentive > 0 && books.queue.len() > 0 && books.queue.all_stay() {
+                self.width.rests();
+                return (books, false);
+            }
             if helps && self.leaves_to_driver(&books) {
-                if books.attentive == 0 {
-                    self.tell_news();
-                }
+                self.tell_news();
                 break;
             }
             match books.queue.pop(helps) {
@@ -218,12 +220,10 @@ impl Pass {
         (books, true)
     }
 
-    /// Whether a helper had better leave what is queued to a driver: if nobody was called for it, to one who is at the queue at any rate; if it is too little to be shared, to one who waits for it, awake. He has met the
-    /// weights of the pass in its last step, or is going to change them, and where nobody else works, his way of working costs less. Who waits is left something only once: if he has not come by then, he has lost his processor.
+    /// Whether a helper had better leave what is queued, which is too little to be shared, to a driver who waits for it, awake: he has met the weights of the pass in its last step, or is going to change
+    /// them, and where nobody else works, his way of working costs less. Only once: if he has not come by then, he has lost his processor.
     fn leaves_to_driver(&self, books: &Books) -> bool {
-        books.queue.len() > 0
-            && (books.queue.all_stay() && books.attentive > 0
-                || !books.queue.is_worth_sharing() && self.lingering.swap(false, Ordering::Relaxed))
+        books.queue.len() > 0 && !books.queue.is_worth_sharing() && self.lingering.swap(false, Ordering::Relaxed)
     }
 
     /// Polls the future of a dynamic node. Only one that has to wait is written down, and only what keeps its waker makes it a costly one.
@@ -386,8 +386,8 @@ impl Pass {
     /// The same for somebody who shares again and again, and asks for the number of threads once.
     #[inline]
     fn share_with(self: &Arc<Self>, books: &mut Books, working: bool, threads: &LazyCell<usize>) {
-        let mut spare = books.queue.len().saturating_sub(usize::from(working));
-        if spare == 0 || books.drivers.nobody() || working && books.queue.all_stay() {
+        let mut spare = books.queue.spare(working);
+        if spare == 0 || books.drivers.nobody() {
             return;
         }
         let driver_works = books.drivers.any_works();
@@ -456,9 +456,10 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
             }
             continue;
         };
-        let (mut books, _) = apart(|| pass.work(books, true, usize::MAX, f64::INFINITY));
+        let (mut books, ended) = apart(|| pass.work(books, true, usize::MAX, f64::INFINITY));
         let latest = news.load(Ordering::Acquire);
-        if latest == read {
+        // for what stays nobody is called: when there is something else, he is
+        if latest == read || !ended {
             books.tickets -= 1;
             pass.release(books);
             return;
@@ -510,5 +511,24 @@ impl Task {
     /// Whether the future is here, rather than with somebody who polls it and will see that the pass rests.
     pub(super) fn waits(&self) -> bool {
         self.future.is_some()
+    }
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+    use crate::pass::{Purpose, Settings};
+
+    #[test]
+    fn who_helps_leaves_what_stays_to_a_driver_at_the_queue() {
+        let pass = Pass::new(Purpose::Step, Settings::default());
+        let mut books = pass.books();
+        let driver = books.drivers.arrive();
+        books.drivers.polled(driver, true);
+        books.queue.push_to_stay(0, 1_000.0);
+        books.attentive = 1;
+        let (mut books, ended) = pass.work(books, true, usize::MAX, f64::INFINITY);
+        assert!(!ended && books.queue.len() == 1 && books.attentive == 1);
+        books.queue.clear();
     }
 }

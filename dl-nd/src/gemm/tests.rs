@@ -1,5 +1,6 @@
 use super::*;
 use crate::init;
+use crate::lines::begin;
 use ndarray::{Array2, ArrayView1, Axis, Ix2, Slice, s};
 use rand::Rng;
 use rayon::ThreadPoolBuilder;
@@ -106,13 +107,16 @@ fn rows_that_begin_within_a_line() {
     assert!(is_split(4, 1024, 64, 96) && is_split(0, 1000, 64, 96));
     assert!(!is_split(64, 1024, 64, 96) && !is_split(4, 1024, 64, 95) && !is_split(4, 1024, 32, 96));
     let mut rng = init::rng(11);
-    let (a, b) = (somehow::<f32>(100, 30, 0, &mut rng), somehow::<f32>(30, 160, 0, &mut rng));
+    let (a, b) = (somehow::<f32>(100, 520, 0, &mut rng), somehow::<f32>(520, 70, 0, &mut rng));
     for kernels in f32::all_kernels() {
-        let products = [0, 1, 7].map(|from| {
-            let mut padded = Array2::zeros([30, 176]);
-            padded.slice_mut(s![.., from..from + 160]).assign(&b);
-            let mut product = Array2::zeros([100, 160]);
-            let b = padded.slice_move(s![.., from..from + 160]);
+        // where a line begins, and elsewhere
+        let products = [0, 1, 7].map(|after| {
+            let mut padded = Array2::zeros([520, 96]);
+            let from = begin(padded.as_slice().expect("it lies in rows")) + after;
+            padded.slice_mut(s![.., from..from + 70]).assign(&b);
+            let b = padded.slice_move(s![.., from..from + 70]);
+            assert_eq!(is_split(b.as_ptr().addr(), 4 * 96, 64, 100), after > 0);
+            let mut product = Array2::zeros([100, 70]);
             run(kernels, 1.0, &a, &b, 0.0, &mut product);
             product
         });

@@ -55,7 +55,7 @@ impl<A: Element> ByRow<A> for Table<A> {
     fn whole(&self) -> Nd<A, Ix2> {
         let [height, width] = self.shape();
         let elements = self.version.read(None, buffers::take(height * width));
-        Nd::from_vec([height, width], elements).expect("as many as there are in the table")
+        Nd::of_vec([height, width], elements).expect("as many as there are in the table")
     }
 
     fn of_whole(whole: &Nd<A, Ix2>) -> Self {
@@ -180,7 +180,7 @@ where
         let ids = ids.0.as_standard_layout();
         let ids = ids.as_slice().expect("in standard layout");
         check_ids(ids, height)?;
-        Nd::from_vec(shape, x.gathered(ids))
+        Nd::of_vec(shape, x.gathered(ids))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {

@@ -80,7 +80,7 @@ impl<A: Element> Rows<A> {
                 block.extend(part);
             }
         }
-        let block = Nd::from_vec([touched.len(), shape[1]], block).expect("as many rows as there are ids");
+        let block = Nd::of_vec([touched.len(), shape[1]], block).expect("as many rows as there are ids");
         Rows { shape, touched: Some(touched.into()), block }
     }
 
