@@ -295,10 +295,9 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         b: b.column != 1 || is_scattered(bytes(wide), rows, b_row),
     };
     // each piece makes a copy of its own
-    let copies_for = |rows| Copies {
-        b: copies.b || columns >= wide && is_split(b.start.addr(), b_row, bytes(kernels.lanes), rows),
-        ..copies
-    };
+    let (place, register) = (b.start.addr(), bytes(kernels.lanes));
+    let copies_for =
+        |rows| Copies { b: copies.b || columns >= wide && is_split(place, b_row, register, rows), ..copies };
     let nanoseconds = nanoseconds::<A>(rows, depth, columns);
     // where nobody is going to help, a division that is not large is left out
     if nanoseconds < LEAST || nanoseconds < 2.0 * PIECE && !parallel::is_divided(2, nanoseconds / 2.0) {
