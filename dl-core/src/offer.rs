@@ -6,7 +6,8 @@
 //! An offer lies on the *desk* of the thread that makes it. Idle threads of the pool learn of it by a *bell*, a job that takes the next offer from the desk. To wake a thread takes longer than many a kernel, so
 //! who has taken an offer stays awake for a moment, and looks at that desk: for him no bell is rung, and he has the next offer in a few hundred nanoseconds. So in a training that goes on step after step a helper is
 //! mostly awake. Who stays awake does nothing else, as the pool may have had him take the offer
-//! while he waited for something of his own: so he goes back to the pool after [`AWAKE`] without an offer. After [`LONGEST`] he goes in any case; then somebody else's job has its turn, and he comes back.
+//! while he waited for something of his own: so he goes back to the pool after [`AWAKE`] without an offer, or later where offers have lately come at longer intervals, as from steps in which one thread does much by itself: to
+//! wake him for each of them would cost that thread tens of microseconds. After [`LONGEST`] he goes in any case; then somebody else's job has its turn, and he comes back.
 
 use crate::sync::{
     AtomicBool, Mutex, MutexGuard, Ordering, Patience, current_num_threads, give_way, spawn, spin_loop, spins,
@@ -15,7 +16,7 @@ use crate::sync::{
 use std::cell::{Cell, OnceCell};
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where a thread lays what it offers.
 #[derive(Default)]
@@ -32,6 +33,31 @@ struct Offers {
     awake: usize,
     /// How many bells have been rung that nobody has heard.
     bells: usize,
+    rhythm: Rhythm,
+}
+
+/// At which intervals offers come.
+#[derive(Default)]
+struct Rhythm {
+    last: Option<Instant>,
+    /// The longest interval of late that was longer than [`AWAKE`], unless one has been longer than [`LONGEST`] since. It is forgotten by and by.
+    longest: Option<Duration>,
+}
+
+impl Rhythm {
+    /// An offer comes at this moment.
+    fn beats(&mut self, now: Instant) {
+        let interval = self.last.replace(now).map_or(Duration::MAX, |last| now.duration_since(last));
+        if interval > AWAKE {
+            let remembered = self.longest.map(|longest| longest * 7 / 8);
+            self.longest = remembered.max(Some(interval)).filter(|_| interval <= LONGEST);
+        }
+    }
+
+    /// How long it is worth to wait for the next one.
+    fn patience(&self) -> Duration {
+        self.longest.map_or(AWAKE, |longest| LONGEST.min(2 * longest))
+    }
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -72,6 +98,7 @@ impl Desk {
             return false;
         }
         offers.waiting.push_back(Box::new(work));
+        offers.rhythm.beats(Instant::now());
         self.any.store(true, Ordering::Relaxed);
         self.ring(offers);
         true
@@ -120,7 +147,7 @@ impl Desk {
             give_way();
         }
         let (all, mut since) = (Patience::new(), Patience::new());
-        while since.lasts(AWAKE) {
+        while since.lasts(self.offers().rhythm.patience()) {
             if !all.lasts(LONGEST) {
                 let desk = self.clone();
                 return spawn(move || desk.stay(true));
@@ -178,6 +205,23 @@ mod tests {
             pool.install(|| ()); // between two jobs it has time to look
         }
         assert_eq!(pool.install(|| offers(1)), 1);
+    }
+
+    #[test]
+    fn patience_is_that_of_the_rhythm() {
+        let (mut rhythm, mut now) = (Rhythm::default(), Instant::now());
+        let mut after = |microseconds| {
+            now += Duration::from_micros(microseconds);
+            rhythm.beats(now);
+            rhythm.patience().as_micros()
+        };
+        assert_eq!(
+            [0, 50, 300, 20, 90].map(&mut after),
+            [100, 100, 600, 600, 600],
+            "short intervals are those within a step"
+        );
+        assert_eq!([120, 400, 120].map(&mut after), [525, 800, 700], "steps have several");
+        assert_eq!([900, 2_000, 30].map(&mut after), [1_000, 100, 100]);
     }
 
     /// For those who are awake no bell is rung; what they leave is for the pool.

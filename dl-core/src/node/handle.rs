@@ -212,8 +212,8 @@ struct Free {
 
 /// A megabyte.
 const KEPT: usize = if cfg!(any(shuttle, loom)) { 0 } else { 1 << 14 };
-/// What a thread keeps that only helps.
-const KEPT_BY_HELPERS: usize = 64;
+/// What a thread keeps that only helps: it uses up the block that it has begun. Were the rest of that given back, each block would be begun, and in the end somebody would keep a few cells of many.
+const KEPT_BY_HELPERS: usize = block::CELLS;
 
 thread_local! {
     static YARD: Yard = const {
@@ -465,5 +465,20 @@ mod tests {
     #[test]
     fn a_node_is_one_cache_line() {
         assert_eq!((size_of::<Node>(), align_of::<Node>()), (64, 64));
+    }
+
+    #[cfg(not(any(shuttle, loom)))]
+    #[test]
+    fn a_helper_uses_up_its_block() {
+        let cells = || {
+            let cell = take_cell();
+            help_is_over();
+            cell
+        };
+        let cells: Vec<_> = std::iter::repeat_with(cells).take(block::CELLS).collect();
+        let blocks = cells.chunk_by(|&a, &b| block::of(a.cast()) == block::of(b.cast())).count();
+        // SAFETY: `take_cell` gave them
+        cells.into_iter().for_each(|cell| unsafe { give_back_cell(cell) });
+        assert_eq!(blocks, 1);
     }
 }
