@@ -262,12 +262,15 @@ fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool {
     row_bytes >= PAGE && rows >= bytes
 }
 
-/// Whether a panel that is read for so many rows of the result is better read from a copy because its rows do not begin where lines of the cache do: where a register is as wide as a
-/// line, each is in two of them.
-fn is_split(place: usize, row_bytes: usize, register_bytes: usize, rows: usize) -> bool {
+/// Whether a panel that a piece reads for so many rows of its own is better read from a copy: because its rows do not begin where lines of the cache do, where a register is as wide as a line and each
+/// is in two of them; or because they lie so far apart that a few of them fill their part of the nearest cache, and that they are not fetched in advance. A copy fetches them all at once, wherever they were written.
+fn is_awkward(place: usize, row_bytes: usize, register_bytes: usize, rows: usize) -> bool {
     // the copy costs as much as these
-    const ROWS: usize = 96;
-    rows >= ROWS && register_bytes == LINE_BYTES && !(place | row_bytes).is_multiple_of(LINE_BYTES)
+    const SPLIT_ROWS: usize = 96;
+    const FAR_ROWS: usize = 128;
+    const FAR: usize = 2048;
+    let is_split = register_bytes == LINE_BYTES && !(place | row_bytes).is_multiple_of(LINE_BYTES);
+    is_split && rows >= SPLIT_ROWS || row_bytes >= FAR && rows >= FAR_ROWS
 }
 
 /// What takes less is not worth a second thread.
@@ -297,7 +300,7 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     // each piece makes a copy of its own
     let (place, register) = (b.start.addr(), bytes(kernels.lanes));
     let copies_for =
-        |rows| Copies { b: copies.b || columns >= wide && is_split(place, b_row, register, rows), ..copies };
+        |rows| Copies { b: copies.b || columns >= wide && is_awkward(place, b_row, register, rows), ..copies };
     let nanoseconds = nanoseconds::<A>(rows, depth, columns);
     // where nobody is going to help, a division that is not large is left out
     if nanoseconds < LEAST || nanoseconds < 2.0 * PIECE && !parallel::is_divided(2, nanoseconds / 2.0) {
@@ -321,7 +324,7 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let panels = columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks));
     let across: Vec<_> = pieces(columns, panels * wide).collect();
     let tiles = rows.div_ceil(high).div_ceil(blocks.max(wanted.div_ceil(across.len())));
-    let down: Vec<_> = pieces(rows, tiles * high).collect();
+    let down: Vec<_> = even(rows, tiles * high).collect();
     let several = across.len() * down.len();
     parallel::for_each(several, nanoseconds / several as f64, |piece| {
         let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);

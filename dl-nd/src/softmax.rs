@@ -73,32 +73,45 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
 /// A multiple of the widest register: of so many elements none is computed on its own.
 const ABREAST: usize = 16;
 
-/// The largest element; NaN if there is one, and −∞ of none.
-fn largest_of<A: Element>(x: &[A]) -> A {
-    let (rows, rest) = x.as_chunks::<ABREAST>();
+/// Takes the largest element of each lane of this length off all of its elements, and says which it was: NaN if there is one, and −∞ of none.
+fn take_off_largest<A: Element>(terms: &mut [A], len: usize, largest: &mut [A]) {
+    if len == 0 {
+        return largest.fill(A::neg_infinity());
+    }
     vectorized(
         #[inline(always)]
         || {
-            // once it is NaN, it stays NaN
-            let larger = |largest: A, x: A| if x > largest || x.is_nan() { x } else { largest };
-            // its own, and not captured: so it stays in a register
-            let mut abreast = [A::neg_infinity(); ABREAST];
-            abreast[..rest.len()].copy_from_slice(rest);
-            for row in rows {
-                for i in 0..ABREAST {
-                    abreast[i] = larger(abreast[i], row[i]);
+            for (lane, largest) in terms.chunks_exact_mut(len).zip(&mut *largest) {
+                *largest = largest_of(lane);
+                for x in lane {
+                    *x = *x - *largest;
                 }
             }
-            let mut left = ABREAST;
-            while left > 1 {
-                left /= 2;
-                for i in 0..left {
-                    abreast[i] = larger(abreast[i], abreast[left + i]);
-                }
-            }
-            abreast[0]
         },
-    )
+    );
+}
+
+#[inline(always)]
+fn largest_of<A: Element>(x: &[A]) -> A {
+    let (rows, rest) = x.as_chunks::<ABREAST>();
+    // once it is NaN, it stays NaN
+    let larger = |largest: A, x: A| if x > largest || x.is_nan() { x } else { largest };
+    // its own, and not captured: so it stays in a register
+    let mut abreast = [A::neg_infinity(); ABREAST];
+    abreast[..rest.len()].copy_from_slice(rest);
+    for row in rows {
+        for i in 0..ABREAST {
+            abreast[i] = larger(abreast[i], row[i]);
+        }
+    }
+    let mut left = ABREAST;
+    while left > 1 {
+        left /= 2;
+        for i in 0..left {
+            abreast[i] = larger(abreast[i], abreast[left + i]);
+        }
+    }
+    abreast[0]
 }
 
 /// Some lanes of one length, with the largest element taken off each, raised to powers of e: `exp(x − m)`, and the sums of that.
@@ -114,27 +127,22 @@ pub(crate) struct Raised<A> {
 impl<A: Element> Raised<A> {
     pub(crate) fn of<'a>(lanes: impl ExactSizeIterator<Item = ArrayView1<'a, A>>) -> Self {
         let (mut terms, mut len) = (Vec::new(), 0);
-        let count = lanes.len();
-        let mut largest = Vec::with_capacity(count);
+        let mut largest = vec![A::zero(); lanes.len()];
         for x in lanes {
-            if largest.is_empty() {
+            if terms.is_empty() {
                 len = x.len();
-                terms.reserve_exact((count * len).next_multiple_of(ABREAST));
+                terms.reserve_exact((largest.len() * len).next_multiple_of(ABREAST));
             }
-            let lane = terms.len();
             match x.as_slice() {
                 Some(x) => terms.extend_from_slice(x),
                 None => terms.extend(x.iter()),
             }
-            let lane = &mut terms[lane..];
-            let max = largest_of(lane);
-            lane.iter_mut().for_each(|x| *x = *x - max);
-            largest.push(max);
         }
+        take_off_largest(&mut terms, len, &mut largest);
         terms.resize(terms.len().next_multiple_of(ABREAST), A::zero());
         each(Unary::Exp, &mut terms);
         let sum = |lane: usize| sum_in_turn(&terms[lane * len..][..len]);
-        let sums = (0..count).map(sum).collect();
+        let sums = (0..largest.len()).map(sum).collect();
         Raised { terms, len, largest, sums }
     }
 
