@@ -7,7 +7,7 @@
 //! who has taken an offer stays awake for a moment, and looks at that desk: for him no bell is rung, and he has the next offer in a few hundred nanoseconds. So in a training that goes on step after step a helper is
 //! mostly awake. Who stays awake does nothing else, as the pool may have had him take the offer
 //! while he waited for something of his own: so he goes back to the pool after [`AWAKE`] without an offer, or later where offers have lately come at longer intervals, as from steps in which one thread does much by itself: to
-//! wake him for each of them would cost that thread tens of microseconds. After [`LONGEST`] he goes in any case; then somebody else's job has its turn, and he comes back.
+//! wake him for each of them would cost that thread tens of microseconds. After [`LONGEST`] he goes in any case; then the jobs of others have their turn, and he comes back.
 
 use crate::sync::{
     AtomicBool, Mutex, MutexGuard, Ordering, Patience, current_num_threads, give_way, spawn, spin_loop, spins,
@@ -40,7 +40,7 @@ struct Offers {
 #[derive(Default)]
 struct Rhythm {
     last: Option<Instant>,
-    /// The longest interval of late that was longer than [`AWAKE`], unless one has been longer than [`LONGEST`] since. It is forgotten by and by.
+    /// The longest interval of late that was longer than [`AWAKE`], unless one has been longer than [`LONGEST`] since. Each that is longer than [`AWAKE`] makes it a little shorter.
     longest: Option<Duration>,
 }
 
@@ -93,12 +93,13 @@ impl Desk {
 
     /// Says whether it lies here now.
     fn lay(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) -> bool {
+        let now = Instant::now();
         let mut offers = self.offers();
         if offers.waiting.len() >= ENOUGH * current_num_threads() {
             return false;
         }
         offers.waiting.push_back(Box::new(work));
-        offers.rhythm.beats(Instant::now());
+        offers.rhythm.beats(now);
         self.any.store(true, Ordering::Relaxed);
         self.ring(offers);
         true
@@ -128,7 +129,7 @@ impl Desk {
         job
     }
 
-    /// This thread has heard of what was offered here, and stays for more; or it comes back, after somebody else's job has had its turn.
+    /// This thread has heard of what was offered here, and stays for more; or it comes back, after the jobs of others have had their turn.
     fn stay(self: &Arc<Self>, comes_back: bool) {
         struct Stays;
 
@@ -143,11 +144,10 @@ impl Desk {
             return self.ring(self.offers());
         }
         let _stays = Stays;
-        if comes_back {
-            give_way();
-        }
+        while comes_back && give_way() {}
         let (all, mut since) = (Patience::new(), Patience::new());
-        while since.lasts(self.offers().rhythm.patience()) {
+        let patience = || self.offers().rhythm.patience();
+        while since.lasts(patience()) {
             if !all.lasts(LONGEST) {
                 let desk = self.clone();
                 return spawn(move || desk.stay(true));
@@ -269,6 +269,33 @@ mod tests {
                     }
                 }
             }
+        });
+    }
+
+    /// They do not have one each time he goes, but as long as there are any.
+    #[test]
+    fn who_comes_back_has_given_way_to_all() {
+        const JOBS: usize = 100;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can be had");
+        pool.install(|| {
+            let (taken, ran) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<usize>>>::default());
+            let mut spawned = false;
+            while ran.lock().expect("no panic").len() < JOBS {
+                let count = taken.clone();
+                offer(move || {
+                    count.fetch_add(1, Relaxed);
+                });
+                // somebody stays
+                if taken.load(Relaxed) > 1_000 && !std::mem::replace(&mut spawned, true) {
+                    for _ in 0..JOBS {
+                        let (taken, ran) = (taken.clone(), ran.clone());
+                        rayon::spawn(move || ran.lock().expect("no panic").push(taken.load(Relaxed)));
+                    }
+                }
+            }
+            let mut turns = ran.lock().expect("no panic").clone();
+            turns.dedup();
+            assert!(turns.len() < JOBS / 4, "{turns:?}");
         });
     }
 

@@ -9,7 +9,7 @@
 
 #[cfg(not(any(shuttle, loom)))]
 mod real {
-    pub(crate) use rayon::{current_num_threads, current_thread_index, spawn, yield_now as give_way};
+    pub(crate) use rayon::{current_num_threads, current_thread_index, spawn};
     pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
@@ -18,6 +18,11 @@ mod real {
     pub(crate) use std::thread::{Thread, current, park, yield_now};
     pub(crate) use std::thread_local;
     use std::time::{Duration, Instant};
+
+    /// Does a job that waits in the pool. Says whether there was one.
+    pub(crate) fn give_way() -> bool {
+        rayon::yield_now() == Some(rayon::Yield::Executed)
+    }
 
     macro_rules! globals {
         ($($item:item)*) => { $($item)* };

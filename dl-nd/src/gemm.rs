@@ -262,15 +262,20 @@ fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool {
     row_bytes >= PAGE && rows >= bytes
 }
 
-/// Whether a panel that a piece reads for so many rows of its own is better read from a copy: because its rows do not begin where lines of the cache do, where a register is as wide as a line and each
-/// is in two of them; or because they lie so far apart that a few of them fill their part of the nearest cache, and that they are not fetched in advance. A copy fetches them all at once, wherever they were written.
-fn is_awkward(place: usize, row_bytes: usize, register_bytes: usize, rows: usize) -> bool {
+/// Whether a panel that is read for so many rows of the result is better read from a copy because its rows do not begin where lines of the cache do: where a register is as wide as a
+/// line, each is in two of them.
+fn is_split(place: usize, row_bytes: usize, register_bytes: usize, rows: usize) -> bool {
     // the copy costs as much as these
-    const SPLIT_ROWS: usize = 96;
-    const FAR_ROWS: usize = 128;
-    const FAR: usize = 2048;
-    let is_split = register_bytes == LINE_BYTES && !(place | row_bytes).is_multiple_of(LINE_BYTES);
-    is_split && rows >= SPLIT_ROWS || row_bytes >= FAR && rows >= FAR_ROWS
+    const ROWS: usize = 96;
+    rows >= ROWS && register_bytes == LINE_BYTES && !(place | row_bytes).is_multiple_of(LINE_BYTES)
+}
+
+/// Whether a panel that is read for so many rows of a piece is better read from a copy if another thread has written half of it, as it has of a weight that takes steps by rows: where rows lie apart,
+/// a product fetches their lines a few at a time, and a copy as many at once as the processor can.
+fn is_far(row_bytes: usize, rows: usize) -> bool {
+    const ROWS: usize = 128;
+    const APART: usize = 2048;
+    rows >= ROWS && row_bytes >= APART
 }
 
 /// What takes less is not worth a second thread.
@@ -299,13 +304,15 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     };
     // each piece makes a copy of its own
     let (place, register) = (b.start.addr(), bytes(kernels.lanes));
-    let copies_for =
-        |rows| Copies { b: copies.b || columns >= wide && is_awkward(place, b_row, register, rows), ..copies };
+    let copies_for = |rows, shared| {
+        let is_worth_it = is_split(place, b_row, register, rows) || shared && is_far(b_row, rows);
+        Copies { b: copies.b || columns >= wide && is_worth_it, ..copies }
+    };
     let nanoseconds = nanoseconds::<A>(rows, depth, columns);
     // where nobody is going to help, a division that is not large is left out
     if nanoseconds < LEAST || nanoseconds < 2.0 * PIECE && !parallel::is_divided(2, nanoseconds / 2.0) {
         // SAFETY: as the caller says
-        return unsafe { multiply_blocks(kernels, product, copies_for(rows)) };
+        return unsafe { multiply_blocks(kernels, product, copies_for(rows, false)) };
     }
     // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels of columns each, and then some tiles of rows
     let wanted = ((nanoseconds / PIECE) as usize).clamp(2, PIECES).max((nanoseconds / LONGEST_PIECE) as usize);
@@ -320,17 +327,22 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         };
     }
     let wanted = wanted.next_power_of_two();
-    let blocks = rows.div_ceil(copies.rows()).max(if copies.a { wanted.min(rows / copies.least_rows()) } else { 1 });
+    let smaller = if copies.a { wanted.min(rows / copies.least_rows()) } else { 1 };
+    let blocks = rows.div_ceil(copies_for(rows, false).rows()).max(smaller);
     let panels = columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks));
     let across: Vec<_> = pieces(columns, panels * wide).collect();
     let tiles = rows.div_ceil(high).div_ceil(blocks.max(wanted.div_ceil(across.len())));
     let down: Vec<_> = even(rows, tiles * high).collect();
     let several = across.len() * down.len();
-    parallel::for_each(several, nanoseconds / several as f64, |piece| {
+    let each = nanoseconds / several as f64;
+    let shared = parallel::is_divided(several, each);
+    parallel::for_each(several, each, |piece| {
         let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);
         let (a, b, old, c) = (a.at(row, 0), b.at(0, column), old.at(row, column), c.at(row, column));
         // SAFETY: as the caller says, for this part of the product
-        unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, old, c, ..*product }, copies_for(rows)) };
+        unsafe {
+            multiply_blocks(kernels, &Product { rows, columns, a, b, old, c, ..*product }, copies_for(rows, shared))
+        };
     });
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
 /// A multiple of the widest register: of so many elements none is computed on its own.
 const ABREAST: usize = 16;
 
-/// Takes the largest element of each lane of this length off all of its elements, and says which it was: NaN if there is one, and −∞ of none.
+/// Takes the largest element of each lane of this length off all of its elements, and writes it down: NaN if there is one, and −∞ if there is no element.
 fn take_off_largest<A: Element>(terms: &mut [A], len: usize, largest: &mut [A]) {
     if len == 0 {
         return largest.fill(A::neg_infinity());
@@ -82,9 +82,10 @@ fn take_off_largest<A: Element>(terms: &mut [A], len: usize, largest: &mut [A]) 
         #[inline(always)]
         || {
             for (lane, largest) in terms.chunks_exact_mut(len).zip(&mut *largest) {
-                *largest = largest_of(lane);
+                let max = largest_of(lane);
+                *largest = max;
                 for x in lane {
-                    *x = *x - *largest;
+                    *x = *x - max;
                 }
             }
         },

@@ -31,6 +31,15 @@ fn large_logits_stay_finite() {
 }
 
 #[test]
+fn a_softmax_of_nothing_is_nothing() {
+    for shape in [[3, 0], [0, 3]] {
+        let x = Nd::<f32, Ix2>::full(shape, 1.0);
+        assert_eq!(x.softmax(1).predict().wait().unwrap(), x);
+        assert_eq!(x.log_softmax(1).predict().wait().unwrap(), x);
+    }
+}
+
+#[test]
 fn the_gradient_of_sqrt_at_4() {
     let w = Weight::new(Nd::from([4.0_f64]));
     w.sqrt().train(&Sgd::new(1.0)).wait().unwrap();

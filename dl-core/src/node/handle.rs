@@ -212,7 +212,8 @@ struct Free {
 
 /// A megabyte.
 const KEPT: usize = if cfg!(any(shuttle, loom)) { 0 } else { 1 << 14 };
-/// What a thread keeps that only helps: it uses up the block that it has begun. Were the rest of that given back, each block would be begun, and in the end somebody would keep a few cells of many.
+/// What a thread keeps that only helps: the rest of the block that it has begun. If it gave that back, it would begin another one each time, and whoever drops its nodes would keep many blocks, for a few cells of each.
+/// Of blocks that others have begun it keeps as many cells at most, and with each of them that block.
 const KEPT_BY_HELPERS: usize = block::CELLS;
 
 thread_local! {

@@ -33,7 +33,9 @@ mod no_pool {
 }
 
 /// There are no jobs but those of the model, which take their turns anyway.
-pub(crate) fn give_way() {}
+pub(crate) fn give_way() -> bool {
+    false
+}
 
 /// So that an execution stays short.
 pub(crate) const fn spins(often: usize) -> usize {

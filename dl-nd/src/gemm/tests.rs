@@ -104,9 +104,8 @@ fn an_element_does_not_depend_on_the_way() {
 /// Where rows do not begin with a line of the cache, columns are copied, which changes no element.
 #[test]
 fn rows_that_begin_within_a_line() {
-    assert!(is_awkward(4, 1024, 64, 96) && is_awkward(0, 1000, 64, 96));
-    assert!(!is_awkward(64, 1024, 64, 96) && !is_awkward(4, 1024, 64, 95) && !is_awkward(4, 1024, 32, 96));
-    assert!(is_awkward(64, 2048, 64, 128) && !is_awkward(64, 2048, 64, 127) && !is_awkward(64, 1984, 64, 128));
+    assert!(is_split(4, 1024, 64, 96) && is_split(0, 1000, 64, 96));
+    assert!(!is_split(64, 1024, 64, 96) && !is_split(4, 1024, 64, 95) && !is_split(4, 1024, 32, 96));
     let mut rng = init::rng(11);
     let (a, b) = (somehow::<f32>(100, 520, 0, &mut rng), somehow::<f32>(520, 70, 0, &mut rng));
     for kernels in f32::all_kernels() {
@@ -116,7 +115,7 @@ fn rows_that_begin_within_a_line() {
             let from = begin(padded.as_slice().expect("it lies in rows")) + after;
             padded.slice_mut(s![.., from..from + 70]).assign(&b);
             let b = padded.slice_move(s![.., from..from + 70]);
-            assert_eq!(is_awkward(b.as_ptr().addr(), 4 * 96, 64, 100), after > 0);
+            assert_eq!(is_split(b.as_ptr().addr(), 4 * 96, 64, 100), after > 0);
             let mut product = Array2::zeros([100, 70]);
             run(kernels, 1.0, &a, &b, 0.0, &mut product);
             product
@@ -163,7 +162,17 @@ fn parts_tile_by_tile() {
 #[test]
 fn the_number_of_threads_does_not_matter() {
     let mut rng = init::rng(7);
-    let by_rows = [[40, 1000, 64], [20, 300, 500], [100, 150, 300], [1, 1000, 300], [16, 3072, 64], [9, 4000, 70]];
+    let by_rows = [
+        [40, 1000, 64],
+        [20, 300, 500],
+        [100, 150, 300],
+        [1, 1000, 300],
+        [16, 3072, 64],
+        [9, 4000, 70],
+        [130, 600, 520],
+    ];
+    // several threads copy the columns of the last one, as they are far apart
+    assert!(is_far(4 * 520, 130) && !is_far(4 * 500, 130) && !is_far(4 * 520, 127));
     // both are copied, the columns for more rows than a block has, and in several parts; rows that are one and the same
     let others = [([300, 1100, 270], [1, 1]), ([2100, 1100, 70], [0, 1]), ([300, 1100, 70], [4, 1])];
     for ([m, k, n], how) in by_rows.map(|shape| (shape, [0, 0])).into_iter().chain(others) {
