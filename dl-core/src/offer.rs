@@ -144,7 +144,9 @@ impl Desk {
             return self.ring(self.offers());
         }
         let _stays = Stays;
-        while comes_back && give_way() {}
+        // not for ever, should one job call for the next: something may wait for this thread to come back
+        let turn = Patience::new();
+        while comes_back && turn.lasts(LONGEST) && give_way() {}
         let (all, mut since) = (Patience::new(), Patience::new());
         let patience = || self.offers().rhythm.patience();
         while since.lasts(patience()) {
@@ -272,7 +274,7 @@ mod tests {
         });
     }
 
-    /// They do not have one each time he goes, but as long as there are any.
+    /// It is not one job each time he goes.
     #[test]
     fn who_comes_back_has_given_way_to_all() {
         const JOBS: usize = 100;
@@ -296,6 +298,24 @@ mod tests {
             let mut turns = ran.lock().expect("no panic").clone();
             turns.dedup();
             assert!(turns.len() < JOBS / 4, "{turns:?}");
+        });
+    }
+
+    /// Whatever calls for its own kind again, until something has been done that waits for this thread.
+    #[test]
+    fn who_gives_way_comes_back() {
+        fn again(is_done: Arc<AtomicBool>, begun: Instant) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it waits for ever");
+            if !is_done.load(Relaxed) {
+                rayon::spawn(move || again(is_done, begun));
+            }
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread can be had");
+        pool.install(|| {
+            let is_done = Arc::<AtomicBool>::default();
+            again(is_done.clone(), Instant::now());
+            Arc::<Desk>::default().stay(true);
+            is_done.store(true, Relaxed);
         });
     }
 
