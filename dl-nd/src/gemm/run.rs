@@ -146,8 +146,11 @@ unsafe fn scatter<A: Multiply>(
     }
 }
 
-/// The rows of so many tiles of a copy of `a` lie side by side: of each column, a few lines of the cache.
+/// The rows of so many tiles are a strip. Those of a copy of `a` lie side by side: of each column, a few lines of the cache.
 const STRIP: usize = 8;
+
+/// Copies of panels that take so many bytes together stay in the second cache.
+const SEVERAL_BYTES: usize = 1 << 19;
 
 /// What is copied before it is multiplied.
 #[derive(Clone, Copy)]
@@ -172,6 +175,16 @@ impl Copies {
         if self.b { 96 } else { 48 }
     }
 
+    /// So many panels of this size are copied before the first is multiplied. Then the rows go strip by strip through all of them: the pages of a strip, and of its part of the result, are looked
+    /// up once for all these panels.
+    pub(super) fn panels(self, bytes: usize) -> usize {
+        match self {
+            Copies { a: false, b: true } => (SEVERAL_BYTES / bytes).max(1),
+            // the rows lie together in the copy
+            _ => 1,
+        }
+    }
+
     /// So many parts of the sums are computed tile by tile, and not one after the other: a tile is still in the first cache when the next part is added to it.
     fn together(self, rows: usize) -> usize {
         match self {
@@ -182,7 +195,7 @@ impl Copies {
     }
 }
 
-/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b`, of one part of the sums or a few, at a time.
+/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b`, or several, of one part of the sums or a few, at a time.
 ///
 /// # Safety
 /// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
@@ -190,9 +203,11 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
     let Product { rows, depth, columns, alpha, a, b, beta, old, c } = *product;
     let (high, wide) = (kernels.high(), kernels.wide());
     let (block, together) = (copies.rows(), copies.together(rows));
-    let room_of = |copied: bool, len: usize| if copied { depth.min(together * DEPTH) * len } else { 0 };
+    let deepest = depth.min(together * DEPTH);
+    let several = wide * copies.panels(deepest * wide * size_of::<A>());
+    let room_of = |copied: bool, len: usize| if copied { deepest * len } else { 0 };
     let mut room_of_a = Scratch::<A>::take(room_of(copies.a, rows.min(block)));
-    let mut room_of_b = Scratch::<A>::take(room_of(copies.b, wide.min(kernels.registers(columns) * kernels.lanes)));
+    let mut room_of_b = Scratch::<A>::take(room_of(copies.b, several.min(kernels.registers(columns) * kernels.lanes)));
     for (row, rows) in even(rows, block) {
         for (from, depth, parts) in groups(depth, together) {
             let (beta, old) = if from == 0 { (beta, old) } else { (A::one(), c.to_read()) };
@@ -204,24 +219,35 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                     unsafe { pack(kernels, a.at(strip, 0), rows, rows, depth, packed.wrapping_add(strip * depth)) };
                 }
             }
-            for (column, width) in pieces(columns, wide) {
-                let (b, old, c) = (b.at(from, column), old.at(row, column), c.at(row, column));
-                let mut panel = Panel { depth, parts, width, b: b.start, b_row: b.row, old, c, alpha, beta };
-                // SAFETY: as the caller says, for this part of the product; there is room for a panel
-                unsafe {
-                    if copies.b {
-                        let padded = kernels.registers(width) * kernels.lanes;
-                        let room = room_of_b.numbers().as_mut_ptr();
-                        pack(kernels, b.transposed(), width, padded, depth, room);
-                        (panel.b, panel.b_row) = (room, padded as isize);
+            for (first, width) in pieces(columns, several) {
+                let panels = || pieces(width, wide).map(|(panel, width)| (panel, width, first + panel));
+                let padded = |width: usize| kernels.registers(width) * kernels.lanes;
+                let room = room_of_b.numbers().as_mut_ptr();
+                if copies.b {
+                    for (panel, width, column) in panels() {
+                        let (b, room) = (b.at(from, column).transposed(), room.wrapping_add(panel * depth));
+                        // SAFETY: as the caller says, for this part of the product; there is room for so many panels
+                        unsafe { pack(kernels, b, width, padded(width), depth, room) };
                     }
-                    if copies.a {
-                        for (strip, rows) in pieces(rows, STRIP * high) {
+                }
+                let at_once = if copies.a || width > wide { STRIP * high } else { rows };
+                for (strip, rows) in pieces(rows, at_once) {
+                    let a = match copies.a {
+                        true => {
                             let start = packed.wrapping_add(strip * depth).cast_const();
-                            panel.multiply(kernels, (strip, rows), Raw { start, row: 1, column: rows as isize });
+                            Raw { start, row: 1, column: rows as isize }
                         }
-                    } else {
-                        panel.multiply(kernels, (0, rows), a);
+                        false => a.at(strip, 0),
+                    };
+                    for (panel, width, column) in panels() {
+                        let (b, b_row) = match copies.b {
+                            true => (room.wrapping_add(panel * depth).cast_const(), padded(width) as isize),
+                            false => (b.at(from, column).start, b.row),
+                        };
+                        let (old, c) = (old.at(row, column), c.at(row, column));
+                        let panel = Panel { depth, parts, width, b, b_row, old, c, alpha, beta };
+                        // SAFETY: as the caller says, for this part of the product, or it has been copied
+                        unsafe { panel.multiply(kernels, (strip, rows), a) };
                     }
                 }
             }

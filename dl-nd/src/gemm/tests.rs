@@ -142,6 +142,29 @@ fn rows_that_are_pages_apart() {
     }
 }
 
+/// Where several panels are copied at a time, and rows go strip by strip through all of them, no element differs from what it is in a panel of its own.
+#[test]
+fn several_panels_at_a_time() {
+    let several = Copies { a: false, b: true }.panels(600 * 64 * 4);
+    assert!(several == 3 && Copies { a: true, b: true }.panels(600 * 64 * 4) == 1);
+    let mut rng = init::rng(12);
+    // two groups of panels with AVX-512, and strips of which the last one is shorter
+    let (a, b) = (somehow::<f32>(260, 600, 0, &mut rng), somehow::<f32>(600, 270, 1, &mut rng));
+    for kernels in f32::all_kernels() {
+        for (how, beta) in [(0, 0.0), (0, 1.0), (2, -0.5)] {
+            let mut whole = somehow::<f32>(260, 270, how, &mut rng);
+            let before = whole.clone();
+            run(kernels, 1.0, &a, &b, beta, &mut whole);
+            for from in (0..270).step_by(30) {
+                let columns = s![.., from..from + 30];
+                let mut part = before.slice(columns).to_owned();
+                run(kernels, 1.0, &a, &b.slice(columns).to_owned(), beta, &mut part);
+                assert_eq!(part, whole.slice(columns));
+            }
+        }
+    }
+}
+
 /// Where a copy of columns meets many rows, parts of the sums follow one another tile by tile, four of five of them here: no element differs from what it is among few rows.
 #[test]
 fn parts_tile_by_tile() {
