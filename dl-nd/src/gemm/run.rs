@@ -180,7 +180,7 @@ impl Copies {
     pub(super) fn panels(self, bytes: usize) -> usize {
         match self {
             Copies { a: false, b: true } => (SEVERAL_BYTES / bytes).max(1),
-            // the rows lie together in the copy
+            // the rows lie together in their copy, or no panel is copied
             _ => 1,
         }
     }
