@@ -423,9 +423,9 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Excess<A, D, E> {
     fn value(&self, (logits, labels): (&Nd<A, D>, &Nd<usize, E>)) -> Result<Nd<A, D>> {
         let labels = in_turn(labels);
         lanes(logits, 1, |first, lanes| {
-            let raised = Raised::of(lanes.iter().map(|(x, _)| x.view()));
+            let softmaxes = Raised::of(lanes.iter().map(|(x, _)| x.view())).softmax();
             for (lane, (_, y)) in lanes.iter_mut().enumerate() {
-                raised.softmax(lane, y.view_mut());
+                softmaxes.write(lane, y.view_mut());
                 let label = labels[first + lane];
                 y[label] = y[label] - A::of(1.0);
             }

@@ -1,11 +1,11 @@
 //! Softmax and its logarithm, with the maximum taken off first, so that no logit is too large.
 
-use crate::accurate::sum_in_turn;
+use crate::accurate::{RUN, sum_in_turn};
 use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
 use crate::pieces::{self, Lane};
-use crate::program::each;
+use crate::program::{add, each};
 use crate::reduce::sum_along;
 use dl_core::simd::vectorized;
 use dl_core::{Along, At, Binary, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
@@ -73,30 +73,144 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
 /// A multiple of the widest register: of so many elements none is computed on its own.
 const ABREAST: usize = 16;
 
-/// Takes the largest element of each lane of this length off all of its elements, and writes it down: NaN if there is one, and −∞ if there is no element.
-fn take_off_largest<A: Element>(terms: &mut [A], len: usize, largest: &mut [A]) {
-    if len == 0 {
-        return largest.fill(A::neg_infinity());
+/// Lanes of at most so many elements lie side by side.
+const SHORT: usize = 32;
+const _: () = assert!(SHORT < RUN, "a sum of so few has no runs");
+
+/// Some lanes of one length, with the largest element taken off each, raised to powers of e: `exp(x − m)`, and the sums of that.
+///
+/// All lanes are raised in one loop, as a single one may be too short for the processor to compute many exponentials side by side. Where there are several short ones, they lie side by side as columns: so
+/// a register holds an element of each of many, and the largest ones, the sums and the quotients are computed side by side, too. The bits are the same, as each sum is taken in turn.
+pub(crate) struct Raised<A> {
+    terms: Vec<A>,
+    len: usize,
+    /// How many columns there are, some of them of no lane, if lanes are columns.
+    columns: Option<usize>,
+    /// Of each lane, and perhaps of columns after the last one: NaN if there is one, and −∞ if there is no element.
+    pub(crate) largest: Vec<A>,
+    pub(crate) sums: Vec<A>,
+}
+
+impl<A: Element> Raised<A> {
+    pub(crate) fn of<'a>(mut lanes: impl ExactSizeIterator<Item = ArrayView1<'a, A>>) -> Self {
+        let count = lanes.len();
+        let Some(first) = lanes.next() else { return Raised::rows(0, 0, lanes) };
+        let len = first.len();
+        let lanes = std::iter::once(first).chain(lanes);
+        if count > 1 && (1..=SHORT).contains(&len) {
+            Raised::columns(count, len, lanes)
+        } else {
+            Raised::rows(count, len, lanes)
+        }
     }
-    vectorized(
-        #[inline(always)]
-        || {
-            for (lane, largest) in terms.chunks_exact_mut(len).zip(&mut *largest) {
-                let max = largest_of(lane);
-                *largest = max;
-                for x in lane {
-                    *x = *x - max;
-                }
+
+    fn columns<'a>(count: usize, len: usize, lanes: impl Iterator<Item = ArrayView1<'a, A>>) -> Self {
+        let columns = count.next_multiple_of(ABREAST);
+        let mut terms = vec![A::zero(); columns * len];
+        for (lane, x) in lanes.enumerate() {
+            let column = terms[lane..].iter_mut().step_by(columns);
+            match x.as_slice() {
+                Some(x) => column.zip(x).for_each(|(to, &x)| *to = x),
+                None => column.zip(x).for_each(|(to, &x)| *to = x),
             }
-        },
-    );
+        }
+        let mut largest = vec![A::neg_infinity(); columns];
+        let mut sums = vec![A::zero(); columns];
+        vectorized(
+            #[inline(always)]
+            || {
+                for row in terms.chunks_exact(columns) {
+                    largest.iter_mut().zip(row).for_each(|(largest, &x)| *largest = larger(*largest, x));
+                }
+                for row in terms.chunks_exact_mut(columns) {
+                    row.iter_mut().zip(&largest).for_each(|(x, &largest)| *x = *x - largest);
+                }
+            },
+        );
+        each(Unary::Exp, &mut terms);
+        terms.chunks_exact(columns).for_each(|row| add(&mut sums, row));
+        Raised { terms, len, columns: Some(columns), largest, sums }
+    }
+
+    fn rows<'a>(count: usize, len: usize, lanes: impl Iterator<Item = ArrayView1<'a, A>>) -> Self {
+        let mut terms = Vec::with_capacity((count * len).next_multiple_of(ABREAST));
+        for x in lanes {
+            match x.as_slice() {
+                Some(x) => terms.extend_from_slice(x),
+                None => terms.extend(x.iter()),
+            }
+        }
+        let mut largest = vec![A::neg_infinity(); count];
+        vectorized(
+            #[inline(always)]
+            || {
+                for (lane, largest) in terms.chunks_exact_mut(len.max(1)).zip(&mut largest) {
+                    let max = largest_of(lane);
+                    *largest = max;
+                    lane.iter_mut().for_each(|x| *x = *x - max);
+                }
+            },
+        );
+        terms.resize(terms.len().next_multiple_of(ABREAST), A::zero());
+        each(Unary::Exp, &mut terms);
+        let sums = (0..count).map(|lane| sum_in_turn(&terms[lane * len..][..len])).collect();
+        Raised { terms, len, columns: None, largest, sums }
+    }
+
+    /// The logarithms of the sums.
+    pub(crate) fn ln_sums(&self) -> Vec<A> {
+        let mut logarithms = self.sums.clone();
+        each(Unary::Ln, &mut logarithms);
+        logarithms
+    }
+
+    /// The softmax: each power by the sum of its lane.
+    pub(crate) fn softmax(mut self) -> Shares<A> {
+        if let Some(columns) = self.columns {
+            let Raised { terms, sums, .. } = &mut self;
+            vectorized(
+                #[inline(always)]
+                || {
+                    for row in terms.chunks_exact_mut(columns) {
+                        row.iter_mut().zip(&*sums).for_each(|(x, &sum)| *x = *x / sum);
+                    }
+                },
+            );
+        }
+        Shares(self)
+    }
+}
+
+/// The softmax of lanes: columns have been divided by their sums, rows are divided when they are written.
+pub(crate) struct Shares<A>(Raised<A>);
+
+impl<A: Element> Shares<A> {
+    /// Writes that of a lane.
+    pub(crate) fn write(&self, lane: usize, to: ArrayViewMut1<'_, A>) {
+        let Raised { terms, len, columns, sums, .. } = &self.0;
+        match *columns {
+            Some(columns) => write(to, terms[lane..].iter().step_by(columns).copied()),
+            None => write(to, terms[lane * len..][..*len].iter().map(|&term| term / sums[lane])),
+        }
+    }
+}
+
+fn write<A>(mut to: ArrayViewMut1<'_, A>, numbers: impl Iterator<Item = A>) {
+    match to.as_slice_mut() {
+        Some(to) => to.iter_mut().zip(numbers).for_each(|(y, number)| *y = number),
+        None => to.iter_mut().zip(numbers).for_each(|(y, number)| *y = number),
+    }
+}
+
+/// The larger one; once it is NaN, it stays NaN.
+#[inline(always)]
+fn larger<A: Element>(largest: A, x: A) -> A {
+    if x > largest || x.is_nan() { x } else { largest }
 }
 
 #[inline(always)]
 fn largest_of<A: Element>(x: &[A]) -> A {
     let (rows, rest) = x.as_chunks::<ABREAST>();
-    // once it is NaN, it stays NaN
-    let larger = |largest: A, x: A| if x > largest || x.is_nan() { x } else { largest };
     // its own, and not captured: so it stays in a register
     let mut abreast = [A::neg_infinity(); ABREAST];
     abreast[..rest.len()].copy_from_slice(rest);
@@ -113,59 +227,6 @@ fn largest_of<A: Element>(x: &[A]) -> A {
         }
     }
     abreast[0]
-}
-
-/// Some lanes of one length, with the largest element taken off each, raised to powers of e: `exp(x − m)`, and the sums of that.
-///
-/// All lanes are raised in one loop, as a single one may be too short for the processor to compute many exponentials side by side.
-pub(crate) struct Raised<A> {
-    terms: Vec<A>,
-    len: usize,
-    pub(crate) largest: Vec<A>,
-    pub(crate) sums: Vec<A>,
-}
-
-impl<A: Element> Raised<A> {
-    pub(crate) fn of<'a>(lanes: impl ExactSizeIterator<Item = ArrayView1<'a, A>>) -> Self {
-        let (mut terms, mut len) = (Vec::new(), 0);
-        let mut largest = vec![A::zero(); lanes.len()];
-        for x in lanes {
-            if terms.is_empty() {
-                len = x.len();
-                terms.reserve_exact((largest.len() * len).next_multiple_of(ABREAST));
-            }
-            match x.as_slice() {
-                Some(x) => terms.extend_from_slice(x),
-                None => terms.extend(x.iter()),
-            }
-        }
-        take_off_largest(&mut terms, len, &mut largest);
-        terms.resize(terms.len().next_multiple_of(ABREAST), A::zero());
-        each(Unary::Exp, &mut terms);
-        let sum = |lane: usize| sum_in_turn(&terms[lane * len..][..len]);
-        let sums = (0..largest.len()).map(sum).collect();
-        Raised { terms, len, largest, sums }
-    }
-
-    /// The logarithms of the sums.
-    pub(crate) fn ln_sums(&self) -> Vec<A> {
-        let mut logarithms = self.sums.clone();
-        each(Unary::Ln, &mut logarithms);
-        logarithms
-    }
-
-    pub(crate) fn terms(&self, lane: usize) -> &[A] {
-        &self.terms[lane * self.len..][..self.len]
-    }
-
-    /// Writes the softmax of a lane.
-    pub(crate) fn softmax(&self, lane: usize, mut to: ArrayViewMut1<'_, A>) {
-        let (terms, sum) = (self.terms(lane), self.sums[lane]);
-        match to.as_slice_mut() {
-            Some(to) => to.iter_mut().zip(terms).for_each(|(y, &term)| *y = term / sum),
-            None => to.iter_mut().zip(terms).for_each(|(y, &term)| *y = term / sum),
-        }
-    }
 }
 
 /// `ln Σ exp(x)`; of nothing, −∞.
@@ -231,9 +292,11 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         lanes(x, self.axis, |_, lanes| {
             let raised = Raised::of(lanes.iter().map(|(x, _)| x.view()));
+            let is_zero: Vec<bool> = raised.largest.iter().map(|&m| self.or_zero && m == A::neg_infinity()).collect();
+            let softmaxes = raised.softmax();
             for (lane, (_, y)) in lanes.iter_mut().enumerate() {
-                if !self.or_zero || raised.largest[lane] != A::neg_infinity() {
-                    raised.softmax(lane, y.view_mut());
+                if !is_zero[lane] {
+                    softmaxes.write(lane, y.view_mut());
                 }
             }
         })

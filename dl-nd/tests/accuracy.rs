@@ -4,7 +4,8 @@ mod common;
 
 use common::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Do, Layer, Weight};
-use dl_nd::{Nd, ops::*};
+use dl_nd::{CrossEntropy, Each, Nd, Rank, ops::*};
+use ndarray::{Ix2, s};
 
 fn near(found: f32, right: f64) {
     assert!((f64::from(found) - right).abs() <= 1e-6 * right.abs(), "{found} instead of {right}");
@@ -157,6 +158,41 @@ fn a_softmax_of_many() {
         close(y[i], x.exp() / sum);
         close(ln[i], x - sum.ln());
     }
+}
+
+/// Short lanes are computed side by side, long ones and a single one are not: no bit may tell which.
+#[test]
+fn a_lane_of_a_softmax_is_the_same_alone_and_among_others() {
+    for (lanes, len) in [(2, 1), (3, 7), (16, 10), (17, 10), (70, 32), (128, 10), (5, 33), (3, 700)] {
+        let mut x = numbers([lanes, len], -9.0, 9.0, 5).into_array();
+        x[(0, 0)] = f64::NEG_INFINITY;
+        x[(lanes - 1, len / 2)] = f64::NAN;
+        let labels: Vec<usize> = (0..lanes).map(|lane| lane * 5 % len).collect();
+        let all = softmaxes(x.clone().into(), &labels);
+        // the same lanes, but not the elements of each next to each other
+        let turned = x.t().as_standard_layout().reversed_axes().to_owned();
+        assert!(len == 1 || turned.as_slice().is_none());
+        assert_eq!(softmaxes(turned.into(), &labels), all);
+        for lane in 0..lanes {
+            let alone = softmaxes(x.slice(s![lane..=lane, ..]).to_owned().into(), &labels[lane..=lane]);
+            for (alone, all) in alone.iter().zip(&all) {
+                let width = alone.len();
+                assert_eq!(alone, &all[lane * width..][..width], "lane {lane} of {lanes}, {len} elements");
+            }
+        }
+    }
+}
+
+/// The bits of the softmax, its logarithm, the cross entropies, and their derivatives, each of which has the same number of elements for every lane.
+fn softmaxes(x: Nd<f64, Ix2>, labels: &[usize]) -> [Vec<u64>; 4] {
+    fn bits<D: Rank>(x: &Nd<f64, D>) -> Vec<u64> {
+        x.view().iter().map(|x| x.to_bits()).collect()
+    }
+    let x = Weight::new(x);
+    let losses = x.cross_entropy_with(labels, &CrossEntropy::new().reduction(Each));
+    let all = (x.softmax(1), x.log_softmax(1), losses.clone(), losses.sum().gradient(&x));
+    let (y, ln, losses, slopes) = Do::predict(all).wait().expect("it succeeds");
+    [bits(&y), bits(&ln), bits(&losses), bits(&slopes)]
 }
 
 /// Squares that are too small or too large for the type, and lengths that are not.
