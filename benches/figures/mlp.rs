@@ -16,7 +16,7 @@ pub(crate) fn measure(bench: &mut Bench) {
     let mut turns = batches.iter().cycle();
     bench.training("w5", "mlp", || {
         let images = turns.next().expect("a cycle does not end");
-        let logits = last.of(second.of(first.of(images).relu()).relu());
+        let logits = last.of(second.relu_of(first.relu_of(images)));
         logits.cross_entropy(&labels).train(&sgd).wait().expect("it succeeds").into()
     });
 }

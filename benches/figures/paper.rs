@@ -32,7 +32,7 @@ impl Net {
     }
 
     pub(crate) fn features(&self, images: &Nd) -> NdLayer {
-        let columns = self.columns.iter().map(|[first, second]| second.of(first.of(images).relu()).relu());
+        let columns = self.columns.iter().map(|[first, second]| second.relu_of(first.relu_of(images)));
         columns.reduce(|sum, column| sum + column).expect("there is a column")
     }
 
@@ -47,7 +47,7 @@ impl Net {
 impl Fine {
     pub(crate) fn of(&self, features: &NdLayer) -> NdLayer {
         let [first, second, last] = &self.0;
-        last.of(second.of(first.of(features).relu()).relu())
+        last.of(second.relu_of(first.relu_of(features)))
     }
 }
 

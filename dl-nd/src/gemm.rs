@@ -1,4 +1,4 @@
-//! Products of matrices: `c = alpha · a · b + beta · old`, where what is old is mostly `c`.
+//! Products of matrices: `c = alpha · a · b + beta · old`, where what is old is mostly `c`; and perhaps a pointwise operation on that.
 //!
 //! The sums of a tile of the result stay in registers while they run over the depth, and the two operands are read where they are or, if that pays, copied first in the order in
 //! which they are read: transposed operands cost no more than that. There are kernels for AVX-512, for AVX2, and for any processor; which one is chosen when it runs.
@@ -9,16 +9,19 @@
 //! The kernels work on raw pointers. They are made here, from views, and all that a kernel may touch is checked here.
 
 mod dot;
+mod finish;
 mod kernels;
 mod lanes;
 mod outer;
 mod pack;
 mod run;
+mod slices;
 mod square;
 #[cfg(test)]
 mod tests;
 mod tile;
 
+pub(crate) use finish::Finish;
 pub(crate) use outer::sum_of_outer;
 pub(crate) use pack::Scratch;
 
@@ -99,13 +102,13 @@ pub(crate) fn product_into<A: Multiply>(
     let &[row, column] = c.strides() else { unreachable!("a matrix has two strides") };
     let c = Raw { start: c.as_mut_ptr(), row, column };
     let (a, b) = (Matrix::row(&a).raw, Matrix::row(&b).raw);
-    let old = c.to_read();
+    let (old, finish) = (c.to_read(), Finish::Nothing);
     // SAFETY: the views are of these shapes, and that of `c` is unique
-    unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a, b, beta, old, c }) }
+    unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a, b, beta, old, c, finish }) }
 }
 
 /// The product of two matrices, in row-major order, as an array of this shape, in a buffer that the pass may have at hand. A row that is given is added to each of it: to the bit what
-/// [`product_into`] makes of such rows.
+/// [`product_into`] makes of such rows. An operation that is to finish it gives, to the bit, what it would give by itself.
 ///
 /// # Panics
 /// If the shapes do not fit.
@@ -113,6 +116,7 @@ pub(crate) fn product<A: Multiply, D: Dimension>(
     a: Matrix<'_, A>,
     b: Matrix<'_, A>,
     row: Option<&[A]>,
+    finish: Finish,
     shape: D,
 ) -> Array<A, D> {
     let len = a.rows * b.columns;
@@ -120,11 +124,11 @@ pub(crate) fn product<A: Multiply, D: Dimension>(
         let mut room = Room::<A>::new(len);
         let to = room.elements();
         // SAFETY: numbers are written there
-        product_to(a, b, row, unsafe { from_raw_parts_mut(to.as_mut_ptr().cast(), len) });
+        product_to(a, b, row, finish, unsafe { from_raw_parts_mut(to.as_mut_ptr().cast(), len) });
         return room.into_array(shape);
     }
     let mut elements = buffers::take(len);
-    product_to(a, b, row, &mut elements.spare_capacity_mut()[..len]);
+    product_to(a, b, row, finish, &mut elements.spare_capacity_mut()[..len]);
     // SAFETY: all of them were written
     unsafe { elements.set_len(len) };
     Array::from_shape_vec(shape, elements).expect("one element each")
@@ -143,7 +147,9 @@ pub(crate) fn products<A: Multiply>(pairs: &[(Matrix<'_, A>, Matrix<'_, A>)]) ->
         let mut parts: Vec<&mut [MaybeUninit<A>]> =
             elements.spare_capacity_mut()[..len].chunks_exact_mut(each).collect();
         let nanoseconds = nanoseconds::<A>(a.rows, a.columns, b.columns);
-        parallel::for_each_mut(&mut parts, nanoseconds, |i, part| product_to(pairs[i].0, pairs[i].1, None, part));
+        parallel::for_each_mut(&mut parts, nanoseconds, |i, part| {
+            product_to(pairs[i].0, pairs[i].1, None, Finish::Nothing, part)
+        });
     }
     // SAFETY: all of them were written: there is a part for each pair
     unsafe { elements.set_len(len) };
@@ -170,7 +176,13 @@ pub(crate) fn in_parts<A: Multiply>(
 }
 
 /// The product of two matrices, and of a row that is added to each of it, in row-major order, which fills all of `to`.
-fn product_to<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>, row: Option<&[A]>, to: &mut [MaybeUninit<A>]) {
+fn product_to<A: Multiply>(
+    a: Matrix<'_, A>,
+    b: Matrix<'_, A>,
+    row: Option<&[A]>,
+    finish: Finish,
+    to: &mut [MaybeUninit<A>],
+) {
     let (rows, depth, columns) = (a.rows, a.columns, b.columns);
     assert!(b.rows == depth && to.len() == rows * columns, "the shapes of a product fit");
     assert!(row.is_none_or(|row| row.len() == columns), "the shapes of a product fit");
@@ -180,8 +192,8 @@ fn product_to<A: Multiply>(a: Matrix<'_, A>, b: Matrix<'_, A>, row: Option<&[A]>
         None => (A::zero(), c.to_read()),
     };
     let (alpha, a, b) = (A::one(), a.raw, b.raw);
-    // SAFETY: the matrices and the row are of these shapes; `to` is unique, has the size of the result, and is not read
-    unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a, b, beta, old, c }) }
+    // SAFETY: the matrices and the row are of these shapes; `to` is unique, has the size of the result, and is not read before it was written
+    unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a, b, beta, old, c, finish }) }
 }
 
 /// About how long a product takes on one thread.
@@ -197,7 +209,7 @@ pub(crate) fn nanoseconds<A: Multiply>(rows: usize, depth: usize, columns: usize
 /// All that belongs to the product can be read, or written, and nobody else has `c`. What is old is `c`, or elsewhere. With a `beta` of 0 it is not read; where it is not `c`, `c` is not
 /// read before it was written.
 unsafe fn multiply<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
-    let &Product { rows, depth, columns, alpha, a, b, beta, old, c } = product;
+    let &Product { rows, depth, columns, alpha, a, b, beta, old, c, finish } = product;
     if rows == 0 || columns == 0 {
         return;
     }
@@ -207,7 +219,8 @@ unsafe fn multiply<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
             // SAFETY: as the caller says
             unsafe { to.write(if beta == A::zero() { A::zero() } else { beta * *old }) };
         }
-        return;
+        // SAFETY: as the caller says
+        return unsafe { finish.apply(rows, columns, c) };
     }
     if depth > 1 && a.column == 1 && b.row == 1 && (rows == 1 || columns == 1) {
         let of_rows = |rows, a: Raw<*const A>, vector, old: Raw<*const A>, c: Raw<*mut A>| {
@@ -226,7 +239,8 @@ unsafe fn multiply<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
         } else {
             of_rows(columns, b.transposed(), a.start, old.transposed(), c.transposed());
         }
-        return;
+        // SAFETY: as the caller says
+        return unsafe { finish.apply(rows, columns, c) };
     }
     // SAFETY: as the caller says
     unsafe {
@@ -305,7 +319,8 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     // each piece makes a copy of its own
     let (place, register) = (b.start.addr(), bytes(kernels.lanes));
     let copies_for = |rows, shared| {
-        let is_worth_it = is_split(place, b_row, register, rows) || shared && is_far(b_row, rows);
+        let is_worth_it = is_split(place, b_row, register, rows)
+            || (shared || depth > slices::longest(kernels)) && is_far(b_row, rows);
         Copies { b: copies.b || columns >= wide && is_worth_it, ..copies }
     };
     let nanoseconds = nanoseconds::<A>(rows, depth, columns);
@@ -353,7 +368,7 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
 /// # Safety
 /// That of [`multiply`].
 unsafe fn multiply_parts<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copies: Copies, nanoseconds: f64) {
-    let &Product { rows, depth, columns, a, b, c, beta, .. } = product;
+    let &Product { rows, depth, columns, a, b, c, beta, finish, .. } = product;
     let parts: Vec<(usize, usize)> = even(depth, DEPTH).collect();
     let each = rows * columns;
     let mut room = Scratch::<A>::take(each * (parts.len() - 1));
@@ -363,7 +378,9 @@ unsafe fn multiply_parts<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         let (a, b) = (a.at(0, from), b.at(from, 0));
         let (c, beta) = if part == 0 { (c, beta) } else { (others.at((part - 1) * rows, 0), A::zero()) };
         // SAFETY: as the caller says, for this part; each of the others has its own place in the room, and is added to nothing
-        unsafe { multiply_blocks(kernels, &Product { depth, a, b, c, beta, ..*product }, copies) };
+        unsafe {
+            multiply_blocks(kernels, &Product { depth, a, b, c, beta, finish: Finish::Nothing, ..*product }, copies)
+        };
     });
     for row in 0..rows {
         for part in 1..parts.len() {
@@ -382,4 +399,6 @@ unsafe fn multiply_parts<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
             }
         }
     }
+    // SAFETY: as the caller says
+    unsafe { finish.apply(rows, columns, c) };
 }

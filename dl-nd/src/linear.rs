@@ -1,16 +1,17 @@
-//! What a fully connected layer computes, as one operation.
+//! What a fully connected layer computes, as one operation, with its rectifier if there is one.
 
 use crate::accurate::{RUN, sum_of_rows};
 use crate::axes::AxisList;
 use crate::broadcast::broadcast_to;
 use crate::element::{Element, Rank};
-use crate::gemm::{self, Matrix};
+use crate::gemm::{self, Finish, Matrix};
 use crate::matmul::{MatMul, batch_of, delta_of_right, matmul, pull_back};
 use crate::movement::{Target, lift, reshape, reshape_to};
 use crate::nd::{Nd, check_size};
+use crate::program;
 use crate::reduce::{Form, What, reduce};
 use crate::sum::sum_of;
-use dl_core::{Along, At, Error, Layer, Now, Primitive, Result, Sums};
+use dl_core::{Along, At, Binary, Error, Layer, Now, Pointwise, Primitive, Result, Sums};
 use ndarray::{Array, ArrayView2, Ix1, Ix2};
 use std::marker::PhantomData;
 
@@ -19,12 +20,26 @@ pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
     x: Layer<Nd<A, D>>,
     weight: Layer<Nd<A, Ix2>>,
     bias: Layer<Nd<A, Ix1>>,
+    relu: bool,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(Linear(PhantomData), (x, weight, bias))
+    Layer::apply(Linear { relu, types: PhantomData }, (x, weight, bias))
 }
 
-/// (x, W, b) ↦ x · W + b, where all axes of `x` but the last count as rows.
-struct Linear<A, D>(PhantomData<(A, D)>);
+/// (x, W, b) ↦ x · W + b, where all axes of `x` but the last count as rows; or the larger of that and 0.
+///
+/// Whether an element was above 0 is seen by the result, so nobody needs what there was before.
+struct Linear<A, D> {
+    relu: bool,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Linear<A, D> {
+    /// A delta, or a tangent, of the result `y` as one of `x · W + b`, and the other way round.
+    #[track_caller]
+    fn through(&self, y: &Layer<Nd<A, D>>, d: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+        if self.relu { Nd::binary(Binary::Gate, d, y) } else { d.clone() }
+    }
+}
 
 impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, Ix2>>, Layer<Nd<A, Ix1>>);
@@ -32,7 +47,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
     const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
-        "linear"
+        if self.relu { "linear_relu" } else { "linear" }
     }
 
     fn value(&self, (x, weight, bias): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> Result<Nd<A, D>> {
@@ -52,7 +67,8 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         let bias = bias.0.as_standard_layout();
         let bias = bias.as_slice().expect("in standard layout");
         let x = x.0.to_shape([rows, depth]).expect("as many elements");
-        Ok(gemm::product(Matrix::row(&x.view()), Matrix::row(&weight.view()), Some(bias), shape).into())
+        let finish = if self.relu { Finish::Relu } else { Finish::Nothing };
+        Ok(gemm::product(Matrix::row(&x.view()), Matrix::row(&weight.view()), Some(bias), finish, shape).into())
     }
 
     fn pullback(
@@ -61,40 +77,54 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
     ) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, Ix2>>>, Option<Layer<Nd<A, Ix1>>>) {
         let ((x, weight, _), (x_value, weight_value, bias_value)) = (at.operands, at.values);
         let shapes = (x_value.dim(), weight_value.dim());
-        let (dx, dw) = pull_back((x.clone(), weight.clone()), shapes, at.value.shape(), at.delta);
-        let db = delta_of_bias(at.delta, rows_of(x_value.shape()), bias_value.len());
+        let d = self.through(at.output, at.delta);
+        let (dx, dw) = pull_back((x.clone(), weight.clone()), shapes, at.value.shape(), &d);
+        let db = delta_of_bias(&d, rows_of(x_value.shape()), bias_value.len());
         (Some(dx), Some(dw), Some(db))
     }
 
     fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
         let (x, weight, _) = at.values;
         let (rows, [depth, columns]) = (rows_of(x.shape()), [0, 1].map(|axis| weight.shape()[axis]));
-        let Some(d) = at.delta.0.as_slice().filter(|_| at.delta.formula().is_none()) else { return false };
         if sums.is_weight(0) || !sums.is_short(150.0 + gemm::nanoseconds::<A>(rows, columns, depth)) {
             return false;
         }
+        let gated: Nd<A, D>;
+        let delta = match self.relu {
+            false => at.delta,
+            true => {
+                let (Some(d), Some(y)) = (in_rows(at.delta), in_rows(at.value)) else { return false };
+                sums.count(1);
+                let elements = program::binary(Binary::Gate, d, y);
+                gated = Array::from_shape_vec(at.delta.dim(), elements).expect("as many elements").into();
+                &gated
+            }
+        };
+        let Some(d) = in_rows(delta) else { return false };
+        let layer = || if self.relu { Layer::constant(delta.clone()) } else { at.delta_layer() };
         if sums.wants(0) {
             let d = ArrayView2::from_shape((rows, columns), d).expect("as many elements");
             let weight = weight.view().reversed_axes();
+            let dx = gemm::product(Matrix::row(&d), Matrix::column(&weight), None, Finish::Nothing, x.dim());
             sums.count(1);
-            sums.add(0, Nd::from(gemm::product(Matrix::row(&d), Matrix::column(&weight), None, x.dim())));
+            sums.add(0, Nd::from(dx));
         }
         if sums.wants(1) {
-            sums.add_layer(1, delta_of_right(&at.operands().0, [rows, depth, columns], &at.delta_layer()));
+            sums.add_layer(1, delta_of_right(&at.operands().0, [rows, depth, columns], &layer()));
         }
         if sums.wants(2) {
             match rows {
                 1 => {
-                    let delta = at.delta.array().into_shape_with_order(columns).expect("as many elements");
+                    let delta = delta.array().into_shape_with_order(columns).expect("as many elements");
                     sums.count(1);
                     sums.add(2, Nd::from(delta));
                 }
                 // what is no matrix yet would be reshaped, which counts
-                2..=RUN if at.delta.shape().len() == 2 => {
+                2..=RUN if delta.shape().len() == 2 => {
                     sums.count(1);
                     sums.add(2, Nd::from(Array::from_vec(sum_of_rows(d.chunks_exact(columns.max(1)), columns))));
                 }
-                _ => sums.add_layer(2, delta_of_bias(&at.delta_layer(), rows, columns)),
+                _ => sums.add_layer(2, delta_of_bias(&layer(), rows, columns)),
             }
         }
         true
@@ -102,11 +132,12 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         let ((x, weight, _), (dx, dw, db)) = (along.operands, along.tangents);
-        sum_of([
+        let sum = sum_of([
             dx.as_ref().map(|dx| matmul("matmul", dx.clone(), weight.clone())),
             dw.as_ref().map(|dw| matmul("matmul", x.clone(), dw.clone())),
             db.as_ref().map(|db| broadcast_to(&lift(db), along.value.dim())),
-        ])
+        ])?;
+        Some(self.through(along.output, &sum))
     }
 
     fn cost(&self, (x, weight, _): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> f64 {
@@ -122,6 +153,11 @@ fn delta_of_bias<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, rows: usize, columns:
         1 => reshape(d, Target::Shape(Ix1(columns))),
         _ => reduce(reshape_to(d, Ix2(rows, columns)), What::Sum, AxisList::one(0), Form::of("sum_axis", false)),
     }
+}
+
+/// The elements in row-major order, if they are in memory like that.
+fn in_rows<A: Element, D: Rank>(x: &Nd<A, D>) -> Option<&[A]> {
+    x.0.as_slice().filter(|_| x.formula().is_none())
 }
 
 /// All axes but the last count as rows.

@@ -2,7 +2,7 @@
 
 use crate::broadcast::{common_len, common_shape, sum_to};
 use crate::element::{Element, HasRank, Rank};
-use crate::gemm::{self, Matrix};
+use crate::gemm::{self, Finish, Matrix};
 use crate::linear::linear;
 use crate::movement::{Target, as_rank, lift, reshape, reshape_to, transpose};
 use crate::nd::{Nd, check_size};
@@ -130,7 +130,29 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         B: Differentiable<Data = Nd<A, Ix1>>,
         D: MatMul<Ix2, Product = D>,
     {
-        linear(self.layer(), weight.into_layer(), bias.into_layer())
+        linear(self.layer(), weight.into_layer(), bias.into_layer(), false)
+    }
+
+    /// The larger of [`linear`](ProductOps::linear) and 0, `max(x · W + b, 0)`: to the bit `x.linear(w, b).relu()`. It is one operation: the result is written once, by the product, and a training step does
+    /// not keep what there was before. Its derivative is that of `relu`, 0 where the result is 0.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
+    /// let (weight, bias) = (Nd::from([[1.0, 2.0], [3.0, 4.0]]), Nd::from([-9.0, -9.0]));
+    /// assert_eq!(Nd::from([[1.0, 1.0]]).linear_relu(weight, bias).predict().wait()?, Nd::from([[0.0, 0.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`linear`](ProductOps::linear).
+    #[track_caller]
+    fn linear_relu<W, B>(&self, weight: W, bias: B) -> Layer<Nd<A, D>>
+    where
+        W: Differentiable<Data = Nd<A, Ix2>>,
+        B: Differentiable<Data = Nd<A, Ix1>>,
+        D: MatMul<Ix2, Product = D>,
+    {
+        linear(self.layer(), weight.into_layer(), bias.into_layer(), true)
     }
 
     /// The inner product of two vectors, a number: `Σᵢ xᵢ·yᵢ`.
@@ -418,7 +440,7 @@ pub(crate) fn product<A: Element, D: Rank, E: Rank, P: Rank>(
     shape.slice_mut().iter_mut().zip(lengths).for_each(|(to, length)| *to = length);
     check_size::<A>(shape.slice())?;
     if a.ndim() <= 2 && b.ndim() <= 2 {
-        return Ok(gemm::product(Matrix::row(&a), Matrix::column(&b), None, shape));
+        return Ok(gemm::product(Matrix::row(&a), Matrix::column(&b), None, Finish::Nothing, shape));
     }
     products(a, b, batch, shape)
 }
@@ -444,7 +466,7 @@ fn products<A: Element, D: Rank, E: Rank, P: Rank>(
         let rows = batch.iter().product::<usize>() * m;
         if let Ok(a) = a.view().into_shape_with_order([rows, k]) {
             let b = batch.iter().fold(b, |b, _| b.index_axis_move(Axis(0), 0));
-            return Ok(gemm::product(Matrix::row(&a), Matrix::column(&b), None, shape));
+            return Ok(gemm::product(Matrix::row(&a), Matrix::column(&b), None, Finish::Nothing, shape));
         }
     }
     let mut pairs = Vec::with_capacity(batch.iter().product());

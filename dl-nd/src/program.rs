@@ -17,8 +17,9 @@ mod tests;
 mod together;
 mod write;
 
+pub(crate) use ahead::ask_for;
 pub(crate) use direct::{binary, broadcast, repeat, unary, with_number};
-pub(crate) use loops::{add, descend, each};
+pub(crate) use loops::{add, descend, each, one_nan};
 
 use crate::accurate::{self, Sum};
 use crate::element::{Element, Rank};

@@ -77,6 +77,29 @@ impl<A: Element> Linear<A> {
     pub fn of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
         linear(x, &self.weight, self.bias.as_ref())
     }
+
+    /// The larger of [`of`](Linear::of) and 0, `max(x · weight + bias, 0)`: to the bit `linear.of(x).relu()`, as one operation if there is a bias. See
+    /// [`linear_relu`](dl_nd::ProductOps::linear_relu).
+    ///
+    /// ```
+    /// use dl_core::Differentiable;
+    /// use dl_nd::{Nd, init};
+    /// use dl_nn::Linear;
+    /// let (hidden, output) = (Linear::new(4, 8, &mut init::rng(1))?, Linear::new(8, 2, &mut init::rng(2))?);
+    /// let logits = output.of(hidden.relu_of(Nd::<f32, _>::full([1, 4], 1.0)));
+    /// assert_eq!(logits.predict().wait()?.shape(), [1, 2]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`of`](Linear::of).
+    #[track_caller]
+    pub fn relu_of<D: MatMul<Ix2, Product = D>>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
+        match &self.bias {
+            Some(bias) => x.linear_relu(&self.weight, bias),
+            None => x.matmul(&self.weight).relu(),
+        }
+    }
 }
 
 /// `x · weight`, and a bias, if there is one, added to each row.

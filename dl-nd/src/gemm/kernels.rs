@@ -6,12 +6,14 @@ use super::dot::dot;
 use super::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
 use super::lanes::{Lanes, Portable};
 use super::pack::copy_columns;
-use super::tile::{Raw, Tile};
+use super::tile::{Raw, Slice, Tile};
 
 /// The kernels for one set of instructions.
 pub struct Kernels<A: 'static> {
     /// Those for tiles of one register and more, each for one row and more; and the same for tiles all lanes of which count.
     pub(super) tiles: [&'static [&'static [RunTile<A>]]; 2],
+    /// Those for tiles of a slice, which are of the full width: for one row and more.
+    pub(super) slices: &'static [RunSlice<A>],
     pub(super) copy_columns: unsafe fn(Raw<*const A>, usize, usize, *mut A, isize),
     pub(super) dot: unsafe fn(*const A, *const A, usize) -> A,
     pub(super) lanes: usize,
@@ -19,6 +21,8 @@ pub struct Kernels<A: 'static> {
 
 /// A function of its own for each size, so that its registers are its own, too.
 pub(super) type RunTile<A> = unsafe fn(&Tile<A>);
+/// The same for those of a slice.
+pub(super) type RunSlice<A> = unsafe fn(&Tile<A>, &Slice<A>);
 
 impl<A> Kernels<A> {
     /// How many columns the largest tile has.
@@ -41,17 +45,22 @@ impl<A> Kernels<A> {
 
 macro_rules! kernels {
     ($name:ident: $A:ty, $L:ty, 16 registers$(, $feature:literal)?) => {
-        kernels!($name: $A, $L, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2]$(, $feature)?);
+        kernels!($name: $A, $L, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2], [1 2 3 4 5 6] x 2$(, $feature)?);
     };
     ($name:ident: $A:ty, $L:ty, 32 registers$(, $feature:literal)?) => {
-        kernels!($name: $A, $L, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2, [1 2 3 4 5 6] x 3, [1 2 3 4 5 6] x 4]$(, $feature)?);
+        kernels!($name: $A, $L, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2, [1 2 3 4 5 6] x 3, [1 2 3 4 5 6] x 4], [1 2 3 4 5 6] x 4$(, $feature)?);
     };
-    ($name:ident: $A:ty, $L:ty, [$([$($rows:literal)*] x $wide:literal),*]$(, $feature:literal)?) => {
+    ($name:ident: $A:ty, $L:ty, [$([$($rows:literal)*] x $wide:literal),*], [$($slices:literal)*] x $widest:literal$(, $feature:literal)?) => {
         static $name: Kernels<$A> = {
             $(#[target_feature(enable = $feature)])?
             unsafe fn tile<const ROWS: usize, const WIDE: usize, const WHOLE: bool>(tile: &Tile<$A>) {
                 // SAFETY: the caller says so
-                unsafe { tile.run::<$L, ROWS, WIDE, WHOLE>() }
+                unsafe { tile.run::<$L, ROWS, WIDE, WHOLE>(None) }
+            }
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn slice<const ROWS: usize, const WIDE: usize>(tile: &Tile<$A>, slice: &Slice<$A>) {
+                // SAFETY: the caller says so
+                unsafe { tile.run::<$L, ROWS, WIDE, true>(Some(slice)) }
             }
             $(#[target_feature(enable = $feature)])?
             unsafe fn run_dot(x: *const $A, y: *const $A, len: usize) -> $A {
@@ -68,6 +77,7 @@ macro_rules! kernels {
                     &[$(&[$(tile::<$rows, $wide, false>),*]),*],
                     &[$(&[$(tile::<$rows, $wide, true>),*]),*],
                 ],
+                slices: &[$(slice::<$slices, $widest>),*],
                 copy_columns: run_copy,
                 dot: run_dot,
                 lanes: {

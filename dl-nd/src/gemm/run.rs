@@ -1,15 +1,17 @@
 //! How a product is divided into tiles.
 
 use super::Multiply;
+use super::finish::Finish;
 use super::kernels::Kernels;
 use super::pack::{Scratch, pack};
+use super::slices::{self, multiply_slices};
 use super::tile::{Raw, Tile};
 use std::mem::MaybeUninit;
 
 /// Sums run over so many terms, or a few less, before they are added to the result. This, and not the size of a cache, decides how the result is rounded.
 pub(super) const DEPTH: usize = 512;
 
-/// `c = alpha · a · b + beta · old`, of these sizes.
+/// `c = alpha · a · b + beta · old`, of these sizes, and what is done with its elements then.
 #[derive(Clone, Copy)]
 pub(super) struct Product<A> {
     pub(super) rows: usize,
@@ -22,12 +24,19 @@ pub(super) struct Product<A> {
     /// `c`, or what is elsewhere; with a `beta` of 0 it does not count.
     pub(super) old: Raw<*const A>,
     pub(super) c: Raw<*mut A>,
+    pub(super) finish: Finish,
 }
 
 /// A range is divided into so few parts that none is larger than `most`; their lengths differ by 1 at most.
 #[inline(always)]
 pub(super) fn even(len: usize, most: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     let parts = if len <= most { len.min(1) } else { len.div_ceil(most) };
+    split(len, parts)
+}
+
+/// A range in so many parts, whose lengths differ by 1 at most: where each begins, and its length.
+#[inline(always)]
+fn split(len: usize, parts: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     let (each, larger) = lengths(len, parts);
     (0..parts).map(move |part| (part * each + part.min(larger), each + usize::from(part < larger)))
 }
@@ -77,6 +86,8 @@ pub(super) struct Panel<A> {
     pub(super) c: Raw<*mut A>,
     pub(super) alpha: A,
     pub(super) beta: A,
+    /// What is done with a tile when its last part has been added.
+    pub(super) finish: Finish,
 }
 
 /// As many numbers as the largest tile has.
@@ -89,7 +100,7 @@ impl<A: Multiply> Panel<A> {
     /// All that belongs to the panel, these rows of `c`, and as many of `a`, from its start on, can be read, or written, and nobody else has that part of `c`.
     #[inline(always)]
     pub(super) unsafe fn multiply(&self, kernels: &Kernels<A>, (first, rows): (usize, usize), a: Raw<*const A>) {
-        let Panel { depth, parts, width, b, b_row, old, c, alpha, beta } = *self;
+        let Panel { depth, parts, width, b, b_row, old, c, alpha, beta, finish } = *self;
         let wide = kernels.registers(width);
         let last = width - (wide - 1) * kernels.lanes;
         let tiles = kernels.tiles[usize::from(last == kernels.lanes)][wide - 1];
@@ -115,6 +126,8 @@ impl<A: Multiply> Panel<A> {
                 (a, b) = (a.at(0, depth), b.wrapping_offset(depth as isize * b_row));
                 (beta, old) = (A::one(), c.to_read());
             }
+            // SAFETY: as the caller says
+            unsafe { finish.apply(rows, width, c) };
         }
     }
 }
@@ -152,6 +165,9 @@ const STRIP: usize = 8;
 /// Copies of panels that take so many bytes together stay in the second cache.
 const SEVERAL_BYTES: usize = 1 << 19;
 
+/// With fewer rows, a slice is not worth it: most of the time it is copied.
+const SLICED_ROWS: usize = 48;
+
 /// What is copied before it is multiplied.
 #[derive(Clone, Copy)]
 pub(super) struct Copies {
@@ -185,6 +201,14 @@ impl Copies {
         }
     }
 
+    /// Whether panels are copied and multiplied [slice by slice](super::slices).
+    fn are_slices<A: Multiply>(self, kernels: &Kernels<A>, product: &Product<A>) -> bool {
+        let &Product { rows, depth, beta, old, c, .. } = product;
+        let is_deep = depth.div_ceil(depth.div_ceil(DEPTH)) > slices::longest(kernels);
+        let in_rows = c.column == 1 && (old.column == 1 || beta == A::zero());
+        !self.a && self.b && is_deep && in_rows && rows >= SLICED_ROWS
+    }
+
     /// So many parts of the sums are computed tile by tile, and not one after the other: a tile is still in the first cache when the next part is added to it.
     fn together(self, rows: usize) -> usize {
         match self {
@@ -200,16 +224,20 @@ impl Copies {
 /// # Safety
 /// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
 pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copies: Copies) {
-    let Product { rows, depth, columns, alpha, a, b, beta, old, c } = *product;
+    let Product { rows, depth, columns, alpha, a, b, beta, old, c, finish } = *product;
     let (high, wide) = (kernels.high(), kernels.wide());
     let (block, together) = (copies.rows(), copies.together(rows));
     let deepest = depth.min(together * DEPTH);
-    let several = wide * copies.panels(deepest * wide * size_of::<A>());
+    let in_slices = copies.are_slices(kernels, product);
+    let several = if in_slices { wide } else { wide * copies.panels(deepest * wide * size_of::<A>()) };
     let room_of = |copied: bool, len: usize| if copied { deepest * len } else { 0 };
     let mut room_of_a = Scratch::<A>::take(room_of(copies.a, rows.min(block)));
     let mut room_of_b = Scratch::<A>::take(room_of(copies.b, several.min(kernels.registers(columns) * kernels.lanes)));
+    let mut room_of_sums = Scratch::<A>::take(if in_slices { rows.min(block) * wide } else { 0 });
     for (row, rows) in even(rows, block) {
+        let all = depth;
         for (from, depth, parts) in groups(depth, together) {
+            let finish = if from + depth == all { finish } else { Finish::Nothing };
             let (beta, old) = if from == 0 { (beta, old) } else { (A::one(), c.to_read()) };
             let a = a.at(row, from);
             let packed = room_of_a.numbers().as_mut_ptr();
@@ -223,6 +251,26 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                 let panels = || pieces(width, wide).map(|(panel, width)| (panel, width, first + panel));
                 let padded = |width: usize| kernels.registers(width) * kernels.lanes;
                 let room = room_of_b.numbers().as_mut_ptr();
+                if in_slices && width == wide {
+                    // SAFETY: as the caller says, for this panel; there is room for a slice, and for its sums
+                    unsafe {
+                        let product = &Product {
+                            rows,
+                            depth,
+                            columns: width,
+                            a,
+                            b: b.at(from, first),
+                            beta,
+                            old: old.at(row, first),
+                            c: c.at(row, first),
+                            finish,
+                            ..*product
+                        };
+                        let (room, kept) = (room_of_b.numbers().as_mut_ptr(), room_of_sums.numbers().as_mut_ptr());
+                        multiply_slices(kernels, product, split(depth, parts), room, kept);
+                    }
+                    continue;
+                }
                 if copies.b {
                     for (panel, width, column) in panels() {
                         let (b, room) = (b.at(from, column).transposed(), room.wrapping_add(panel * depth));
@@ -245,7 +293,7 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                             false => (b.at(from, column).start, b.row),
                         };
                         let (old, c) = (old.at(row, column), c.at(row, column));
-                        let panel = Panel { depth, parts, width, b, b_row, old, c, alpha, beta };
+                        let panel = Panel { depth, parts, width, b, b_row, old, c, alpha, beta, finish };
                         // SAFETY: as the caller says, for this part of the product, or it has been copied
                         unsafe { panel.multiply(kernels, (strip, rows), a) };
                     }

@@ -32,7 +32,7 @@ fn run<A: Multiply>(kernels: &Kernels<A>, alpha: A, a: &Array2<A>, b: &Array2<A>
     let c = Raw { start: c.as_mut_ptr(), row, column };
     let old = c.to_read();
     // SAFETY: the arrays are of these shapes
-    unsafe { multiply(kernels, &Product { rows, depth, columns, alpha, a, b, beta, old, c }) };
+    unsafe { multiply(kernels, &Product { rows, depth, columns, alpha, a, b, beta, old, c, finish: Finish::Nothing }) };
 }
 
 fn agrees_with_loops<A: Multiply>(epsilon: f64) {
@@ -204,7 +204,9 @@ fn the_number_of_threads_does_not_matter() {
             if how[0] == 4 { a.row(0).broadcast((m, k)).expect("as long as a row").to_shared() } else { a.to_shared() };
         let on = |threads: usize| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-            pool.install(|| product(Matrix::row(&a.view()), Matrix::column(&b.view()), None, Ix2(m, n)))
+            pool.install(|| {
+                product(Matrix::row(&a.view()), Matrix::column(&b.view()), None, Finish::Nothing, Ix2(m, n))
+            })
         };
         let one = on(1);
         assert!([2, 3, 8].map(on).iter().all(|many| *many == one), "{m}x{k}x{n}");
@@ -246,7 +248,8 @@ fn a_row_that_is_added() {
             for threads in [1, 2] {
                 let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
                 let (a, b) = (a.view(), b.view());
-                let found = pool.install(|| product(Matrix::row(&a), Matrix::row(&b), Some(&row), Ix2(m, n)));
+                let found =
+                    pool.install(|| product(Matrix::row(&a), Matrix::row(&b), Some(&row), Finish::Nothing, Ix2(m, n)));
                 assert_eq!(found, right, "{m}x{k}x{n}, {how}, {threads} threads");
             }
         }
@@ -265,5 +268,5 @@ fn an_update_in_place() {
 #[should_panic(expected = "the shapes of a product fit")]
 fn shapes_that_do_not_fit() {
     let a = Array2::<f32>::zeros([2, 3]);
-    let _ = product(Matrix::row(&a.view()), Matrix::row(&a.view()), None, Ix2(2, 3));
+    let _ = product(Matrix::row(&a.view()), Matrix::row(&a.view()), None, Finish::Nothing, Ix2(2, 3));
 }

@@ -2,6 +2,9 @@
 
 use super::Multiply;
 use super::lanes::Lanes;
+use crate::lines::LINE_BYTES;
+use crate::program::ask_for;
+use dl_core::Number;
 
 /// A matrix somewhere in memory.
 #[derive(Clone, Copy)]
@@ -61,37 +64,86 @@ pub(super) struct Tile<A> {
     pub(super) beta: A,
 }
 
+/// What a tile of a [slice](super::slices) has besides.
+pub(super) struct Slice<A> {
+    /// What the sums have come to before, if they do not begin here.
+    pub(super) sums: Option<Raw<*const A>>,
+    pub(super) ahead: Ahead<A>,
+}
+
+/// Lines of the cache that are going to be read: so many side by side, of which one is asked for in each few steps of the sums, and then so many in another row.
+pub(super) struct Ahead<A> {
+    start: *const A,
+    row: isize,
+}
+
+/// So many steps of the sums.
+pub(super) const STEPS: usize = 4;
+/// So many lines.
+pub(super) const LINES: usize = 4;
+
+impl<A> Ahead<A> {
+    /// The rows of so many columns that begin here, after so many; or the columns, if they are what lies side by side in memory. Whatever else is there is read row by row by nobody: it is not asked for.
+    pub(super) fn of_panel(b: Raw<*const A>, width: usize, depth: usize, asked: usize) -> Self {
+        let side_by_side = LINES * LINE_BYTES / size_of::<A>();
+        if b.column == 1 && asked < depth {
+            Ahead { start: b.at(asked, 0).start, row: b.row }
+        } else if b.row == 1 && asked < width * depth.div_ceil(side_by_side) {
+            Ahead { start: b.at(asked / width * side_by_side, asked % width).start, row: b.column }
+        } else {
+            // a line that is at hand
+            Ahead { start: b.start, row: 0 }
+        }
+    }
+}
+
 impl<A: Multiply> Tile<A> {
     /// With `WHOLE`, all of the last register counts.
     ///
     /// # Safety
-    /// All that belongs to the tile can be read, or written, and nobody else has `c`.
+    /// All that belongs to the tile, and to the slice if it is one of a slice, can be read, or written, and nobody else has `c`.
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "indices of registers are places in memory, too")]
-    pub(super) unsafe fn run<L: Lanes<Number = A>, const ROWS: usize, const WIDE: usize, const WHOLE: bool>(&self) {
-        let Tile { depth, a, mut b, b_row, last, old, old_row, c, c_row, alpha, beta } = *self;
-        let mut sums = [[L::splat(A::zero()); WIDE]; ROWS];
-        let mut at = a.start;
-        let (mut at3, mut at6) = (at.wrapping_offset(3 * a.row), at.wrapping_offset(6 * a.row));
-        for _ in 0..depth {
-            // SAFETY: `b` has `depth` such rows
-            let columns: [L; WIDE] = std::array::from_fn(|i| unsafe {
-                let from = b.add(i * L::N);
-                if WHOLE || i + 1 < WIDE { L::load(from) } else { L::load_some(from, last) }
-            });
+    pub(super) unsafe fn run<L: Lanes<Number = A>, const ROWS: usize, const WIDE: usize, const WHOLE: bool>(
+        &self,
+        slice: Option<&Slice<A>>,
+    ) {
+        let Tile { depth, last, old, old_row, c, c_row, alpha, beta, .. } = *self;
+        let mut running = Running::<L, ROWS, WIDE>::of(self);
+        if let Some(Slice { sums: Some(before), .. }) = slice {
             for row in 0..ROWS {
-                // three rows from either place, so that the processor can reach them by one addition
-                let start = [at, at3, at6][row / 3];
-                // SAFETY: `a` has `ROWS` rows and `depth` columns
-                let factor = L::splat(unsafe { *start.offset((row % 3) as isize * a.row) });
                 for i in 0..WIDE {
-                    sums[row][i] = factor.multiply_add(columns[i], sums[row][i]);
+                    // SAFETY: they are as many
+                    running.sums[row][i] = unsafe { L::load(before.at(row, i * L::N).start) };
                 }
             }
-            (at, at3, at6) =
-                (at.wrapping_offset(a.column), at3.wrapping_offset(a.column), at6.wrapping_offset(a.column));
-            b = b.wrapping_offset(b_row);
         }
+        // SAFETY: as the caller says; there are `depth` steps
+        unsafe {
+            match slice {
+                None => {
+                    for _ in 0..depth {
+                        running.step::<WHOLE>(self);
+                    }
+                }
+                Some(Slice { ahead, .. }) => {
+                    let mut lines = ahead.start;
+                    for _ in 0..depth / (STEPS * LINES) {
+                        for line in 0..LINES {
+                            ask_for(lines.wrapping_byte_add(line * LINE_BYTES));
+                            for _ in 0..STEPS {
+                                running.step::<WHOLE>(self);
+                            }
+                        }
+                        lines = lines.wrapping_offset(ahead.row);
+                    }
+                    for _ in 0..depth % (STEPS * LINES) {
+                        running.step::<WHOLE>(self);
+                    }
+                }
+            }
+        }
+        let sums = running.sums;
         let alpha = L::splat(alpha);
         for row in 0..ROWS {
             for i in 0..WIDE {
@@ -109,5 +161,46 @@ impl<A: Multiply> Tile<A> {
                 }
             }
         }
+    }
+}
+
+/// A tile whose sums are running.
+struct Running<L: Lanes, const ROWS: usize, const WIDE: usize> {
+    sums: [[L; WIDE]; ROWS],
+    /// A column of `a`: its first row, the third one after it, and the third one after that, so that the processor can reach all of them by one addition.
+    a: [*const L::Number; 3],
+    /// A row of `b`.
+    b: *const L::Number,
+}
+
+impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L, ROWS, WIDE> {
+    #[inline(always)]
+    fn of(tile: &Tile<L::Number>) -> Self {
+        let Tile { a, b, .. } = *tile;
+        let sums = [[L::splat(L::Number::of(0.0)); WIDE]; ROWS];
+        Running { sums, a: [a.start, a.at(3, 0).start, a.at(6, 0).start], b }
+    }
+
+    /// Adds the next term to each sum.
+    ///
+    /// # Safety
+    /// There is one, and it can be read.
+    #[inline(always)]
+    unsafe fn step<const WHOLE: bool>(&mut self, tile: &Tile<L::Number>) {
+        let Tile { a, b_row, last, .. } = *tile;
+        // SAFETY: `b` has another row
+        let columns: [L; WIDE] = std::array::from_fn(|i| unsafe {
+            let from = self.b.add(i * L::N);
+            if WHOLE || i + 1 < WIDE { L::load(from) } else { L::load_some(from, last) }
+        });
+        for row in 0..ROWS {
+            // SAFETY: `a` has another column of `ROWS` rows
+            let factor = L::splat(unsafe { *self.a[row / 3].offset((row % 3) as isize * a.row) });
+            for i in 0..WIDE {
+                self.sums[row][i] = factor.multiply_add(columns[i], self.sums[row][i]);
+            }
+        }
+        self.a = self.a.map(|at| at.wrapping_offset(a.column));
+        self.b = self.b.wrapping_offset(b_row);
     }
 }

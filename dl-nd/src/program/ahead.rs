@@ -38,7 +38,7 @@ impl Asked {
 
 /// Asks for a line of the cache, if there is one at that place.
 #[inline(always)]
-fn ask_for<A>(place: *const A) {
+pub(crate) fn ask_for<A>(place: *const A) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

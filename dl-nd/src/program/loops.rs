@@ -2,7 +2,7 @@
 
 use crate::element::Element;
 use dl_core::simd::{arch, fuses, vectorized};
-use dl_core::{Binary, BinaryLoop, Elementary, Fused, Unary, UnaryLoop, Unfused};
+use dl_core::{Binary, BinaryLoop, Elementary, Fused, Number, Unary, UnaryLoop, Unfused};
 use pulp::{Simd, WithSimd};
 use std::marker::PhantomData;
 
@@ -288,6 +288,6 @@ pub(crate) fn descend<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
 /// Makes one of all NaN: which operations are computed together decides about their signs and payloads, as an instruction may take its operands in either order.
 /// Every loop does so before it writes, while the number is in a register: a comparison and a selection more are cheaper than to look at the block again.
 #[inline(always)]
-pub(super) fn one_nan<A: Element>(x: A) -> A {
+pub(crate) fn one_nan<A: Number>(x: A) -> A {
     if x.is_nan() { A::nan() } else { x }
 }

@@ -1,0 +1,52 @@
+//! What is done with the numbers of a result as long as they are in the nearest cache.
+
+use super::Multiply;
+use super::tile::Raw;
+use crate::program::one_nan;
+use dl_core::Unary;
+use dl_core::simd::vectorized;
+use std::slice::from_raw_parts_mut;
+
+/// A pointwise operation on the elements of a product.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finish {
+    Nothing,
+    /// [`Unary::Relu`].
+    Relu,
+}
+
+impl Finish {
+    /// Does it to so many rows and columns, which have been computed.
+    ///
+    /// # Safety
+    /// They can be read and written, and nobody else has them.
+    #[inline(always)]
+    pub(super) unsafe fn apply<A: Multiply>(self, rows: usize, columns: usize, c: Raw<*mut A>) {
+        if self == Finish::Relu {
+            // SAFETY: as the caller says
+            unsafe { relu(rows, columns, c) };
+        }
+    }
+}
+
+/// # Safety
+/// That of [`Finish::apply`].
+unsafe fn relu<A: Multiply>(rows: usize, columns: usize, c: Raw<*mut A>) {
+    let (rows, columns, c) = if c.column == 1 { (rows, columns, c) } else { (columns, rows, c.transposed()) };
+    let relu = |x: &mut A| *x = one_nan(Unary::Relu.value(*x));
+    vectorized(
+        #[inline(always)]
+        || {
+            for row in 0..rows {
+                if c.column == 1 {
+                    // SAFETY: as the caller says, for what lies side by side
+                    let row = unsafe { from_raw_parts_mut(c.at(row, 0).start, columns) };
+                    row.iter_mut().for_each(relu);
+                } else {
+                    // SAFETY: as the caller says
+                    (0..columns).for_each(|column| relu(unsafe { &mut *c.at(row, column).start }));
+                }
+            }
+        },
+    );
+}
