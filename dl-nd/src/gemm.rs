@@ -288,7 +288,7 @@ fn is_split(place: usize, row_bytes: usize, register_bytes: usize, rows: usize) 
 /// a product fetches their lines a few at a time, and a copy as many at once as the processor can.
 fn is_far(row_bytes: usize, rows: usize) -> bool {
     const ROWS: usize = 128;
-    const APART: usize = 2048;
+    const APART: usize = 1024;
     rows >= ROWS && row_bytes >= APART
 }
 
@@ -319,8 +319,8 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     // each piece makes a copy of its own
     let (place, register) = (b.start.addr(), bytes(kernels.lanes));
     let copies_for = |rows, shared| {
-        let is_worth_it = is_split(place, b_row, register, rows)
-            || (shared || depth > slices::longest(kernels)) && is_far(b_row, rows);
+        let sliced = || Copies { b: true, ..copies }.are_slices(kernels, &Product { rows, ..*product });
+        let is_worth_it = is_split(place, b_row, register, rows) || is_far(b_row, rows) && (shared || sliced());
         Copies { b: copies.b || columns >= wide && is_worth_it, ..copies }
     };
     let nanoseconds = nanoseconds::<A>(rows, depth, columns);

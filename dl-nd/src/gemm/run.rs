@@ -167,6 +167,8 @@ const SEVERAL_BYTES: usize = 1 << 19;
 
 /// With fewer rows, a slice is not worth it: most of the time it is copied.
 const SLICED_ROWS: usize = 48;
+/// If the rows take more, they do not stay in the second cache until the next slice or panel.
+const SLICED_BYTES: usize = 1 << 19;
 
 /// What is copied before it is multiplied.
 #[derive(Clone, Copy)]
@@ -202,11 +204,12 @@ impl Copies {
     }
 
     /// Whether panels are copied and multiplied [slice by slice](super::slices).
-    fn are_slices<A: Multiply>(self, kernels: &Kernels<A>, product: &Product<A>) -> bool {
+    pub(super) fn are_slices<A: Multiply>(self, kernels: &Kernels<A>, product: &Product<A>) -> bool {
         let &Product { rows, depth, beta, old, c, .. } = product;
         let is_deep = depth.div_ceil(depth.div_ceil(DEPTH)) > slices::longest(kernels);
         let in_rows = c.column == 1 && (old.column == 1 || beta == A::zero());
-        !self.a && self.b && is_deep && in_rows && rows >= SLICED_ROWS
+        let rows_stay = rows * depth * size_of::<A>() <= SLICED_BYTES;
+        !self.a && self.b && is_deep && in_rows && rows >= SLICED_ROWS && rows_stay
     }
 
     /// So many parts of the sums are computed tile by tile, and not one after the other: a tile is still in the first cache when the next part is added to it.
@@ -233,7 +236,6 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
     let room_of = |copied: bool, len: usize| if copied { deepest * len } else { 0 };
     let mut room_of_a = Scratch::<A>::take(room_of(copies.a, rows.min(block)));
     let mut room_of_b = Scratch::<A>::take(room_of(copies.b, several.min(kernels.registers(columns) * kernels.lanes)));
-    let mut room_of_sums = Scratch::<A>::take(if in_slices { rows.min(block) * wide } else { 0 });
     for (row, rows) in even(rows, block) {
         let all = depth;
         for (from, depth, parts) in groups(depth, together) {
@@ -252,23 +254,10 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                 let padded = |width: usize| kernels.registers(width) * kernels.lanes;
                 let room = room_of_b.numbers().as_mut_ptr();
                 if in_slices && width == wide {
-                    // SAFETY: as the caller says, for this panel; there is room for a slice, and for its sums
-                    unsafe {
-                        let product = &Product {
-                            rows,
-                            depth,
-                            columns: width,
-                            a,
-                            b: b.at(from, first),
-                            beta,
-                            old: old.at(row, first),
-                            c: c.at(row, first),
-                            finish,
-                            ..*product
-                        };
-                        let (room, kept) = (room_of_b.numbers().as_mut_ptr(), room_of_sums.numbers().as_mut_ptr());
-                        multiply_slices(kernels, product, split(depth, parts), room, kept);
-                    }
+                    let (b, old, c) = (b.at(from, first), old.at(row, first), c.at(row, first));
+                    let product = Product { rows, depth, columns: width, alpha, a, b, beta, old, c, finish };
+                    // SAFETY: as the caller says, for this panel
+                    unsafe { multiply_slices(kernels, &product, split(depth, parts)) };
                     continue;
                 }
                 if copies.b {

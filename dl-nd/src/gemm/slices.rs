@@ -8,7 +8,7 @@
 
 use super::Multiply;
 use super::kernels::Kernels;
-use super::pack::pack;
+use super::pack::{pack, with_own_room};
 use super::run::{Product, even, pieces};
 use super::tile::{Ahead, LINES, Raw, STEPS, Slice, Tile};
 
@@ -20,16 +20,33 @@ pub(super) fn longest<A: Multiply>(kernels: &Kernels<A>) -> usize {
     BYTES / (kernels.wide() * size_of::<A>())
 }
 
-/// Multiplies by a panel of the full width; the parts of the sums are added one after the other. There is room for the copy of a slice, and for as many sums as there are results.
+/// Multiplies by a panel of the full width; the parts of the sums are added one after the other.
 ///
 /// # Safety
-/// All that belongs to the product can be read, or written, and nobody else has `c`; so can the room, which is elsewhere. The columns of `c` lie one after the other, and unless `beta` is 0, so do those of what is old.
+/// All that belongs to the product can be read, or written, and nobody else has `c`. The columns of `c` lie one after the other, and unless `beta` is 0, so do those of what is old.
 pub(super) unsafe fn multiply_slices<A: Multiply>(
     kernels: &Kernels<A>,
     product: &Product<A>,
     parts: impl Iterator<Item = (usize, usize)>,
+) {
+    let slice = longest(kernels) * kernels.wide();
+    with_own_room(slice + product.rows * kernels.wide(), |room: *mut A| {
+        // SAFETY: as the caller says; there is room for a slice, and for as many sums as there are results
+        unsafe { multiply_in(room, room.wrapping_add(slice), kernels, product, parts) }
+    });
+}
+
+/// The same, with room for the copy of a slice, and for sums.
+///
+/// # Safety
+/// That of [`multiply_slices`], and all of the room can be written.
+#[inline(always)]
+unsafe fn multiply_in<A: Multiply>(
     room: *mut A,
     kept: *mut A,
+    kernels: &Kernels<A>,
+    product: &Product<A>,
+    parts: impl Iterator<Item = (usize, usize)>,
 ) {
     let &Product { rows, columns: width, alpha, a, b, c, finish, depth: all, .. } = product;
     let (mut beta, mut old) = (product.beta, product.old);

@@ -6,7 +6,7 @@ use dl_core::{Differentiable, Layer};
 use dl_nd::operations::Operation;
 
 /// Those whose results the table here converts, into numbers or an open rank: that is an evaluation, or two, more.
-const CONVERTED: [&str; 14] = [
+const CONVERTED: [&str; 15] = [
     "argmax",
     "argmin",
     "at",
@@ -20,6 +20,7 @@ const CONVERTED: [&str; 14] = [
     "less",
     "less_equal",
     "linear",
+    "linear_relu",
     "not_equal",
 ];
 

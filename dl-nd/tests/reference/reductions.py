@@ -162,23 +162,22 @@ def products():
     ]:
         op.case(torch.matmul, op.numbers(*left), op.numbers(*right))
 
-    op = Op("linear")
-    for rows, inputs, outputs in [
-        ((2,), 3, 4),
-        ((5,), 2, 1),
-        ((), 3, 2),
-        ((2, 3), 2, 3),
-        ((1,), 1, 2),
-        ((0,), 2, 3),
-        ((3,), 0, 2),
-        ((1, 2, 2), 4, 2),
+    affine = lambda x, w, b: torch.nn.functional.linear(x, w.t(), b)
+    for op, function in [
+        (Op("linear"), affine),
+        (Op("linear_relu"), lambda x, w, b: affine(x, w, b).relu()),
     ]:
-        op.case(
-            lambda x, w, b: torch.nn.functional.linear(x, w.t(), b),
-            op.numbers(*rows, inputs),
-            op.numbers(inputs, outputs),
-            op.numbers(outputs),
-        )
+        for rows, inputs, outputs in [
+            ((2,), 3, 4),
+            ((5,), 2, 1),
+            ((), 3, 2),
+            ((2, 3), 2, 3),
+            ((1,), 1, 2),
+            ((0,), 2, 3),
+            ((3,), 0, 2),
+            ((1, 2, 2), 4, 2),
+        ]:
+            op.case(function, op.numbers(*rows, inputs), op.numbers(inputs, outputs), op.numbers(outputs))
     op = Op("dot")
     for length in [3, 1, 0, 5]:
         op.case(torch.dot, op.numbers(length), op.numbers(length))

@@ -17,6 +17,14 @@ const MATRICES: Drawn = Some(|draw| {
     Draw::sample(json!({}), [draw.numbers(&left, -1.5, 1.5), draw.numbers(&right, -1.5, 1.5)])
 });
 
+/// Rows, a weight and a bias.
+const AFFINE: Drawn = Some(|draw| {
+    let [m, k, n] = [(); 3].map(|()| draw.between(0..=3));
+    let x = [&draw.pair()[0][..], &[m, k]].concat();
+    let x = if draw.between(0..=3) == 0 { vec![k] } else { x };
+    Draw::sample(json!({}), [x, vec![k, n], vec![n]].map(|shape| draw.numbers(&shape, -1.5, 1.5)))
+});
+
 fn vectors(draw: &mut Draw, lengths: [usize; 2]) -> Sample {
     Draw::sample(json!({}), lengths.map(|length| draw.numbers(&[length], -1.5, 1.5)))
 }
@@ -69,12 +77,8 @@ fn summed(draw: &mut Draw) -> Sample {
 
 ops! {
     "matmul", MATRICES, |_, x| x[0].matmul(&x[1]);
-    "linear", Some(|draw| {
-        let [m, k, n] = [(); 3].map(|()| draw.between(0..=3));
-        let x = [&draw.pair()[0][..], &[m, k]].concat();
-        let x = if draw.between(0..=3) == 0 { vec![k] } else { x };
-        Draw::sample(json!({}), [x, vec![k, n], vec![n]].map(|shape| draw.numbers(&shape, -1.5, 1.5)))
-    }), |_, x| x[0].linear(x[1].to_rank(), x[2].to_rank());
+    "linear_relu", AFFINE, |_, x| x[0].linear_relu(x[1].to_rank(), x[2].to_rank());
+    "linear", AFFINE, |_, x| x[0].linear(x[1].to_rank(), x[2].to_rank());
     "dot", Some(|draw| {
         let length = draw.between(0..=5);
         vectors(draw, [length, length])
