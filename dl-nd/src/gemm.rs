@@ -284,8 +284,8 @@ fn is_split(place: usize, row_bytes: usize, register_bytes: usize, rows: usize) 
     rows >= ROWS && register_bytes == LINE_BYTES && !(place | row_bytes).is_multiple_of(LINE_BYTES)
 }
 
-/// Whether a panel that is read for so many rows of a piece is better read from a copy if another thread has written half of it, as it has of a weight that takes steps by rows: where rows lie apart,
-/// a product fetches their lines a few at a time, and a copy as many at once as the processor can.
+/// Whether a panel that is read for so many rows of a piece is better read from a copy if it comes from far away: because another thread has written half of it, as it has of a weight that takes steps by rows, or
+/// because it is copied slice by slice, and lines are asked for ahead. Where rows lie apart, a product fetches their lines a few at a time, and a copy as many at once as the processor can.
 fn is_far(row_bytes: usize, rows: usize) -> bool {
     const ROWS: usize = 128;
     const APART: usize = 1024;

@@ -8,7 +8,7 @@ use crate::gemm::{self, Finish, Matrix};
 use crate::matmul::{MatMul, batch_of, delta_of_right, matmul, pull_back};
 use crate::movement::{Target, lift, reshape, reshape_to};
 use crate::nd::{Nd, check_size};
-use crate::program;
+use crate::pointwise::binary;
 use crate::reduce::{Form, What, reduce};
 use crate::sum::sum_of;
 use dl_core::{Along, At, Binary, Error, Layer, Now, Pointwise, Primitive, Result, Sums};
@@ -34,7 +34,7 @@ struct Linear<A, D> {
 }
 
 impl<A: Element, D: Rank> Linear<A, D> {
-    /// A delta, or a tangent, of the result `y` as one of `x · W + b`, and the other way round.
+    /// The delta of `x · W + b` from that of the result `y`; and the tangent of `y` from that of `x · W + b`.
     #[track_caller]
     fn through(&self, y: &Layer<Nd<A, D>>, d: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
         if self.relu { Nd::binary(Binary::Gate, d, y) } else { d.clone() }
@@ -75,33 +75,41 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         &self,
         at: &At<'_, Self>,
     ) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, Ix2>>>, Option<Layer<Nd<A, Ix1>>>) {
-        let ((x, weight, _), (x_value, weight_value, bias_value)) = (at.operands, at.values);
-        let shapes = (x_value.dim(), weight_value.dim());
+        let (x, weight, _) = at.values;
         let d = self.through(at.output, at.delta);
-        let (dx, dw) = pull_back((x.clone(), weight.clone()), shapes, at.value.shape(), &d);
-        let db = delta_of_bias(&d, rows_of(x_value.shape()), bias_value.len());
+        let (dx, dw, db) = deltas(at.operands, (x.dim(), weight.dim()), at.value.shape(), &d);
         (Some(dx), Some(dw), Some(db))
     }
 
     fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
         let (x, weight, _) = at.values;
         let (rows, [depth, columns]) = (rows_of(x.shape()), [0, 1].map(|axis| weight.shape()[axis]));
-        if sums.is_weight(0) || !sums.is_short(150.0 + gemm::nanoseconds::<A>(rows, columns, depth)) {
+        let is_now = !sums.is_weight(0) && sums.is_short(150.0 + gemm::nanoseconds::<A>(rows, columns, depth));
+        if !self.relu && (!is_now || at.delta.0.as_slice().is_none()) {
             return false;
         }
-        let gated: Nd<A, D>;
-        let delta = match self.relu {
-            false => at.delta,
+        // the gate is computed once, whoever computes the products
+        let (delta, layer) = match self.relu {
             true => {
-                let (Some(d), Some(y)) = (in_rows(at.delta), in_rows(at.value)) else { return false };
+                let gated = binary(Binary::Gate, at.delta, at.value).expect("they are of one shape");
                 sums.count(1);
-                let elements = program::binary(Binary::Gate, d, y);
-                gated = Array::from_shape_vec(at.delta.dim(), elements).expect("as many elements").into();
-                &gated
+                (gated.clone(), Layer::constant(gated))
             }
+            false => (at.delta.clone(), at.delta_layer()),
         };
-        let Some(d) = in_rows(delta) else { return false };
-        let layer = || if self.relu { Layer::constant(delta.clone()) } else { at.delta_layer() };
+        let Some(d) = Some(&delta).filter(|_| is_now).and_then(|delta| delta.0.as_slice()) else {
+            let (dx, dw, db) = deltas(&at.operands(), (x.dim(), weight.dim()), at.value.shape(), &layer);
+            if sums.wants(0) {
+                sums.add_layer(0, dx);
+            }
+            if sums.wants(1) {
+                sums.add_layer(1, dw);
+            }
+            if sums.wants(2) {
+                sums.add_layer(2, db);
+            }
+            return true;
+        };
         if sums.wants(0) {
             let d = ArrayView2::from_shape((rows, columns), d).expect("as many elements");
             let weight = weight.view().reversed_axes();
@@ -110,7 +118,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
             sums.add(0, Nd::from(dx));
         }
         if sums.wants(1) {
-            sums.add_layer(1, delta_of_right(&at.operands().0, [rows, depth, columns], &layer()));
+            sums.add_layer(1, delta_of_right(&at.operands().0, [rows, depth, columns], &layer));
         }
         if sums.wants(2) {
             match rows {
@@ -124,7 +132,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
                     sums.count(1);
                     sums.add(2, Nd::from(Array::from_vec(sum_of_rows(d.chunks_exact(columns.max(1)), columns))));
                 }
-                _ => sums.add_layer(2, delta_of_bias(&layer(), rows, columns)),
+                _ => sums.add_layer(2, delta_of_bias(&layer, rows, columns)),
             }
         }
         true
@@ -147,17 +155,25 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
     }
 }
 
+/// The deltas of the operands, of which the first two have these shapes, from that of `x · W + b`, which has that shape.
+#[track_caller]
+fn deltas<A: Element, D: MatMul<Ix2, Product = D>>(
+    (x, weight, _): &(Layer<Nd<A, D>>, Layer<Nd<A, Ix2>>, Layer<Nd<A, Ix1>>),
+    (shape_x, shape_weight): (D, Ix2),
+    shape: &[usize],
+    d: &Layer<Nd<A, D>>,
+) -> (Layer<Nd<A, D>>, Layer<Nd<A, Ix2>>, Layer<Nd<A, Ix1>>) {
+    let (rows, columns) = (rows_of(shape_x.slice()), shape_weight[1]);
+    let (dx, dw) = pull_back((x.clone(), weight.clone()), (shape_x, shape_weight), shape, d);
+    (dx, dw, delta_of_bias(d, rows, columns))
+}
+
 #[track_caller]
 fn delta_of_bias<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, rows: usize, columns: usize) -> Layer<Nd<A, Ix1>> {
     match rows {
         1 => reshape(d, Target::Shape(Ix1(columns))),
         _ => reduce(reshape_to(d, Ix2(rows, columns)), What::Sum, AxisList::one(0), Form::of("sum_axis", false)),
     }
-}
-
-/// The elements in row-major order, if they are in memory like that.
-fn in_rows<A: Element, D: Rank>(x: &Nd<A, D>) -> Option<&[A]> {
-    x.0.as_slice().filter(|_| x.formula().is_none())
 }
 
 /// All axes but the last count as rows.

@@ -133,8 +133,8 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         linear(self.layer(), weight.into_layer(), bias.into_layer(), false)
     }
 
-    /// The larger of [`linear`](ProductOps::linear) and 0, `max(x · W + b, 0)`: to the bit `x.linear(w, b).relu()`. It is one operation: the result is written once, by the product, and a training step does
-    /// not keep what there was before. Its derivative is that of `relu`, 0 where the result is 0.
+    /// The larger of [`linear`](ProductOps::linear) and 0, `max(x · W + b, 0)`: to the bit `x.linear(w, b).relu()`. It is one operation: the result is written once, by the product, and nothing keeps what
+    /// there was before. Its derivative is that of `relu`, 0 where the result is 0.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};

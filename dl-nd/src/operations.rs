@@ -102,7 +102,7 @@ fn rest() -> impl IntoIterator<Item = Operation> {
 
         "matmul" "torch.matmul" "1 to 6, batches broadcast" true true;
         "linear" "torch.nn.functional.linear" "at least 1" true true;
-        "linear_relu" "torch.ao.nn.intrinsic.LinearReLU" "at least 1" true true;
+        "linear_relu" "torch.nn.functional.linear(…).relu()" "at least 1" true true;
         "dot" "torch.dot" "1 · 1" true false;
         "outer" "torch.outer" "1 ⊗ 1" true false;
         "einsum" "torch.einsum" "any" true true;

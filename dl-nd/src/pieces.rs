@@ -3,6 +3,7 @@
 
 use crate::element::Element;
 use crate::program::PIECE;
+use crate::softmax::ABREAST;
 use dl_core::parallel;
 use ndarray::{ArrayD, ArrayView1, ArrayViewD, ArrayViewMut1, Axis};
 
@@ -46,7 +47,10 @@ pub(crate) fn lanes<'a, A: Element>(
     nanoseconds: f64,
     work: impl Fn(usize, &mut [Lane<'_, A>]) + Sync,
 ) {
-    let few = (TOGETHER / len.max(1)).max(1);
+    let few = match TOGETHER / len.max(1) {
+        few @ ..ABREAST => few.max(1),
+        few => few / ABREAST * ABREAST,
+    };
     let in_turn = |first: usize, lanes: &mut [Lane<'_, A>]| {
         for (chunk, lanes) in lanes.chunks_mut(few).enumerate() {
             work(first + chunk * few, lanes);

@@ -176,6 +176,25 @@ struct BinaryOp<A, D> {
     types: PhantomData<(A, D)>,
 }
 
+/// The value of an operation on two tensors, which broadcast.
+pub(crate) fn binary<A: Element, D: Rank>(op: Binary, a: &Nd<A, D>, b: &Nd<A, D>) -> Result<Nd<A, D>> {
+    if a.shape() == b.shape()
+        && !is_worth_writing_down(a.len())
+        && let (Some(left), Some(right)) = (a.0.as_slice(), b.0.as_slice())
+    {
+        return Ok(tensor(a.dim(), program::binary(op, left, right)));
+    }
+    let shape: D = broadcast_shape(a.shape(), b.shape())?;
+    check_size::<A>(shape.slice())?;
+    if !is_worth_writing_down(shape.size())
+        && let (Some(left), Some(right)) = (a.0.as_slice(), b.0.as_slice())
+    {
+        let elements = program::broadcast(op, (left, a.shape()), (right, b.shape()), shape.slice());
+        return Ok(tensor(shape, elements));
+    }
+    Ok(Operation::Binary(op, a.clone(), b.clone()).of_shape(shape))
+}
+
 impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
     type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, D>>);
     type Output = Nd<A, D>;
@@ -186,21 +205,7 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
     }
 
     fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<A, D>> {
-        if a.shape() == b.shape()
-            && !is_worth_writing_down(a.len())
-            && let (Some(left), Some(right)) = (a.0.as_slice(), b.0.as_slice())
-        {
-            return Ok(tensor(a.dim(), program::binary(self.op, left, right)));
-        }
-        let shape: D = broadcast_shape(a.shape(), b.shape())?;
-        check_size::<A>(shape.slice())?;
-        if !is_worth_writing_down(shape.size())
-            && let (Some(left), Some(right)) = (a.0.as_slice(), b.0.as_slice())
-        {
-            let elements = program::broadcast(self.op, (left, a.shape()), (right, b.shape()), shape.slice());
-            return Ok(tensor(shape, elements));
-        }
-        Ok(Operation::Binary(self.op, a.clone(), b.clone()).of_shape(shape))
+        binary(self.op, a, b)
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, D>>>) {

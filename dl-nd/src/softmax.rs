@@ -5,7 +5,7 @@ use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
 use crate::pieces::{self, Lane};
-use crate::program::{add, each};
+use crate::program::{add, each, one_nan};
 use crate::reduce::sum_along;
 use dl_core::simd::vectorized;
 use dl_core::{Along, At, Binary, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
@@ -71,7 +71,7 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
 }
 
 /// A multiple of the widest register: of so many elements none is computed on its own.
-const ABREAST: usize = 16;
+pub(crate) const ABREAST: usize = 16;
 
 /// Lanes of at most so many elements lie side by side.
 const SHORT: usize = 32;
@@ -97,7 +97,7 @@ impl<A: Element> Raised<A> {
         let Some(first) = lanes.next() else { return Raised::rows(0, 0, lanes) };
         let len = first.len();
         let lanes = std::iter::once(first).chain(lanes);
-        if count > 1 && (1..=SHORT).contains(&len) {
+        if count >= ABREAST / 2 && (1..=SHORT).contains(&len) {
             Raised::columns(count, len, lanes)
         } else {
             Raised::rows(count, len, lanes)
@@ -122,6 +122,7 @@ impl<A: Element> Raised<A> {
                 for row in terms.chunks_exact(columns) {
                     largest.iter_mut().zip(row).for_each(|(largest, &x)| *largest = larger(*largest, x));
                 }
+                largest.iter_mut().for_each(|largest| *largest = one_nan(*largest));
                 for row in terms.chunks_exact_mut(columns) {
                     row.iter_mut().zip(&largest).for_each(|(x, &largest)| *x = *x - largest);
                 }
@@ -145,7 +146,7 @@ impl<A: Element> Raised<A> {
             #[inline(always)]
             || {
                 for (lane, largest) in terms.chunks_exact_mut(len.max(1)).zip(&mut largest) {
-                    let max = largest_of(lane);
+                    let max = one_nan(largest_of(lane));
                     *largest = max;
                     lane.iter_mut().for_each(|x| *x = *x - max);
                 }

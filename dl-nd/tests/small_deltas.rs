@@ -92,6 +92,42 @@ fn layers_of_one_row_and_of_many() {
     }
 }
 
+/// With its rectifier it is the same to the bit as with one after it: in a step, and in the counts, whoever computes the products.
+#[test]
+fn layers_with_their_rectifier() {
+    for (rows, inputs) in [(1, 70), (2, 70), (16, 70), (200, 70), (16, 3000)] {
+        let constant = some([rows, inputs]);
+        let values = [some([rows, inputs]), some([inputs, 33]), some([33, 5])];
+        // the first operand a constant, a weight, neither
+        let inputs: [(&str, &dyn Fn(&Net) -> NdLayer); 3] = [
+            ("constant", &|_| Layer::constant(constant.clone())),
+            ("weight", &|(w, _)| w[0].layer()),
+            ("linear", &|(w, _)| &w[0] * 0.5),
+        ];
+        for (what, input) in inputs {
+            let whole = |net: &Net| input(net).linear_relu(&net.0[1], &net.1[1]);
+            let parts = |net: &Net| input(net).linear(&net.0[1], &net.1[1]).relu();
+            let loss = |hidden: &NdLayer, (w, b): &Net| hidden.linear_relu(&w[2], &b[2]).square().sum() + hidden.sum();
+            check(what, &values, |net| loss(&whole(net), net));
+            let [whole, parts] = [&whole as &dyn Fn(&Net) -> NdLayer, &parts]
+                .map(|hidden| step(&values, &|net: &Net| loss(&hidden(net), net), None).0);
+            assert_eq!(whole, parts, "{what}, {rows} rows");
+        }
+    }
+    // of −0, NaN and what is infinite, too
+    let [x, _] = numbers();
+    let net = [x, Nd::from([[1.0, -0.0, 2.0]; 5])];
+    check("linear", &net, |(w, b)| w[0].linear_relu(&w[1], &b[1]).sum());
+    let [whole, parts] = [true, false].map(|whole| {
+        let loss = |(w, b): &Net| match whole {
+            true => w[0].linear_relu(&w[1], &b[1]).sum(),
+            false => w[0].linear(&w[1], &b[1]).relu().sum(),
+        };
+        step(&net, &loss, None).0
+    });
+    assert_eq!(whole, parts);
+}
+
 #[test]
 fn a_weight_that_is_used_many_times() {
     for (rows, inputs, outputs) in [(1, 64, 192), (1, 5, 7), (1, 1, 9), (1, 130, 1), (3, 8, 65)] {

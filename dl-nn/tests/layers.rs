@@ -245,3 +245,16 @@ fn a_causal_block_does_not_see_what_comes_later() -> Result<()> {
     block.of(&x).square().mean().train(&Sgd::new(0.1)).wait()?;
     Ok(())
 }
+
+/// With a bias and without one, the layer with its rectifier is the layer and then the rectifier, to the bit.
+#[test]
+fn a_linear_layer_with_its_rectifier() {
+    let rng = &mut dl_nd::init::rng(3);
+    let x: Nd<f64, Ix2> = dl_nd::init::uniform([5, 7], -1.0, 1.0, rng);
+    for linear in [Linear::new(7, 4, rng), Linear::without_bias(7, 4, rng)] {
+        let linear = linear.expect("it has units");
+        let [whole, parts] = [linear.relu_of(&x), linear.of(&x).relu()].map(|y| y.predict().wait().expect("a value"));
+        assert_eq!(whole, parts);
+        assert!(whole.view().iter().any(|&y| y == 0.0) && whole.view().iter().any(|&y| y > 0.0));
+    }
+}

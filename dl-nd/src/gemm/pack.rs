@@ -44,7 +44,7 @@ pub(super) fn with_own_room<A: Multiply>(len: usize, work: impl FnOnce(*mut A)) 
     let mut own = OWN.try_with(Cell::take).unwrap_or_default();
     let lines = (len * size_of::<A>()).div_ceil(LINE_BYTES);
     if own.len() < lines {
-        own.resize(lines, Line { _bytes: [0; LINE_BYTES] });
+        own = vec![Line { _bytes: [0; LINE_BYTES] }; lines];
     }
     work(own.as_mut_ptr().cast());
     let _ = OWN.try_with(|room| room.set(own));

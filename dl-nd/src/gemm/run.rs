@@ -31,12 +31,6 @@ pub(super) struct Product<A> {
 #[inline(always)]
 pub(super) fn even(len: usize, most: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     let parts = if len <= most { len.min(1) } else { len.div_ceil(most) };
-    split(len, parts)
-}
-
-/// A range in so many parts, whose lengths differ by 1 at most: where each begins, and its length.
-#[inline(always)]
-fn split(len: usize, parts: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     let (each, larger) = lengths(len, parts);
     (0..parts).map(move |part| (part * each + part.min(larger), each + usize::from(part < larger)))
 }
@@ -166,7 +160,7 @@ const STRIP: usize = 8;
 const SEVERAL_BYTES: usize = 1 << 19;
 
 /// With fewer rows, a slice is not worth it: most of the time it is copied.
-const SLICED_ROWS: usize = 48;
+const SLICED_ROWS: usize = 96;
 /// If the rows take more, they do not stay in the second cache until the next slice or panel.
 const SLICED_BYTES: usize = 1 << 19;
 
@@ -203,10 +197,10 @@ impl Copies {
         }
     }
 
-    /// Whether panels are copied and multiplied [slice by slice](super::slices).
+    /// Whether panels are copied and multiplied [slice by slice](super::slices). Then each part of the sums is a product of its own, as so few rows and terms are not added tile by tile.
     pub(super) fn are_slices<A: Multiply>(self, kernels: &Kernels<A>, product: &Product<A>) -> bool {
         let &Product { rows, depth, beta, old, c, .. } = product;
-        let is_deep = depth.div_ceil(depth.div_ceil(DEPTH)) > slices::longest(kernels);
+        let is_deep = !kernels.slices.is_empty() && depth.div_ceil(depth.div_ceil(DEPTH)) > slices::longest(kernels);
         let in_rows = c.column == 1 && (old.column == 1 || beta == A::zero());
         let rows_stay = rows * depth * size_of::<A>() <= SLICED_BYTES;
         !self.a && self.b && is_deep && in_rows && rows >= SLICED_ROWS && rows_stay
@@ -257,7 +251,7 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                     let (b, old, c) = (b.at(from, first), old.at(row, first), c.at(row, first));
                     let product = Product { rows, depth, columns: width, alpha, a, b, beta, old, c, finish };
                     // SAFETY: as the caller says, for this panel
-                    unsafe { multiply_slices(kernels, &product, split(depth, parts)) };
+                    unsafe { multiply_slices(kernels, &product) };
                     continue;
                 }
                 if copies.b {

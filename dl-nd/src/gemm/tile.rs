@@ -83,7 +83,7 @@ pub(super) const STEPS: usize = 4;
 pub(super) const LINES: usize = 4;
 
 impl<A> Ahead<A> {
-    /// The rows of so many columns that begin here, after so many; or the columns, if they are what lies side by side in memory. Whatever else is there is read row by row by nobody: it is not asked for.
+    /// The rows of so many columns that begin here, after so many; or the columns, if they are what lies side by side in memory. For any other layout, some line is asked for time and again.
     pub(super) fn of_panel(b: Raw<*const A>, width: usize, depth: usize, asked: usize) -> Self {
         let side_by_side = LINES * LINE_BYTES / size_of::<A>();
         if b.column == 1 && asked < depth {
@@ -91,7 +91,6 @@ impl<A> Ahead<A> {
         } else if b.row == 1 && asked < width * depth.div_ceil(side_by_side) {
             Ahead { start: b.at(asked / width * side_by_side, asked % width).start, row: b.column }
         } else {
-            // a line that is at hand
             Ahead { start: b.start, row: 0 }
         }
     }
