@@ -41,8 +41,11 @@ impl<A: Element, D: Rank> Linear<A, D> {
     }
 }
 
+/// (x, W, b), or their deltas.
+type Operands<A, D> = (Layer<Nd<A, D>>, Layer<Nd<A, Ix2>>, Layer<Nd<A, Ix1>>);
+
 impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
-    type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, Ix2>>, Layer<Nd<A, Ix1>>);
+    type Operands = Operands<A, D>;
     type Output = Nd<A, D>;
     const IS_PLAIN: bool = true;
 
@@ -158,11 +161,11 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
 /// The deltas of the operands, of which the first two have these shapes, from that of `x · W + b`, which has that shape.
 #[track_caller]
 fn deltas<A: Element, D: MatMul<Ix2, Product = D>>(
-    (x, weight, _): &(Layer<Nd<A, D>>, Layer<Nd<A, Ix2>>, Layer<Nd<A, Ix1>>),
+    (x, weight, _): &Operands<A, D>,
     (shape_x, shape_weight): (D, Ix2),
     shape: &[usize],
     d: &Layer<Nd<A, D>>,
-) -> (Layer<Nd<A, D>>, Layer<Nd<A, Ix2>>, Layer<Nd<A, Ix1>>) {
+) -> Operands<A, D> {
     let (rows, columns) = (rows_of(shape_x.slice()), shape_weight[1]);
     let (dx, dw) = pull_back((x.clone(), weight.clone()), (shape_x, shape_weight), shape, d);
     (dx, dw, delta_of_bias(d, rows, columns))

@@ -229,7 +229,8 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
     let several = if in_slices { wide } else { wide * copies.panels(deepest * wide * size_of::<A>()) };
     let room_of = |copied: bool, len: usize| if copied { deepest * len } else { 0 };
     let mut room_of_a = Scratch::<A>::take(room_of(copies.a, rows.min(block)));
-    let mut room_of_b = Scratch::<A>::take(room_of(copies.b, several.min(kernels.registers(columns) * kernels.lanes)));
+    let is_copied = copies.b && !(in_slices && columns.is_multiple_of(wide));
+    let mut room_of_b = Scratch::<A>::take(room_of(is_copied, several.min(kernels.registers(columns) * kernels.lanes)));
     for (row, rows) in even(rows, block) {
         let all = depth;
         for (from, depth, parts) in groups(depth, together) {

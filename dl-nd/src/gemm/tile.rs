@@ -195,8 +195,8 @@ impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L
         for row in 0..ROWS {
             // SAFETY: `a` has another column of `ROWS` rows
             let factor = L::splat(unsafe { *self.a[row / 3].offset((row % 3) as isize * a.row) });
-            for i in 0..WIDE {
-                self.sums[row][i] = factor.multiply_add(columns[i], self.sums[row][i]);
+            for (sum, &column) in self.sums[row].iter_mut().zip(&columns) {
+                *sum = factor.multiply_add(column, *sum);
             }
         }
         self.a = self.a.map(|at| at.wrapping_offset(a.column));
