@@ -11,6 +11,9 @@ type Bits = Vec<u32>;
 /// Weights, and a bias for each of them.
 type Net = (Vec<NdWeight>, Vec<NdWeight<Ix1>>);
 
+/// A part of a net, as a function of its weights.
+type Part<'a> = &'a dyn Fn(&Net) -> NdLayer;
+
 /// The bits of a loss and of some weights after a step, and what was counted of nodes and evaluations.
 fn step(values: &[Nd], loss: &impl Fn(&Net) -> Layer<f32>, recorder: Option<&Recorder>) -> (Bits, [usize; 2]) {
     let bias = |value: &Nd| Weight::new(Nd::full([value.shape()[1]], 0.25));
@@ -99,7 +102,7 @@ fn layers_with_their_rectifier() {
         let constant = some([rows, inputs]);
         let values = [some([rows, inputs]), some([inputs, 33]), some([33, 5])];
         // the first operand a constant, a weight, neither
-        let inputs: [(&str, &dyn Fn(&Net) -> NdLayer); 3] = [
+        let inputs: [(&str, Part<'_>); 3] = [
             ("constant", &|_| Layer::constant(constant.clone())),
             ("weight", &|(w, _)| w[0].layer()),
             ("linear", &|(w, _)| &w[0] * 0.5),
@@ -109,8 +112,8 @@ fn layers_with_their_rectifier() {
             let parts = |net: &Net| input(net).linear(&net.0[1], &net.1[1]).relu();
             let loss = |hidden: &NdLayer, (w, b): &Net| hidden.linear_relu(&w[2], &b[2]).square().sum() + hidden.sum();
             check(what, &values, |net| loss(&whole(net), net));
-            let [whole, parts] = [&whole as &dyn Fn(&Net) -> NdLayer, &parts]
-                .map(|hidden| step(&values, &|net: &Net| loss(&hidden(net), net), None).0);
+            let [whole, parts] =
+                [&whole as Part<'_>, &parts].map(|hidden| step(&values, &|net: &Net| loss(&hidden(net), net), None).0);
             assert_eq!(whole, parts, "{what}, {rows} rows");
         }
     }
