@@ -92,15 +92,16 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
             return false;
         }
         // the gate is computed once, whoever computes the products
-        let (delta, layer) = match self.relu {
-            true => {
-                let gated = binary(Binary::Gate, at.delta, at.value).expect("they are of one shape");
-                sums.count(1);
-                (gated.clone(), Layer::constant(gated))
-            }
-            false => (at.delta.clone(), at.delta_layer()),
+        let gated: Nd<A, D>;
+        let (delta, layer) = if self.relu {
+            gated = binary(Binary::Gate, at.delta, at.value).expect("they are of one shape");
+            sums.count(1);
+            (&gated, Layer::constant(gated.clone()))
+        } else {
+            (at.delta, at.delta_layer())
         };
-        let Some(d) = Some(&delta).filter(|_| is_now).and_then(|delta| delta.0.as_slice()) else {
+        let elements = if is_now { delta.0.as_slice() } else { None };
+        let Some(d) = elements else {
             let (dx, dw, db) = deltas(&at.operands(), (x.dim(), weight.dim()), at.value.shape(), &layer);
             if sums.wants(0) {
                 sums.add_layer(0, dx);

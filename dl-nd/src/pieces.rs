@@ -3,7 +3,6 @@
 
 use crate::element::Element;
 use crate::program::PIECE;
-use crate::softmax::ABREAST;
 use dl_core::parallel;
 use ndarray::{ArrayD, ArrayView1, ArrayViewD, ArrayViewMut1, Axis};
 
@@ -37,7 +36,10 @@ pub(crate) fn reduced<A: Element>(
 /// What is read, and where the result goes.
 pub(crate) type Lane<'a, A> = (ArrayView1<'a, A>, ArrayViewMut1<'a, A>);
 
-/// So many elements are given out together: what is computed of them stays in the nearest cache.
+/// A multiple of the widest register: of so many elements none is computed on its own.
+pub(crate) const ABREAST: usize = 16;
+
+/// So many elements are given out together, as whole registers of lanes if there are that many: what is computed of them stays in the nearest cache.
 const TOGETHER: usize = 512;
 
 /// Reads lanes of length `len` and writes as many others, in about so many nanoseconds for an element. `work` is given some lanes that come one after the other, and told the number of the first.

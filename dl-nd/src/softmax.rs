@@ -4,7 +4,7 @@ use crate::accurate::{RUN, sum_in_turn};
 use crate::axes::axis_of;
 use crate::element::{Element, Rank};
 use crate::nd::Nd;
-use crate::pieces::{self, Lane};
+use crate::pieces::{self, ABREAST, Lane};
 use crate::program::{add, each, one_nan};
 use crate::reduce::sum_along;
 use dl_core::simd::vectorized;
@@ -69,9 +69,6 @@ pub(crate) fn softmax_or_zero<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isi
 pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
     Layer::apply(LogSoftmax { axis, types: PhantomData }, (x,))
 }
-
-/// A multiple of the widest register: of so many elements none is computed on its own.
-pub(crate) const ABREAST: usize = 16;
 
 /// Lanes of at most so many elements lie side by side.
 const SHORT: usize = 32;
@@ -292,11 +289,9 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         lanes(x, self.axis, |_, lanes| {
-            let raised = Raised::of(lanes.iter().map(|(x, _)| x.view()));
-            let is_zero: Vec<bool> = raised.largest.iter().map(|&m| self.or_zero && m == A::neg_infinity()).collect();
-            let softmaxes = raised.softmax();
+            let softmaxes = Raised::of(lanes.iter().map(|(x, _)| x.view())).softmax();
             for (lane, (_, y)) in lanes.iter_mut().enumerate() {
-                if !is_zero[lane] {
+                if !self.or_zero || softmaxes.0.largest[lane] != A::neg_infinity() {
                     softmaxes.write(lane, y.view_mut());
                 }
             }
