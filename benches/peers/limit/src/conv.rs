@@ -1,19 +1,21 @@
-//! Direct convolution in padded NHWC with register tiles of 8 pixels x 32 channels; bias, ReLU and pooling fused; images are
+//! Direct convolution in padded NHWC with register tiles of [`ROWS`] pixels x [`PAIR`] vectors of channels; bias, ReLU and pooling fused; images are
 //! split over the threads, kernel gradients are summed per thread.
 use crate::{kernel::*, team::Team};
 use common::{Bench, Numbers};
 
 const LR: f32 = 0.01;
 const PS: usize = 4096 + 16;
+/// Rows of the nine of a kernel's row that a tile of two vectors has.
+const NINTH: usize = if TALL < 9 { 3 } else { 9 };
 
 /// max of four with the masks of the first maximum, restricted to max + bias > 0
 #[inline(always)]
-unsafe fn pool(v: [__m512; 4], b: __m512, masks: *mut u16) -> __m512 {
-    let m = _mm512_max_ps(_mm512_max_ps(v[0], v[1]), _mm512_max_ps(v[2], v[3]));
+unsafe fn pool(v: [V; 4], b: V, masks: *mut u16) -> V {
+    let m = max(max(v[0], v[1]), max(v[2], v[3]));
     let y = add(m, b);
-    let mut left = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(y, set(0.0));
+    let mut left = positive(y);
     for j in 0..4 {
-        let k = _mm512_mask_cmp_ps_mask::<_CMP_EQ_OQ>(left, v[j], m);
+        let k = left & equal(v[j], m);
         *masks.add(j) = k;
         left &= !k;
     }
@@ -35,20 +37,15 @@ unsafe fn conv_pool<const S: usize, const CI: usize>(
     let row = (S + 2) * CI;
     for y in 0..S / 2 {
         for r in 0..2 {
-            for px in (0..S).step_by(8) {
-                let mut t = zero::<8, 2>();
-                for kh in 0..3 {
-                    kern::<8, 2>(
-                        3 * CI,
-                        x.add((2 * y + r + kh) * row + px * CI),
-                        CI,
-                        1,
-                        k.add(kh * 3 * CI * 32),
-                        32,
-                        &mut t,
-                    );
+            for px in (0..S).step_by(ROWS) {
+                for o in (0..32).step_by(16 * PAIR) {
+                    let mut t = zero::<ROWS, PAIR>();
+                    for kh in 0..3 {
+                        let x = x.add((2 * y + r + kh) * row + px * CI);
+                        kern::<ROWS, PAIR>(3 * CI, x, CI, 1, k.add(kh * 3 * CI * 32 + o), 32, &mut t);
+                    }
+                    store_tile(tmp.add((r * S + px) * 32 + o), 32, &t);
                 }
-                store_tile(tmp.add((r * S + px) * 32), 32, &t);
             }
         }
         for px in 0..S / 2 {
@@ -145,29 +142,24 @@ unsafe fn backward(w: &Weights, im: &Img, dp2: *const f32, s: &Scr) {
                 for j in 0..4 {
                     let at = ((2 * y + j / 2 + 1) * 18 + 2 * x + j % 2 + 1) * 64 + 16 * v;
                     any |= *m.add(j);
-                    st(s.da2.p().add(at), _mm512_maskz_mov_ps(*m.add(j), g));
+                    st(s.da2.p().add(at), keep(*m.add(j), g));
                 }
                 let b = s.gb2.p().add(16 * v);
-                st(b, add(ld(b), _mm512_maskz_mov_ps(any, g)));
+                st(b, add(ld(b), keep(any, g)));
             }
         }
     }
     // dp1: correlation with the flipped kernel, one kernel row (24 KB) at a time
     for kh in 0..3 {
         for y in 0..16 {
-            for px in (0..16).step_by(8) {
-                let c = s.dp1.p().add((y * 16 + px) * 32);
-                let mut t = if kh == 0 { zero::<8, 2>() } else { load_tile::<8, 2>(c, 32) };
-                kern::<8, 2>(
-                    192,
-                    s.da2.p().add(((y + kh) * 18 + px) * 64),
-                    64,
-                    1,
-                    w.k2f.p().add(kh * 192 * 32),
-                    32,
-                    &mut t,
-                );
-                store_tile(c, 32, &t);
+            for px in (0..16).step_by(ROWS) {
+                for o in (0..32).step_by(16 * PAIR) {
+                    let c = s.dp1.p().add((y * 16 + px) * 32 + o);
+                    let mut t = if kh == 0 { zero::<ROWS, PAIR>() } else { load_tile::<ROWS, PAIR>(c, 32) };
+                    let (d, k) = (s.da2.p().add(((y + kh) * 18 + px) * 64), w.k2f.p().add(kh * 192 * 32 + o));
+                    kern::<ROWS, PAIR>(192, d, 64, 1, k, 32, &mut t);
+                    store_tile(c, 32, &t);
+                }
             }
         }
     }
@@ -175,20 +167,15 @@ unsafe fn backward(w: &Weights, im: &Img, dp2: *const f32, s: &Scr) {
     for yb in (0..16).step_by(4) {
         for kh in 0..3 {
             for r in (0..96).step_by(6) {
-                let c = s.g2.p().add((kh * 96 + r) * 64);
-                let mut t = load_tile::<6, 4>(c, 64);
-                for y in yb..yb + 4 {
-                    kern::<6, 4>(
-                        16,
-                        im.p1.p().add((y + kh) * 18 * 32 + r),
-                        1,
-                        32,
-                        s.da2.p().add(((y + 1) * 18 + 1) * 64),
-                        64,
-                        &mut t,
-                    );
+                for o in (0..64).step_by(16 * WIDE) {
+                    let c = s.g2.p().add((kh * 96 + r) * 64 + o);
+                    let mut t = load_tile::<6, WIDE>(c, 64);
+                    for y in yb..yb + 4 {
+                        let (x, d) = (im.p1.p().add((y + kh) * 18 * 32 + r), s.da2.p().add(((y + 1) * 18 + 1) * 64 + o));
+                        kern::<6, WIDE>(16, x, 1, 32, d, 64, &mut t);
+                    }
+                    store_tile(c, 64, &t);
                 }
-                store_tile(c, 64, &t);
             }
         }
     }
@@ -201,19 +188,22 @@ unsafe fn backward(w: &Weights, im: &Img, dp2: *const f32, s: &Scr) {
                 let mut any = 0;
                 for j in 0..4 {
                     any |= *m.add(j);
-                    st(s.da1.p().add((j / 2 * 32 + 2 * x + j % 2) * 32 + 16 * v), _mm512_maskz_mov_ps(*m.add(j), g));
+                    st(s.da1.p().add((j / 2 * 32 + 2 * x + j % 2) * 32 + 16 * v), keep(*m.add(j), g));
                 }
                 let b = s.gb1.p().add(16 * v);
-                st(b, add(ld(b), _mm512_maskz_mov_ps(any, g)));
+                st(b, add(ld(b), keep(any, g)));
             }
         }
         for kh in 0..3 {
-            let c = s.g1.p().add(kh * 9 * 32);
-            let mut t = load_tile::<9, 2>(c, 32);
-            for r in 0..2 {
-                kern::<9, 2>(32, im.x.p().add((2 * y + r + kh) * 34 * 3), 1, 3, s.da1.p().add(r * 32 * 32), 32, &mut t);
+            for i in (0..9).step_by(NINTH) {
+                let c = s.g1.p().add((kh * 9 + i) * 32);
+                let mut t = load_tile::<NINTH, 2>(c, 32);
+                for r in 0..2 {
+                    let (x, d) = (im.x.p().add((2 * y + r + kh) * 34 * 3 + i), s.da1.p().add(r * 32 * 32));
+                    kern::<NINTH, 2>(32, x, 1, 3, d, 32, &mut t);
+                }
+                store_tile(c, 32, &t);
             }
-            store_tile(c, 32, &t);
         }
     }
 }
@@ -291,30 +281,30 @@ pub(crate) fn w6(bench: &mut Bench, team: &Team) {
                 forward(&w, &imgs[n], xb.p().add(n * 3072), p2.p().add(n * PS), s);
             }
             let mut loss = 0.0;
-            for n in (n0..n1).step_by(8) {
-                let mut c = [[ld(w.bd.p())]; 8];
-                kern::<8, 1>(4096, p2.p().add(n * PS), PS, 1, w.wd.p(), 16, &mut c);
+            for n in (n0..n1).step_by(ROWS) {
+                let mut c = [[ld(w.bd.p())]; ROWS];
+                kern::<ROWS, 1>(4096, p2.p().add(n * PS), PS, 1, w.wd.p(), 16, &mut c);
                 store_tile(l.p().add(n * 16), 16, &c);
-                for q in n..n + 8 {
+                for q in n..n + ROWS {
                     loss += ce_row(l.p().add(q * 16), 10, q * 7 % 10, 1.0 / 32.0, d.p().add(q * 16)) as f64;
                 }
             }
             *losses.p().add(16 * t) = (loss / 32.0) as f32;
             team.barrier();
-            for n in (n0..n1).step_by(8) {
-                for o in (0..4096).step_by(32) {
-                    let mut c = zero::<8, 2>();
-                    kern::<8, 2>(10, d.p().add(n * 16), 16, 1, w.wdt.p().add(o), 4096, &mut c);
+            for n in (n0..n1).step_by(ROWS) {
+                for o in (0..4096).step_by(16 * PAIR) {
+                    let mut c = zero::<ROWS, PAIR>();
+                    kern::<ROWS, PAIR>(10, d.p().add(n * 16), 16, 1, w.wdt.p().add(o), 4096, &mut c);
                     store_tile(dp2.p().add(n * PS + o), PS, &c);
                 }
             }
             for n in n0..n1 {
                 backward(&w, &imgs[n], dp2.p().add(n * PS), s);
             }
-            for i in (r0..r1).step_by(16) {
-                let mut c = zero::<16, 1>();
-                kern::<16, 1>(32, p2.p().add(i), 1, PS, d.p(), 16, &mut c);
-                for r in 0..16 {
+            for i in (r0..r1).step_by(TALL) {
+                let mut c = zero::<TALL, 1>();
+                kern::<TALL, 1>(32, p2.p().add(i), 1, PS, d.p(), 16, &mut c);
+                for r in 0..TALL {
                     let p = w.wd.p().add((i + r) * 16);
                     st(p, fma(c[r][0], set(-LR), ld(p)));
                 }

@@ -1,5 +1,5 @@
-//! Aligned buffers, the register-tile matrix kernel and f32 AVX-512 functions (needs target-cpu=native with avx512f/dq).
-pub(crate) use std::arch::x86_64::*;
+//! Aligned buffers, the register-tile matrix kernel and functions of vectors.
+pub(crate) use crate::vector::*;
 
 /// Zeroed f32 buffer that stays where it is; shared between the threads of a team through raw pointers.
 pub(crate) struct Buf {
@@ -42,20 +42,8 @@ impl Buf {
     }
 }
 
-pub(crate) type Acc<const MR: usize, const NV: usize> = [[__m512; NV]; MR];
+pub(crate) type Acc<const MR: usize, const NV: usize> = [[V; NV]; MR];
 
-#[inline(always)]
-pub(crate) fn ld(p: *const f32) -> __m512 {
-    unsafe { _mm512_loadu_ps(p) }
-}
-#[inline(always)]
-pub(crate) fn st(p: *mut f32, v: __m512) {
-    unsafe { _mm512_storeu_ps(p, v) }
-}
-#[inline(always)]
-pub(crate) fn set(v: f32) -> __m512 {
-    unsafe { _mm512_set1_ps(v) }
-}
 #[inline(always)]
 pub(crate) fn zero<const MR: usize, const NV: usize>() -> Acc<MR, NV> {
     [[set(0.0); NV]; MR]
@@ -81,7 +69,7 @@ pub(crate) unsafe fn kern<const MR: usize, const NV: usize>(
         for r in 0..MR {
             let av = set(*a.add(r * rsa));
             for v in 0..NV {
-                c[r][v] = _mm512_fmadd_ps(av, bv[v], c[r][v]);
+                c[r][v] = fma(av, bv[v], c[r][v]);
             }
         }
         a = a.add(csa);
@@ -109,6 +97,34 @@ pub(crate) unsafe fn store_tile<const MR: usize, const NV: usize>(c: *mut f32, r
     }
 }
 
+/// rows 0..n in tiles of 6, then 4, then 2
+macro_rules! tiles {
+    ($n:expr, $r:ident, $mr:ident, $body:block) => {{
+        let (n, mut $r) = ($n, 0usize);
+        while n - $r >= 6 && n - $r != 8 {
+            const $mr: usize = 6;
+            $body;
+            $r += 6;
+        }
+        while n - $r >= 4 {
+            const $mr: usize = 4;
+            $body;
+            $r += 4;
+        }
+        while n - $r >= 2 {
+            const $mr: usize = 2;
+            $body;
+            $r += 2;
+        }
+    }};
+}
+pub(crate) use tiles;
+
+#[inline(always)]
+pub(crate) fn prefetch(p: *const f32) {
+    unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast()) }
+}
+
 /// 16x16 transpose
 #[inline(always)]
 pub(crate) unsafe fn transpose(src: *const f32, lds: usize, dst: *mut f32, ldd: usize) {
@@ -122,122 +138,59 @@ pub(crate) unsafe fn transpose(src: *const f32, lds: usize, dst: *mut f32, ldd: 
     }
 }
 #[inline(always)]
-pub(crate) unsafe fn transpose_regs(r: &mut [__m512; 16]) {
-    let mut t = [set(0.0); 16];
-    for i in 0..8 {
-        t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-    }
-    let d = |v| _mm512_castps_pd(v);
-    let s = |v| _mm512_castpd_ps(v);
-    let mut u = [set(0.0); 16];
-    for i in 0..4 {
-        let q = 4 * i;
-        u[q] = s(_mm512_unpacklo_pd(d(t[q]), d(t[q + 2])));
-        u[q + 1] = s(_mm512_unpackhi_pd(d(t[q]), d(t[q + 2])));
-        u[q + 2] = s(_mm512_unpacklo_pd(d(t[q + 1]), d(t[q + 3])));
-        u[q + 3] = s(_mm512_unpackhi_pd(d(t[q + 1]), d(t[q + 3])));
-    }
-    for i in 0..4 {
-        let a = _mm512_shuffle_f32x4::<0x88>(u[i], u[4 + i]);
-        let b = _mm512_shuffle_f32x4::<0xdd>(u[i], u[4 + i]);
-        let c = _mm512_shuffle_f32x4::<0x88>(u[8 + i], u[12 + i]);
-        let e = _mm512_shuffle_f32x4::<0xdd>(u[8 + i], u[12 + i]);
-        r[i] = _mm512_shuffle_f32x4::<0x88>(a, c);
-        r[8 + i] = _mm512_shuffle_f32x4::<0xdd>(a, c);
-        r[4 + i] = _mm512_shuffle_f32x4::<0x88>(b, e);
-        r[12 + i] = _mm512_shuffle_f32x4::<0xdd>(b, e);
-    }
+pub(crate) fn relu(v: V) -> V {
+    max(v, set(0.0))
 }
-
+/// 1/x: an estimate and one Newton step
 #[inline(always)]
-pub(crate) fn relu(v: __m512) -> __m512 {
-    unsafe { _mm512_max_ps(v, set(0.0)) }
-}
-/// g where z > 0, else 0
-#[inline(always)]
-pub(crate) fn mask_pos(g: __m512, z: __m512) -> __m512 {
-    unsafe { _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(z, set(0.0)), g) }
-}
-#[inline(always)]
-pub(crate) fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
-    unsafe { _mm512_fmadd_ps(a, b, c) }
-}
-#[inline(always)]
-pub(crate) fn fnma(a: __m512, b: __m512, c: __m512) -> __m512 {
-    unsafe { _mm512_fnmadd_ps(a, b, c) }
-}
-#[inline(always)]
-pub(crate) fn mul(a: __m512, b: __m512) -> __m512 {
-    unsafe { _mm512_mul_ps(a, b) }
-}
-#[inline(always)]
-pub(crate) fn add(a: __m512, b: __m512) -> __m512 {
-    unsafe { _mm512_add_ps(a, b) }
-}
-#[inline(always)]
-pub(crate) fn sub(a: __m512, b: __m512) -> __m512 {
-    unsafe { _mm512_sub_ps(a, b) }
-}
-/// 1/x: 14-bit estimate and one Newton step
-#[inline(always)]
-pub(crate) fn recip(x: __m512) -> __m512 {
-    unsafe {
-        let r = _mm512_rcp14_ps(x);
-        fma(r, fnma(x, r, set(1.0)), r)
-    }
+pub(crate) fn recip(x: V) -> V {
+    let r = estimate_of_reciprocal(x);
+    fma(r, fnma(x, r, set(1.0)), r)
 }
 /// e^x (Cephes polynomial)
 #[inline(always)]
-pub(crate) fn exp(x: __m512) -> __m512 {
-    unsafe {
-        let n = _mm512_roundscale_ps::<8>(mul(x, set(std::f32::consts::LOG2_E)));
-        let r = fnma(n, set(0.693359375), x);
-        let r = fnma(n, set(-2.121_944_4e-4), r);
-        let mut p = set(1.987_569_1e-4);
-        for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1] {
-            p = fma(p, r, set(c));
-        }
-        _mm512_scalef_ps(fma(mul(r, r), p, add(r, set(1.0))), n)
+pub(crate) fn exp(x: V) -> V {
+    let n = round(mul(x, set(std::f32::consts::LOG2_E)));
+    let r = fnma(n, set(0.693359375), x);
+    let r = fnma(n, set(-2.121_944_4e-4), r);
+    let mut p = set(1.987_569_1e-4);
+    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1] {
+        p = fma(p, r, set(c));
     }
+    scale(fma(mul(r, r), p, add(r, set(1.0))), n)
 }
 /// tanh (rational 13/6, as in Eigen)
 #[inline(always)]
-pub(crate) fn tanh(x: __m512) -> __m512 {
-    unsafe {
-        let x = _mm512_max_ps(_mm512_min_ps(x, set(7.905_311)), set(-7.905_311));
-        let y = mul(x, x);
-        let mut p = set(-2.760_768_4e-16);
-        for c in [2.000_188e-13, -8.604_671_5e-11, 5.122_297e-8, 1.485_722_4e-5, 6.372_619_3e-4, 4.893_524_6e-3] {
-            p = fma(p, y, set(c));
-        }
-        let mut q = set(1.198_258_4e-6);
-        for c in [1.185_347_1e-4, 2.268_434_6e-3, 4.893_525e-3] {
-            q = fma(q, y, set(c));
-        }
-        mul(mul(x, p), recip(q))
+pub(crate) fn tanh(x: V) -> V {
+    let x = max(min(x, set(7.905_311)), set(-7.905_311));
+    let y = mul(x, x);
+    let mut p = set(-2.760_768_4e-16);
+    for c in [2.000_188e-13, -8.604_671_5e-11, 5.122_297e-8, 1.485_722_4e-5, 6.372_619_3e-4, 4.893_524_6e-3] {
+        p = fma(p, y, set(c));
     }
+    let mut q = set(1.198_258_4e-6);
+    for c in [1.185_347_1e-4, 2.268_434_6e-3, 4.893_525e-3] {
+        q = fma(q, y, set(c));
+    }
+    mul(mul(x, p), recip(q))
 }
 #[inline(always)]
-pub(crate) fn sigmoid(x: __m512) -> __m512 {
+pub(crate) fn sigmoid(x: V) -> V {
     recip(add(set(1.0), exp(sub(set(0.0), x))))
-}
-#[inline(always)]
-pub(crate) fn hsum(v: __m512) -> f32 {
-    unsafe { _mm512_reduce_add_ps(v) }
 }
 
 /// Mean cross-entropy of one row-major row of at most 16 logits (pad ignored): returns the loss, writes
-/// (softmax - onehot) * scale to d, zero in the pad.
+/// (softmax - onehot) * by to d, zero in the pad.
 #[inline(always)]
-pub(crate) unsafe fn ce_row(l: *const f32, n: usize, label: usize, scale: f32, d: *mut f32) -> f32 {
-    let m: __mmask16 = (1u32 << n).wrapping_sub(1) as __mmask16;
-    let v = _mm512_mask_mov_ps(set(f32::NEG_INFINITY), m, ld(l));
-    let mx = _mm512_reduce_max_ps(v);
-    let e = _mm512_maskz_mov_ps(m, exp(sub(v, set(mx))));
+pub(crate) unsafe fn ce_row(l: *const f32, n: usize, label: usize, by: f32, d: *mut f32) -> f32 {
+    let m = (1u32 << n).wrapping_sub(1) as u16;
+    let v = replace(set(f32::NEG_INFINITY), m, ld(l));
+    let mx = hmax(v);
+    let e = keep(m, exp(sub(v, set(mx))));
     let s = hsum(e);
-    let p = _mm512_mask_sub_ps(mul(e, set(1.0 / s)), 1 << label, mul(e, set(1.0 / s)), set(1.0));
-    st(d, mul(p, set(scale)));
+    let p = mul(e, set(1.0 / s));
+    let p = replace(p, 1 << label, sub(p, set(1.0)));
+    st(d, mul(p, set(by)));
     s.ln() + mx - *l.add(label)
 }
 
@@ -248,7 +201,7 @@ mod tests {
     /// Relative to `f64`, between -6 and 6.
     #[test]
     fn exp_and_tanh_are_exact_to_a_few_units_in_the_last_place() {
-        let each = |f: fn(__m512) -> __m512, exact: fn(f64) -> f64| {
+        let each = |f: fn(V) -> V, exact: fn(f64) -> f64| {
             let mut worst = 0f64;
             for i in 0..25_000u32 {
                 let x: [f32; 16] = std::array::from_fn(|j| -6.0 + (16 * i + j as u32) as f32 * 3e-5);

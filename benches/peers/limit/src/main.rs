@@ -1,4 +1,4 @@
-//! What is possible: the same mathematics by hand, without a framework, for processors with AVX-512.
+//! What is possible: the same mathematics by hand, without a framework, for processors with AVX-512 or AVX2.
 //!
 //! Buffers are there from the start, weights lie as they are needed, gradients go straight into the weights; bias, activation and
 //! pooling are part of the products. A second thread waits in a loop instead of being woken.
@@ -20,11 +20,12 @@ mod prediction;
 mod scalars;
 mod team;
 mod tree_lstm;
+mod vector;
 
 fn main() {
     assert!(
-        cfg!(target_feature = "avx512f"),
-        "build it with RUSTFLAGS=\"-C target-cpu=native\" on a processor with AVX-512"
+        cfg!(all(target_feature = "avx2", target_feature = "fma")),
+        "build it with RUSTFLAGS=\"-C target-cpu=native\" on a processor with AVX2"
     );
     let mut bench = common::Bench::from_arguments();
     let team = team::Team::new(bench.threads);

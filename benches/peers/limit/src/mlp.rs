@@ -7,46 +7,28 @@ const LR: f32 = 0.01;
 const B: usize = 128;
 const H: usize = 512;
 
-/// rows 0..n in tiles of 6, then 4, then 2
-macro_rules! tiles {
-    ($n:expr, $r:ident, $mr:ident, $body:block) => {{
-        let (n, mut $r) = ($n, 0usize);
-        while n - $r >= 6 && n - $r != 8 {
-            const $mr: usize = 6;
-            $body;
-            $r += 6;
-        }
-        while n - $r >= 4 {
-            const $mr: usize = 4;
-            $body;
-            $r += 4;
-        }
-        while n - $r >= 2 {
-            const $mr: usize = 2;
-            $body;
-            $r += 2;
-        }
-    }};
-}
-
 /// z[128 x 64] = b + a[128 x kb] w[kb x 64], several calls add up (first: start from the bias)
 #[inline(always)]
 unsafe fn block(a: *const f32, rsa: usize, kb: usize, w: *const f32, b: *const f32, first: bool, z: *mut f32) {
     tiles!(B, r, MR, {
-        let c = z.add(r * 64);
-        let mut t = if first { load_tile::<MR, 4>(b, 0) } else { load_tile::<MR, 4>(c, 64) };
-        kern::<MR, 4>(kb, a.add(r * rsa), rsa, 1, w, 64, &mut t);
-        store_tile(c, 64, &t);
+        for o in (0..64).step_by(16 * WIDE) {
+            let c = z.add(r * 64 + o);
+            let mut t = if first { load_tile::<MR, WIDE>(b.add(o), 0) } else { load_tile::<MR, WIDE>(c, 64) };
+            kern::<MR, WIDE>(kb, a.add(r * rsa), rsa, 1, w.add(o), 64, &mut t);
+            store_tile(c, 64, &t);
+        }
     });
 }
 /// w[k x 64] -= lr a^T d, a element (i, s) at a[i + s*csa]; then the bias
 #[inline(always)]
 unsafe fn upd(k: usize, a: *const f32, csa: usize, d: *const f32, w: *mut f32, first: usize) {
     tiles!(k, r, MR, {
-        let c = w.add((first + r) * 64);
-        let mut t = load_tile::<MR, 4>(c, 64);
-        kern::<MR, 4>(B, a.add(r), 1, csa, d, 64, &mut t);
-        store_tile(c, 64, &t);
+        for o in (0..64).step_by(16 * WIDE) {
+            let c = w.add((first + r) * 64 + o);
+            let mut t = load_tile::<MR, WIDE>(c, 64);
+            kern::<MR, WIDE>(B, a.add(r), 1, csa, d.add(o), 64, &mut t);
+            store_tile(c, 64, &t);
+        }
     });
 }
 /// d *= -lr (in place) and bias += column sums
@@ -125,20 +107,20 @@ pub(crate) fn w5(bench: &mut Bench, team: &Team) {
             }
             team.barrier();
             let mut loss = 0.0;
-            for r in (r0..r0 + rn).step_by(8) {
-                let mut c = [[ld(b3.p())]; 8];
+            for r in (r0..r0 + rn).step_by(ROWS) {
+                let mut c = [[ld(b3.p())]; ROWS];
                 for s in 0..8 {
-                    kern::<8, 1>(64, z2.p().add(s * strip + r * 64), 64, 1, w3.p().add(s * 64 * 16), 16, &mut c);
+                    kern::<ROWS, 1>(64, z2.p().add(s * strip + r * 64), 64, 1, w3.p().add(s * 64 * 16), 16, &mut c);
                 }
                 store_tile(l.p().add(r * 16), 16, &c);
-                for s in r..r + 8 {
+                for s in r..r + ROWS {
                     loss += ce_row(l.p().add(s * 16), 10, s * 7 % 10, 1.0 / B as f32, d3.p().add(s * 16)) as f64;
                 }
-                for o in (0..H).step_by(32) {
-                    let mut c = zero::<8, 2>();
-                    kern::<8, 2>(10, d3.p().add(r * 16), 16, 1, w3t.p().add(o), H, &mut c);
-                    for q in 0..8 {
-                        for v in 0..2 {
+                for o in (0..H).step_by(16 * PAIR) {
+                    let mut c = zero::<ROWS, PAIR>();
+                    kern::<ROWS, PAIR>(10, d3.p().add(r * 16), 16, 1, w3t.p().add(o), H, &mut c);
+                    for q in 0..ROWS {
+                        for v in 0..PAIR {
                             let at = o / 64 * strip + (r + q) * 64 + o % 64 + 16 * v;
                             st(d2.p().add(at), mask_pos(c[q][v], ld(z2.p().add(at))));
                         }
@@ -161,10 +143,10 @@ pub(crate) fn w5(bench: &mut Bench, team: &Team) {
             }
             team.barrier();
             for s in mine.clone() {
-                for i in (s * 64..s * 64 + 64).step_by(16) {
-                    let mut c = zero::<16, 1>();
-                    kern::<16, 1>(B, z2.p().add(s * strip + i % 64), 1, 64, d3.p(), 16, &mut c);
-                    for r in 0..16 {
+                for i in (s * 64..s * 64 + 64).step_by(TALL) {
+                    let mut c = zero::<TALL, 1>();
+                    kern::<TALL, 1>(B, z2.p().add(s * strip + i % 64), 1, 64, d3.p(), 16, &mut c);
+                    for r in 0..TALL {
                         let p = w3.p().add((i + r) * 16);
                         st(p, fma(c[r][0], set(-LR), ld(p)));
                     }

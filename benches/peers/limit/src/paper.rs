@@ -1,4 +1,4 @@
-//! The net of the paper. Activations are kept feature-major ([features x 16 samples], one zmm per feature); the batch of 16
+//! The net of the paper. Activations are kept feature-major ([features x 16 samples], one vector per feature); the batch of 16
 //! is the vector. Gradients of outputs are also transposed to [16 x out] for W += X^T (-lr D), done in place.
 use crate::{kernel::*, team::Team};
 use common::{Bench, Numbers, fine_labels};
@@ -41,10 +41,10 @@ unsafe fn back<const OUT: usize, const LD: usize, const ADD: bool>(
     dxt: *mut f32,
     zt: Option<*const f32>,
 ) {
-    for i in (0..64).step_by(16) {
-        let mut t = if ADD { load_tile::<16, 1>(dxt.add(i * B), B) } else { zero::<16, 1>() };
-        kern::<16, 1>(OUT, l.w.p().add(i * LD), LD, 1, dt, B, &mut t);
-        for r in 0..16 {
+    for i in (0..64).step_by(TALL) {
+        let mut t = if ADD { load_tile::<TALL, 1>(dxt.add(i * B), B) } else { zero::<TALL, 1>() };
+        kern::<TALL, 1>(OUT, l.w.p().add(i * LD), LD, 1, dt, B, &mut t);
+        for r in 0..TALL {
             let v = if let Some(z) = zt { mask_pos(t[r][0], ld(z.add((i + r) * B))) } else { t[r][0] };
             st(dxt.add((i + r) * B), v);
         }
@@ -105,12 +105,12 @@ unsafe fn upd_all<const LD: usize, const MR: usize, const NV: usize>(l: &Lin, xt
 unsafe fn ce<const C: usize>(lt: *mut f32, hot: &[u16; 20]) -> f64 {
     let mut m = ld(lt);
     for c in 1..C {
-        m = _mm512_max_ps(m, ld(lt.add(c * B)));
+        m = max(m, ld(lt.add(c * B)));
     }
     let (mut s, mut at) = (set(0.0), set(0.0));
     for c in 0..C {
         let z = sub(ld(lt.add(c * B)), m);
-        at = _mm512_mask_mov_ps(at, hot[c], z);
+        at = replace(at, hot[c], z);
         let e = exp(z);
         s = add(s, e);
         st(lt.add(c * B), e);
@@ -118,10 +118,10 @@ unsafe fn ce<const C: usize>(lt: *mut f32, hot: &[u16; 20]) -> f64 {
     let k = mul(recip(s), set(1.0 / 16.0));
     for c in 0..C {
         let p = mul(ld(lt.add(c * B)), k);
-        st(lt.add(c * B), _mm512_mask_sub_ps(p, hot[c], p, set(1.0 / 16.0)));
+        st(lt.add(c * B), replace(p, hot[c], sub(p, set(1.0 / 16.0))));
     }
     // the sum of the logarithms is the logarithm of the product (each factor is in 1..C)
-    ((_mm512_reduce_mul_ps(s) as f64).ln() - hsum(at) as f64) / 16.0
+    ((hproduct(s) as f64).ln() - hsum(at) as f64) / 16.0
 }
 
 struct Scratch {
@@ -144,29 +144,29 @@ impl Scratch {
 #[inline(never)]
 unsafe fn fine(f: &[Lin; 3], ht: *const f32, hot: &[u16; 20], s: &Scratch) -> f64 {
     let (z1, z2, l, d2, d1, dr) = (s.z1.p(), s.z2.p(), s.l.p(), s.d2.p(), s.d1.p(), s.dr.p());
-    fwd::<64, 64, 64, 16, true>(&f[0], ht, z1);
-    fwd::<64, 64, 64, 16, true>(&f[1], z1, z2);
+    fwd::<64, 64, 64, TALL, true>(&f[0], ht, z1);
+    fwd::<64, 64, 64, TALL, true>(&f[1], z1, z2);
     fwd::<64, 5, 16, 5, false>(&f[2], z2, l);
     let loss = ce::<5>(l, hot);
     back::<5, 16, false>(&f[2], l, d2, Some(z2));
     back::<64, 64, false>(&f[1], d2, d1, Some(z1));
     back::<64, 64, true>(&f[0], d1, s.dh.p(), None);
     flip::<16>(l, dr); // rows 5..16 of l stay zero
-    upd_all::<16, 16, 1>(&f[2], z2, dr);
+    upd_all::<16, TALL, 1>(&f[2], z2, dr);
     flip::<64>(d2, dr);
-    upd_all::<64, 4, 4>(&f[1], z1, dr);
+    upd_all::<64, 4, WIDE>(&f[1], z1, dr);
     flip::<64>(d1, dr);
-    upd_all::<64, 4, 4>(&f[0], ht, dr);
+    upd_all::<64, 4, WIDE>(&f[0], ht, dr);
     loss
 }
 #[inline(never)]
 unsafe fn coarse(f: &Lin, ht: *const f32, hot: &[u16; 20], s: &Scratch) -> f64 {
     let (l, dr) = (s.l.p(), s.dr.p());
-    fwd::<64, 20, 32, 10, false>(f, ht, l);
+    fwd::<64, 20, 32, TALL_OF_20, false>(f, ht, l);
     let loss = ce::<20>(l, hot);
     back::<20, 32, true>(f, l, s.dh.p(), None);
     flip::<32>(l, dr);
-    upd_all::<32, 8, 2>(f, ht, dr);
+    upd_all::<32, ROWS, PAIR>(f, ht, dr);
     // the fine classifiers rely on zero rows above their 5 logits
     for c in 5..20 {
         st(l.add(c * B), set(0.0));
@@ -182,10 +182,12 @@ pub(crate) unsafe fn first_fwd(w: *const f32, x: *const f32, part: *mut f32, lo:
         let k = 128.min(hi - kb);
         macro_rules! rows {
             ($r:expr, $mr:literal) => {{
-                let c = part.add($r * 64);
-                let mut t = if kb == lo { zero::<$mr, 4>() } else { load_tile::<$mr, 4>(c, 64) };
-                kern::<$mr, 4>(k, x.add($r * 3072 + kb), 3072, 1, w.add(kb * 64), 64, &mut t);
-                store_tile(c, 64, &t);
+                for o in (0..64).step_by(16 * WIDE) {
+                    let c = part.add($r * 64 + o);
+                    let mut t = if kb == lo { zero::<$mr, WIDE>() } else { load_tile::<$mr, WIDE>(c, 64) };
+                    kern::<$mr, WIDE>(k, x.add($r * 3072 + kb), 3072, 1, w.add(kb * 64 + o), 64, &mut t);
+                    store_tile(c, 64, &t);
+                }
             }};
         }
         rows!(0, 6);
@@ -195,7 +197,7 @@ pub(crate) unsafe fn first_fwd(w: *const f32, x: *const f32, part: *mut f32, lo:
 }
 #[inline(never)]
 unsafe fn first_upd(w: *mut f32, x: *const f32, d: *const f32, lo: usize, hi: usize) {
-    upd::<64, 6, 4>(w, x, 1, 3072, d, lo, hi);
+    upd::<64, 6, WIDE>(w, x, 1, 3072, d, lo, hi);
 }
 
 // Variants for more columns than fit the L2 (measured 10-15 % faster there, slower at one column): x transposed once for all
@@ -214,24 +216,22 @@ unsafe fn first_fwd_far(w: *const f32, xt: *const f32, part: *mut f32) {
     for kb in (0..3072).step_by(KB) {
         macro_rules! rows {
             ($r:expr, $mr:literal, $p0:expr, $p1:expr) => {{
-                let c = part.add($r * 64);
-                let mut t = if kb == 0 { zero::<$mr, 4>() } else { load_tile::<$mr, 4>(c, 64) };
-                for k in 0..4 {
-                    let next = w.add((kb + KB) * 64);
-                    for i in $p0 + k * ($p1 - $p0) / 4..$p0 + (k + 1) * ($p1 - $p0) / 4 {
-                        _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(i * 16) as *const i8);
+                // a quarter of the lines with each quarter of the columns, or of the sum
+                const QUARTER: usize = KB / WIDE;
+                for o in (0..64).step_by(16 * WIDE) {
+                    let c = part.add($r * 64 + o);
+                    let mut t = if kb == 0 { zero::<$mr, WIDE>() } else { load_tile::<$mr, WIDE>(c, 64) };
+                    for k in 0..WIDE {
+                        let next = w.add((kb + KB) * 64);
+                        let part = o / 16 + k;
+                        for i in $p0 + part * ($p1 - $p0) / 4..$p0 + (part + 1) * ($p1 - $p0) / 4 {
+                            prefetch(next.wrapping_add(i * 16));
+                        }
+                        let k = kb + k * QUARTER;
+                        kern::<$mr, WIDE>(QUARTER, xt.add(k * B + $r), 1, B, w.add(k * 64 + o), 64, &mut t);
                     }
-                    kern::<$mr, 4>(
-                        KB / 4,
-                        xt.add((kb + k * KB / 4) * B + $r),
-                        1,
-                        B,
-                        w.add((kb + k * KB / 4) * 64),
-                        64,
-                        &mut t,
-                    );
+                    store_tile(c, 64, &t);
                 }
-                store_tile(c, 64, &t);
             }};
         }
         rows!(0, 6, 0, 96);
@@ -244,11 +244,14 @@ unsafe fn first_upd_far(w: *mut f32, xt: *const f32, d: *const f32) {
     for i in (0..3072).step_by(6) {
         let c = w.add(i * 64);
         for q in 0..24 {
-            _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(AHEAD * 384 + q * 16) as *const i8);
+            prefetch(c.wrapping_add(AHEAD * 384 + q * 16));
         }
-        let mut t = load_tile::<6, 4>(c, 64);
-        kern::<6, 4>(B, xt.add(i * B), B, 1, d, 64, &mut t);
-        store_tile(c, 64, &t);
+        for o in (0..64).step_by(16 * WIDE) {
+            let c = c.add(o);
+            let mut t = load_tile::<6, WIDE>(c, 64);
+            kern::<6, WIDE>(B, xt.add(i * B), B, 1, d.add(o), 64, &mut t);
+            store_tile(c, 64, &t);
+        }
     }
 }
 
@@ -338,7 +341,7 @@ pub(crate) fn w1(bench: &mut Bench, team: &Team, n: usize, skip: bool) {
                         st(col.z1.p().add((o + s) * B), r[s]);
                     }
                 }
-                fwd::<64, 64, 64, 16, true>(&col.b, col.z1.p(), col.z2.p());
+                fwd::<64, 64, 64, TALL, true>(&col.b, col.z1.p(), col.z2.p());
             }
             team.barrier();
             let (ht, s) = (hts[t].p(), &scr[t]);
@@ -375,7 +378,7 @@ pub(crate) fn w1(bench: &mut Bench, team: &Team, n: usize, skip: bool) {
                 }
                 back::<64, 64, false>(&col.b, col.d2.p(), col.d1.p(), Some(col.z1.p()));
                 flip::<64>(col.d2.p(), col.dr.p());
-                upd_all::<64, 4, 4>(&col.b, col.z1.p(), col.dr.p());
+                upd_all::<64, 4, WIDE>(&col.b, col.z1.p(), col.dr.p());
                 flip::<64>(col.d1.p(), col.dr.p());
                 upd_bias::<64>(&col.a, col.dr.p());
             }

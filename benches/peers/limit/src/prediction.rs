@@ -46,18 +46,18 @@ impl Net {
         first_fwd(self.column[0].w.p(), x, h.p(), 0, 3072);
         for o in (0..64).step_by(16) {
             let bias = ld(self.column[0].b.p().add(o));
-            let mut r: [__m512; 16] = std::array::from_fn(|s| relu(add(bias, ld(h.p().add(s * 64 + o)))));
+            let mut r: [V; 16] = std::array::from_fn(|s| relu(add(bias, ld(h.p().add(s * 64 + o)))));
             transpose_regs(&mut r);
             for (s, r) in r.into_iter().enumerate() {
                 st(z.p().add((o + s) * 16), r);
             }
         }
-        fwd::<64, 64, 64, 16, true>(&self.column[1], z.p(), h.p());
-        fwd::<64, 20, 32, 10, false>(&self.coarse, h.p(), y.p());
+        fwd::<64, 64, 64, TALL, true>(&self.column[1], z.p(), h.p());
+        fwd::<64, 20, 32, TALL_OF_20, false>(&self.coarse, h.p(), y.p());
         let class = highest((0..20).map(|c| hsum(ld(y.p().add(c * 16)))));
         let fine = &self.fine[class];
-        fwd::<64, 64, 64, 16, true>(&fine[0], h.p(), z.p());
-        fwd::<64, 64, 64, 16, true>(&fine[1], z.p(), h.p());
+        fwd::<64, 64, 64, TALL, true>(&fine[0], h.p(), z.p());
+        fwd::<64, 64, 64, TALL, true>(&fine[1], z.p(), h.p());
         fwd::<64, 5, 16, 5, false>(&fine[2], h.p(), y.p());
         class
     }

@@ -9,14 +9,16 @@ const G: usize = 192;
 
 /// y[0..64] = m[64 x 16*NV] d
 #[inline(always)]
-unsafe fn dots<const NV: usize>(m: *const f32, ldm: usize, d: *const f32) -> [__m512; 4] {
+unsafe fn dots<const NV: usize>(m: *const f32, ldm: usize, d: *const f32) -> [V; 4] {
     let mut y = [set(0.0); 4];
     for q in 0..4 {
         let mut a = [set(0.0); 16];
-        for v in 0..NV {
-            let dv = ld(d.add(16 * v));
-            for r in 0..16 {
-                a[r] = fma(ld(m.add((16 * q + r) * ldm + 16 * v)), dv, a[r]);
+        for (t, a) in a.chunks_exact_mut(TALL).enumerate() {
+            for v in 0..NV {
+                let dv = ld(d.add(16 * v));
+                for r in 0..TALL {
+                    a[r] = fma(ld(m.add((16 * q + TALL * t + r) * ldm + 16 * v)), dv, a[r]);
+                }
             }
         }
         transpose_regs(&mut a);
@@ -33,10 +35,10 @@ unsafe fn dots<const NV: usize>(m: *const f32, ldm: usize, d: *const f32) -> [__
 #[inline(always)]
 unsafe fn upd<const LD: usize>(w: *mut f32, x: *const f32, d: *const f32, k: usize) {
     for i in (0..H).step_by(4) {
-        for o in (0..LD).step_by(64) {
+        for o in (0..LD).step_by(16 * WIDE) {
             let c = w.add(i * LD + o);
-            let mut t = load_tile::<4, 4>(c, LD);
-            kern::<4, 4>(k, x.add(i), 1, H, d.add(o), LD, &mut t);
+            let mut t = load_tile::<4, WIDE>(c, LD);
+            kern::<4, WIDE>(k, x.add(i), 1, H, d.add(o), LD, &mut t);
             store_tile(c, LD, &t);
         }
     }
@@ -99,10 +101,10 @@ pub(crate) fn w7(bench: &mut Bench) {
         }
     };
     let step = |it: usize| unsafe {
-        for r in (0..16).step_by(8) {
-            for o in (0..G).step_by(32) {
-                let mut t = [[ld(biou.p().add(o)), ld(biou.p().add(o + 16))]; 8];
-                kern::<8, 2>(H, x.p().add(r * H), H, 1, wiou.p().add(o), G, &mut t);
+        for r in (0..16).step_by(ROWS) {
+            for o in (0..G).step_by(16 * PAIR) {
+                let mut t = load_tile::<ROWS, PAIR>(biou.p().add(o), 0);
+                kern::<ROWS, PAIR>(H, x.p().add(r * H), H, 1, wiou.p().add(o), G, &mut t);
                 store_tile(gate.p().add(r * G + o), G, &t);
             }
         }
@@ -113,14 +115,18 @@ pub(crate) fn w7(bench: &mut Bench) {
             for o in (0..H).step_by(16) {
                 st(s.p().add(k * H + o), add(ld(h.p().add(a * H + o)), ld(h.p().add(b * H + o))));
             }
-            let mut t = load_tile::<1, 12>(biou.p(), 0);
-            kern::<1, 12>(H, s.p().add(k * H), 0, 1, uiou.p(), G, &mut t);
-            store_tile(gate.p().add((16 + k) * G), G, &t);
-            let mut t = load_tile::<2, 4>(bf.p(), 0);
-            kern::<2, 4>(H, h.p().add(a * H), (b - a) * H, 1, uf.p(), H, &mut t);
-            for v in 0..4 {
-                st(f.p().add(a * H + 16 * v), sigmoid(t[0][v]));
-                st(f.p().add(b * H + 16 * v), sigmoid(t[1][v]));
+            for o in (0..G).step_by(16 * LONG) {
+                let mut t = load_tile::<1, LONG>(biou.p().add(o), 0);
+                kern::<1, LONG>(H, s.p().add(k * H), 0, 1, uiou.p().add(o), G, &mut t);
+                store_tile(gate.p().add((16 + k) * G + o), G, &t);
+            }
+            for o in (0..H).step_by(16 * DUO) {
+                let mut t = load_tile::<2, DUO>(bf.p().add(o), 0);
+                kern::<2, DUO>(H, h.p().add(a * H), (b - a) * H, 1, uf.p().add(o), H, &mut t);
+                for v in 0..DUO {
+                    st(f.p().add(a * H + o + 16 * v), sigmoid(t[0][v]));
+                    st(f.p().add(b * H + o + 16 * v), sigmoid(t[1][v]));
+                }
             }
             node(16 + k, Some((a, b)));
         }
@@ -170,11 +176,13 @@ pub(crate) fn w7(bench: &mut Bench) {
                 }
             }
             let ds = dots::<12>(uiou.p(), G, dg.p().add(i * G));
-            let mut t = [ds; 2];
-            kern::<2, 4>(H, df.p().add(a * H), (b - a) * H, 1, uft.p(), H, &mut t);
-            for v in 0..4 {
-                st(dh.p().add(a * H + 16 * v), t[0][v]);
-                st(dh.p().add(b * H + 16 * v), t[1][v]);
+            for v in (0..4).step_by(DUO) {
+                let mut t: Acc<2, DUO> = [std::array::from_fn(|q| ds[v + q]); 2];
+                kern::<2, DUO>(H, df.p().add(a * H), (b - a) * H, 1, uft.p().add(16 * v), H, &mut t);
+                for q in 0..DUO {
+                    st(dh.p().add(a * H + 16 * (v + q)), t[0][q]);
+                    st(dh.p().add(b * H + 16 * (v + q)), t[1][q]);
+                }
             }
         }
         (0..16).for_each(gates_back);

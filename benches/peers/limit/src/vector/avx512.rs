@@ -1,0 +1,135 @@
+//! Registers of 512 bits, thirty-two of them.
+use std::arch::x86_64::*;
+
+/// Vectors beside each other in a tile of four or six rows; in one of [`ROWS`]; of two; of one.
+pub(crate) const WIDE: usize = 4;
+pub(crate) const PAIR: usize = 2;
+pub(crate) const DUO: usize = 4;
+pub(crate) const LONG: usize = 12;
+/// Rows of a tile of [`PAIR`] vectors; of one; of one where twenty are to be a multiple.
+pub(crate) const ROWS: usize = 8;
+pub(crate) const TALL: usize = 16;
+pub(crate) const TALL_OF_20: usize = 10;
+
+pub(crate) type V = __m512;
+
+#[inline(always)]
+pub(crate) fn ld(p: *const f32) -> V {
+    unsafe { _mm512_loadu_ps(p) }
+}
+#[inline(always)]
+pub(crate) fn st(p: *mut f32, v: V) {
+    unsafe { _mm512_storeu_ps(p, v) }
+}
+#[inline(always)]
+pub(crate) fn set(v: f32) -> V {
+    unsafe { _mm512_set1_ps(v) }
+}
+#[inline(always)]
+pub(crate) fn fma(a: V, b: V, c: V) -> V {
+    unsafe { _mm512_fmadd_ps(a, b, c) }
+}
+#[inline(always)]
+pub(crate) fn fnma(a: V, b: V, c: V) -> V {
+    unsafe { _mm512_fnmadd_ps(a, b, c) }
+}
+#[inline(always)]
+pub(crate) fn mul(a: V, b: V) -> V {
+    unsafe { _mm512_mul_ps(a, b) }
+}
+#[inline(always)]
+pub(crate) fn add(a: V, b: V) -> V {
+    unsafe { _mm512_add_ps(a, b) }
+}
+#[inline(always)]
+pub(crate) fn sub(a: V, b: V) -> V {
+    unsafe { _mm512_sub_ps(a, b) }
+}
+#[inline(always)]
+pub(crate) fn max(a: V, b: V) -> V {
+    unsafe { _mm512_max_ps(a, b) }
+}
+#[inline(always)]
+pub(crate) fn min(a: V, b: V) -> V {
+    unsafe { _mm512_min_ps(a, b) }
+}
+/// to the nearest whole number
+#[inline(always)]
+pub(crate) fn round(x: V) -> V {
+    unsafe { _mm512_roundscale_ps::<8>(x) }
+}
+/// x · 2ⁿ, n whole
+#[inline(always)]
+pub(crate) fn scale(x: V, n: V) -> V {
+    unsafe { _mm512_scalef_ps(x, n) }
+}
+/// 1/x to 14 bits
+#[inline(always)]
+pub(crate) fn estimate_of_reciprocal(x: V) -> V {
+    unsafe { _mm512_rcp14_ps(x) }
+}
+#[inline(always)]
+pub(crate) fn hsum(v: V) -> f32 {
+    unsafe { _mm512_reduce_add_ps(v) }
+}
+#[inline(always)]
+pub(crate) fn hproduct(v: V) -> f32 {
+    unsafe { _mm512_reduce_mul_ps(v) }
+}
+#[inline(always)]
+pub(crate) fn hmax(v: V) -> f32 {
+    unsafe { _mm512_reduce_max_ps(v) }
+}
+/// a bit for each lane in which v is above zero
+#[inline(always)]
+pub(crate) fn positive(v: V) -> u16 {
+    unsafe { _mm512_cmp_ps_mask::<_CMP_GT_OQ>(v, set(0.0)) }
+}
+#[inline(always)]
+pub(crate) fn equal(a: V, b: V) -> u16 {
+    unsafe { _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b) }
+}
+/// v in the lanes of the mask, 0 in the others
+#[inline(always)]
+pub(crate) fn keep(mask: u16, v: V) -> V {
+    unsafe { _mm512_maskz_mov_ps(mask, v) }
+}
+/// new in the lanes of the mask, old in the others
+#[inline(always)]
+pub(crate) fn replace(old: V, mask: u16, new: V) -> V {
+    unsafe { _mm512_mask_mov_ps(old, mask, new) }
+}
+/// g where z > 0, else 0
+#[inline(always)]
+pub(crate) fn mask_pos(g: V, z: V) -> V {
+    keep(positive(z), g)
+}
+
+#[inline(always)]
+pub(crate) unsafe fn transpose_regs(r: &mut [V; 16]) {
+    let mut t = [set(0.0); 16];
+    for i in 0..8 {
+        t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+    let d = |v| _mm512_castps_pd(v);
+    let s = |v| _mm512_castpd_ps(v);
+    let mut u = [set(0.0); 16];
+    for i in 0..4 {
+        let q = 4 * i;
+        u[q] = s(_mm512_unpacklo_pd(d(t[q]), d(t[q + 2])));
+        u[q + 1] = s(_mm512_unpackhi_pd(d(t[q]), d(t[q + 2])));
+        u[q + 2] = s(_mm512_unpacklo_pd(d(t[q + 1]), d(t[q + 3])));
+        u[q + 3] = s(_mm512_unpackhi_pd(d(t[q + 1]), d(t[q + 3])));
+    }
+    for i in 0..4 {
+        let a = _mm512_shuffle_f32x4::<0x88>(u[i], u[4 + i]);
+        let b = _mm512_shuffle_f32x4::<0xdd>(u[i], u[4 + i]);
+        let c = _mm512_shuffle_f32x4::<0x88>(u[8 + i], u[12 + i]);
+        let e = _mm512_shuffle_f32x4::<0xdd>(u[8 + i], u[12 + i]);
+        r[i] = _mm512_shuffle_f32x4::<0x88>(a, c);
+        r[8 + i] = _mm512_shuffle_f32x4::<0xdd>(a, c);
+        r[4 + i] = _mm512_shuffle_f32x4::<0x88>(b, e);
+        r[12 + i] = _mm512_shuffle_f32x4::<0xdd>(b, e);
+    }
+}
