@@ -270,10 +270,12 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
 }
 
 /// Whether a panel of so many bytes a row, which is read for so many rows of the result, is better read from a copy, although its columns lie one after the other:
-/// where each row is in another page, they get into each other's way in the caches, and to find the pages takes longer than to read a narrow panel.
+/// where each row is in another page, they get into each other's way in the caches, and to find the pages takes longer than to read a narrow panel. Rows of one line, which is what a tile of narrow
+/// registers has, do so where they are a quarter of a page apart: nothing fetches the line after the one that is read, as it does not belong to the panel.
 fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool {
     const PAGE: usize = 4096;
-    row_bytes >= PAGE && rows >= bytes
+    let apart = if bytes <= LINE_BYTES { PAGE / 4 } else { PAGE };
+    row_bytes >= apart && rows >= bytes
 }
 
 /// Whether a panel that is read for so many rows of the result is better read from a copy because its rows do not begin where lines of the cache do: where a register is as wide as a

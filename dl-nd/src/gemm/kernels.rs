@@ -19,9 +19,9 @@ pub struct Kernels<A: 'static> {
     pub(super) lanes: usize,
 }
 
-/// A function of its own for each size, so that its registers are its own, too.
-pub(super) type RunTile<A> = unsafe fn(&Tile<A>);
-/// The same for those of a slice.
+/// A function of its own for each size, so that its registers are its own, too: for a tile, and those below it, so many together.
+pub(super) type RunTile<A> = unsafe fn(&Tile<A>, usize);
+/// The same for a tile of a slice.
 pub(super) type RunSlice<A> = unsafe fn(&Tile<A>, &Slice<A>);
 
 impl<A> Kernels<A> {
@@ -53,9 +53,9 @@ macro_rules! kernels {
     ($name:ident: $A:ty, $L:ty, [$([$($rows:literal)*] x $wide:literal),*], [$($slices:literal)*] x $widest:literal$(, $feature:literal)?) => {
         static $name: Kernels<$A> = {
             $(#[target_feature(enable = $feature)])?
-            unsafe fn tile<const ROWS: usize, const WIDE: usize, const WHOLE: bool>(tile: &Tile<$A>) {
+            unsafe fn tile<const ROWS: usize, const WIDE: usize, const WHOLE: bool>(tile: &Tile<$A>, tiles: usize) {
                 // SAFETY: the caller says so
-                unsafe { tile.run::<$L, ROWS, WIDE, WHOLE>(None) }
+                unsafe { tile.run_all::<$L, ROWS, WIDE, WHOLE>(tiles) }
             }
             #[allow(dead_code, reason = "where a panel stays in the nearest cache as it is, there are no slices")]
             $(#[target_feature(enable = $feature)])?

@@ -99,21 +99,24 @@ impl<A: Multiply> Panel<A> {
         let last = width - (wide - 1) * kernels.lanes;
         let tiles = kernels.tiles[usize::from(last == kernels.lanes)][wide - 1];
         let (each, larger) = lengths(depth, parts);
-        for (row, rows) in even(rows, tiles.len()) {
+        let in_rows = c.column == 1 && (old.column == 1 || beta == A::zero());
+        // those of one height together, unless something else is done with each of them
+        let together = in_rows && parts == 1 && finish == Finish::Nothing;
+        for (row, rows, count) in tiles_of(rows, tiles.len(), together) {
             let (run, c) = (tiles[rows - 1], c.at(first + row, 0));
             let (mut a, mut b, mut beta, mut old) = (a.at(row, 0), b, beta, old.at(first + row, 0));
             for part in 0..parts {
                 let depth = each + usize::from(part < larger);
                 let (old_row, c_row) = (old.row, c.row);
                 let tile = Tile { depth, a, b, b_row, last, old: old.start, old_row, c: c.start, c_row, alpha, beta };
-                // SAFETY: it is a tile of this size; the parts are together as long as the sums, so all of them are within the panel and the rows
+                // SAFETY: they are tiles of this size; the parts are together as long as the sums, so all of them are within the panel and the rows
                 unsafe {
-                    if c.column == 1 && (old.column == 1 || beta == A::zero()) {
-                        run(&tile);
+                    if in_rows {
+                        run(&tile, count);
                     } else {
                         let mut sums = [const { MaybeUninit::<A>::uninit() }; LARGEST];
                         let (sums, row) = (sums.as_mut_ptr().cast::<A>(), width as isize);
-                        run(&Tile { c: sums, c_row: row, beta: A::zero(), ..tile });
+                        run(&Tile { c: sums, c_row: row, beta: A::zero(), ..tile }, count);
                         scatter(kernels, Raw { start: sums, row, column: 1 }, rows, width, (beta, old), c);
                     }
                 }
@@ -124,6 +127,20 @@ impl<A: Multiply> Panel<A> {
             unsafe { finish.apply(rows, width, c) };
         }
     }
+}
+
+/// Rows in tiles none of which is higher than `high`, as [`even`] divides them, one by one or those of one height together: where they begin, how high each is, and how many they are.
+#[inline(always)]
+fn tiles_of(rows: usize, high: usize, together: bool) -> impl Iterator<Item = (usize, usize, usize)> {
+    let tiles = rows.div_ceil(high);
+    let (each, larger) = lengths(rows, tiles);
+    let mut tile = 0;
+    std::iter::from_fn(move || {
+        let (first, row) = (tile, tile * each + tile.min(larger));
+        let last_alike = if tile < larger { larger } else { tiles };
+        tile = if together { last_alike } else { tile + 1 };
+        (first < tiles).then(|| (row, each + usize::from(first < larger), tile - first))
+    })
 }
 
 /// Adds a tile to `beta · old`, where the columns of that, or of `c`, do not lie one after the other.

@@ -129,7 +129,9 @@ fn rows_that_begin_within_a_line() {
 fn rows_that_are_pages_apart() {
     let mut rng = init::rng(10);
     let (a, b) = (somehow::<f32>(260, 20, 0, &mut rng), somehow::<f32>(20, 1030, 0, &mut rng));
-    assert!(is_scattered(256, 260, 4 * 1030) && !is_scattered(256, 255, 4 * 1030) && !is_scattered(256, 260, 4 * 130));
+    assert!(is_scattered(256, 260, 4 * 1030) && !is_scattered(256, 255, 4 * 1030) && !is_scattered(256, 260, 4 * 260));
+    // of narrow registers, parts of a page are enough
+    assert!(is_scattered(64, 64, 4 * 260) && !is_scattered(64, 63, 4 * 260) && !is_scattered(64, 64, 4 * 130));
     for kernels in f32::all_kernels() {
         let mut whole = Array2::zeros([260, 1030]);
         run(kernels, 1.0, &a, &b, 0.0, &mut whole);

@@ -97,6 +97,24 @@ impl<A> Ahead<A> {
 }
 
 impl<A: Multiply> Tile<A> {
+    /// This tile, and those below it, so many together: what happens between two of them takes as long as a sum of a few terms. With `WHOLE`, all of the last register counts.
+    ///
+    /// # Safety
+    /// All that belongs to the tiles can be read, or written, and nobody else has `c`.
+    #[inline(always)]
+    pub(super) unsafe fn run_all<L: Lanes<Number = A>, const ROWS: usize, const WIDE: usize, const WHOLE: bool>(
+        mut self,
+        tiles: usize,
+    ) {
+        for _ in 0..tiles {
+            // SAFETY: as the caller says, for this tile
+            unsafe { self.run::<L, ROWS, WIDE, WHOLE>(None) };
+            self.a = self.a.at(ROWS, 0);
+            self.old = self.old.wrapping_offset(ROWS as isize * self.old_row);
+            self.c = self.c.wrapping_offset(ROWS as isize * self.c_row);
+        }
+    }
+
     /// With `WHOLE`, all of the last register counts.
     ///
     /// # Safety
