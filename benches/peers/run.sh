@@ -32,7 +32,7 @@ setup() {
         build $crate native
     done
     build gemm generic
-    # for AVX-512 only
+    # for AVX2 and AVX-512 only
     build limit native || echo "no limit on this machine" >&2
 }
 

@@ -270,11 +270,11 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
 }
 
 /// Whether a panel of so many bytes a row, which is read for so many rows of the result, is better read from a copy, although its columns lie one after the other:
-/// where each row is in another page, they get into each other's way in the caches, and to find the pages takes longer than to read a narrow panel. Rows of one line, which is what a tile of narrow
-/// registers has, do so where they are a quarter of a page apart: nothing fetches the line after the one that is read, as it does not belong to the panel.
+/// where each row is in another page, they get into each other's way in the caches, and to find the pages takes longer than to read a narrow panel. If a row is a line, a quarter of a page between
+/// rows is enough: nothing foresees the next one, and the line that a processor fetches beside the one that is read belongs to another panel.
 fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool {
     const PAGE: usize = 4096;
-    let apart = if bytes <= LINE_BYTES { PAGE / 4 } else { PAGE };
+    let apart = if bytes == LINE_BYTES { PAGE / 4 } else { PAGE };
     row_bytes >= apart && rows >= bytes
 }
 
@@ -311,7 +311,7 @@ const FEW_NUMBERS: usize = 1 << 14;
 /// That of [`multiply`].
 unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
     let &Product { rows, depth, columns, a, b, old, c, .. } = product;
-    let (high, wide) = (kernels.high(), kernels.wide());
+    let (high, wide) = (kernels.high(), kernels.wide_for(rows));
     let bytes = |numbers: usize| numbers * size_of::<A>();
     let b_row = bytes(b.row.unsigned_abs());
     let copies = Copies {

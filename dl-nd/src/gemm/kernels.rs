@@ -19,6 +19,9 @@ pub struct Kernels<A: 'static> {
     pub(super) lanes: usize,
 }
 
+/// How many rows the largest tile has.
+const HIGH: usize = 6;
+
 /// A function of its own for each size, so that its registers are its own, too: for a tile, and those below it, so many together.
 pub(super) type RunTile<A> = unsafe fn(&Tile<A>, usize);
 /// The same for a tile of a slice.
@@ -27,7 +30,14 @@ pub(super) type RunSlice<A> = unsafe fn(&Tile<A>, &Slice<A>);
 impl<A> Kernels<A> {
     /// How many columns the largest tile has.
     pub(super) fn wide(&self) -> usize {
-        self.tiles[0].len() * self.lanes
+        self.wide_for(HIGH)
+    }
+
+    /// How many columns the widest tile for so many rows has.
+    #[inline(always)]
+    pub(super) fn wide_for(&self, rows: usize) -> usize {
+        let registers = self.tiles[0].iter().rposition(|tiles| tiles.len() >= rows.min(HIGH));
+        registers.map_or(1, |narrower| narrower + 1) * self.lanes
     }
 
     /// How many registers it takes to hold so many columns.
@@ -39,13 +49,21 @@ impl<A> Kernels<A> {
 
     /// How many rows it has.
     pub(super) fn high(&self) -> usize {
-        self.tiles[0].last().map_or(1, |tiles| tiles.len())
+        HIGH
     }
 }
 
 macro_rules! kernels {
+    // a row or a few have wider tiles, as it takes eight sums to keep the processor busy
     ($name:ident: $A:ty, $L:ty, 16 registers$(, $feature:literal)?) => {
-        kernels!($name: $A, $L, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2], [] x 2$(, $feature)?);
+        kernels!(
+            $name: $A, $L,
+            [
+                [1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2, [1 2 3 4] x 3, [1 2 3] x 4,
+                [1] x 5, [1] x 6, [1] x 7, [1] x 8
+            ],
+            [] x 2$(, $feature)?
+        );
     };
     ($name:ident: $A:ty, $L:ty, 32 registers$(, $feature:literal)?) => {
         kernels!($name: $A, $L, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2, [1 2 3 4 5 6] x 3, [1 2 3 4 5 6] x 4], [1 2 3 4 5 6] x 4$(, $feature)?);

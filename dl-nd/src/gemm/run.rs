@@ -30,7 +30,7 @@ pub(super) struct Product<A> {
 /// A range is divided into so few parts that none is larger than `most`; their lengths differ by 1 at most.
 #[inline(always)]
 pub(super) fn even(len: usize, most: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
-    let parts = if len <= most { len.min(1) } else { len.div_ceil(most) };
+    let parts = parts_of(len, most);
     let (each, larger) = lengths(len, parts);
     (0..parts).map(move |part| (part * each + part.min(larger), each + usize::from(part < larger)))
 }
@@ -45,6 +45,12 @@ pub(super) fn pieces(len: usize, each: usize) -> impl Iterator<Item = (usize, us
         next += each;
         (from < len).then(|| (from, each.min(len - from)))
     })
+}
+
+/// Into how many parts [`even`] divides a range.
+#[inline(always)]
+fn parts_of(len: usize, most: usize) -> usize {
+    if len <= most { len.min(1) } else { len.div_ceil(most) }
 }
 
 /// How long so many parts of a range are, and how many of them, the first ones, are longer by 1. Mostly it is one part, which takes no division.
@@ -100,23 +106,23 @@ impl<A: Multiply> Panel<A> {
         let tiles = kernels.tiles[usize::from(last == kernels.lanes)][wide - 1];
         let (each, larger) = lengths(depth, parts);
         let in_rows = c.column == 1 && (old.column == 1 || beta == A::zero());
-        // those of one height together, unless something else is done with each of them
-        let together = in_rows && parts == 1 && finish == Finish::Nothing;
-        for (row, rows, count) in tiles_of(rows, tiles.len(), together) {
+        // else the next part is added to a tile, or it is scattered, before the next one begins
+        let at_once = if in_rows && parts == 1 { STRIP } else { 1 };
+        for (row, rows, count) in tiles_of(rows, tiles.len(), at_once) {
             let (run, c) = (tiles[rows - 1], c.at(first + row, 0));
             let (mut a, mut b, mut beta, mut old) = (a.at(row, 0), b, beta, old.at(first + row, 0));
             for part in 0..parts {
                 let depth = each + usize::from(part < larger);
                 let (old_row, c_row) = (old.row, c.row);
                 let tile = Tile { depth, a, b, b_row, last, old: old.start, old_row, c: c.start, c_row, alpha, beta };
-                // SAFETY: they are tiles of this size; the parts are together as long as the sums, so all of them are within the panel and the rows
+                // SAFETY: they are tiles of this size; the parts are together as long as the sums, so all of them are within the panel and the rows. For sums of their own there is room for one tile
                 unsafe {
                     if in_rows {
                         run(&tile, count);
                     } else {
                         let mut sums = [const { MaybeUninit::<A>::uninit() }; LARGEST];
                         let (sums, row) = (sums.as_mut_ptr().cast::<A>(), width as isize);
-                        run(&Tile { c: sums, c_row: row, beta: A::zero(), ..tile }, count);
+                        run(&Tile { c: sums, c_row: row, beta: A::zero(), ..tile }, 1);
                         scatter(kernels, Raw { start: sums, row, column: 1 }, rows, width, (beta, old), c);
                     }
                 }
@@ -124,22 +130,22 @@ impl<A: Multiply> Panel<A> {
                 (beta, old) = (A::one(), c.to_read());
             }
             // SAFETY: as the caller says
-            unsafe { finish.apply(rows, width, c) };
+            unsafe { finish.apply(count * rows, width, c) };
         }
     }
 }
 
-/// Rows in tiles none of which is higher than `high`, as [`even`] divides them, one by one or those of one height together: where they begin, how high each is, and how many they are.
+/// The tiles into which [`even`] divides rows, of one height together, but no more than `most`: where they begin, how high each is, and how many they are.
 #[inline(always)]
-fn tiles_of(rows: usize, high: usize, together: bool) -> impl Iterator<Item = (usize, usize, usize)> {
-    let tiles = rows.div_ceil(high);
+fn tiles_of(rows: usize, high: usize, most: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    let tiles = parts_of(rows, high);
     let (each, larger) = lengths(rows, tiles);
-    let mut tile = 0;
+    let mut next = 0;
     std::iter::from_fn(move || {
-        let (first, row) = (tile, tile * each + tile.min(larger));
-        let last_alike = if tile < larger { larger } else { tiles };
-        tile = if together { last_alike } else { tile + 1 };
-        (first < tiles).then(|| (row, each + usize::from(first < larger), tile - first))
+        let first = next;
+        let alike = if first < larger { larger } else { tiles };
+        next = alike.min(first + most);
+        (first < tiles).then(|| (first * each + first.min(larger), each + usize::from(first < larger), next - first))
     })
 }
 
@@ -239,7 +245,7 @@ impl Copies {
 /// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
 pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copies: Copies) {
     let Product { rows, depth, columns, alpha, a, b, beta, old, c, finish } = *product;
-    let (high, wide) = (kernels.high(), kernels.wide());
+    let (high, wide) = (kernels.high(), kernels.wide_for(rows));
     let (block, together) = (copies.rows(), copies.together(rows));
     let deepest = depth.min(together * DEPTH);
     let in_slices = copies.are_slices(kernels, product);
@@ -300,6 +306,26 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_are_taken_together() {
+        for (rows, high, most) in
+            (0..50).flat_map(|rows| (1..9).flat_map(move |high| [1, 3, 50].map(|most| (rows, high, most))))
+        {
+            let groups: Vec<_> = tiles_of(rows, high, most).collect();
+            let one_by_one =
+                groups.iter().flat_map(|&(row, high, count)| (0..count).map(move |tile| (row + tile * high, high)));
+            assert!(one_by_one.eq(even(rows, high)));
+            assert!(groups.iter().all(|&(.., count)| (1..=most).contains(&count)));
+            let heights = if rows % parts_of(rows, high).max(1) == 0 { 1 } else { 2 };
+            assert!(most < 50 || groups.len() == heights.min(rows));
         }
     }
 }

@@ -124,22 +124,26 @@ fn rows_that_begin_within_a_line() {
     }
 }
 
-/// Where rows are pages apart, columns are copied, which changes no element.
+/// Where rows are pages apart, or quarters of one with narrow registers, columns are copied, which changes no element.
 #[test]
 fn rows_that_are_pages_apart() {
     let mut rng = init::rng(10);
     let (a, b) = (somehow::<f32>(260, 20, 0, &mut rng), somehow::<f32>(20, 1030, 0, &mut rng));
     assert!(is_scattered(256, 260, 4 * 1030) && !is_scattered(256, 255, 4 * 1030) && !is_scattered(256, 260, 4 * 260));
-    // of narrow registers, parts of a page are enough
-    assert!(is_scattered(64, 64, 4 * 260) && !is_scattered(64, 63, 4 * 260) && !is_scattered(64, 64, 4 * 130));
+    assert!(is_scattered(64, 64, 1024) && !is_scattered(64, 63, 1024) && !is_scattered(64, 64, 1023));
+    assert!(!is_scattered(128, 260, 4095) && is_scattered(128, 260, 4096));
     for kernels in f32::all_kernels() {
-        let mut whole = Array2::zeros([260, 1030]);
-        run(kernels, 1.0, &a, &b, 0.0, &mut whole);
-        for from in [0, 450, 900] {
-            let columns = s![.., from..from + 130];
-            let mut part = Array2::zeros([260, 130]);
-            run(kernels, 1.0, &a, &b.slice(columns).to_owned(), 0.0, &mut part);
-            assert_eq!(part, whole.slice(columns));
+        // a row of four kilobytes, and one of one
+        for len in [1030, 260] {
+            let b = b.slice(s![.., ..len]).to_owned();
+            let mut whole = Array2::zeros([260, len]);
+            run(kernels, 1.0, &a, &b, 0.0, &mut whole);
+            for from in (0..len - 130).step_by(450).chain([len - 130]) {
+                let columns = s![.., from..from + 130];
+                let mut part = Array2::zeros([260, 130]);
+                run(kernels, 1.0, &a, &b.slice(columns).to_owned(), 0.0, &mut part);
+                assert_eq!(part, whole.slice(columns));
+            }
         }
     }
 }

@@ -1,12 +1,10 @@
-//! Direct convolution in padded NHWC with register tiles of [`ROWS`] pixels x [`PAIR`] vectors of channels; bias, ReLU and pooling fused; images are
+//! Direct convolution in padded NHWC with register tiles of [`ROWS`] pixels x [`WIDE_OF_ROWS`] vectors of channels; bias, ReLU and pooling fused; images are
 //! split over the threads, kernel gradients are summed per thread.
 use crate::{kernel::*, team::Team};
 use common::{Bench, Numbers};
 
 const LR: f32 = 0.01;
 const PS: usize = 4096 + 16;
-/// Rows of the nine of a kernel's row that a tile of two vectors has.
-const NINTH: usize = if TALL < 9 { 3 } else { 9 };
 
 /// max of four with the masks of the first maximum, restricted to max + bias > 0
 #[inline(always)]
@@ -38,11 +36,11 @@ unsafe fn conv_pool<const S: usize, const CI: usize>(
     for y in 0..S / 2 {
         for r in 0..2 {
             for px in (0..S).step_by(ROWS) {
-                for o in (0..32).step_by(16 * PAIR) {
-                    let mut t = zero::<ROWS, PAIR>();
+                for o in (0..32).step_by(16 * WIDE_OF_ROWS) {
+                    let mut t = zero::<ROWS, WIDE_OF_ROWS>();
                     for kh in 0..3 {
                         let x = x.add((2 * y + r + kh) * row + px * CI);
-                        kern::<ROWS, PAIR>(3 * CI, x, CI, 1, k.add(kh * 3 * CI * 32 + o), 32, &mut t);
+                        kern::<ROWS, WIDE_OF_ROWS>(3 * CI, x, CI, 1, k.add(kh * 3 * CI * 32 + o), 32, &mut t);
                     }
                     store_tile(tmp.add((r * S + px) * 32 + o), 32, &t);
                 }
@@ -153,11 +151,12 @@ unsafe fn backward(w: &Weights, im: &Img, dp2: *const f32, s: &Scr) {
     for kh in 0..3 {
         for y in 0..16 {
             for px in (0..16).step_by(ROWS) {
-                for o in (0..32).step_by(16 * PAIR) {
+                for o in (0..32).step_by(16 * WIDE_OF_ROWS) {
                     let c = s.dp1.p().add((y * 16 + px) * 32 + o);
-                    let mut t = if kh == 0 { zero::<ROWS, PAIR>() } else { load_tile::<ROWS, PAIR>(c, 32) };
+                    let mut t =
+                        if kh == 0 { zero::<ROWS, WIDE_OF_ROWS>() } else { load_tile::<ROWS, WIDE_OF_ROWS>(c, 32) };
                     let (d, k) = (s.da2.p().add(((y + kh) * 18 + px) * 64), w.k2f.p().add(kh * 192 * 32 + o));
-                    kern::<ROWS, PAIR>(192, d, 64, 1, k, 32, &mut t);
+                    kern::<ROWS, WIDE_OF_ROWS>(192, d, 64, 1, k, 32, &mut t);
                     store_tile(c, 32, &t);
                 }
             }
@@ -167,12 +166,13 @@ unsafe fn backward(w: &Weights, im: &Img, dp2: *const f32, s: &Scr) {
     for yb in (0..16).step_by(4) {
         for kh in 0..3 {
             for r in (0..96).step_by(6) {
-                for o in (0..64).step_by(16 * WIDE) {
+                for o in (0..64).step_by(16 * WIDE_OF_6) {
                     let c = s.g2.p().add((kh * 96 + r) * 64 + o);
-                    let mut t = load_tile::<6, WIDE>(c, 64);
+                    let mut t = load_tile::<6, WIDE_OF_6>(c, 64);
                     for y in yb..yb + 4 {
-                        let (x, d) = (im.p1.p().add((y + kh) * 18 * 32 + r), s.da2.p().add(((y + 1) * 18 + 1) * 64 + o));
-                        kern::<6, WIDE>(16, x, 1, 32, d, 64, &mut t);
+                        let x = im.p1.p().add((y + kh) * 18 * 32 + r);
+                        let d = s.da2.p().add(((y + 1) * 18 + 1) * 64 + o);
+                        kern::<6, WIDE_OF_6>(16, x, 1, 32, d, 64, &mut t);
                     }
                     store_tile(c, 64, &t);
                 }
@@ -195,12 +195,12 @@ unsafe fn backward(w: &Weights, im: &Img, dp2: *const f32, s: &Scr) {
             }
         }
         for kh in 0..3 {
-            for i in (0..9).step_by(NINTH) {
+            for i in (0..9).step_by(ROWS_OF_9) {
                 let c = s.g1.p().add((kh * 9 + i) * 32);
-                let mut t = load_tile::<NINTH, 2>(c, 32);
+                let mut t = load_tile::<ROWS_OF_9, 2>(c, 32);
                 for r in 0..2 {
                     let (x, d) = (im.x.p().add((2 * y + r + kh) * 34 * 3 + i), s.da1.p().add(r * 32 * 32));
-                    kern::<NINTH, 2>(32, x, 1, 3, d, 32, &mut t);
+                    kern::<ROWS_OF_9, 2>(32, x, 1, 3, d, 32, &mut t);
                 }
                 store_tile(c, 32, &t);
             }
@@ -292,9 +292,9 @@ pub(crate) fn w6(bench: &mut Bench, team: &Team) {
             *losses.p().add(16 * t) = (loss / 32.0) as f32;
             team.barrier();
             for n in (n0..n1).step_by(ROWS) {
-                for o in (0..4096).step_by(16 * PAIR) {
-                    let mut c = zero::<ROWS, PAIR>();
-                    kern::<ROWS, PAIR>(10, d.p().add(n * 16), 16, 1, w.wdt.p().add(o), 4096, &mut c);
+                for o in (0..4096).step_by(16 * WIDE_OF_ROWS) {
+                    let mut c = zero::<ROWS, WIDE_OF_ROWS>();
+                    kern::<ROWS, WIDE_OF_ROWS>(10, d.p().add(n * 16), 16, 1, w.wdt.p().add(o), 4096, &mut c);
                     store_tile(dp2.p().add(n * PS + o), PS, &c);
                 }
             }

@@ -97,7 +97,7 @@ pub(crate) unsafe fn store_tile<const MR: usize, const NV: usize>(c: *mut f32, r
     }
 }
 
-/// rows 0..n in tiles of 6, then 4, then 2
+/// rows 0..n in tiles of 6, then 4 (8 of them are 4 and 4), then 2
 macro_rules! tiles {
     ($n:expr, $r:ident, $mr:ident, $body:block) => {{
         let (n, mut $r) = ($n, 0usize);
@@ -125,18 +125,6 @@ pub(crate) fn prefetch(p: *const f32) {
     unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast()) }
 }
 
-/// 16x16 transpose
-#[inline(always)]
-pub(crate) unsafe fn transpose(src: *const f32, lds: usize, dst: *mut f32, ldd: usize) {
-    let mut r = [set(0.0); 16];
-    for i in 0..16 {
-        r[i] = ld(src.add(i * lds));
-    }
-    transpose_regs(&mut r);
-    for i in 0..16 {
-        st(dst.add(i * ldd), r[i]);
-    }
-}
 #[inline(always)]
 pub(crate) fn relu(v: V) -> V {
     max(v, set(0.0))

@@ -22,11 +22,12 @@ mod team;
 mod tree_lstm;
 mod vector;
 
+const _: () = assert!(
+    cfg!(all(target_feature = "avx2", target_feature = "fma")),
+    "build it with RUSTFLAGS=\"-C target-cpu=native\" on a processor with AVX2"
+);
+
 fn main() {
-    assert!(
-        cfg!(all(target_feature = "avx2", target_feature = "fma")),
-        "build it with RUSTFLAGS=\"-C target-cpu=native\" on a processor with AVX2"
-    );
     let mut bench = common::Bench::from_arguments();
     let team = team::Team::new(bench.threads);
     bench.run("w1", |bench| {

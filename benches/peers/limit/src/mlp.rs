@@ -11,10 +11,10 @@ const H: usize = 512;
 #[inline(always)]
 unsafe fn block(a: *const f32, rsa: usize, kb: usize, w: *const f32, b: *const f32, first: bool, z: *mut f32) {
     tiles!(B, r, MR, {
-        for o in (0..64).step_by(16 * WIDE) {
+        for o in (0..64).step_by(16 * WIDE_OF_6) {
             let c = z.add(r * 64 + o);
-            let mut t = if first { load_tile::<MR, WIDE>(b.add(o), 0) } else { load_tile::<MR, WIDE>(c, 64) };
-            kern::<MR, WIDE>(kb, a.add(r * rsa), rsa, 1, w.add(o), 64, &mut t);
+            let mut t = if first { load_tile::<MR, WIDE_OF_6>(b.add(o), 0) } else { load_tile::<MR, WIDE_OF_6>(c, 64) };
+            kern::<MR, WIDE_OF_6>(kb, a.add(r * rsa), rsa, 1, w.add(o), 64, &mut t);
             store_tile(c, 64, &t);
         }
     });
@@ -23,10 +23,10 @@ unsafe fn block(a: *const f32, rsa: usize, kb: usize, w: *const f32, b: *const f
 #[inline(always)]
 unsafe fn upd(k: usize, a: *const f32, csa: usize, d: *const f32, w: *mut f32, first: usize) {
     tiles!(k, r, MR, {
-        for o in (0..64).step_by(16 * WIDE) {
+        for o in (0..64).step_by(16 * WIDE_OF_6) {
             let c = w.add((first + r) * 64 + o);
-            let mut t = load_tile::<MR, WIDE>(c, 64);
-            kern::<MR, WIDE>(B, a.add(r), 1, csa, d.add(o), 64, &mut t);
+            let mut t = load_tile::<MR, WIDE_OF_6>(c, 64);
+            kern::<MR, WIDE_OF_6>(B, a.add(r), 1, csa, d.add(o), 64, &mut t);
             store_tile(c, 64, &t);
         }
     });
@@ -116,11 +116,11 @@ pub(crate) fn w5(bench: &mut Bench, team: &Team) {
                 for s in r..r + ROWS {
                     loss += ce_row(l.p().add(s * 16), 10, s * 7 % 10, 1.0 / B as f32, d3.p().add(s * 16)) as f64;
                 }
-                for o in (0..H).step_by(16 * PAIR) {
-                    let mut c = zero::<ROWS, PAIR>();
-                    kern::<ROWS, PAIR>(10, d3.p().add(r * 16), 16, 1, w3t.p().add(o), H, &mut c);
+                for o in (0..H).step_by(16 * WIDE_OF_ROWS) {
+                    let mut c = zero::<ROWS, WIDE_OF_ROWS>();
+                    kern::<ROWS, WIDE_OF_ROWS>(10, d3.p().add(r * 16), 16, 1, w3t.p().add(o), H, &mut c);
                     for q in 0..ROWS {
-                        for v in 0..PAIR {
+                        for v in 0..WIDE_OF_ROWS {
                             let at = o / 64 * strip + (r + q) * 64 + o % 64 + 16 * v;
                             st(d2.p().add(at), mask_pos(c[q][v], ld(z2.p().add(at))));
                         }

@@ -154,9 +154,9 @@ unsafe fn fine(f: &[Lin; 3], ht: *const f32, hot: &[u16; 20], s: &Scratch) -> f6
     flip::<16>(l, dr); // rows 5..16 of l stay zero
     upd_all::<16, TALL, 1>(&f[2], z2, dr);
     flip::<64>(d2, dr);
-    upd_all::<64, 4, WIDE>(&f[1], z1, dr);
+    upd_all::<64, 4, WIDE_OF_6>(&f[1], z1, dr);
     flip::<64>(d1, dr);
-    upd_all::<64, 4, WIDE>(&f[0], ht, dr);
+    upd_all::<64, 4, WIDE_OF_6>(&f[0], ht, dr);
     loss
 }
 #[inline(never)]
@@ -166,7 +166,7 @@ unsafe fn coarse(f: &Lin, ht: *const f32, hot: &[u16; 20], s: &Scratch) -> f64 {
     let loss = ce::<20>(l, hot);
     back::<20, 32, true>(f, l, s.dh.p(), None);
     flip::<32>(l, dr);
-    upd_all::<32, ROWS, PAIR>(f, ht, dr);
+    upd_all::<32, ROWS, WIDE_OF_ROWS>(f, ht, dr);
     // the fine classifiers rely on zero rows above their 5 logits
     for c in 5..20 {
         st(l.add(c * B), set(0.0));
@@ -182,10 +182,10 @@ pub(crate) unsafe fn first_fwd(w: *const f32, x: *const f32, part: *mut f32, lo:
         let k = 128.min(hi - kb);
         macro_rules! rows {
             ($r:expr, $mr:literal) => {{
-                for o in (0..64).step_by(16 * WIDE) {
+                for o in (0..64).step_by(16 * WIDE_OF_6) {
                     let c = part.add($r * 64 + o);
-                    let mut t = if kb == lo { zero::<$mr, WIDE>() } else { load_tile::<$mr, WIDE>(c, 64) };
-                    kern::<$mr, WIDE>(k, x.add($r * 3072 + kb), 3072, 1, w.add(kb * 64 + o), 64, &mut t);
+                    let mut t = if kb == lo { zero::<$mr, WIDE_OF_6>() } else { load_tile::<$mr, WIDE_OF_6>(c, 64) };
+                    kern::<$mr, WIDE_OF_6>(k, x.add($r * 3072 + kb), 3072, 1, w.add(kb * 64 + o), 64, &mut t);
                     store_tile(c, 64, &t);
                 }
             }};
@@ -197,7 +197,7 @@ pub(crate) unsafe fn first_fwd(w: *const f32, x: *const f32, part: *mut f32, lo:
 }
 #[inline(never)]
 unsafe fn first_upd(w: *mut f32, x: *const f32, d: *const f32, lo: usize, hi: usize) {
-    upd::<64, 6, WIDE>(w, x, 1, 3072, d, lo, hi);
+    upd::<64, 6, WIDE_OF_6>(w, x, 1, 3072, d, lo, hi);
 }
 
 // Variants for more columns than fit the L2 (measured 10-15 % faster there, slower at one column): x transposed once for all
@@ -216,19 +216,19 @@ unsafe fn first_fwd_far(w: *const f32, xt: *const f32, part: *mut f32) {
     for kb in (0..3072).step_by(KB) {
         macro_rules! rows {
             ($r:expr, $mr:literal, $p0:expr, $p1:expr) => {{
-                // a quarter of the lines with each quarter of the columns, or of the sum
-                const QUARTER: usize = KB / WIDE;
-                for o in (0..64).step_by(16 * WIDE) {
+                // a quarter of the lines before each quarter of the sums: where a tile is narrow, of the columns
+                const STEPS: usize = KB / WIDE_OF_6;
+                for o in (0..64).step_by(16 * WIDE_OF_6) {
                     let c = part.add($r * 64 + o);
-                    let mut t = if kb == 0 { zero::<$mr, WIDE>() } else { load_tile::<$mr, WIDE>(c, 64) };
-                    for k in 0..WIDE {
+                    let mut t = if kb == 0 { zero::<$mr, WIDE_OF_6>() } else { load_tile::<$mr, WIDE_OF_6>(c, 64) };
+                    for k in 0..WIDE_OF_6 {
                         let next = w.add((kb + KB) * 64);
-                        let part = o / 16 + k;
-                        for i in $p0 + part * ($p1 - $p0) / 4..$p0 + (part + 1) * ($p1 - $p0) / 4 {
+                        let quarter = o / 16 + k;
+                        for i in $p0 + quarter * ($p1 - $p0) / 4..$p0 + (quarter + 1) * ($p1 - $p0) / 4 {
                             prefetch(next.wrapping_add(i * 16));
                         }
-                        let k = kb + k * QUARTER;
-                        kern::<$mr, WIDE>(QUARTER, xt.add(k * B + $r), 1, B, w.add(k * 64 + o), 64, &mut t);
+                        let k = kb + k * STEPS;
+                        kern::<$mr, WIDE_OF_6>(STEPS, xt.add(k * B + $r), 1, B, w.add(k * 64 + o), 64, &mut t);
                     }
                     store_tile(c, 64, &t);
                 }
@@ -246,10 +246,10 @@ unsafe fn first_upd_far(w: *mut f32, xt: *const f32, d: *const f32) {
         for q in 0..24 {
             prefetch(c.wrapping_add(AHEAD * 384 + q * 16));
         }
-        for o in (0..64).step_by(16 * WIDE) {
+        for o in (0..64).step_by(16 * WIDE_OF_6) {
             let c = c.add(o);
-            let mut t = load_tile::<6, WIDE>(c, 64);
-            kern::<6, WIDE>(B, xt.add(i * B), B, 1, d.add(o), 64, &mut t);
+            let mut t = load_tile::<6, WIDE_OF_6>(c, 64);
+            kern::<6, WIDE_OF_6>(B, xt.add(i * B), B, 1, d.add(o), 64, &mut t);
             store_tile(c, 64, &t);
         }
     }
@@ -378,7 +378,7 @@ pub(crate) fn w1(bench: &mut Bench, team: &Team, n: usize, skip: bool) {
                 }
                 back::<64, 64, false>(&col.b, col.d2.p(), col.d1.p(), Some(col.z1.p()));
                 flip::<64>(col.d2.p(), col.dr.p());
-                upd_all::<64, 4, WIDE>(&col.b, col.z1.p(), col.dr.p());
+                upd_all::<64, 4, WIDE_OF_6>(&col.b, col.z1.p(), col.dr.p());
                 flip::<64>(col.d1.p(), col.dr.p());
                 upd_bias::<64>(&col.a, col.dr.p());
             }

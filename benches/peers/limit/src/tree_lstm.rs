@@ -13,21 +13,17 @@ unsafe fn dots<const NV: usize>(m: *const f32, ldm: usize, d: *const f32) -> [V;
     let mut y = [set(0.0); 4];
     for q in 0..4 {
         let mut a = [set(0.0); 16];
-        for (t, a) in a.chunks_exact_mut(TALL).enumerate() {
+        for first in (0..16).step_by(TALL) {
+            let mut tile = [set(0.0); TALL];
             for v in 0..NV {
                 let dv = ld(d.add(16 * v));
                 for r in 0..TALL {
-                    a[r] = fma(ld(m.add((16 * q + TALL * t + r) * ldm + 16 * v)), dv, a[r]);
+                    tile[r] = fma(ld(m.add((16 * q + first + r) * ldm + 16 * v)), dv, tile[r]);
                 }
             }
+            a[first..first + TALL].copy_from_slice(&tile);
         }
-        transpose_regs(&mut a);
-        for w in [8, 4, 2, 1] {
-            for r in 0..w {
-                a[r] = add(a[r], a[r + w]);
-            }
-        }
-        y[q] = a[0];
+        y[q] = sums(a);
     }
     y
 }
@@ -35,10 +31,10 @@ unsafe fn dots<const NV: usize>(m: *const f32, ldm: usize, d: *const f32) -> [V;
 #[inline(always)]
 unsafe fn upd<const LD: usize>(w: *mut f32, x: *const f32, d: *const f32, k: usize) {
     for i in (0..H).step_by(4) {
-        for o in (0..LD).step_by(16 * WIDE) {
+        for o in (0..LD).step_by(16 * WIDE_OF_6) {
             let c = w.add(i * LD + o);
-            let mut t = load_tile::<4, WIDE>(c, LD);
-            kern::<4, WIDE>(k, x.add(i), 1, H, d.add(o), LD, &mut t);
+            let mut t = load_tile::<4, WIDE_OF_6>(c, LD);
+            kern::<4, WIDE_OF_6>(k, x.add(i), 1, H, d.add(o), LD, &mut t);
             store_tile(c, LD, &t);
         }
     }
@@ -102,9 +98,9 @@ pub(crate) fn w7(bench: &mut Bench) {
     };
     let step = |it: usize| unsafe {
         for r in (0..16).step_by(ROWS) {
-            for o in (0..G).step_by(16 * PAIR) {
-                let mut t = load_tile::<ROWS, PAIR>(biou.p().add(o), 0);
-                kern::<ROWS, PAIR>(H, x.p().add(r * H), H, 1, wiou.p().add(o), G, &mut t);
+            for o in (0..G).step_by(16 * WIDE_OF_ROWS) {
+                let mut t = load_tile::<ROWS, WIDE_OF_ROWS>(biou.p().add(o), 0);
+                kern::<ROWS, WIDE_OF_ROWS>(H, x.p().add(r * H), H, 1, wiou.p().add(o), G, &mut t);
                 store_tile(gate.p().add(r * G + o), G, &t);
             }
         }
@@ -115,15 +111,15 @@ pub(crate) fn w7(bench: &mut Bench) {
             for o in (0..H).step_by(16) {
                 st(s.p().add(k * H + o), add(ld(h.p().add(a * H + o)), ld(h.p().add(b * H + o))));
             }
-            for o in (0..G).step_by(16 * LONG) {
-                let mut t = load_tile::<1, LONG>(biou.p().add(o), 0);
-                kern::<1, LONG>(H, s.p().add(k * H), 0, 1, uiou.p().add(o), G, &mut t);
+            for o in (0..G).step_by(16 * WIDE_OF_1) {
+                let mut t = load_tile::<1, WIDE_OF_1>(biou.p().add(o), 0);
+                kern::<1, WIDE_OF_1>(H, s.p().add(k * H), 0, 1, uiou.p().add(o), G, &mut t);
                 store_tile(gate.p().add((16 + k) * G + o), G, &t);
             }
-            for o in (0..H).step_by(16 * DUO) {
-                let mut t = load_tile::<2, DUO>(bf.p().add(o), 0);
-                kern::<2, DUO>(H, h.p().add(a * H), (b - a) * H, 1, uf.p().add(o), H, &mut t);
-                for v in 0..DUO {
+            for o in (0..H).step_by(16 * WIDE_OF_2) {
+                let mut t = load_tile::<2, WIDE_OF_2>(bf.p().add(o), 0);
+                kern::<2, WIDE_OF_2>(H, h.p().add(a * H), (b - a) * H, 1, uf.p().add(o), H, &mut t);
+                for v in 0..WIDE_OF_2 {
                     st(f.p().add(a * H + o + 16 * v), sigmoid(t[0][v]));
                     st(f.p().add(b * H + o + 16 * v), sigmoid(t[1][v]));
                 }
@@ -176,10 +172,10 @@ pub(crate) fn w7(bench: &mut Bench) {
                 }
             }
             let ds = dots::<12>(uiou.p(), G, dg.p().add(i * G));
-            for v in (0..4).step_by(DUO) {
-                let mut t: Acc<2, DUO> = [std::array::from_fn(|q| ds[v + q]); 2];
-                kern::<2, DUO>(H, df.p().add(a * H), (b - a) * H, 1, uft.p().add(16 * v), H, &mut t);
-                for q in 0..DUO {
+            for v in (0..4).step_by(WIDE_OF_2) {
+                let mut t: Acc<2, WIDE_OF_2> = [std::array::from_fn(|q| ds[v + q]); 2];
+                kern::<2, WIDE_OF_2>(H, df.p().add(a * H), (b - a) * H, 1, uft.p().add(16 * v), H, &mut t);
+                for q in 0..WIDE_OF_2 {
                     st(dh.p().add(a * H + 16 * (v + q)), t[0][q]);
                     st(dh.p().add(b * H + 16 * (v + q)), t[1][q]);
                 }

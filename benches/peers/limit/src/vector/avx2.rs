@@ -1,15 +1,21 @@
 //! Registers of 256 bits, sixteen of them: a vector is two.
 use std::arch::x86_64::*;
 
-/// Vectors beside each other in a tile of four or six rows; in one of [`ROWS`]; of two; of one.
-pub(crate) const WIDE: usize = 1;
-pub(crate) const PAIR: usize = 1;
-pub(crate) const DUO: usize = 2;
-pub(crate) const LONG: usize = 4;
-/// Rows of a tile of [`PAIR`] vectors; of one; of one where twenty are to be a multiple.
+/// Vectors beside each other in a tile of six rows, or four.
+pub(crate) const WIDE_OF_6: usize = 1;
+/// In a tile of two rows.
+pub(crate) const WIDE_OF_2: usize = 2;
+/// In a tile of one row.
+pub(crate) const WIDE_OF_1: usize = 6;
+/// Rows of a tile for what has many, and vectors in it.
 pub(crate) const ROWS: usize = 4;
+pub(crate) const WIDE_OF_ROWS: usize = 1;
+/// Rows of a tile of one vector.
 pub(crate) const TALL: usize = 4;
+/// The same where there are twenty.
 pub(crate) const TALL_OF_20: usize = 5;
+/// Rows of a tile of two vectors where there are nine.
+pub(crate) const ROWS_OF_9: usize = 3;
 
 #[derive(Clone, Copy)]
 pub(crate) struct V(__m256, __m256);
@@ -33,7 +39,7 @@ halves! {
     min(a, b) = _mm256_min_ps;
     /// to the nearest whole number
     round(x) = _mm256_round_ps::<8>;
-    /// x · 2ⁿ, n whole; 0 where 2ⁿ is not a normal number
+    /// x · 2ⁿ, n whole and at most 127; 0 where 2ⁿ is less than a normal number
     scale(x, n) = |x, n| {
         let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_max_ps(n, _mm256_set1_ps(-127.0))), _mm256_set1_epi32(127));
         _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent)))
@@ -103,8 +109,11 @@ pub(crate) fn equal(a: V, b: V) -> u16 {
 fn lanes(mask: u16) -> [__m256; 2] {
     unsafe {
         let mask = _mm256_set1_epi32(mask.into());
-        [_mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128), _mm256_setr_epi32(1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15)]
-            .map(|bits| _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(mask, bits), bits)))
+        [
+            _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128),
+            _mm256_setr_epi32(1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15),
+        ]
+        .map(|bits| _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(mask, bits), bits)))
     }
 }
 /// v in the lanes of the mask, 0 in the others
@@ -122,9 +131,10 @@ pub(crate) fn replace(old: V, mask: u16, new: V) -> V {
 
 #[inline(always)]
 pub(crate) unsafe fn transpose_regs(r: &mut [V; 16]) {
-    let quarter = |f: &dyn Fn(usize) -> __m256| transpose_eight(std::array::from_fn(f));
-    let (a, b) = (quarter(&|i| r[i].0), quarter(&|i| r[i].1));
-    let (c, d) = (quarter(&|i| r[8 + i].0), quarter(&|i| r[8 + i].1));
+    let a = transpose_eight(std::array::from_fn(|i| r[i].0));
+    let b = transpose_eight(std::array::from_fn(|i| r[i].1));
+    let c = transpose_eight(std::array::from_fn(|i| r[8 + i].0));
+    let d = transpose_eight(std::array::from_fn(|i| r[8 + i].1));
     for i in 0..8 {
         r[i] = V(a[i], c[i]);
         r[8 + i] = V(b[i], d[i]);
@@ -150,4 +160,26 @@ unsafe fn transpose_eight(r: [__m256; 8]) -> [__m256; 8] {
         t[4 + i] = _mm256_permute2f128_ps::<0x31>(u[i], u[4 + i]);
     }
     t
+}
+
+/// 16x16 transpose, a quarter at a time: all of it is more than there are registers
+#[inline(always)]
+pub(crate) unsafe fn transpose(src: *const f32, lds: usize, dst: *mut f32, ldd: usize) {
+    for row in [0, 8] {
+        for column in [0, 8] {
+            let quarter = std::array::from_fn(|i| _mm256_loadu_ps(src.add((row + i) * lds + column)));
+            for (i, turned) in transpose_eight(quarter).into_iter().enumerate() {
+                _mm256_storeu_ps(dst.add((column + i) * ldd + row), turned);
+            }
+        }
+    }
+}
+/// the sum of each vector
+#[inline(always)]
+pub(crate) unsafe fn sums(v: [V; 16]) -> V {
+    let eight = |v: &[V]| {
+        let turned = transpose_eight(std::array::from_fn(|i| _mm256_add_ps(v[i].0, v[i].1)));
+        turned.into_iter().reduce(|a, b| _mm256_add_ps(a, b)).unwrap()
+    };
+    V(eight(&v[..8]), eight(&v[8..]))
 }

@@ -1,15 +1,21 @@
 //! Registers of 512 bits, thirty-two of them.
 use std::arch::x86_64::*;
 
-/// Vectors beside each other in a tile of four or six rows; in one of [`ROWS`]; of two; of one.
-pub(crate) const WIDE: usize = 4;
-pub(crate) const PAIR: usize = 2;
-pub(crate) const DUO: usize = 4;
-pub(crate) const LONG: usize = 12;
-/// Rows of a tile of [`PAIR`] vectors; of one; of one where twenty are to be a multiple.
+/// Vectors beside each other in a tile of six rows, or four.
+pub(crate) const WIDE_OF_6: usize = 4;
+/// In a tile of two rows.
+pub(crate) const WIDE_OF_2: usize = 4;
+/// In a tile of one row.
+pub(crate) const WIDE_OF_1: usize = 12;
+/// Rows of a tile for what has many, and vectors in it.
 pub(crate) const ROWS: usize = 8;
+pub(crate) const WIDE_OF_ROWS: usize = 2;
+/// Rows of a tile of one vector.
 pub(crate) const TALL: usize = 16;
+/// The same where there are twenty.
 pub(crate) const TALL_OF_20: usize = 10;
+/// Rows of a tile of two vectors where there are nine.
+pub(crate) const ROWS_OF_9: usize = 9;
 
 pub(crate) type V = __m512;
 
@@ -132,4 +138,28 @@ pub(crate) unsafe fn transpose_regs(r: &mut [V; 16]) {
         r[4 + i] = _mm512_shuffle_f32x4::<0x88>(b, e);
         r[12 + i] = _mm512_shuffle_f32x4::<0xdd>(b, e);
     }
+}
+
+/// 16x16 transpose
+#[inline(always)]
+pub(crate) unsafe fn transpose(src: *const f32, lds: usize, dst: *mut f32, ldd: usize) {
+    let mut r = [set(0.0); 16];
+    for i in 0..16 {
+        r[i] = ld(src.add(i * lds));
+    }
+    transpose_regs(&mut r);
+    for i in 0..16 {
+        st(dst.add(i * ldd), r[i]);
+    }
+}
+/// the sum of each vector
+#[inline(always)]
+pub(crate) unsafe fn sums(mut v: [V; 16]) -> V {
+    transpose_regs(&mut v);
+    for w in [8, 4, 2, 1] {
+        for r in 0..w {
+            v[r] = add(v[r], v[r + w]);
+        }
+    }
+    v[0]
 }
