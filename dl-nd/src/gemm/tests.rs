@@ -101,6 +101,20 @@ fn an_element_does_not_depend_on_the_way() {
     }
 }
 
+/// As long as rows are few, tiles are wider: each sum waits for the one before, and it takes eight to keep a processor busy that begins two in each cycle.
+#[test]
+fn a_row_or_a_few_have_as_many_sums_as_many_rows() {
+    fn sums<A: Multiply>() {
+        for kernels in A::all_kernels().into_iter().filter(|kernels| kernels.tiles[0].len() == 8) {
+            let sums = [1, 2, 3, 4, 5, 6, 100].map(|rows| rows.min(6) * kernels.wide_for(rows) / kernels.lanes);
+            assert_eq!(sums, [8, 8, 12, 12, 10, 12, 12]);
+            assert_eq!(kernels.wide_for(100), kernels.wide());
+        }
+    }
+    sums::<f32>();
+    sums::<f64>();
+}
+
 /// Where rows do not begin with a line of the cache, columns are copied, which changes no element.
 #[test]
 fn rows_that_begin_within_a_line() {
