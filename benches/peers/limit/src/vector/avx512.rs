@@ -19,96 +19,44 @@ pub(crate) const ROWS_OF_9: usize = 9;
 
 pub(crate) type V = __m512;
 
-#[inline(always)]
-pub(crate) fn ld(p: *const f32) -> V {
-    unsafe { _mm512_loadu_ps(p) }
+macro_rules! instructions {
+    ($($(#[$doc:meta])* $name:ident($($x:ident: $T:ty),*) -> $R:ty = $value:expr;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub(crate) fn $name($($x: $T),*) -> $R {
+            unsafe { $value }
+        }
+    )*};
 }
-#[inline(always)]
-pub(crate) fn st(p: *mut f32, v: V) {
-    unsafe { _mm512_storeu_ps(p, v) }
-}
-#[inline(always)]
-pub(crate) fn set(v: f32) -> V {
-    unsafe { _mm512_set1_ps(v) }
-}
-#[inline(always)]
-pub(crate) fn fma(a: V, b: V, c: V) -> V {
-    unsafe { _mm512_fmadd_ps(a, b, c) }
-}
-#[inline(always)]
-pub(crate) fn fnma(a: V, b: V, c: V) -> V {
-    unsafe { _mm512_fnmadd_ps(a, b, c) }
-}
-#[inline(always)]
-pub(crate) fn mul(a: V, b: V) -> V {
-    unsafe { _mm512_mul_ps(a, b) }
-}
-#[inline(always)]
-pub(crate) fn add(a: V, b: V) -> V {
-    unsafe { _mm512_add_ps(a, b) }
-}
-#[inline(always)]
-pub(crate) fn sub(a: V, b: V) -> V {
-    unsafe { _mm512_sub_ps(a, b) }
-}
-#[inline(always)]
-pub(crate) fn max(a: V, b: V) -> V {
-    unsafe { _mm512_max_ps(a, b) }
-}
-#[inline(always)]
-pub(crate) fn min(a: V, b: V) -> V {
-    unsafe { _mm512_min_ps(a, b) }
-}
-/// to the nearest whole number
-#[inline(always)]
-pub(crate) fn round(x: V) -> V {
-    unsafe { _mm512_roundscale_ps::<8>(x) }
-}
-/// x · 2ⁿ, n whole
-#[inline(always)]
-pub(crate) fn scale(x: V, n: V) -> V {
-    unsafe { _mm512_scalef_ps(x, n) }
-}
-/// 1/x to 14 bits
-#[inline(always)]
-pub(crate) fn estimate_of_reciprocal(x: V) -> V {
-    unsafe { _mm512_rcp14_ps(x) }
-}
-#[inline(always)]
-pub(crate) fn hsum(v: V) -> f32 {
-    unsafe { _mm512_reduce_add_ps(v) }
-}
-#[inline(always)]
-pub(crate) fn hproduct(v: V) -> f32 {
-    unsafe { _mm512_reduce_mul_ps(v) }
-}
-#[inline(always)]
-pub(crate) fn hmax(v: V) -> f32 {
-    unsafe { _mm512_reduce_max_ps(v) }
-}
-/// a bit for each lane in which v is above zero
-#[inline(always)]
-pub(crate) fn positive(v: V) -> u16 {
-    unsafe { _mm512_cmp_ps_mask::<_CMP_GT_OQ>(v, set(0.0)) }
-}
-#[inline(always)]
-pub(crate) fn equal(a: V, b: V) -> u16 {
-    unsafe { _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b) }
-}
-/// v in the lanes of the mask, 0 in the others
-#[inline(always)]
-pub(crate) fn keep(mask: u16, v: V) -> V {
-    unsafe { _mm512_maskz_mov_ps(mask, v) }
-}
-/// new in the lanes of the mask, old in the others
-#[inline(always)]
-pub(crate) fn replace(old: V, mask: u16, new: V) -> V {
-    unsafe { _mm512_mask_mov_ps(old, mask, new) }
-}
-/// g where z > 0, else 0
-#[inline(always)]
-pub(crate) fn mask_pos(g: V, z: V) -> V {
-    keep(positive(z), g)
+instructions! {
+    ld(p: *const f32) -> V = _mm512_loadu_ps(p);
+    st(p: *mut f32, v: V) -> () = _mm512_storeu_ps(p, v);
+    set(v: f32) -> V = _mm512_set1_ps(v);
+    fma(a: V, b: V, c: V) -> V = _mm512_fmadd_ps(a, b, c);
+    fnma(a: V, b: V, c: V) -> V = _mm512_fnmadd_ps(a, b, c);
+    mul(a: V, b: V) -> V = _mm512_mul_ps(a, b);
+    add(a: V, b: V) -> V = _mm512_add_ps(a, b);
+    sub(a: V, b: V) -> V = _mm512_sub_ps(a, b);
+    max(a: V, b: V) -> V = _mm512_max_ps(a, b);
+    min(a: V, b: V) -> V = _mm512_min_ps(a, b);
+    /// to the nearest whole number
+    round(x: V) -> V = _mm512_roundscale_ps::<8>(x);
+    /// x · 2ⁿ, n whole
+    scale(x: V, n: V) -> V = _mm512_scalef_ps(x, n);
+    /// 1/x to 14 bits
+    estimate_of_reciprocal(x: V) -> V = _mm512_rcp14_ps(x);
+    hsum(v: V) -> f32 = _mm512_reduce_add_ps(v);
+    hproduct(v: V) -> f32 = _mm512_reduce_mul_ps(v);
+    hmax(v: V) -> f32 = _mm512_reduce_max_ps(v);
+    /// a bit for each lane in which v is above zero
+    positive(v: V) -> u16 = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(v, set(0.0));
+    equal(a: V, b: V) -> u16 = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b);
+    /// v in the lanes of the mask, 0 in the others
+    keep(mask: u16, v: V) -> V = _mm512_maskz_mov_ps(mask, v);
+    /// new in the lanes of the mask, old in the others
+    replace(old: V, mask: u16, new: V) -> V = _mm512_mask_mov_ps(old, mask, new);
+    /// g where z > 0, else 0
+    mask_pos(g: V, z: V) -> V = keep(positive(z), g);
 }
 
 #[inline(always)]
