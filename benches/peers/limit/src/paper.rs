@@ -174,6 +174,9 @@ unsafe fn coarse(f: &Lin, ht: *const f32, hot: &[u16; 20], s: &Scratch) -> f64 {
     loss
 }
 
+/// What a tile begins with: a place and not a value, as of two values one would go through memory.
+static ZEROS: [f32; 64] = [0.0; 64];
+
 /// part[16 x 64] = x[16 x lo..hi] w[lo..hi x 64]
 #[inline(never)]
 pub(crate) unsafe fn first_fwd(w: *const f32, x: *const f32, part: *mut f32, lo: usize, hi: usize) {
@@ -184,7 +187,8 @@ pub(crate) unsafe fn first_fwd(w: *const f32, x: *const f32, part: *mut f32, lo:
             ($r:expr, $mr:literal) => {{
                 for o in (0..64).step_by(16 * WIDE_OF_6) {
                     let c = part.add($r * 64 + o);
-                    let mut t = if kb == lo { zero::<$mr, WIDE_OF_6>() } else { load_tile::<$mr, WIDE_OF_6>(c, 64) };
+                    let (from, row) = if kb == lo { (ZEROS.as_ptr(), 0) } else { (c.cast_const(), 64) };
+                    let mut t = load_tile::<$mr, WIDE_OF_6>(from, row);
                     kern::<$mr, WIDE_OF_6>(k, x.add($r * 3072 + kb), 3072, 1, w.add(kb * 64 + o), 64, &mut t);
                     store_tile(c, 64, &t);
                 }
@@ -220,7 +224,8 @@ unsafe fn first_fwd_far(w: *const f32, xt: *const f32, part: *mut f32) {
                 const STEPS: usize = KB / WIDE_OF_6;
                 for o in (0..64).step_by(16 * WIDE_OF_6) {
                     let c = part.add($r * 64 + o);
-                    let mut t = if kb == 0 { zero::<$mr, WIDE_OF_6>() } else { load_tile::<$mr, WIDE_OF_6>(c, 64) };
+                    let (from, row) = if kb == 0 { (ZEROS.as_ptr(), 0) } else { (c.cast_const(), 64) };
+                    let mut t = load_tile::<$mr, WIDE_OF_6>(from, row);
                     for k in 0..WIDE_OF_6 {
                         let next = w.add((kb + KB) * 64);
                         let quarter = o / 16 + k;
