@@ -110,8 +110,8 @@ pub(super) fn tanh<M: MulAdd, A: Number>(x: A) -> A {
     let exponent = M::mul_add(-twice, A::LOG2_E, A::ROUND_HALF);
     let r = M::mul_add(A::ROUND_HALF - exponent, A::LN_2_NEAREST, -twice);
     let scale = A::power(exponent);
-    let rest = scale * M::mul_add(r * r, A::exp_tail::<M>(r), r);
-    (((half - scale) - rest) / ((half + scale) + rest)).copysign(x)
+    let m = M::mul_add(r * r, A::exp_tail::<M>(r), r);
+    (M::mul_add(-scale, m, half - scale) / M::mul_add(scale, m, half + scale)).with_sign_of(x)
 }
 
 /// `1 / (1 + e⁻ˣ)`
@@ -125,7 +125,7 @@ pub(super) fn logistic<M: MulAdd, A: Number>(x: A) -> A {
 #[inline(always)]
 pub(super) fn erf<M: MulAdd, A: Number>(x: A) -> A {
     let a = x.abs();
-    let far = (A::one() - erfc_far::<M, A>(a)).copysign(x);
+    let far = (A::one() - erfc_far::<M, A>(a)).with_sign_of(x);
     select(a < A::one(), erf_near::<M, A>(x), far)
 }
 

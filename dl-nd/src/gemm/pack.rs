@@ -6,6 +6,7 @@ use super::lanes::Lanes;
 use super::square::{SQUARE, transpose};
 use super::tile::Raw;
 use crate::lines::{LINE_BYTES, Room};
+use crate::program::ask_for;
 use std::cell::Cell;
 
 /// Room for copies, which is given back. What is there at first may be anything.
@@ -74,6 +75,9 @@ pub(super) unsafe fn pack<A: Multiply>(
     unsafe { (kernels.copy_columns)(from, rows, depth, to, width as isize) };
 }
 
+/// So many columns before a line is copied, it is asked for.
+const AHEAD: usize = 16;
+
 /// Copies so many rows of `from`, of length `depth`, so that the elements of a column lie together, and those of the next one `width` further on.
 ///
 /// # Safety
@@ -91,6 +95,10 @@ pub(super) unsafe fn copy_columns<L: Lanes<Number = A>, A: Multiply>(
     // no closures: what they call would not be inlined
     if from.row == 1 && rows >= L::N {
         while column < depth {
+            if const { L::N * size_of::<A>() < LINE_BYTES } {
+                // what lies side by side is a line, or a few, and the next ones are elsewhere. With so many instructions for a line, a processor sees few of them at a time
+                ask_for(from.at(0, column + AHEAD).start);
+            }
             for row in starts(rows, L::N) {
                 // SAFETY: so many rows and columns are left
                 unsafe { L::load(from.at(row, column).start).store(place(row, column)) };

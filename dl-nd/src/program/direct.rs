@@ -10,6 +10,7 @@ use std::borrow::Cow;
 pub(crate) fn unary<A: Element>(op: Unary, x: &[A]) -> Vec<A> {
     let mut result = buffers::take_filled(x.len());
     loops::unary(op)([x; 4], &mut result);
+    loops::one_nan_each(&mut result);
     result
 }
 
@@ -23,6 +24,7 @@ pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool
         let (a, b) = if left { (numbers, x) } else { (x, numbers) };
         compute([a, b, b, b], to);
     }
+    loops::one_nan_each(&mut result);
     result
 }
 
@@ -30,6 +32,7 @@ pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool
 pub(crate) fn binary<A: Element>(op: Binary, a: &[A], b: &[A]) -> Vec<A> {
     let mut result = buffers::take_filled(a.len());
     loops::binary(op)([a, b, b, b], &mut result);
+    loops::one_nan_each(&mut result);
     result
 }
 

@@ -49,6 +49,7 @@ fn run<A: Element>(op: Binary, to: &mut [A], others: &[A]) {
             let before = &mut before[..to.len()];
             before.copy_from_slice(to);
             code([before, other, other, other], to);
+            loops::one_nan_each(to);
         }
     });
 }

@@ -7,7 +7,7 @@ use pulp::{Simd, WithSimd};
 use std::marker::PhantomData;
 
 /// What an operation does for up to four operands and a result of one length; those that it does not have may be anything of that length. It is
-/// compiled for this operation and this instruction set, so that nobody asks for either when it runs. What it writes has [one NaN](one_nan).
+/// compiled for this operation and this instruction set, so that nobody asks for either when it runs. Whoever keeps what it writes sees to it that there is [one NaN](one_nan_each).
 pub(super) type Loop<A> = Box<dyn Fn([&[A]; 4], &mut [A]) + Send + Sync>;
 
 /// The same for several results.
@@ -19,7 +19,7 @@ pub(super) fn copy<A: Element>() -> Loop<A> {
         #[inline(always)]
         |[x, ..], to: &mut [A]| {
             for (to, &x) in to.iter_mut().zip(x) {
-                *to = one_nan(x);
+                *to = x;
             }
         },
     )
@@ -47,7 +47,7 @@ pub(super) fn of_three<A: Element>(value: impl Fn(A, A, A) -> A + Copy + Send + 
         #[inline(always)]
         move |[a, b, c, _], to: &mut [A]| {
             for (to, (&a, (&b, &c))) in to.iter_mut().zip(a.iter().zip(b.iter().zip(c))) {
-                *to = one_nan(value(a, b, c));
+                *to = value(a, b, c);
             }
         },
     )
@@ -60,7 +60,7 @@ pub(super) fn of_four<A: Element>(value: impl Fn(A, A, A, A) -> A + Copy + Send 
         #[inline(always)]
         move |[a, b, c, d], to: &mut [A]| {
             for (to, ((&a, &b), (&c, &d))) in to.iter_mut().zip(a.iter().zip(b).zip(c.iter().zip(d))) {
-                *to = one_nan(value(a, b, c, d));
+                *to = value(a, b, c, d);
             }
         },
     )
@@ -76,8 +76,7 @@ pub(super) fn two_of_four<A: Element>(
         move |[a, b, c, d], [to, second]: [&mut [A]; 2]| {
             let results = to.iter_mut().zip(second);
             for ((to, second), ((&a, &b), (&c, &d))) in results.zip(a.iter().zip(b).zip(c.iter().zip(d))) {
-                let [x, y] = value(a, b, c, d);
-                (*to, *second) = (one_nan(x), one_nan(y));
+                [*to, *second] = value(a, b, c, d);
             }
         },
     )
@@ -93,8 +92,7 @@ pub(super) fn three_of_four<A: Element>(
         move |[a, b, c, d], [to, second, third]: [&mut [A]; 3]| {
             let results = to.iter_mut().zip(second.iter_mut().zip(third));
             for ((to, (second, third)), ((&a, &b), (&c, &d))) in results.zip(a.iter().zip(b).zip(c.iter().zip(d))) {
-                let [x, y, z] = value(a, b, c, d);
-                (*to, *second, *third) = (one_nan(x), one_nan(y), one_nan(z));
+                [*to, *second, *third] = value(a, b, c, d);
             }
         },
     )
@@ -162,7 +160,7 @@ impl<A: Element, S: Simd, E: Elementary> UnaryLoop<A> for Compile<S, E> {
             #[inline(always)]
             move |[x, ..], to: &mut [A]| {
                 for (to, &x) in to.iter_mut().zip(x) {
-                    *to = one_nan(value(x));
+                    *to = value(x);
                 }
             },
         )
@@ -180,7 +178,7 @@ impl<A: Element, S: Simd, E: Elementary> BinaryLoop<A> for Compile<S, E> {
             #[inline(always)]
             move |[a, b, ..], to: &mut [A]| {
                 for (to, (&a, &b)) in to.iter_mut().zip(a.iter().zip(b)) {
-                    *to = one_nan(value(a, b));
+                    *to = value(a, b);
                 }
             },
         )
@@ -259,6 +257,7 @@ pub(crate) fn each<A: Element>(op: Unary, numbers: &mut [A]) {
         before.copy_from_slice(to);
         compute([before; 4], to);
     }
+    one_nan_each(numbers);
 }
 
 /// Adds a term to each sum.
@@ -286,8 +285,22 @@ pub(crate) fn descend<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
 }
 
 /// Makes one of all NaN: which operations are computed together decides about their signs and payloads, as an instruction may take its operands in either order.
-/// Every loop does so before it writes, while the number is in a register: a comparison and a selection more are cheaper than to look at the block again.
 #[inline(always)]
 pub(crate) fn one_nan<A: Number>(x: A) -> A {
     if x.is_nan() { A::nan() } else { x }
+}
+
+/// The same for many, most of which are none: in what is only computed with, a NaN may be any.
+pub(crate) fn one_nan_each<A: Element>(numbers: &mut [A]) {
+    vectorized(
+        #[inline(always)]
+        || {
+            // one comparison says whether one of two is a NaN
+            let (left, right) = numbers.split_at(numbers.len().div_ceil(2));
+            let last = left.last().is_some_and(|x| x.is_nan());
+            if left.iter().zip(right).fold(last, |any, (a, b)| any | a.is_nan() | b.is_nan()) {
+                numbers.iter_mut().for_each(|x| *x = one_nan(*x));
+            }
+        },
+    );
 }

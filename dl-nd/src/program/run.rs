@@ -105,12 +105,14 @@ impl<'a, A: Element> Blocks<'a, A> {
                     What::Load(part, to) => {
                         let Part { array, repeated } = &parts[part];
                         load(elements(array), repeated, self.from + done, write(to));
-                        // it may be a result
-                        write(to).iter_mut().for_each(|x| *x = loops::one_nan(*x));
                     }
                 }
                 done += now;
             }
+        }
+        for &mut result in &mut self.places[self.program.operands.len()..self.program.streams()] {
+            // SAFETY: as above, and nothing is borrowed any more
+            loops::one_nan_each(unsafe { from_raw_parts_mut(result, len) });
         }
     }
 

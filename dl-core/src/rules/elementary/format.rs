@@ -37,6 +37,9 @@ pub trait Format: Float {
     fn power(exponent: Self) -> Self;
     /// `k` and `m` with `2ᵏ m = x` and `m` between `√½` and `√2`, if `x` is positive and normal.
     fn split(self) -> (Self, Self);
+    /// The sign of another number for one that is not negative: an operation less than `copysign`.
+    #[must_use]
+    fn with_sign_of(self, other: Self) -> Self;
     /// The upper half of the digits, whose square is exact.
     #[must_use]
     fn shorten(self) -> Self;
@@ -90,6 +93,11 @@ macro_rules! format {
                 let bits = self.to_bits().wrapping_add(ONE - ROOT);
                 let exponent = $T::from_bits(bits >> ($T::MANTISSA_DIGITS - 1) | INTEGER.to_bits()) - (INTEGER + ($T::MAX_EXP - 1) as $T);
                 (exponent, $T::from_bits((bits & ((1 << ($T::MANTISSA_DIGITS - 1)) - 1)) + ROOT))
+            }
+
+            #[inline(always)]
+            fn with_sign_of(self, other: $T) -> $T {
+                $T::from_bits(self.to_bits() ^ (other.to_bits() & (-0.0 as $T).to_bits()))
             }
 
             #[inline(always)]
