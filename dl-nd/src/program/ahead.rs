@@ -27,10 +27,21 @@ impl Asked {
     /// Asks for some lines of what begins in these places, from so many bytes on, of which the first rows have been asked for: before how many elements the instruction is computed.
     #[inline(always)]
     pub(super) fn ask<A>(&self, places: &[*mut A], from: usize, row: &mut usize) -> usize {
-        let rows = *row..self.until.min(*row + self.at_once);
-        *row = rows.end;
-        for place in places {
-            rows.clone().for_each(|row| ask_for(place.wrapping_byte_add(from + row * LINE_BYTES)));
+        let end = self.until.min(*row + self.at_once);
+        let ask = |row: usize, lines: usize| {
+            for place in places {
+                let line = place.wrapping_byte_add(from + row * LINE_BYTES);
+                (0..lines).for_each(|next| ask_for(line.wrapping_byte_add(next * LINE_BYTES)));
+            }
+        };
+        // mostly it is two: a loop over so few would be more instructions than it asks for lines
+        while *row + 2 <= end {
+            ask(*row, 2);
+            *row += 2;
+        }
+        if *row < end {
+            ask(*row, 1);
+            *row += 1;
         }
         self.elements
     }
