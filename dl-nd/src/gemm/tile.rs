@@ -186,19 +186,18 @@ impl<A: Multiply> Tile<A> {
     }
 }
 
-/// What the compiler does not know where it comes from. It would save registers, and compute one place from another in each step of the sums: an instruction for each row, beside two multiply-adds where registers are narrow.
-macro_rules! of_unknown_origin {
-    ($place:expr) => {{
-        let place = $place;
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-        // SAFETY: there is no instruction, and the place is what it was
-        let place = unsafe {
-            let mut place = place;
-            std::arch::asm!("/* {0} */", inout(reg) place, options(pure, nomem, nostack, preserves_flags));
-            place
-        };
-        place
-    }};
+/// A distance of which the compiler does not know where it comes from. It would save registers, and compute one place from another in each step of the sums: an instruction for each row, beside two multiply-adds where
+/// registers are narrow.
+#[inline(always)]
+fn of_unknown_origin(distance: isize) -> isize {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    // SAFETY: there is no instruction, and the distance is what it was
+    let distance = unsafe {
+        let mut distance = distance;
+        std::arch::asm!("/* {0} */", inout(reg) distance, options(pure, nomem, nostack, preserves_flags));
+        distance
+    };
+    distance
 }
 
 /// A tile whose sums are running.
@@ -219,8 +218,9 @@ impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L
     #[inline(always)]
     fn of(tile: &Tile<L::Number>) -> Self {
         let sums = [[L::splat(L::Number::of(0.0)); WIDE]; ROWS];
-        let rows = std::array::from_fn(|row| of_unknown_origin!(tile.a.at(row, 0).start));
-        Running { sums, rows, at: 0, b: tile.b }
+        let Tile { a, b, .. } = *tile;
+        let rows = std::array::from_fn(|row| a.start.wrapping_offset(of_unknown_origin(row as isize * a.row)));
+        Running { sums, rows, at: 0, b }
     }
 
     /// Adds the next term to each sum.
@@ -244,7 +244,7 @@ impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L
                 self.sums[row][i] = factor.multiply_add(columns[i], self.sums[row][i]);
             }
         }
-        self.at = of_unknown_origin!(self.at.wrapping_add(a.column));
+        self.at = of_unknown_origin(self.at.wrapping_add(a.column));
         self.b = self.b.wrapping_offset(b_row);
     }
 }
