@@ -29,6 +29,7 @@ use crate::lines::{self, LINE_BYTES, Room};
 use dl_core::{Number, buffers, parallel};
 use kernels::Kernels;
 use ndarray::{Array, ArrayView, ArrayView2, ArrayViewMut2, Dimension};
+use pack::pack_panels;
 use run::{Copies, DEPTH, Product, even, multiply_blocks, pieces};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -318,7 +319,7 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         a: a.column != 1 && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
         b: b.column != 1 || is_scattered(bytes(wide), rows, b_row),
     };
-    // each piece makes a copy of its own
+    // mostly each piece makes a copy of its own
     let (place, register) = (b.start.addr(), bytes(kernels.lanes));
     let copies_for = |rows, shared| {
         let sliced = || Copies { b: true, ..copies }.are_slices(kernels, &Product { rows, ..*product });
@@ -353,13 +354,23 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let several = across.len() * down.len();
     let each = nanoseconds / several as f64;
     let shared = parallel::is_divided(several, each);
+    let least = down.last().map_or(0, |&(_, rows)| rows);
+    let of_piece = copies_for(least, shared);
+    // where rows of a transposed `a` are divided, as they are for the step of a weight, all pieces read one copy of `b`
+    let is_one_copy = of_piece.a && of_piece.b && down.len() > 1 && parts == 1 && kernels.wide_for(least) == wide;
+    let mut room = Scratch::<A>::take(if is_one_copy { depth * columns.next_multiple_of(wide) } else { 0 });
+    let b = if is_one_copy {
+        // SAFETY: as the caller says
+        unsafe { pack_panels(kernels, b, depth, columns, wide, room.numbers()) }
+    } else {
+        b
+    };
     parallel::for_each(several, each, |piece| {
         let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);
         let (a, b, old, c) = (a.at(row, 0), b.at(0, column), old.at(row, column), c.at(row, column));
-        // SAFETY: as the caller says, for this part of the product
-        unsafe {
-            multiply_blocks(kernels, &Product { rows, columns, a, b, old, c, ..*product }, copies_for(rows, shared))
-        };
+        let copies = if is_one_copy { Copies { b: false, ..of_piece } } else { copies_for(rows, shared) };
+        // SAFETY: as the caller says, for this part of the product, or `b` has been copied, and panels begin where they have been copied to
+        unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, old, c, ..*product }, copies) };
     });
 }
 

@@ -7,6 +7,7 @@ use super::square::{SQUARE, transpose};
 use super::tile::Raw;
 use crate::lines::{LINE_BYTES, Room};
 use crate::program::ask_for;
+use dl_core::parallel;
 use std::cell::Cell;
 
 /// Room for copies, which is given back. What is there at first may be anything.
@@ -74,6 +75,35 @@ pub(super) unsafe fn pack<A: Multiply>(
     // SAFETY: as the caller says
     unsafe { (kernels.copy_columns)(from, rows, depth, to, width as isize) };
 }
+
+/// Copies `b`, which has one part of the sums, in panels of so many columns, one after the other. What it gives has the place of each panel, by the number of its first column; the columns of a panel lie side by side.
+///
+/// # Safety
+/// All of `b` can be read.
+///
+/// # Panics
+/// If there is less room than for whole panels.
+pub(super) unsafe fn pack_panels<A: Multiply>(
+    kernels: &Kernels<A>,
+    b: Raw<*const A>,
+    depth: usize,
+    columns: usize,
+    wide: usize,
+    room: &mut [A],
+) -> Raw<*const A> {
+    let mut panels: Vec<&mut [A]> =
+        room[..columns.div_ceil(wide) * wide * depth].chunks_exact_mut(wide * depth).collect();
+    parallel::for_each_mut(&mut panels, COPY_NANOSECONDS * (wide * depth) as f64, |panel, room| {
+        let column = panel * wide;
+        let b = b.at(0, column).transposed();
+        // SAFETY: as the caller says, for these columns; the room is that of a panel
+        unsafe { pack(kernels, b, wide.min(columns - column), wide, depth, room.as_mut_ptr()) };
+    });
+    Raw { start: room.as_ptr(), row: wide as isize, column: depth as isize }
+}
+
+/// About what it takes to copy a number whose line is in a cache that is far away.
+const COPY_NANOSECONDS: f64 = 0.3;
 
 /// So many columns before a line is copied, it is asked for.
 const AHEAD: usize = 16;

@@ -162,6 +162,43 @@ fn rows_that_are_pages_apart() {
     }
 }
 
+/// Where the rows of a transposed matrix are divided, all of them read one copy of the columns, which are no whole number of panels. No element differs from what it is among few rows.
+#[test]
+fn one_copy_for_the_pieces_of_all_rows() {
+    let mut rng = init::rng(13);
+    for kernels in f32::all_kernels() {
+        for how in [0, 1] {
+            let (a, b) = (somehow::<f32>(700, 128, 1, &mut rng), somehow::<f32>(128, 270, how, &mut rng));
+            let mut whole = somehow::<f32>(700, 270, 0, &mut rng);
+            let before = whole.clone();
+            run(kernels, -0.01, &a, &b, 1.0, &mut whole);
+            for from in (0..700).step_by(20) {
+                let rows = s![from..from + 20, ..];
+                let mut part = before.slice(rows).to_owned();
+                run(kernels, -0.01, &a.slice(rows).to_owned(), &b, 1.0, &mut part);
+                assert_eq!(part, whole.slice(rows));
+            }
+        }
+    }
+}
+
+#[test]
+fn panels_are_copied_one_after_the_other() {
+    let mut rng = init::rng(14);
+    let b = somehow::<f32>(50, 150, 0, &mut rng);
+    for kernels in f32::all_kernels() {
+        let wide = kernels.wide();
+        let mut room = vec![f32::NAN; 50 * 150_usize.next_multiple_of(wide)];
+        // SAFETY: it is a matrix of this size
+        let panels = unsafe { pack_panels(kernels, Matrix::row(&b.view()).raw, 50, 150, wide, &mut room) };
+        for (row, column) in (0..50).flat_map(|row| (0..150).map(move |column| (row, column))) {
+            let first = column / wide * wide;
+            let place = (panels.at(row, first).start.addr() - room.as_ptr().addr()) / size_of::<f32>();
+            assert_eq!(room[place + column - first], b[[row, column]]);
+        }
+    }
+}
+
 /// Where several panels are copied at a time, and rows go strip by strip through all of them, no element differs from what it is in a panel of its own.
 #[test]
 fn several_panels_at_a_time() {
@@ -292,8 +329,9 @@ fn the_number_of_threads_does_not_matter() {
     ];
     // several threads copy the columns of the last one, as they are far apart
     assert!(is_far(1024, 128) && !is_far(1023, 128) && !is_far(1024, 127));
-    // both are copied, the columns for more rows than a block has, and in several parts; rows that are one and the same
-    let others = [([300, 1100, 270], [1, 1]), ([2100, 1100, 70], [0, 1]), ([300, 1100, 70], [4, 1])];
+    // both are copied, the columns once for all rows, for more rows than a block has, and in several parts; rows that are one and the same
+    let others =
+        [([700, 128, 270], [1, 0]), ([300, 1100, 270], [1, 1]), ([2100, 1100, 70], [0, 1]), ([300, 1100, 70], [4, 1])];
     for ([m, k, n], how) in by_rows.map(|shape| (shape, [0, 0])).into_iter().chain(others) {
         let (a, b) = (somehow::<f32>(m, k, how[0], &mut rng), somehow::<f32>(k, n, how[1], &mut rng));
         let a =
