@@ -295,6 +295,13 @@ fn is_far(row_bytes: usize, rows: usize) -> bool {
     rows >= ROWS && row_bytes >= APART
 }
 
+/// Whether the pieces that divide the rows, which would copy this, have one copy of `b` for all of them: as they are for the step of a weight, for which `a` lies in columns. Larger copies would come from memory; with several parts
+/// of the sums there would be as many copies.
+fn is_one_copy(of_piece: Copies, depth: usize, row_bytes: usize) -> bool {
+    const LARGEST: usize = 1 << 22;
+    of_piece.a && of_piece.b && depth <= DEPTH && depth * row_bytes <= LARGEST
+}
+
 /// What takes less is not worth a second thread.
 const LEAST: f64 = 20_000.0;
 /// A piece for a thread takes about so many nanoseconds, but there are two at least.
@@ -356,8 +363,8 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let shared = parallel::is_divided(several, each);
     let least = down.last().map_or(0, |&(_, rows)| rows);
     let of_piece = copies_for(least, shared);
-    // where rows of a transposed `a` are divided, as they are for the step of a weight, all pieces read one copy of `b`
-    let is_one_copy = of_piece.a && of_piece.b && down.len() > 1 && parts == 1 && kernels.wide_for(least) == wide;
+    // a piece of a few rows would have wider panels
+    let is_one_copy = down.len() > 1 && kernels.wide_for(least) == wide && is_one_copy(of_piece, depth, bytes(columns));
     let mut room = Scratch::<A>::take(if is_one_copy { depth * columns.next_multiple_of(wide) } else { 0 });
     let b = if is_one_copy {
         // SAFETY: as the caller says

@@ -18,8 +18,8 @@
 //! | `erf` | 1.28 | 1.55 |
 //! | `erfc` | 3.45 | 3.15 |
 //!
-//! Below the normal numbers a unit is the smallest number. At 0, the infinities and NaN the values are those of the standard
-//! library, with their signs.
+//! Below the normal numbers a unit is the smallest number. At 0 and the infinities the values are those of the standard
+//! library, with their signs; of NaN they are NaN, of either sign.
 //!
 //! Sources: the reduction of the exponential function is that of Cody and Waite (*Software Manual for the Elementary Functions*,
 //! 1980), that of the logarithm and the way in which it is put together those of fdlibm (Sun Microsystems, 1993). The polynomials

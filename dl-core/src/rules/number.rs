@@ -186,6 +186,12 @@ pub(super) fn near_normal_slope<A: Algebra>(x: &Term<A>) -> Term<A> {
 const LINEAR: f64 = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 const CUBIC: f64 = 0.044715 * LINEAR;
 
+/// `aᵇ`. What the platform makes of NaN depends on its kind: `1ᵇ` and `a⁰` are 1, and of a NaN that signals they are NaN. Such a one becomes another by most operations, but not by all.
+pub(super) fn power<A: Number>(a: A, b: A) -> A {
+    let quiet = |x: A| if x.is_nan() { A::nan() } else { x };
+    quiet(a).powf(quiet(b))
+}
+
 /// The remainder with the sign of `b`.
 pub(super) fn remainder<A: Number>(a: A, b: A) -> A {
     let rest = a % b;

@@ -76,7 +76,10 @@ pub(super) unsafe fn pack<A: Multiply>(
     unsafe { (kernels.copy_columns)(from, rows, depth, to, width as isize) };
 }
 
-/// Copies `b`, which has one part of the sums, in panels of so many columns, one after the other. What it gives has the place of each panel, by the number of its first column; the columns of a panel lie side by side.
+/// About what it takes to copy a number whose line is in a cache that is far away.
+const NANOSECONDS: f64 = 0.3;
+
+/// Copies `b` in panels of so many columns, one after the other. Of what it gives, only the first column of each panel has its place by its number; the others lie beside it.
 ///
 /// # Safety
 /// All of `b` can be read.
@@ -93,7 +96,7 @@ pub(super) unsafe fn pack_panels<A: Multiply>(
 ) -> Raw<*const A> {
     let mut panels: Vec<&mut [A]> =
         room[..columns.div_ceil(wide) * wide * depth].chunks_exact_mut(wide * depth).collect();
-    parallel::for_each_mut(&mut panels, COPY_NANOSECONDS * (wide * depth) as f64, |panel, room| {
+    parallel::for_each_mut(&mut panels, NANOSECONDS * (wide * depth) as f64, |panel, room| {
         let column = panel * wide;
         let b = b.at(0, column).transposed();
         // SAFETY: as the caller says, for these columns; the room is that of a panel
@@ -101,9 +104,6 @@ pub(super) unsafe fn pack_panels<A: Multiply>(
     });
     Raw { start: room.as_ptr(), row: wide as isize, column: depth as isize }
 }
-
-/// About what it takes to copy a number whose line is in a cache that is far away.
-const COPY_NANOSECONDS: f64 = 0.3;
 
 /// So many columns before a line is copied, it is asked for.
 const AHEAD: usize = 16;
@@ -125,8 +125,8 @@ pub(super) unsafe fn copy_columns<L: Lanes<Number = A>, A: Multiply>(
     // no closures: what they call would not be inlined
     if from.row == 1 && rows >= L::N {
         while column < depth {
-            if const { L::N * size_of::<A>() < LINE_BYTES } {
-                // what lies side by side is a line, or a few, and the next ones are elsewhere. With so many instructions for a line, a processor sees few of them at a time
+            if const { L::N * size_of::<A>() < LINE_BYTES } && column + AHEAD < depth {
+                // what lies side by side is a line, or a few, of which the processor fetches the others. With so many instructions for a line, it sees few of them at a time
                 ask_for(from.at(0, column + AHEAD).start);
             }
             for row in starts(rows, L::N) {

@@ -165,17 +165,28 @@ fn rows_that_are_pages_apart() {
 /// Where the rows of a transposed matrix are divided, all of them read one copy of the columns, which are no whole number of panels. No element differs from what it is among few rows.
 #[test]
 fn one_copy_for_the_pieces_of_all_rows() {
+    let copies = |a, b| Copies { a, b };
+    assert!(is_one_copy(copies(true, true), 128, 4 * 270) && is_one_copy(copies(true, true), 512, 1 << 13));
+    assert!(!is_one_copy(copies(false, true), 128, 4 * 270) && !is_one_copy(copies(true, false), 128, 4 * 270));
+    assert!(!is_one_copy(copies(true, true), 513, 4 * 270) && !is_one_copy(copies(true, true), 512, (1 << 13) + 1));
+    pieces_with_one_copy::<f32>();
+    pieces_with_one_copy::<f64>();
+}
+
+fn pieces_with_one_copy<A: Multiply>() {
     let mut rng = init::rng(13);
-    for kernels in f32::all_kernels() {
+    for kernels in A::all_kernels() {
         for how in [0, 1] {
-            let (a, b) = (somehow::<f32>(700, 128, 1, &mut rng), somehow::<f32>(128, 270, how, &mut rng));
-            let mut whole = somehow::<f32>(700, 270, 0, &mut rng);
+            // pieces of different heights
+            let (a, b) = (somehow::<A>(703, 128, 1, &mut rng), somehow::<A>(128, 270, how, &mut rng));
+            let (alpha, beta) = (A::of(-0.01), A::of([1.0, -0.5][how]));
+            let mut whole = somehow::<A>(703, 270, 0, &mut rng);
             let before = whole.clone();
-            run(kernels, -0.01, &a, &b, 1.0, &mut whole);
-            for from in (0..700).step_by(20) {
-                let rows = s![from..from + 20, ..];
+            run(kernels, alpha, &a, &b, beta, &mut whole);
+            for from in (0..703).step_by(19) {
+                let rows = s![from..from + 19, ..];
                 let mut part = before.slice(rows).to_owned();
-                run(kernels, -0.01, &a.slice(rows).to_owned(), &b, 1.0, &mut part);
+                run(kernels, alpha, &a.slice(rows).to_owned(), &b, beta, &mut part);
                 assert_eq!(part, whole.slice(rows));
             }
         }

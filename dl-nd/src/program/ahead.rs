@@ -28,22 +28,26 @@ impl Asked {
     #[inline(always)]
     pub(super) fn ask<A>(&self, places: &[*mut A], from: usize, row: &mut usize) -> usize {
         let end = self.until.min(*row + self.at_once);
-        let ask = |row: usize, lines: usize| {
-            for place in places {
-                let line = place.wrapping_byte_add(from + row * LINE_BYTES);
-                (0..lines).for_each(|next| ask_for(line.wrapping_byte_add(next * LINE_BYTES)));
-            }
-        };
         // mostly it is two: a loop over so few would be more instructions than it asks for lines
         while *row + 2 <= end {
-            ask(*row, 2);
+            ask_for_lines::<A, 2>(places, from + *row * LINE_BYTES);
             *row += 2;
         }
         if *row < end {
-            ask(*row, 1);
+            ask_for_lines::<A, 1>(places, from + *row * LINE_BYTES);
             *row += 1;
         }
         self.elements
+    }
+}
+
+/// Asks for so many lines that come one after the other, from so many bytes on after each of these places.
+#[inline(always)]
+fn ask_for_lines<A, const LINES: usize>(places: &[*mut A], from: usize) {
+    for place in places {
+        for line in 0..LINES {
+            ask_for(place.wrapping_byte_add(from + line * LINE_BYTES));
+        }
     }
 }
 

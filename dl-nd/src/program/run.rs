@@ -110,7 +110,7 @@ impl<'a, A: Element> Blocks<'a, A> {
                 done += now;
             }
         }
-        for &mut result in &mut self.places[self.program.operands.len()..self.program.streams()] {
+        for &result in &self.places[self.program.operands.len()..self.program.streams()] {
             // SAFETY: as above, and nothing is borrowed any more
             loops::one_nan_each(unsafe { from_raw_parts_mut(result, len) });
         }

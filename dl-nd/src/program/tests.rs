@@ -252,9 +252,10 @@ fn a_sum_is_computed_beside_others() {
 /// Whether an operand was computed before, by whoever came first, changes no bit, not even of what is no number.
 #[test]
 fn what_was_computed_before_changes_no_bit() {
-    use Binary::{Add, Div, Max, Min, Mul, Sub};
-    let no_number = [0x7fc0_0000, 0xffc0_0000, 0x7fc1_2345, 0xffc5_4321].map(f32::from_bits);
-    let kinds = [&[1.5, -0.0, f32::INFINITY, -f32::INFINITY], &no_number[..]].concat();
+    use Binary::{Add, Div, Max, Min, Mul, Pow, Sub};
+    // the last one signals
+    let no_number = [0x7fc0_0000, 0xffc5_4321, 0x7fa0_0000].map(f32::from_bits);
+    let kinds = [&[1.0, -0.0, 1.5, f32::INFINITY, -f32::INFINITY], &no_number[..]].concat();
     // every kind beside every other one, in whole vectors and in what is left over
     let len = kinds.len().pow(4) + 13;
     let tensor = |place: u32| {
@@ -267,7 +268,7 @@ fn what_was_computed_before_changes_no_bit() {
         Some(op) => both(op, x, y),
     };
     let inside = [None, Some(Add), Some(Sub), Some(Mul), Some(Max)];
-    for outer in [Add, Sub, Mul, Div, Max, Min] {
+    for outer in [Add, Sub, Mul, Div, Max, Min, Pow] {
         for (left, right) in inside.iter().flat_map(|&left| inside.map(|right| (left, right))) {
             let [together, first, second, apart] =
                 [(false, false), (true, false), (false, true), (true, true)].map(|before| {
@@ -285,6 +286,32 @@ fn what_was_computed_before_changes_no_bit() {
             assert_eq!(summed.to_bits(), accurate::sum_all(formula.0.view().into_dyn()).to_bits());
         }
     }
+}
+
+/// Wherever it is, a NaN becomes the one, and nothing else changes; so do those of small operations.
+#[test]
+fn there_is_one_nan() {
+    let other = f32::from_bits(0xffc5_4321);
+    for len in 0..70 {
+        for place in 0..len {
+            let mut numbers: Vec<f32> = (0..len).map(|i| i as f32).collect();
+            numbers[place] = other;
+            loops::one_nan_each(&mut numbers);
+            for (i, x) in numbers.into_iter().enumerate() {
+                assert_eq!(x.to_bits(), if i == place { f32::NAN } else { i as f32 }.to_bits(), "{i} of {len}");
+            }
+        }
+    }
+    let x = [other; 5];
+    let mut each = x;
+    super::each(Unary::Neg, &mut each);
+    let small = [
+        each.to_vec(),
+        super::unary(Unary::Neg, &x),
+        super::binary(Binary::Max, &x, &x),
+        super::with_number(Binary::Max, &x, 1.0, true),
+    ];
+    assert!(small.iter().flatten().all(|x| x.to_bits() == f32::NAN.to_bits()), "{small:?}");
 }
 
 /// Numbers between −4 and 4, with ±0 among them.

@@ -37,7 +37,7 @@ pub trait Format: Float {
     fn power(exponent: Self) -> Self;
     /// `k` and `m` with `2ᵏ m = x` and `m` between `√½` and `√2`, if `x` is positive and normal.
     fn split(self) -> (Self, Self);
-    /// The sign of another number for one that is not negative: an operation less than `copysign`.
+    /// The sign of another number for one that is not negative: an operation less than `copysign`. The sign of NaN may be either.
     #[must_use]
     fn with_sign_of(self, other: Self) -> Self;
     /// The upper half of the digits, whose square is exact.
