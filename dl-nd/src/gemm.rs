@@ -364,9 +364,9 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let least = down.last().map_or(0, |&(_, rows)| rows);
     let of_piece = copies_for(least, shared);
     // a piece of a few rows would have wider panels
-    let is_one_copy = down.len() > 1 && kernels.wide_for(least) == wide && is_one_copy(of_piece, depth, bytes(columns));
-    let mut room = Scratch::<A>::take(if is_one_copy { depth * columns.next_multiple_of(wide) } else { 0 });
-    let b = if is_one_copy {
+    let share_copy = down.len() > 1 && kernels.wide_for(least) == wide && is_one_copy(of_piece, depth, bytes(columns));
+    let mut room = Scratch::<A>::take(if share_copy { depth * columns.next_multiple_of(wide) } else { 0 });
+    let b = if share_copy {
         // SAFETY: as the caller says
         unsafe { pack_panels(kernels, b, depth, columns, wide, room.numbers()) }
     } else {
@@ -375,7 +375,7 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     parallel::for_each(several, each, |piece| {
         let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);
         let (a, b, old, c) = (a.at(row, 0), b.at(0, column), old.at(row, column), c.at(row, column));
-        let copies = if is_one_copy { Copies { b: false, ..of_piece } } else { copies_for(rows, shared) };
+        let copies = if share_copy { Copies { b: false, ..of_piece } } else { copies_for(rows, shared) };
         // SAFETY: as the caller says, for this part of the product, or `b` has been copied, and panels begin where they have been copied to
         unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, old, c, ..*product }, copies) };
     });

@@ -254,7 +254,7 @@ fn a_sum_is_computed_beside_others() {
 fn what_was_computed_before_changes_no_bit() {
     use Binary::{Add, Div, Max, Min, Mul, Pow, Sub};
     // the last one signals
-    let no_number = [0x7fc0_0000, 0xffc5_4321, 0x7fa0_0000].map(f32::from_bits);
+    let no_number = [0x7fc0_0000, 0xffc0_0000, 0x7fc1_2345, 0xffc5_4321, 0x7fa0_0000].map(f32::from_bits);
     let kinds = [&[1.0, -0.0, 1.5, f32::INFINITY, -f32::INFINITY], &no_number[..]].concat();
     // every kind beside every other one, in whole vectors and in what is left over
     let len = kinds.len().pow(4) + 13;
