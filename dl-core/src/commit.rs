@@ -175,11 +175,11 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>, passe
     let earlier = Earlier::all();
     for change in &mut changes {
         earlier.keep(change.variable);
-        change.new = match std::mem::replace(&mut change.new, New::Unknown) {
-            New::Value(new) => New::Value(change.variable.write(new)),
-            descent @ New::Descent(_) => descent,
+        match &mut change.new {
+            New::Value(value) => change.variable.exchange(value),
+            New::Descent(_) => {}
             New::Unknown => unreachable!("a new value was proposed"),
-        };
+        }
     }
     match passes {
         [pass] => pass.committing(|| descend(&changes, nanoseconds)),
@@ -374,8 +374,13 @@ impl Change<'_> {
 
 impl AnyDelta {
     /// Whether a step of plain gradient descent can be taken by this delta.
-    #[inline]
+    #[inline(always)]
     fn can_descend(&self, variable: &Variable) -> bool {
+        variable.is_number() || self.can_descend_there(variable)
+    }
+
+    #[inline(never)]
+    fn can_descend_there(&self, variable: &Variable) -> bool {
         match self {
             AnyDelta::Ready(delta) => variable.weight.can_descend(variable, delta),
             AnyDelta::Unmade(layer, operands) => layer.accumulates().is_some_and(|op| {
@@ -391,24 +396,31 @@ impl AnyDelta {
     }
 
     /// Whether it is the library's own, which cannot fail in the middle.
-    #[inline]
+    #[inline(always)]
     fn descends_in_place(&self, variable: &Variable) -> bool {
         let is_own = |layer: &AnyLayer| layer.accumulates().is_some_and(|op| op.is_plain());
-        variable.weight.is_changed_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_own(layer))
+        variable.is_number()
+            || variable.weight.is_changed_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_own(layer))
     }
 
     /// Takes it. Whoever calls holds the lock of the variable.
-    #[inline]
+    #[inline(always)]
     fn descend(&self, variable: &Variable, rate: f64) {
         match self {
             AnyDelta::Ready(delta) => variable.weight.descend(variable, rate, delta),
-            AnyDelta::Unmade(layer, operands) => {
-                let op = layer.accumulates().expect("it can accumulate");
-                let operands: Few<&Value> = operands.iter().collect();
-                variable.change(|value| op.accumulate(&operands, -rate, value));
-            }
-            _ => unreachable!("steps are taken by deltas that were evaluated"),
+            unmade => unmade.accumulate(variable, rate),
         }
+    }
+
+    /// The same for a delta that goes into the weight as it is made.
+    #[inline(never)]
+    fn accumulate(&self, variable: &Variable, rate: f64) {
+        let AnyDelta::Unmade(layer, operands) = self else {
+            unreachable!("steps are taken by deltas that were evaluated")
+        };
+        let op = layer.accumulates().expect("it can accumulate");
+        let operands: Few<&Value> = operands.iter().collect();
+        variable.change(|value| op.accumulate(&operands, -rate, value));
     }
 
     /// The value after it.
@@ -438,15 +450,18 @@ impl AnyDelta {
     }
 
     /// A rough estimate of the time for a step by it, in nanoseconds.
-    #[inline]
+    #[inline(always)]
     fn cost(&self) -> f64 {
         match self {
-            AnyDelta::Unmade(layer, operands) => {
-                layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<Few<_>>()))
-            }
             AnyDelta::Ready(Value(Repr::F32(_) | Repr::F64(_))) => 10.0,
+            AnyDelta::Unmade(layer, operands) => Self::cost_of_unmade(layer, operands),
             _ => 1_000.0,
         }
+    }
+
+    #[inline(never)]
+    fn cost_of_unmade(layer: &AnyLayer, operands: &[Value]) -> f64 {
+        layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<Few<_>>()))
     }
 }
 

@@ -293,6 +293,9 @@ fn walk_towards(
     Ok((walk_back(pass, books, order.into_iter().rev(), &goal, When::Asked, arrived, effects)?, hand_written))
 }
 
+/// A table for more deltas than this grows as they come.
+const FEW_DELTAS: usize = 16;
+
 /// Takes what has arrived at these entries, consumers before their operands, to where the goal is.
 fn walk_back<'a, K: Knows, G: Goal>(
     pass: &'a Arc<Pass>,
@@ -306,7 +309,7 @@ fn walk_back<'a, K: Knows, G: Goal>(
 where
     (K, AnyDelta): Row,
 {
-    let mut deltas = Vec::new();
+    let mut deltas = Vec::with_capacity(books.weights_met().min(FEW_DELTAS));
     let mut eager = if when == When::AtOnce { Eager::of(pass, &books) } else { None };
     for index in steps {
         let numeric = match &arrived[index as usize] {
@@ -321,6 +324,18 @@ where
             continue;
         }
         let node = books.node(index);
+        let is_weight = matches!(node.expression, Expression::Weight(..));
+        // nothing is below, and no rule is asked
+        if is_weight
+            && goal.is_at(index, true)
+            && !books.has_forgotten()
+            && let Some(delta) = arrived[index as usize].take_one()
+        {
+            // a constant may be what the delta of a delta is asked for: it stays the layer that it is
+            let delta = if when == When::AtOnce { delta.at_hand() } else { delta };
+            tables::push(&mut deltas, (K::node(node), delta));
+            continue;
+        }
         let _rule = node.enter_rule(Direction::Backward);
         let mut is_told = false;
         if books.has_forgotten() {
@@ -334,7 +349,6 @@ where
                 continue;
             }
         }
-        let is_weight = matches!(node.expression, Expression::Weight(..));
         let delta = match arrived[index as usize].take_one() {
             Some(delta) => delta,
             None => {

@@ -27,10 +27,12 @@ macro_rules! scalar {
                 (!self.is_finite()).then_some(f64::from(*self))
             }
 
+            #[inline]
             fn into_value(self) -> Value {
                 Value(Repr::$Repr(self))
             }
 
+            #[inline]
             fn from_value(value: &Value) -> &$T {
                 match &value.0 {
                     Repr::$Repr(number) => number,
@@ -82,6 +84,7 @@ macro_rules! scalar {
                 0.0
             }
 
+            #[inline]
             fn descend(&mut self, rate: f64, delta: &$T) {
                 *self -= rate as $T * delta;
             }

@@ -47,13 +47,14 @@ impl<T: Data> Handle<T> {
     /// # Panics
     /// In the middle of a step, if that or another one holds the variable: whoever waits there may wait for himself.
     pub(crate) fn set(&self, value: T) {
-        let (variable, value) = (self.variable(), value.at_rest().into_value());
+        let (variable, mut value) = (self.variable(), value.at_rest().into_value());
         let commit = commit::lock(&variable, commit::is_stepping()).unwrap_or_else(|error| panic!("{error}"));
         let earlier = Earlier::all();
         earlier.keep(&variable);
-        let old = variable.write(value);
+        variable.exchange(&mut value);
         drop(commit);
-        drop((old, earlier));
+        // the old value, whose destructor may be the user's
+        drop((value, earlier));
     }
 }
 

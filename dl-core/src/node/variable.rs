@@ -160,6 +160,12 @@ impl Variable {
         }
     }
 
+    /// Whether it is a plain number: a step of plain gradient descent cannot fail then.
+    #[inline]
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(self.value, Cells::F32(_) | Cells::F64(_))
+    }
+
     /// Whether it may stand in a graph under more than one leaf.
     pub(crate) fn has_several_leaves(&self) -> bool {
         self.several.load(Ordering::Acquire)
@@ -170,11 +176,18 @@ impl Variable {
         match &self.value {
             Cells::F32(bits) => Value(Repr::F32(f32::from_bits(bits.load(Ordering::Acquire)))),
             Cells::F64(bits) => Value(Repr::F64(f64::from_bits(bits.load(Ordering::Acquire)))),
-            Cells::Any(value) => value.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Cells::Any(value) => Self::read_any(value),
         }
     }
 
+    /// Not inlined: numbers are faster to read without.
+    #[inline(never)]
+    fn read_any(value: &Mutex<Value>) -> Value {
+        value.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Shows the value, while nobody else can read or change it: to code of the library's alone. What [`read`](Variable::read) would share is not touched, which another processor may have.
+    #[inline]
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Value) -> R) -> R {
         match &self.value {
             Cells::Any(value) => look(&value.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -182,25 +195,20 @@ impl Variable {
         }
     }
 
-    /// Puts the new value in its place, and hands back the old one: its destructor may be the user's. Whoever calls holds the lock.
+    /// Puts the new value in its place, and the old one in the place of the new one: its destructor may be the user's. Whoever calls holds the lock.
     #[inline]
-    #[must_use = "the old value is dropped by whoever can afford it"]
-    pub(crate) fn write(&self, value: Value) -> Value {
-        match (&self.value, value) {
+    pub(crate) fn exchange(&self, value: &mut Value) {
+        match (&self.value, &mut value.0) {
             // whoever writes holds the lock of the commit: nobody writes in between
-            (Cells::F32(bits), Value(Repr::F32(new))) => {
+            (Cells::F32(bits), Repr::F32(number)) => {
                 let old = bits.load(Ordering::Relaxed);
-                bits.store(new.to_bits(), Ordering::Release);
-                Value(Repr::F32(f32::from_bits(old)))
+                bits.store(std::mem::replace(number, f32::from_bits(old)).to_bits(), Ordering::Release);
             }
-            (Cells::F64(bits), Value(Repr::F64(new))) => {
+            (Cells::F64(bits), Repr::F64(number)) => {
                 let old = bits.load(Ordering::Relaxed);
-                bits.store(new.to_bits(), Ordering::Release);
-                Value(Repr::F64(f64::from_bits(old)))
+                bits.store(std::mem::replace(number, f64::from_bits(old)).to_bits(), Ordering::Release);
             }
-            (Cells::Any(value), new) => {
-                std::mem::replace(&mut *value.lock().unwrap_or_else(PoisonError::into_inner), new)
-            }
+            (Cells::Any(own), Repr::Any(_)) => Self::change_any(own, |own| std::mem::swap(own, value)),
             _ => unreachable!("a weight holds the type that it was made with"),
         }
     }
@@ -209,13 +217,19 @@ impl Variable {
     #[inline]
     pub(crate) fn change(&self, change: impl FnOnce(&mut Value)) {
         match &self.value {
-            Cells::Any(value) => change(&mut value.lock().unwrap_or_else(PoisonError::into_inner)),
+            Cells::Any(value) => Self::change_any(value, change),
             Cells::F32(_) | Cells::F64(_) => {
                 let mut value = self.read();
                 change(&mut value);
-                let _ = self.write(value);
+                self.exchange(&mut value);
             }
         }
+    }
+
+    /// Not inlined: numbers are faster to change without.
+    #[inline(never)]
+    fn change_any(value: &Mutex<Value>, change: impl FnOnce(&mut Value)) {
+        change(&mut value.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {

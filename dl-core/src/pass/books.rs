@@ -193,44 +193,26 @@ impl Books {
         self.of_around = None;
         self.count = Count::default();
         tables::clear(&mut self.entries);
-        tables::empty(&mut self.roots);
-        tables::clear(&mut self.links);
-        tables::empty(&mut self.vacant);
-        tables::empty(&mut self.vacant_links);
         tables::clear(&mut self.weights);
         (self.leaf, self.leaves_differ) = (None, false);
-        tables::empty(&mut self.updates);
-        (self.tickets, self.away, self.attentive) = (0, 0, 0);
-        tables::empty(&mut self.crews);
-        tables::clear(&mut self.waiting);
-        self.unused_waiting = NONE;
-        if self.chains.len() > CHAINS_KEPT {
-            self.chains = Chains::default();
+        if self.links.is_empty() {
+            debug_assert!(self.has_no_schedule(), "whatever waits, or is waited for, has links");
+        } else {
+            self.close_schedule();
         }
-        self.chains.clear();
+        tables::empty(&mut self.updates);
         if self.side.capacity() > 0 {
             tables::empty(&mut self.side);
         }
         if self.weights_by_address.capacity() > 0 {
             tables::empty(&mut self.weights_by_address);
         }
-        if !self.in_order {
-            // only decisions fill these
-            tables::empty(&mut self.tasks);
-            tables::empty(&mut self.backwards);
-            tables::empty(&mut self.interrupted);
-        }
-        tables::empty(&mut self.wakers);
-        self.queue.clear();
         // empty, unless code of the user's has panicked
         tables::clear(&mut self.walk);
         self.walking = false;
         self.under_lock = 0.0;
-        tables::empty(&mut self.later);
-        tables::empty(&mut self.to_tell);
-        tables::empty(&mut self.woken);
-        tables::empty(&mut self.discarded);
         self.drivers.clear();
+        (self.tickets, self.away, self.attentive) = (0, 0, 0);
         (self.refilled, self.others, self.constants) = (0, 0, 0);
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
         self.sweep_at = SWEEP_AT_LEAST;
@@ -241,6 +223,54 @@ impl Books {
         }
         tables::empty(&mut self.closed);
         (self.has_marks, self.forgot, self.forgets) = (false, false, false);
+    }
+
+    /// What a pass leaves that was more than a walk through scalar arithmetic: somebody has waited there, or was waited for.
+    fn close_schedule(&mut self) {
+        tables::empty(&mut self.roots);
+        tables::clear(&mut self.links);
+        tables::empty(&mut self.vacant);
+        tables::empty(&mut self.vacant_links);
+        tables::empty(&mut self.crews);
+        tables::clear(&mut self.waiting);
+        self.unused_waiting = NONE;
+        if self.chains.len() > CHAINS_KEPT {
+            self.chains = Chains::default();
+        }
+        self.chains.clear();
+        if !self.in_order {
+            // only decisions fill these
+            tables::empty(&mut self.tasks);
+            tables::empty(&mut self.backwards);
+            tables::empty(&mut self.interrupted);
+        }
+        tables::empty(&mut self.wakers);
+        self.queue.clear();
+        tables::empty(&mut self.later);
+        tables::empty(&mut self.to_tell);
+        tables::empty(&mut self.woken);
+        tables::empty(&mut self.discarded);
+    }
+
+    /// Whether there is nothing to be done by [`close_schedule`](Self::close_schedule).
+    fn has_no_schedule(&self) -> bool {
+        let tables = [
+            self.roots.len(),
+            self.vacant.len(),
+            self.vacant_links.len(),
+            self.crews.len(),
+            self.waiting.len(),
+            self.tasks.len(),
+            self.backwards.len(),
+            self.interrupted.len(),
+            self.wakers.len(),
+            self.queue.len(),
+            self.later.len(),
+            self.to_tell.len(),
+            self.woken.len(),
+            self.discarded.len(),
+        ];
+        tables.iter().all(|&rows| rows == 0)
     }
 
     pub(super) fn counters(&self) -> Counters {
@@ -258,6 +288,11 @@ impl Books {
     /// Whether nothing but scalar arithmetic was evaluated.
     pub(super) fn is_arithmetic(&self) -> bool {
         self.count.so_far.evaluations == 0
+    }
+
+    /// How many weights were met.
+    pub(crate) fn weights_met(&self) -> usize {
+        self.weights.len()
     }
 
     pub(super) fn live_entries(&self) -> usize {

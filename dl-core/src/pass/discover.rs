@@ -384,7 +384,7 @@ impl Books {
         index
     }
 
-    #[inline]
+    #[inline(always)]
     fn add_value(&mut self, node: Held, value: Value, trained: bool, lone: bool) -> u32 {
         if let Some(number) = Scalar::of(&value) {
             return self.add(Entry::of_number(node, number, trained), node, lone);

@@ -107,13 +107,17 @@ pub(super) fn with_room<T: Row>(rows: usize) -> Vec<T> {
 }
 
 /// The same for rows that are kept as words.
+#[inline]
 pub(crate) fn with_room_for<T>(rows: usize) -> Vec<T> {
-    of_others(with_room::<Words>(rows))
+    if rows > SMALL { of_others(with_room::<Words>(rows)) } else { Vec::new() }
 }
 
-/// Empties a table of such rows, and keeps its memory if that is large.
+/// Drops a table of such rows, and keeps its memory if that is large.
+#[inline]
 pub(crate) fn keep_room<T>(table: Vec<T>) {
-    clear::<Words>(&mut of_others(table));
+    if table.capacity() > SMALL {
+        clear::<Words>(&mut of_others(table));
+    }
 }
 
 /// A table without rows, in the memory of this one if its rows are of the same size: the standard library collects in place.
