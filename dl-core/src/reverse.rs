@@ -29,7 +29,7 @@ use crate::sync::MutexGuard;
 use crate::value::Value;
 use arithmetic::{in_layers, in_numbers};
 use eager::Eager;
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -196,7 +196,7 @@ impl Goal for Everywhere {
 
 /// To these layers, and nowhere else.
 struct Towards {
-    targets: HashSet<u32>,
+    targets: FxHashSet<u32>,
     /// For each entry, whether one of them is below it.
     leads: Vec<bool>,
 }
@@ -263,8 +263,8 @@ fn walk_towards(
 ) -> Result<(Deltas, Option<AnyLayer>)> {
     let mut books = kept(pass)?;
     let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&books, root)).collect::<Result<_>>()?;
-    let known: HashSet<u32> = known.iter().filter_map(|layer| books.find_any_leaf(layer)).collect();
-    let targets_met: HashSet<u32> = targets.iter().filter_map(|target| books.find_any_leaf(target)).collect();
+    let known: FxHashSet<u32> = known.iter().filter_map(|layer| books.find_any_leaf(layer)).collect();
+    let targets_met: FxHashSet<u32> = targets.iter().filter_map(|target| books.find_any_leaf(target)).collect();
     // what is below the only target does not matter: in a loop of gradients that is all that came before
     let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
     let order = order(&mut books, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));

@@ -13,7 +13,7 @@ use crate::record::Direction;
 use crate::reverse::AnyDelta;
 use crate::sync::{Mutex, MutexGuard};
 use crate::weight::Weight;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::ops::{Add, AddAssign, Mul};
 use std::sync::{Arc, PoisonError};
 
@@ -115,7 +115,7 @@ impl SideEffects {
             return Err(error);
         }
         let all = by_weight(self.parts.into_iter().map(|part| part.deltas)).into_iter();
-        let all: HashMap<usize, _> = all.map(|(layer, delta)| (layer.identity(), (layer, delta))).collect();
+        let all: FxHashMap<usize, _> = all.map(|(layer, delta)| (layer.identity(), (layer, delta))).collect();
         let delta = |layer: &AnyLayer| all.get(&layer.identity()).map(|(of, delta)| delta.clone().into_layer(of));
         Ok(layers.iter().map(delta).collect())
     }
@@ -322,7 +322,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
     if parts.len() <= 1 {
         return parts.next().unwrap_or_default();
     }
-    let mut place: HashMap<usize, usize> = HashMap::new();
+    let mut place: FxHashMap<usize, usize> = FxHashMap::default();
     let mut groups: Vec<(AnyLayer, Vec<AnyDelta>)> = Vec::new();
     for (weight, delta) in parts.flatten() {
         let group = *place.entry(weight.identity()).or_insert_with(|| {

@@ -2,6 +2,7 @@
 
 use dl_core::{Number, buffers};
 use ndarray::{Array, ArrayView, Axis, Dimension, Slice};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A line of the cache.
@@ -73,6 +74,30 @@ impl<A> Room<A> {
         array.slice_axis_inplace(Axis(0), Slice::from(self.begin..self.begin + self.len));
         array.into_shape_with_order(shape).expect("one element each")
     }
+}
+
+/// The bytes of a line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line {
+    _bytes: [u8; LINE_BYTES],
+}
+
+thread_local! {
+    /// Room that a thread keeps for itself, a few hundred kilobytes at most: what another one has written to would have to come from its caches.
+    static OWN: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+}
+
+/// Lends this thread's own room for so many numbers, which may be anything. It begins where a line does.
+pub(crate) fn with_own_room<A: Number, R>(len: usize, work: impl FnOnce(*mut A) -> R) -> R {
+    let mut own = OWN.try_with(Cell::take).unwrap_or_default();
+    let lines = (len * size_of::<A>()).div_ceil(LINE_BYTES);
+    if own.len() < lines {
+        own = vec![Line { _bytes: [0; LINE_BYTES] }; lines];
+    }
+    let done = work(own.as_mut_ptr().cast());
+    let _ = OWN.try_with(|room| room.set(own));
+    done
 }
 
 /// In which part of a page this is.

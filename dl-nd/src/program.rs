@@ -30,7 +30,7 @@ use ahead::Asked;
 use dl_core::parallel;
 use loops::{Loop, Together};
 use ndarray::{ArcArray, IxDyn};
-use run::Blocks;
+use run::{Blocks, Checked};
 
 /// A register: some ten of them fit into the nearest cache.
 const BLOCK_BYTES: usize = 2048;
@@ -143,17 +143,21 @@ impl<A: Element> Program<A> {
     /// Computes the results, and the sum of what is summed.
     fn run(&self, results: &mut [Room<A>]) -> A {
         let len = self.len();
-        let mut pieces: Vec<(Vec<&mut [A]>, A)> =
-            (0..len.div_ceil(PIECE)).map(|_| (Vec::with_capacity(results.len()), A::zero())).collect();
-        for result in results {
-            for ((parts, _), part) in pieces.iter_mut().zip(result.elements().chunks_mut(PIECE)) {
-                parts.push(part);
-            }
+        let pieces = len.div_ceil(PIECE);
+        // the parts of a piece side by side
+        let mut chunks: Vec<_> = results.iter_mut().map(|result| result.elements().chunks_mut(PIECE)).collect();
+        let mut parts: Vec<&mut [A]> = Vec::with_capacity(pieces * chunks.len());
+        for _ in 0..pieces {
+            parts.extend(chunks.iter_mut().map(|parts| parts.next().expect("results are of one length")));
         }
+        let mut of_pieces = parts.chunks_mut(chunks.len().max(1));
+        let mut pieces: Vec<(&mut [&mut [A]], A)> =
+            (0..pieces).map(|_| (of_pieces.next().unwrap_or_default(), A::zero())).collect();
+        let checked = Checked::new(self);
         let nanoseconds = (self.nanoseconds() + moving::<A>(self.streams())) * PIECE.min(len) as f64;
         parallel::for_each_mut(&mut pieces, nanoseconds, |piece, (parts, sum)| {
             let from = piece * PIECE;
-            *sum = self.run_piece(from, PIECE.min(len - from), std::mem::take(parts));
+            *sum = self.run_piece(&checked, from, PIECE.min(len - from), parts);
         });
         match self.summed {
             Some(_) => accurate::sum_of_sums(pieces.into_iter().map(|(_, sum)| sum).collect(), len),
@@ -162,9 +166,13 @@ impl<A: Element> Program<A> {
     }
 
     /// Computes these parts of the results, so many elements from an element on.
-    fn run_piece(&self, from: usize, len: usize, results: Vec<&mut [A]>) -> A {
-        let mut registers = run::registers(self);
-        let mut blocks = Blocks::new(self, from, len, results, &mut registers);
+    fn run_piece(&self, checked: &Checked<'_, A>, from: usize, len: usize, results: &mut [&mut [A]]) -> A {
+        run::with_registers(self, |registers| self.run_blocks(Blocks::new(checked, from, len, results, registers)))
+    }
+
+    /// Not inlined: what is in a closure is looked up there, block by block.
+    #[inline(never)]
+    fn run_blocks(&self, mut blocks: Blocks<'_, A>) -> A {
         let mut sum = Sum::new();
         while blocks.next() {
             blocks.run();
@@ -178,6 +186,11 @@ impl<A: Element> Program<A> {
     /// How many tensors are read or written line by line.
     fn streams(&self) -> usize {
         self.results + self.operands.len()
+    }
+
+    /// How many places there are: operands, results and registers.
+    fn places(&self) -> usize {
+        self.streams() + self.registers
     }
 
     /// A rough estimate of the time to compute an element.

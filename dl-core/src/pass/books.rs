@@ -20,7 +20,7 @@ use crate::reverse::Arrived;
 use crate::seed::Position;
 use crate::tape::AnyBackward;
 use crate::value::Value;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -42,11 +42,11 @@ pub(crate) struct Books {
     /// Handles that keep all nodes of the entries alive, directly or from above.
     pub(super) roots: Vec<(AnyLayer, u32)>,
     /// Nodes that another live pass has claimed, by address.
-    pub(super) side: HashMap<usize, u32>,
+    pub(super) side: FxHashMap<usize, u32>,
     /// The entries of weights, by the addresses of their variables.
     pub(super) weights: Vec<(usize, u32)>,
     /// The same, sorted out, once weights were met that may have been met under another leaf.
-    pub(super) weights_by_address: HashMap<usize, u32>,
+    pub(super) weights_by_address: FxHashMap<usize, u32>,
     /// Which leaf of its weight the first one was that was met, and whether there were others: most graphs are built by one thread.
     pub(super) leaf: Option<u8>,
     pub(super) leaves_differ: bool,
@@ -62,10 +62,10 @@ pub(crate) struct Books {
     pub(super) constants: usize,
     /// Who is to be woken as soon as the lock is released.
     pub(super) woken: Vec<Waker>,
-    pub(super) wakers: HashMap<u32, Vec<Waker>>,
+    pub(super) wakers: FxHashMap<u32, Vec<Waker>>,
     /// The futures of dynamic nodes that wait.
-    pub(super) tasks: HashMap<u32, Task>,
-    pub(super) backwards: HashMap<u32, Arc<dyn AnyBackward>>,
+    pub(super) tasks: FxHashMap<u32, Task>,
+    pub(super) backwards: FxHashMap<u32, Arc<dyn AnyBackward>>,
     pub(super) queue: Queue,
     /// Tickets that have been handed out and not come back.
     pub(super) tickets: usize,
@@ -136,9 +136,9 @@ impl Books {
             links: Vec::new(),
             vacant_links: Vec::new(),
             roots: Vec::new(),
-            side: HashMap::new(),
+            side: FxHashMap::default(),
             weights: Vec::new(),
-            weights_by_address: HashMap::new(),
+            weights_by_address: FxHashMap::default(),
             leaf: None,
             leaves_differ: false,
             waiting: Vec::new(),
@@ -148,9 +148,9 @@ impl Books {
             others: 0,
             constants: 0,
             woken: Vec::new(),
-            wakers: HashMap::new(),
-            tasks: HashMap::new(),
-            backwards: HashMap::new(),
+            wakers: FxHashMap::default(),
+            tasks: FxHashMap::default(),
+            backwards: FxHashMap::default(),
             queue: Queue::default(),
             tickets: 0,
             away: 0,

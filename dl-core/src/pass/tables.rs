@@ -8,7 +8,8 @@ use super::entry::{Entry, Links, Waiting};
 use crate::commit::Words;
 use crate::node::{AnyLayer, Held};
 use crate::reverse::{AnyDelta, Arrived};
-use std::collections::{HashMap, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Tables with more room than this are large: no thread keeps one for itself.
@@ -159,7 +160,7 @@ macro_rules! tables {
 tables! {
     Vec<T>, of T;
     VecDeque<T>, of T;
-    HashMap<K, T>, of K T;
+    FxHashMap<K, T>, of K T;
 }
 
 /// Empties such a table. A large one is not kept with the pass, which a thread keeps.

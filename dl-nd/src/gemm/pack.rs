@@ -8,7 +8,6 @@ use super::tile::Raw;
 use crate::lines::{LINE_BYTES, Room};
 use crate::program::ask_for;
 use dl_core::parallel;
-use std::cell::Cell;
 
 /// Room for copies, which is given back. What is there at first may be anything.
 pub(crate) struct Scratch<A: Multiply>(Room<A>);
@@ -27,29 +26,6 @@ impl<A: Multiply> Drop for Scratch<A> {
     fn drop(&mut self) {
         std::mem::take(&mut self.0).give_back();
     }
-}
-
-/// A line of the cache.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line {
-    _bytes: [u8; LINE_BYTES],
-}
-
-thread_local! {
-    /// Room that a thread keeps for itself, a few hundred kilobytes at most: what another one has written to would have to come from its caches.
-    static OWN: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
-}
-
-/// Lends this thread's own room for so many numbers, which may be anything.
-pub(super) fn with_own_room<A: Multiply>(len: usize, work: impl FnOnce(*mut A)) {
-    let mut own = OWN.try_with(Cell::take).unwrap_or_default();
-    let lines = (len * size_of::<A>()).div_ceil(LINE_BYTES);
-    if own.len() < lines {
-        own = vec![Line { _bytes: [0; LINE_BYTES] }; lines];
-    }
-    work(own.as_mut_ptr().cast());
-    let _ = OWN.try_with(|room| room.set(own));
 }
 
 /// Copies so many rows of `from`, of length `depth`, so that the elements of a column lie together, filled up with zeros to `width`.

@@ -8,9 +8,10 @@
 
 use super::Multiply;
 use super::kernels::Kernels;
-use super::pack::{pack, with_own_room};
+use super::pack::pack;
 use super::run::{DEPTH, Product, even, pieces};
 use super::tile::{Ahead, LINES, Raw, STEPS, Slice, Tile};
+use crate::lines::with_own_room;
 
 /// A slice takes at most so many bytes: it stays in the nearest cache, which has 32 or 48 KB where registers are wide enough for panels that large.
 const BYTES: usize = 1 << 15;

@@ -1,7 +1,7 @@
 //! Running a program, block by block. Everything that instructions read and write has a place, with a number: first come the operands, then the results, then the registers.
 //!
 //! A block is so small that to begin an instruction must cost next to nothing. So there is one list of addresses for all places, and what the instructions do with them is looked at once, before
-//! the first block.
+//! the first piece.
 
 use super::{Instruction, Part, Program, What, block_len, elements, load, loops};
 use crate::element::Element;
@@ -22,35 +22,26 @@ pub(super) struct Blocks<'a, A> {
     lives: PhantomData<&'a mut [A]>,
 }
 
-/// Room for the registers of a program.
-pub(super) fn registers<A: Element>(program: &Program<A>) -> Vec<A> {
-    vec![A::zero(); program.registers * block_len::<A>() + lines::LINE_BYTES / size_of::<A>()]
+/// Lends room for the registers of a program. What is there at first may be anything: each is written before it is read.
+pub(super) fn with_registers<A: Element, R>(program: &Program<A>, work: impl FnOnce(&mut [A]) -> R) -> R {
+    let len = program.registers * block_len::<A>();
+    lines::with_own_room(len, |room: *mut A| {
+        // SAFETY: it is room for so many numbers, which nobody else has meanwhile, and whatever was written there is a number
+        work(unsafe { from_raw_parts_mut(room, len) })
+    })
 }
 
-impl<'a, A: Element> Blocks<'a, A> {
-    /// For these parts of the results, of so many elements from an element on. The [next](Blocks::next) block is the first.
-    ///
+/// A program of which it is known that its instructions read and write where they may.
+pub(super) struct Checked<'a, A> {
+    program: &'a Program<A>,
+    operands: Vec<&'a [A]>,
+}
+
+impl<'a, A: Element> Checked<'a, A> {
     /// # Panics
-    /// If an operand, a result or a register is missing or too short, or if an instruction would write where it reads, to an operand, or to one place twice.
-    pub(super) fn new(
-        program: &'a Program<A>,
-        from: usize,
-        len: usize,
-        results: Vec<&'a mut [A]>,
-        registers: &'a mut [A],
-    ) -> Self {
-        let operands = program.operands.iter().map(|operand| elements(operand)[from..from + len].as_ptr().cast_mut());
-        let mut places: Vec<*mut A> = operands.collect();
-        for result in results {
-            assert_eq!(result.len(), len);
-            places.push(result.as_mut_ptr());
-        }
-        assert_eq!(places.len(), program.streams());
-        let begin = lines::begin(registers);
-        for register in registers[begin..].chunks_exact_mut(block_len::<A>()) {
-            places.push(register.as_mut_ptr());
-        }
-        let is_place = |place: &usize| *place < places.len();
+    /// If an instruction would read or write where nothing is, or write where it reads, to an operand, or to one place twice.
+    pub(super) fn new(program: &'a Program<A>) -> Self {
+        let is_place = |place: &usize| *place < program.places();
         for Instruction { what, .. } in &program.instructions {
             let (reads, to) = what.places();
             assert!(reads.iter().all(is_place) && to.iter().all(is_place));
@@ -58,9 +49,36 @@ impl<'a, A: Element> Blocks<'a, A> {
                 assert!(*place >= program.operands.len() && !reads.contains(place) && !to[..index].contains(place));
             }
         }
+        for (_, place) in &program.numbers {
+            assert!(is_place(place) && *place >= program.streams());
+        }
+        Checked { program, operands: program.operands.iter().map(elements).collect() }
+    }
+}
+
+impl<'a, A: Element> Blocks<'a, A> {
+    /// For these parts of the results, of so many elements from an element on. The [next](Blocks::next) block is the first.
+    ///
+    /// # Panics
+    /// If an operand, a result or a register is missing or too short.
+    pub(super) fn new(
+        &Checked { program, ref operands }: &Checked<'a, A>,
+        from: usize,
+        len: usize,
+        results: &'a mut [&mut [A]],
+        registers: &'a mut [A],
+    ) -> Self {
+        let mut places: Vec<*mut A> = Vec::with_capacity(program.places());
+        places.extend(operands.iter().map(|operand| operand[from..from + len].as_ptr().cast_mut()));
+        for result in results {
+            assert_eq!(result.len(), len);
+            places.push(result.as_mut_ptr());
+        }
+        assert_eq!(places.len(), program.streams());
+        places.extend(registers.chunks_exact_mut(block_len::<A>()).map(|register| register.as_mut_ptr()));
+        assert_eq!(places.len(), program.places());
         for &(number, place) in &program.numbers {
-            assert!(is_place(&place) && place >= program.streams());
-            // SAFETY: a register has so many elements, and nobody else has borrowed any
+            // SAFETY: it is a register, which has so many elements, and nobody else has borrowed any
             unsafe { from_raw_parts_mut(places[place], block_len::<A>()) }.fill(number);
         }
         Blocks { program, places, from, len: 0, left: len, lives: PhantomData }
@@ -90,7 +108,7 @@ impl<'a, A: Element> Blocks<'a, A> {
                 let at_once = ahead.get(number).map(|asked| asked.ask(streams, len * size_of::<A>(), &mut row));
                 let now = at_once.map_or(len, |elements| elements.min(len - done));
                 // SAFETY: each place has `len` elements from here on, in a stream as in a register. Places do not overlap, but for operands, which nobody writes to; and an instruction
-                // borrows what it reads and what it writes for as long as it runs. When the blocks were made, it was seen that these are places, and different ones.
+                // borrows what it reads and what it writes for as long as it runs. The program has been checked: these are places, and different ones.
                 let read = |place: usize| unsafe { from_raw_parts((*places.add(place)).add(done).cast_const(), now) };
                 // SAFETY: the same
                 let write = |place: usize| unsafe { from_raw_parts_mut((*places.add(place)).add(done), now) };

@@ -17,10 +17,10 @@ impl<A: Element> Program<A> {
     pub(super) fn of<D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (Self, Kept<A, D>) {
         let mut writer = Writer::<A, D> {
             shape: formulas[0].shape(),
-            steps: Vec::new(),
-            operands: Vec::new(),
+            steps: Vec::with_capacity(USUAL_STEPS),
+            operands: Vec::with_capacity(USUAL_OPERANDS),
             parts: Vec::new(),
-            known: Vec::new(),
+            known: Vec::with_capacity(USUAL_STEPS),
             dear: Vec::new(),
         };
         let mut results: Vec<usize> = Vec::with_capacity(RESULTS);
@@ -53,6 +53,10 @@ impl<A: Element> Program<A> {
         (writer.finish(&results, sums), kept)
     }
 }
+
+/// A program seldom has more steps, and seldom more operands. A table that grows as it is written costs more than all that is written there.
+const USUAL_STEPS: usize = 32;
+const USUAL_OPERANDS: usize = 8;
 
 /// Formulas that are kept, each with the number of its result.
 pub(super) type Kept<A, D> = Vec<(Arc<Formula<A, D>>, usize)>;
@@ -384,7 +388,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
             operands: self.operands,
             parts: self.parts,
             numbers: Vec::new(),
-            instructions: Vec::new(),
+            instructions: Vec::with_capacity(self.steps.len()),
             ahead: Vec::new(),
             registers: 0,
             summed: None,
