@@ -292,13 +292,24 @@ pub(crate) fn one_nan<A: Number>(x: A) -> A {
 
 /// The same for many, most of which are none: in what is only computed with, a NaN may be any.
 pub(crate) fn one_nan_each<A: Element>(numbers: &mut [A]) {
+    /// Side by side, as many as fill a few registers.
+    const WIDTH: usize = 32;
+
     vectorized(
         #[inline(always)]
         || {
             // one comparison says whether one of two is a NaN
-            let (left, right) = numbers.split_at(numbers.len().div_ceil(2));
-            let last = left.last().is_some_and(|x| x.is_nan());
-            if left.iter().zip(right).fold(last, |any, (a, b)| any | a.is_nan() | b.is_nan()) {
+            let (pairs, rest) = numbers.as_chunks::<{ 2 * WIDTH }>();
+            // numbers that say so: for truths the compiler would make narrower registers of wide ones each time
+            let mut any = [A::zero(); WIDTH];
+            for pair in pairs {
+                for (lane, any) in any.iter_mut().enumerate() {
+                    let (a, b) = (pair[lane], pair[WIDTH + lane]);
+                    *any = if a.is_nan() | b.is_nan() { A::of(1.0) } else { *any };
+                }
+            }
+            let any = any.iter().fold(false, |found, any| found | !any.is_zero());
+            if rest.iter().fold(any, |found, x| found | x.is_nan()) {
                 numbers.iter_mut().for_each(|x| *x = one_nan(*x));
             }
         },
