@@ -54,6 +54,7 @@ mod arrange;
 mod attention;
 mod axes;
 mod broadcast;
+mod caches;
 mod compare;
 mod conv;
 mod convert;

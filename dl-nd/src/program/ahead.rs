@@ -2,10 +2,14 @@
 //!
 //! Each block reads its operands in one go, and then the processor computes for a while and sees nothing to fetch in advance: a program over tensors that lie in memory
 //! would wait for most of its time. So with each instruction some lines of what the next block touches are asked for, as many as can come meanwhile.
+//!
+//! They come into the nearest cache, if it has room for them beside what this block touches, and else into the second one: there they would push out one another.
 
 use super::{BLOCK_BYTES, Instruction, Program, block_len, nanoseconds};
+use crate::caches;
 use crate::element::Element;
 use crate::lines::LINE_BYTES;
+use std::ops::Range;
 
 /// What is smaller than this may be in the second cache of a core.
 const SECOND_CACHE_BYTES: usize = 1 << 20;
@@ -13,14 +17,24 @@ const SECOND_CACHE_BYTES: usize = 1 << 20;
 /// The cost of an operation, for an element, that takes as long as an instruction takes to begin.
 const BEGINNING: f64 = 0.5;
 
-/// So many lines can be on their way at once. Whoever asks for more has to wait.
+/// So many lines can be on their way to the nearest cache at once. Whoever asks for more has to wait.
 const ON_THEIR_WAY: usize = 16;
+/// The same for the second cache.
+const ON_THEIR_WAY_TO_SECOND: usize = 64;
 
 /// What is asked for with an instruction: the rows of lines up to this one, so many at a time, each time before so many elements of a block are computed.
 pub(super) struct Asked {
     until: usize,
     at_once: usize,
     elements: usize,
+    into: Cache,
+}
+
+/// Into which cache lines come that are asked for.
+#[derive(Clone, Copy)]
+enum Cache {
+    Nearest,
+    Second,
 }
 
 impl Asked {
@@ -28,25 +42,35 @@ impl Asked {
     #[inline(always)]
     pub(super) fn ask<A>(&self, places: &[*mut A], from: usize, row: &mut usize) -> usize {
         let end = self.until.min(*row + self.at_once);
-        // mostly it is two: a loop over so few would be more instructions than it asks for lines
-        while *row + 2 <= end {
-            ask_for_lines::<A, 2>(places, from + *row * LINE_BYTES);
-            *row += 2;
-        }
-        if *row < end {
-            ask_for_lines::<A, 1>(places, from + *row * LINE_BYTES);
-            *row += 1;
+        let rows = std::mem::replace(row, end)..end;
+        match self.into {
+            Cache::Nearest => ask_for_rows(places, from, rows, ask_for),
+            Cache::Second => ask_for_rows(places, from, rows, ask_for_in_second),
         }
         self.elements
     }
 }
 
-/// Asks for so many lines that come one after the other, from so many bytes on after each of these places.
+/// Asks for these rows of lines, from so many bytes on after each of these places.
 #[inline(always)]
-fn ask_for_lines<A, const LINES: usize>(places: &[*mut A], from: usize) {
+fn ask_for_rows<A>(places: &[*mut A], from: usize, rows: Range<usize>, ask: impl Fn(*const A) + Copy) {
+    let mut row = rows.start;
+    // mostly it is two: a loop over so few would be more instructions than it asks for lines
+    while row + 2 <= rows.end {
+        ask_for_lines::<A, 2>(places, from + row * LINE_BYTES, ask);
+        row += 2;
+    }
+    if row < rows.end {
+        ask_for_lines::<A, 1>(places, from + row * LINE_BYTES, ask);
+    }
+}
+
+/// Asks for so many lines that come one after the other.
+#[inline(always)]
+fn ask_for_lines<A, const LINES: usize>(places: &[*mut A], from: usize, ask: impl Fn(*const A)) {
     for place in places {
         for line in 0..LINES {
-            ask_for(place.wrapping_byte_add(from + line * LINE_BYTES));
+            ask(place.wrapping_byte_add(from + line * LINE_BYTES));
         }
     }
 }
@@ -64,6 +88,19 @@ pub(crate) fn ask_for<A>(place: *const A) {
     let _ = place;
 }
 
+/// The same, into the second cache.
+#[inline(always)]
+fn ask_for_in_second<A>(place: *const A) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: it is a hint, for which no place is wrong
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
 impl<A: Element> Program<A> {
     /// What is asked for with each instruction. Nothing at all if what the program touches may be in the second cache.
     pub(super) fn plan_ahead(&self) -> Vec<Asked> {
@@ -71,6 +108,12 @@ impl<A: Element> Program<A> {
         if streams * self.len() * size_of::<A>() < SECOND_CACHE_BYTES {
             return Vec::new();
         }
+        // what two blocks touch; registers come on top, but what was used last is what stays
+        let (into, on_their_way) = if 2 * streams * BLOCK_BYTES <= caches::nearest_bytes() {
+            (Cache::Nearest, ON_THEIR_WAY)
+        } else {
+            (Cache::Second, ON_THEIR_WAY_TO_SECOND)
+        };
         // to begin takes some time, too
         let time = |instruction: &Instruction<A>| instruction.nanoseconds + nanoseconds(BEGINNING);
         let all: f64 = self.instructions.iter().map(time).sum();
@@ -80,9 +123,9 @@ impl<A: Element> Program<A> {
             let until = ((BLOCK_BYTES / LINE_BYTES) as f64 * spent / all).round() as usize;
             let rows = until - std::mem::replace(&mut before, until);
             // in whole lines
-            let times = (rows * streams).div_ceil(ON_THEIR_WAY).max(1);
+            let times = (rows * streams).div_ceil(on_their_way).max(1);
             let elements = block_len::<A>().div_ceil(times).next_multiple_of(LINE_BYTES);
-            Asked { until, at_once: rows.div_ceil(block_len::<A>().div_ceil(elements)), elements }
+            Asked { until, at_once: rows.div_ceil(block_len::<A>().div_ceil(elements)), elements, into }
         });
         asked.collect()
     }
