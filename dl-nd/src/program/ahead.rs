@@ -55,8 +55,12 @@ impl Asked {
 #[inline(always)]
 fn ask_for_rows<A>(places: &[*mut A], from: usize, rows: Range<usize>, ask: impl Fn(*const A) + Copy) {
     let mut row = rows.start;
-    // mostly it is two: a loop over so few would be more instructions than it asks for lines
-    while row + 2 <= rows.end {
+    // several of a place at a time: a loop over so few would be more instructions than it asks for lines
+    while row + 4 <= rows.end {
+        ask_for_lines::<A, 4>(places, from + row * LINE_BYTES, ask);
+        row += 4;
+    }
+    if row + 2 <= rows.end {
         ask_for_lines::<A, 2>(places, from + row * LINE_BYTES, ask);
         row += 2;
     }
