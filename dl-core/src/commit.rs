@@ -376,7 +376,13 @@ impl AnyDelta {
     /// Whether a step of plain gradient descent can be taken by this delta.
     #[inline(always)]
     fn can_descend(&self, variable: &Variable) -> bool {
-        variable.is_number() || self.can_descend_there(variable)
+        self.is_number_of(variable) || self.can_descend_there(variable)
+    }
+
+    /// Whether it is a plain number that was made, as the weight is one. Such a step cannot fail, and asks nobody.
+    #[inline(always)]
+    fn is_number_of(&self, variable: &Variable) -> bool {
+        matches!(self, AnyDelta::Ready(_)) && variable.is_number()
     }
 
     #[inline(never)]
@@ -399,7 +405,7 @@ impl AnyDelta {
     #[inline(always)]
     fn descends_in_place(&self, variable: &Variable) -> bool {
         let is_own = |layer: &AnyLayer| layer.accumulates().is_some_and(|op| op.is_plain());
-        variable.is_number()
+        self.is_number_of(variable)
             || variable.weight.is_changed_in_place() && !matches!(self, AnyDelta::Unmade(layer, _) if !is_own(layer))
     }
 

@@ -311,6 +311,8 @@ where
 {
     let mut deltas = Vec::with_capacity(books.weights_met().min(FEW_DELTAS));
     let mut eager = if when == When::AtOnce { Eager::of(pass, &books) } else { None };
+    // a constant may be what the delta of a delta is asked for: it stays the layer that it is, unless a step takes it
+    let at_weight = |delta: AnyDelta| if when == When::AtOnce { delta.at_hand() } else { delta };
     for index in steps {
         let numeric = match &arrived[index as usize] {
             Arrived::Nothing => continue,
@@ -331,9 +333,7 @@ where
             && !books.has_forgotten()
             && let Some(delta) = arrived[index as usize].take_one()
         {
-            // a constant may be what the delta of a delta is asked for: it stays the layer that it is
-            let delta = if when == When::AtOnce { delta.at_hand() } else { delta };
-            tables::push(&mut deltas, (K::node(node), delta));
+            tables::push(&mut deltas, (K::node(node), at_weight(delta)));
             continue;
         }
         let _rule = node.enter_rule(Direction::Backward);
@@ -363,9 +363,7 @@ where
         };
         if is_weight {
             if !is_told && goal.is_at(index, true) {
-                // a constant may be what the delta of a delta is asked for: it stays the layer that it is
-                let delta = if when == When::AtOnce { delta.at_hand() } else { delta };
-                tables::push(&mut deltas, (K::node(node), delta));
+                tables::push(&mut deltas, (K::node(node), at_weight(delta)));
             }
             continue; // nothing is below
         }

@@ -84,9 +84,12 @@ struct Line {
 }
 
 thread_local! {
-    /// Room that a thread keeps for itself, a few hundred kilobytes at most: what another one has written to would have to come from its caches.
+    /// Room that a thread keeps for itself: what another one has written to would have to come from its caches.
     static OWN: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
 }
+
+/// A thread keeps no more room than this for itself.
+const KEPT_BYTES: usize = 1 << 20;
 
 /// Lends this thread's own room for so many numbers, which may be anything. It begins where a line does.
 pub(crate) fn with_own_room<A: Number, R>(len: usize, work: impl FnOnce(*mut A) -> R) -> R {
@@ -96,7 +99,9 @@ pub(crate) fn with_own_room<A: Number, R>(len: usize, work: impl FnOnce(*mut A) 
         own = vec![Line { _bytes: [0; LINE_BYTES] }; lines];
     }
     let done = work(own.as_mut_ptr().cast());
-    let _ = OWN.try_with(|room| room.set(own));
+    if own.len() <= KEPT_BYTES / LINE_BYTES {
+        let _ = OWN.try_with(|room| room.set(own));
+    }
     done
 }
 
@@ -235,6 +240,22 @@ mod tests {
         assert!(is_begin(stepped.view().as_ptr()));
         assert_eq!(stepped.view(), elsewhere() - 1.0);
         Ok(())
+    }
+
+    #[test]
+    fn a_thread_lends_its_own_room_to_one_at_a_time() {
+        let place = |len| with_own_room(len, |room: *mut f32| room.addr());
+        let first = place(1000);
+        assert!(is_begin(std::ptr::without_provenance::<f32>(first)) && place(500) == first, "it is kept");
+        with_own_room(1000, |outer: *mut f32| {
+            with_own_room(1000, |inner: *mut f64| assert!(is_begin(inner) && inner.addr() != outer.addr()));
+        });
+        assert!(std::panic::catch_unwind(|| with_own_room(10, |_: *mut f32| panic!("as is to be seen"))).is_err());
+        let again = place(10);
+        assert_eq!(place(10), again);
+        place(KEPT_BYTES);
+        assert!(OWN.take().is_empty(), "that was too much");
+        assert_eq!(with_own_room(0, |_: *mut f32| 7), 7);
     }
 
     #[test]

@@ -53,6 +53,48 @@ fn a_panic_in_the_body_of_a_dynamic_layer() {
     assert!(error.is_panic() && error.to_string().contains("no way out"), "{error}");
 }
 
+/// x · y, which can say that it adds itself to a weight, and must not: a step of a plain number asks nobody.
+struct Unable {
+    says_that_it_can: bool,
+}
+
+impl dl::Primitive for Unable {
+    type Operands = (Layer<f64>, Layer<f64>);
+    type Output = f64;
+    const ACCUMULATES: bool = true;
+
+    fn name(&self) -> &'static str {
+        "unable"
+    }
+
+    fn value(&self, (x, y): (&f64, &f64)) -> Result<f64> {
+        Ok(x * y)
+    }
+
+    fn can_accumulate(&self, _: (&f64, &f64), _: &f64) -> bool {
+        self.says_that_it_can
+    }
+
+    fn accumulate(&self, _: (&f64, &f64), _: f64, _: &mut f64) {
+        panic!("it was not to be asked");
+    }
+
+    fn pullback(&self, at: &dl::At<'_, Self>) -> dl::Deltas<Self> {
+        let times = |x: &Layer<f64>| Some(Layer::apply(Unable { ..*self }, (at.delta.clone(), x.clone())));
+        (times(&at.operands.1), times(&at.operands.0))
+    }
+}
+
+#[test]
+fn numbers_take_no_steps_by_operations_of_the_users() {
+    for says_that_it_can in [false, true] {
+        let weights = [2.0, 3.0].map(Weight::new);
+        let product = Layer::apply(Unable { says_that_it_can }, (weights[0].layer(), weights[1].layer()));
+        product.train(&Sgd::new(0.5)).wait().unwrap();
+        assert_eq!(weights.map(|w| w.value()), [0.5, 2.0]);
+    }
+}
+
 /// x ↦ x, whose delta fails, or whose rule panics.
 struct Backward(fn(f64) -> Result<f64>, bool);
 

@@ -160,7 +160,7 @@ impl Variable {
         }
     }
 
-    /// Whether it is a plain number: a step of plain gradient descent cannot fail then.
+    /// Whether it is a plain number.
     #[inline]
     pub(crate) fn is_number(&self) -> bool {
         matches!(self.value, Cells::F32(_) | Cells::F64(_))

@@ -201,6 +201,8 @@ impl Books {
             self.close_schedule();
         }
         tables::empty(&mut self.updates);
+        // a commit may have left some
+        tables::empty(&mut self.crews);
         if self.side.capacity() > 0 {
             tables::empty(&mut self.side);
         }
@@ -231,7 +233,6 @@ impl Books {
         tables::clear(&mut self.links);
         tables::empty(&mut self.vacant);
         tables::empty(&mut self.vacant_links);
-        tables::empty(&mut self.crews);
         tables::clear(&mut self.waiting);
         self.unused_waiting = NONE;
         if self.chains.len() > CHAINS_KEPT {
@@ -258,7 +259,6 @@ impl Books {
             self.roots.len(),
             self.vacant.len(),
             self.vacant_links.len(),
-            self.crews.len(),
             self.waiting.len(),
             self.tasks.len(),
             self.backwards.len(),
@@ -270,7 +270,7 @@ impl Books {
             self.woken.len(),
             self.discarded.len(),
         ];
-        tables.iter().all(|&rows| rows == 0)
+        tables.iter().all(|&rows| rows == 0) && self.unused_waiting == NONE && self.chains.are_unused()
     }
 
     pub(super) fn counters(&self) -> Counters {

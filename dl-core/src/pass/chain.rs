@@ -28,7 +28,7 @@ pub(super) struct Chains {
 impl Chains {
     pub(super) fn clear(&mut self) {
         // unless the pass has been left, all have been taken
-        if self.unused.len() == self.chains.len() {
+        if self.are_unused() {
             return;
         }
         self.unused.clear();
@@ -36,6 +36,10 @@ impl Chains {
             chain.clear();
             self.unused.push(place);
         }
+    }
+
+    pub(super) fn are_unused(&self) -> bool {
+        self.unused.len() == self.chains.len()
     }
 
     pub(super) fn len(&self) -> usize {

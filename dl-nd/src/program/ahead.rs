@@ -6,7 +6,6 @@
 //! They come into the nearest cache, if it has room for them beside what this block touches, and else into the second one: there they would push out one another.
 
 use super::{BLOCK_BYTES, Instruction, Program, block_len, nanoseconds};
-use crate::caches;
 use crate::element::Element;
 use crate::lines::LINE_BYTES;
 use std::ops::Range;
@@ -106,14 +105,14 @@ fn ask_for_in_second<A>(place: *const A) {
 }
 
 impl<A: Element> Program<A> {
-    /// What is asked for with each instruction. Nothing at all if what the program touches may be in the second cache.
-    pub(super) fn plan_ahead(&self) -> Vec<Asked> {
+    /// What is asked for with each instruction, where the nearest cache has so many bytes. Nothing at all if what the program touches may be in the second cache.
+    pub(super) fn plan_ahead(&self, nearest_bytes: usize) -> Vec<Asked> {
         let streams = self.streams();
         if streams * self.len() * size_of::<A>() < SECOND_CACHE_BYTES {
             return Vec::new();
         }
         // what two blocks touch; registers come on top, but what was used last is what stays
-        let (into, on_their_way) = if 2 * streams * BLOCK_BYTES <= caches::nearest_bytes() {
+        let (into, on_their_way) = if 2 * streams * BLOCK_BYTES <= nearest_bytes {
             (Cache::Nearest, ON_THEIR_WAY)
         } else {
             (Cache::Second, ON_THEIR_WAY_TO_SECOND)

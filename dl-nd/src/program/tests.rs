@@ -291,17 +291,24 @@ fn what_was_computed_before_changes_no_bit() {
 /// Wherever it is, a NaN becomes the one, and nothing else changes; so do those of small operations.
 #[test]
 fn there_is_one_nan() {
-    let other = f32::from_bits(0xffc5_4321);
-    for len in 0..70 {
-        for place in 0..len {
-            let mut numbers: Vec<f32> = (0..len).map(|i| i as f32).collect();
-            numbers[place] = other;
-            loops::one_nan_each(&mut numbers);
-            for (i, x) in numbers.into_iter().enumerate() {
-                assert_eq!(x.to_bits(), if i == place { f32::NAN } else { i as f32 }.to_bits(), "{i} of {len}");
+    /// Also in the first of several rounds.
+    fn check<A: Element>(other: A) {
+        let bits = |x: A| (x.is_nan(), x.is_sign_negative(), x.to_f64().map(f64::to_bits));
+        for len in (0..70).chain([128, 200, 260]) {
+            for place in 0..len {
+                let mut numbers: Vec<A> = (0..len).map(|i| A::of(i as f64)).collect();
+                numbers[place] = other;
+                loops::one_nan_each(&mut numbers);
+                for (i, x) in numbers.into_iter().enumerate() {
+                    let right = if i == place { A::nan() } else { A::of(i as f64) };
+                    assert_eq!(bits(x), bits(right), "{i} of {len}");
+                }
             }
         }
     }
+    let other = f32::from_bits(0xffc5_4321);
+    check(other);
+    check(f64::from_bits(0xfff8_1234_5678_9abc));
     let x = [other; 5];
     let mut each = x;
     super::each(Unary::Neg, &mut each);
@@ -426,4 +433,51 @@ fn large_results_begin_in_different_parts_of_a_page() {
     parts.sort_unstable();
     parts.dedup();
     assert_eq!(parts.len(), 5);
+}
+
+/// A long tensor of these numbers, whose last block is shorter than the others.
+fn long<A: Element>(number: impl Fn(usize) -> f64) -> Nd<A, Ix1> {
+    let len = (1 << 19) + 77;
+    Nd::from_vec(len, (0..len).map(|i| A::of(number(i))).collect()).expect("one element each")
+}
+
+/// What is in the room that a thread lends to one program is what another one has left there, of either type.
+#[test]
+fn registers_may_hold_anything_at_first() {
+    fn bits<A: Element>(x: &Nd<A, Ix1>) -> (Vec<Option<u64>>, Option<u64>) {
+        let apply = |op, x: &Nd<A, Ix1>| Operation::Unary(op, x.clone()).of_shape(x.dim());
+        let plus = Operation::WithNumber { op: Binary::Add, number: A::of(0.5), left: true, x: apply(Unary::Exp, x) };
+        let y =
+            Operation::Binary(Binary::Mul, apply(Unary::Tanh, &plus.of_shape(x.dim())), x.clone()).of_shape(x.dim());
+        let formula = y.formula().expect("large tensors are written down");
+        let sum = sum(formula, &[]);
+        let bits = |x: A| x.to_f64().map(f64::to_bits);
+        (compute(formula).iter().map(|&x| bits(x)).collect(), bits(sum))
+    }
+    let [x, nan] = [long(|i| (i % 97) as f64 / 97.0), long(|_| f64::NAN)];
+    let before = bits::<f32>(&x);
+    bits::<f64>(&long(|_| f64::NAN));
+    bits::<f32>(&nan);
+    assert!(bits::<f32>(&x) == before);
+}
+
+/// Whatever the caches are, every line of the next block is asked for once while a block is computed.
+#[test]
+fn all_of_the_next_block_is_asked_for() {
+    let x = long::<f32>(|i| i as f64);
+    let y = both(Binary::Mul, &unary(Unary::Tanh, &unary(Unary::Exp, &x)), &x);
+    let (program, _) = Program::of(&[y.formula().expect("large tensors are written down")], false);
+    let times = [0, usize::MAX].map(|nearest_bytes| {
+        let (mut row, mut times) = (0, 0);
+        for asked in program.plan_ahead(nearest_bytes) {
+            let mut done = 0;
+            while done < block_len::<f32>() {
+                done += asked.ask::<f32>(&[], BLOCK_BYTES, &mut row);
+                times += 1;
+            }
+        }
+        assert_eq!(row, BLOCK_BYTES / LINE_BYTES);
+        times
+    });
+    assert!(times[0] <= times[1], "more lines are asked for at once into a larger cache: {times:?}");
 }
