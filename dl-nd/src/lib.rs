@@ -54,7 +54,6 @@ mod arrange;
 mod attention;
 mod axes;
 mod broadcast;
-mod caches;
 mod compare;
 mod conv;
 mod convert;

@@ -3,11 +3,14 @@
 //! Each block reads its operands in one go, and then the processor computes for a while and sees nothing to fetch in advance: a program over tensors that lie in memory
 //! would wait for most of its time. So with each instruction some lines of what the next block touches are asked for, as many as can come meanwhile.
 //!
-//! They come into the nearest cache, if it has room for them beside what this block touches, and else into the second one: there they would push out one another.
+//! Where registers are narrow they come into the second cache only. They would push out one another, and what is computed with, in a nearest cache of 32 KB, and a processor with narrow registers has twice as many instructions
+//! to go on with when a line comes from the second one.
 
 use super::{BLOCK_BYTES, Instruction, Program, block_len, nanoseconds};
 use crate::element::Element;
 use crate::lines::LINE_BYTES;
+use dl_core::simd::arch;
+use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
 /// What is smaller than this may be in the second cache of a core.
@@ -104,18 +107,32 @@ fn ask_for_in_second<A>(place: *const A) {
     let _ = place;
 }
 
+/// How wide registers are.
+pub(super) fn register_bytes() -> usize {
+    struct Width;
+
+    impl WithSimd for Width {
+        type Output = usize;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            size_of::<S::f32s>()
+        }
+    }
+
+    arch().dispatch(Width)
+}
+
 impl<A: Element> Program<A> {
-    /// What is asked for with each instruction, where the nearest cache has so many bytes. Nothing at all if what the program touches may be in the second cache.
-    pub(super) fn plan_ahead(&self, nearest_bytes: usize) -> Vec<Asked> {
+    /// What is asked for with each instruction, where registers have so many bytes. Nothing at all if what the program touches may be in the second cache.
+    pub(super) fn plan_ahead(&self, register_bytes: usize) -> Vec<Asked> {
         let streams = self.streams();
         if streams * self.len() * size_of::<A>() < SECOND_CACHE_BYTES {
             return Vec::new();
         }
-        // what two blocks touch; registers come on top, but what was used last is what stays
-        let (into, on_their_way) = if 2 * streams * BLOCK_BYTES <= nearest_bytes {
-            (Cache::Nearest, ON_THEIR_WAY)
-        } else {
-            (Cache::Second, ON_THEIR_WAY_TO_SECOND)
+        let (into, on_their_way) = match register_bytes {
+            LINE_BYTES.. => (Cache::Nearest, ON_THEIR_WAY),
+            _ => (Cache::Second, ON_THEIR_WAY_TO_SECOND),
         };
         // to begin takes some time, too
         let time = |instruction: &Instruction<A>| instruction.nanoseconds + nanoseconds(BEGINNING);

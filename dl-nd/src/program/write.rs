@@ -2,8 +2,7 @@
 
 use super::loops::{self, Loop};
 use super::nested::{self, Cheap, Nested, Next};
-use super::{Instruction, Part, Program, RESULTS, Repeated, What, nanoseconds, together};
-use crate::caches;
+use super::{Instruction, Part, Program, RESULTS, Repeated, What, ahead, nanoseconds, together};
 use crate::element::{Element, Rank};
 use crate::formula::{Formula, Operation};
 use crate::nd::Nd;
@@ -453,7 +452,7 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
                 }
             }
         }
-        program.ahead = program.plan_ahead(caches::nearest_bytes());
+        program.ahead = program.plan_ahead(ahead::register_bytes());
         program
     }
 }
