@@ -385,6 +385,7 @@ impl AnyDelta {
         matches!(self, AnyDelta::Ready(_)) && variable.is_number()
     }
 
+    /// The same for what is not such a number: the weight or the operation is asked.
     #[inline(never)]
     fn can_descend_there(&self, variable: &Variable) -> bool {
         match self {
@@ -465,6 +466,7 @@ impl AnyDelta {
         }
     }
 
+    /// That of the operation which goes into the weight.
     #[inline(never)]
     fn cost_of_unmade(layer: &AnyLayer, operands: &[Value]) -> f64 {
         layer.accumulates().map_or(0.0, |op| op.cost(&operands.iter().collect::<Few<_>>()))

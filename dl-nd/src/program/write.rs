@@ -54,7 +54,7 @@ impl<A: Element> Program<A> {
     }
 }
 
-/// A program seldom has more steps, and seldom more operands. A table that grows as it is written costs more than all that is written there.
+/// A program seldom has more steps, and seldom more operands: its tables need not grow while it is written.
 const USUAL_STEPS: usize = 32;
 const USUAL_OPERANDS: usize = 8;
 
