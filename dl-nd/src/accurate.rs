@@ -220,23 +220,23 @@ fn sum_of_run<A: Element>(run: &[A]) -> A {
             *sum = *sum + term;
         }
     }
-    // a compiler that sees the lanes and their halves together takes them apart into single numbers. They stay where they are: who reads what has just been copied in other parts waits until all
-    // that was written before has reached the cache
-    let sums = std::hint::black_box(&mut sums);
-    let [first, second] = halves::<A, 32, 16>(sums);
-    let sums: [A; 16] = std::array::from_fn(|lane| first[lane] + second[lane]);
-    let [first, second] = halves::<A, 16, 8>(&sums);
-    let sums: [A; 8] = std::array::from_fn(|lane| first[lane] + second[lane]);
-    let [first, second] = halves::<A, 8, 4>(&sums);
-    let [a, b, c, d]: [A; 4] = std::array::from_fn(|lane| first[lane] + second[lane]);
+    let sums: [A; 16] = halves_added(&sums);
+    let sums: [A; 8] = halves_added(&sums);
+    let [a, b, c, d] = halves_added(&sums);
     (a + c) + (b + d)
 }
 
-/// The halves of an array.
+/// Adds the halves of an array.
 #[inline(always)]
-fn halves<A, const N: usize, const HALF: usize>(array: &[A; N]) -> [&[A; HALF]; 2] {
-    let (first, second) = array.split_at(HALF);
-    [first, second].map(|half| half.try_into().expect("half as many"))
+fn halves_added<A: Element, const N: usize, const HALF: usize>(all: &[A; N]) -> [A; HALF] {
+    // a compiler that sees all steps together takes the lanes apart into single numbers. They stay where they are: who reads what has just been copied in other parts waits until all
+    // that was written before has reached the cache
+    let (first, second) = std::hint::black_box(all).split_at(HALF);
+    let mut sums = [A::zero(); HALF];
+    for lane in 0..HALF {
+        sums[lane] = first[lane] + second[lane];
+    }
+    sums
 }
 
 /// Sums that come one after the other, as the leaves of a tree: a sum of two has as many leaves on either side.

@@ -43,13 +43,9 @@ pub(super) fn exp_of_negative<A: Element>() -> Loop<A> {
 /// The loop over this function of three.
 #[inline(always)]
 pub(super) fn of_three<A: Element>(value: impl Fn(A, A, A) -> A + Copy + Send + Sync + 'static) -> Loop<A> {
-    compiled(
+    of_four(
         #[inline(always)]
-        move |[a, b, c, _], to: &mut [A]| {
-            for (to, (&a, (&b, &c))) in to.iter_mut().zip(a.iter().zip(b.iter().zip(c))) {
-                *to = value(a, b, c);
-            }
-        },
+        move |a, b, c, _| value(a, b, c),
     )
 }
 
@@ -58,44 +54,67 @@ pub(super) fn of_three<A: Element>(value: impl Fn(A, A, A) -> A + Copy + Send + 
 pub(super) fn of_four<A: Element>(value: impl Fn(A, A, A, A) -> A + Copy + Send + Sync + 'static) -> Loop<A> {
     compiled(
         #[inline(always)]
-        move |[a, b, c, d], to: &mut [A]| {
-            for (to, ((&a, &b), (&c, &d))) in to.iter_mut().zip(a.iter().zip(b).zip(c.iter().zip(d))) {
-                *to = value(a, b, c, d);
-            }
+        move |operands, to: &mut [A]| {
+            by_rows::<A, 1, 32>(
+                operands,
+                [to],
+                #[inline(always)]
+                |[a, b, c, d]| [value(a, b, c, d)],
+            );
         },
     )
 }
 
-/// The loop over this function of four that has two values.
+/// The loop over this function of four that has several values.
 #[inline(always)]
-pub(super) fn two_of_four<A: Element>(
-    value: impl Fn(A, A, A, A) -> [A; 2] + Copy + Send + Sync + 'static,
-) -> Together<A, 2> {
+pub(super) fn several_of_four<A: Element, const N: usize>(
+    value: impl Fn(A, A, A, A) -> [A; N] + Copy + Send + Sync + 'static,
+) -> Together<A, N> {
     together(
         #[inline(always)]
-        move |[a, b, c, d], [to, second]: [&mut [A]; 2]| {
-            let results = to.iter_mut().zip(second);
-            for ((to, second), ((&a, &b), (&c, &d))) in results.zip(a.iter().zip(b).zip(c.iter().zip(d))) {
-                [*to, *second] = value(a, b, c, d);
-            }
+        move |operands, to: [&mut [A]; N]| {
+            by_rows::<A, N, 16>(
+                operands,
+                to,
+                #[inline(always)]
+                |[a, b, c, d]| value(a, b, c, d),
+            );
         },
     )
 }
 
-/// The loop over this function of four that has three values.
+/// Computes a function of four that is little work, for so many numbers at a time. All of them are computed before the first is written: so no processor has to look whether what is
+/// written is read again.
 #[inline(always)]
-pub(super) fn three_of_four<A: Element>(
-    value: impl Fn(A, A, A, A) -> [A; 3] + Copy + Send + Sync + 'static,
-) -> Together<A, 3> {
-    together(
-        #[inline(always)]
-        move |[a, b, c, d], [to, second, third]: [&mut [A]; 3]| {
-            let results = to.iter_mut().zip(second.iter_mut().zip(third));
-            for ((to, (second, third)), ((&a, &b), (&c, &d))) in results.zip(a.iter().zip(b).zip(c.iter().zip(d))) {
-                [*to, *second, *third] = value(a, b, c, d);
+#[allow(clippy::needless_range_loop, reason = "places in several slices of one length, which the compiler knows")]
+fn by_rows<A: Element, const N: usize, const WIDTH: usize>(
+    operands: [&[A]; 4],
+    to: [&mut [A]; N],
+    value: impl Fn([A; 4]) -> [A; N],
+) {
+    let len = to[0].len();
+    let operands = operands.map(|x| &x[..len]);
+    let to = to.map(|to| &mut to[..len]);
+    let [a, b, c, d] = operands.map(|x| x.as_chunks::<WIDTH>().0);
+    for row in 0..a.len() {
+        let (a, b, c, d) = (&a[row], &b[row], &c[row], &d[row]);
+        let mut values = [[A::zero(); WIDTH]; N];
+        for lane in 0..WIDTH {
+            let value = value([a[lane], b[lane], c[lane], d[lane]]);
+            for result in 0..N {
+                values[result][lane] = value[result];
             }
-        },
-    )
+        }
+        for result in 0..N {
+            to[result].as_chunks_mut::<WIDTH>().0[row] = values[result];
+        }
+    }
+    for place in a.len() * WIDTH..len {
+        let value = value(operands.map(|x| x[place]));
+        for result in 0..N {
+            to[result][place] = value[result];
+        }
+    }
 }
 
 /// An operation whose loop needs elementary functions, as the processor computes them.
@@ -292,26 +311,33 @@ pub(crate) fn one_nan<A: Number>(x: A) -> A {
 
 /// The same for many, most of which are none: in what is only computed with, a NaN may be any.
 pub(crate) fn one_nan_each<A: Element>(numbers: &mut [A]) {
+    if has_nan(std::iter::once(&*numbers)) {
+        numbers.iter_mut().for_each(|x| *x = one_nan(*x));
+    }
+}
+
+/// Whether there may be a NaN among these numbers.
+pub(super) fn has_nan<'a, A: Element>(mut all: impl Iterator<Item = &'a [A]>) -> bool {
     /// Side by side, as many as fill a few registers.
     const WIDTH: usize = 32;
 
     vectorized(
         #[inline(always)]
         || {
-            // one comparison says whether one of two is a NaN
-            let (pairs, rest) = numbers.as_chunks::<{ 2 * WIDTH }>();
-            // numbers that say so: for truths the compiler would make narrower registers of wide ones each time
-            let mut any = [A::zero(); WIDTH];
-            for pair in pairs {
-                for (lane, any) in any.iter_mut().enumerate() {
-                    let (a, b) = (pair[lane], pair[WIDTH + lane]);
-                    *any = if a.is_nan() | b.is_nan() { A::of(1.0) } else { *any };
+            // a sum with a NaN among its terms is one, and nothing takes less than to add. One of infinities of both signs is, too
+            let mut sums = [A::zero(); WIDTH];
+            let mut found = false;
+            for numbers in all.by_ref() {
+                let (pairs, rest) = numbers.as_chunks::<{ 2 * WIDTH }>();
+                for pair in pairs {
+                    for (lane, sum) in sums.iter_mut().enumerate() {
+                        *sum = *sum + pair[lane] + pair[WIDTH + lane];
+                    }
                 }
+                found |= rest.iter().fold(false, |found, x| found | x.is_nan());
             }
-            let any = any.iter().fold(false, |found, any| found | !any.is_zero());
-            if rest.iter().fold(any, |found, x| found | x.is_nan()) {
-                numbers.iter_mut().for_each(|x| *x = one_nan(*x));
-            }
+            // a compiler that sees who looks at the lanes takes them apart for it, each time
+            std::hint::black_box(sums).iter().fold(found, |found, sum| found | sum.is_nan())
         },
-    );
+    )
 }

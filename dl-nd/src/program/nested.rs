@@ -3,7 +3,7 @@
 //! An instruction costs about as much to begin as such an operation takes for a block, and what lies in between has to go through a register. Which operations
 //! are taken together changes no bit.
 
-use super::loops::{Loop, Together, of_four, of_three, three_of_four, two_of_four};
+use super::loops::{Loop, Together, of_four, of_three, several_of_four};
 use crate::element::Element;
 use dl_core::Binary;
 
@@ -122,7 +122,7 @@ pub(super) fn compile<A: Element>(nested: Nested) -> Loop<A> {
 /// The loop of a product, and of what is made of it: `a · b` and `last(next(a · b, c), d)`.
 pub(super) fn compile_product_and_more<A: Element>(next: Next, last: Next) -> Together<A, 2> {
     with!(next next, next => with!(next last, last => {
-        two_of_four(move |a, b, c, d| {
+        several_of_four(move |a, b, c, d| {
             let product = Binary::Mul.value(a, b);
             [product, last(next(product, c), d)]
         })
@@ -131,12 +131,12 @@ pub(super) fn compile_product_and_more<A: Element>(next: Next, last: Next) -> To
 
 /// The loop of two products with one factor, the first operand.
 pub(super) fn compile_two_products<A: Element>() -> Together<A, 2> {
-    two_of_four(|factor, a, b, _| [Binary::Mul.value(factor, a), Binary::Mul.value(factor, b)])
+    several_of_four(|factor, a, b, _| [Binary::Mul.value(factor, a), Binary::Mul.value(factor, b)])
 }
 
 /// The loop of three products with one factor, the first operand.
 pub(super) fn compile_three_products<A: Element>() -> Together<A, 3> {
-    three_of_four(|factor, a, b, c| {
+    several_of_four(|factor, a, b, c| {
         [Binary::Mul.value(factor, a), Binary::Mul.value(factor, b), Binary::Mul.value(factor, c)]
     })
 }

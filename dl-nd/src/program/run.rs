@@ -128,9 +128,13 @@ impl<'a, A: Element> Blocks<'a, A> {
                 done += now;
             }
         }
-        for &result in &self.places[self.program.operands.len()..self.program.streams()] {
-            // SAFETY: as above, and nothing is borrowed any more
-            loops::one_nan_each(unsafe { from_raw_parts_mut(result, len) });
+        let results = &self.places[self.program.operands.len()..self.program.streams()];
+        // SAFETY: as above, and nothing is borrowed any more
+        if loops::has_nan(results.iter().map(|&result| unsafe { from_raw_parts(result.cast_const(), len) })) {
+            for &result in results {
+                // SAFETY: the same
+                loops::one_nan_each(unsafe { from_raw_parts_mut(result, len) });
+            }
         }
     }
 
