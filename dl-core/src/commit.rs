@@ -13,6 +13,7 @@ use crate::snapshot::Earlier;
 use crate::sync::{MutexGuard, current_num_threads, thread_local};
 use crate::value::{Repr, Value};
 use crate::weight::WeightId;
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::Deref;
@@ -122,19 +123,24 @@ fn commit_with<L: Deref<Target = Node>>(
     updates: &[Update],
     passes: &[Arc<Pass>],
 ) -> Result<()> {
-    let mut changes = room(deltas.len() + updates.len());
+    let mut changes = Changes::new();
+    if deltas.len() + updates.len() > FEW_CHANGES {
+        changes = room(deltas.len() + updates.len());
+    }
     // a walk from the root mostly meets last what was made first
-    changes.extend(deltas.iter().rev().filter_map(|(layer, delta)| match (layer.as_variable(), delta) {
-        (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(..)) if !variable.frozen() => {
-            Some(Change::new(variable, Source::Delta(delta), New::Unknown))
+    for (layer, delta) in deltas.iter().rev() {
+        if let (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(..)) = (layer.as_variable(), delta)
+            && !variable.frozen()
+        {
+            changes.push(Change::new(variable, Source::Delta(delta), New::Unknown));
         }
-        _ => None,
-    }));
+    }
     changes.extend(updates.iter().filter_map(|update| {
         let variable = update.buffer.as_variable()?;
         Some(Change::new(variable, Source::Update(update.place), New::Value(update.value.clone())))
     }));
-    recorded(passes, || commit_changes(optimizer, changes, passes))?;
+    recorded(passes, || commit_changes(optimizer, &mut changes, passes))?;
+    discard(&mut changes);
     if !updates.is_empty() {
         passes.iter().for_each(|pass| pass.after_commit());
     }
@@ -156,24 +162,27 @@ pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
     let changes = values.iter().filter_map(|(leaf, value)| {
         Some(Change::new(leaf.as_variable()?, Source::Update(place), New::Value(value.clone())))
     });
+    let mut changes: Changes<'_> = changes.collect();
     // nobody asks the optimizer
-    commit_changes(&Sgd::new(0.0), changes.collect(), &[])
+    commit_changes(&Sgd::new(0.0), &mut changes, &[])?;
+    discard(&mut changes);
+    Ok(())
 }
 
-fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>, passes: &[Arc<Pass>]) -> Result<()> {
-    order(&mut changes)?;
+fn commit_changes(optimizer: &dyn Optimizer, changes: &mut Changes<'_>, passes: &[Arc<Pass>]) -> Result<()> {
+    order(changes)?;
 
     let nested = is_stepping();
-    for change in &mut changes {
+    for change in changes.iter_mut() {
         change.lock = Some(lock(change.variable, nested)?);
     }
     let memory = catch_unwind(AssertUnwindSafe(|| optimizer.memory())).map_err(Error::panic)?;
     let mut memory = memory.map(Memory::open).transpose()?;
 
-    let Proposed { shelves: proposed, nanoseconds } = propose(&mut changes, optimizer, memory.as_deref())?;
+    let Proposed { shelves: proposed, nanoseconds } = propose(changes, optimizer, memory.as_deref())?;
 
     let earlier = Earlier::all();
-    for change in &mut changes {
+    for change in changes.iter_mut() {
         earlier.keep(change.variable);
         match &mut change.new {
             New::Value(value) => change.variable.exchange(value),
@@ -182,8 +191,8 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>, passe
         }
     }
     match passes {
-        [pass] => pass.committing(|| descend(&changes, nanoseconds)),
-        _ => descend(&changes, nanoseconds),
+        [pass] => pass.committing(|| descend(changes, nanoseconds)),
+        _ => descend(changes, nanoseconds),
     }
     // the old state goes when all is done, as the old values do: its destructor may be the user's
     let mut dead: Vec<Shelf> = Vec::new();
@@ -196,22 +205,32 @@ fn commit_changes(optimizer: &dyn Optimizer, mut changes: Vec<Change<'_>>, passe
         *steps += 1;
     }
     drop(memory);
-    for change in &mut changes {
+    for change in changes.iter_mut() {
         change.lock = None;
     }
     // the step has been taken: a destructor of an old value that panics has nobody to tell
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        tables::keep_room(changes);
-        drop((dead, earlier));
-    }));
+    let _ = catch_unwind(AssertUnwindSafe(|| drop((dead, earlier))));
     Ok(())
 }
 
-/// A table for so many changes. As they borrow, what is kept of it between steps is the memory.
-fn room<'a>(changes: usize) -> Vec<Change<'a>> {
+/// The changes of a step. Few of them lie on the stack.
+type Changes<'a> = SmallVec<[Change<'a>; FEW_CHANGES]>;
+const FEW_CHANGES: usize = 8;
+
+/// A table for so many changes, unless they are few. As they borrow, what is kept of it between steps is the memory.
+#[cold]
+fn room<'a>(changes: usize) -> Changes<'a> {
     let mut room = tables::with_room_for(changes);
     room.reserve_exact(changes);
-    room
+    SmallVec::from_vec(room)
+}
+
+/// Drops changes, and with them the old values. The step has been taken: a destructor that panics has nobody to tell.
+fn discard(changes: &mut Changes<'_>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| changes.clear()));
+    if changes.spilled() {
+        tables::keep_room(std::mem::take(changes).into_vec());
+    }
 }
 
 impl<'a> Change<'a> {
@@ -278,7 +297,7 @@ fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Optio
             if let Some(descent) = descent
                 && delta.can_descend(variable)
             {
-                *new = if delta.descends_in_place(variable) {
+                *new = if delta.is_number_of(variable) || delta.descends_in_place(variable) {
                     proposed.nanoseconds += delta.cost();
                     New::Descent(descent)
                 } else {
@@ -485,10 +504,13 @@ fn look_at(changes: &[Change<'_>], look: &mut Look<'_>) -> Result<()> {
 }
 
 /// A step inside a step waits for nobody: whom it waits for may wait for it.
+#[inline]
 pub(crate) fn lock(variable: &Variable, nested: bool) -> Result<MutexGuard<'_, ()>> {
-    if !nested {
-        return Ok(variable.lock());
-    }
+    if nested { lock_at_once(variable) } else { Ok(variable.lock()) }
+}
+
+#[cold]
+fn lock_at_once(variable: &Variable) -> Result<MutexGuard<'_, ()>> {
     variable.try_lock().ok_or_else(|| {
         Error::invalid(
             "an optimizer, in the middle of a step, wants to change a weight that this or another step holds",

@@ -9,7 +9,7 @@ use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
 use crate::node::{Kept, KeptFuture};
 use crate::optimizer::Optimizer;
-use crate::pass::{self, Pass, Purpose, Settings};
+use crate::pass::{self, Pass, Purpose, Settings, ValueAtOnce};
 use crate::record::{SpanWork, Told};
 use crate::reverse::{self, AnyDelta, When};
 use crate::side_effects::SideEffects;
@@ -142,16 +142,19 @@ impl<T: Data> Recipe<T> for Predict<T> {
 
     fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
         let pass = Pass::new(Purpose::Predict, settings);
-        match pass.value_at_once(self.0.any()) {
-            Some((value, is_arithmetic)) => {
+        let value = match pass.value_at_once(self.0.any()) {
+            Some(ValueAtOnce::Number(_, _, number)) => Some(Ok(number.into())),
+            Some(ValueAtOnce::Value(value, is_arithmetic)) => {
                 if !is_arithmetic {
                     pass.do_without();
                 }
-                let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
-                AtOnce::Done(Pass::part(pass).and(value))
+                Some(value)
             }
-            None => AtOnce::Begun(pass),
-        }
+            None => None,
+        };
+        let Some(value) = value else { return AtOnce::Begun(pass) };
+        let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
+        AtOnce::Done(Pass::part(pass).and(value))
     }
 }
 
@@ -181,9 +184,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
     /// The whole step, if it takes nothing but scalar arithmetic.
     fn step_at_once(&self, pass: &Arc<Pass>) -> Option<Result<T>> {
         let root = self.0.any();
-        let step = |value: Value| {
-            let one = reverse::one(root, &value)?;
-            let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
+        let step = |value: Value, deltas| {
             // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
             let value = extract::hand_out(value, root)?;
             let commit = || pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, deltas, &[]));
@@ -191,9 +192,18 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
             let committed = if pass.is_in_step() { pass::enter(pass, commit) } else { commit() };
             committed.map(|()| value)
         };
-        let (value, is_arithmetic) = pass.value_at_once(root)?;
-        // the deltas of other operations take a future
-        is_arithmetic.then(|| value.and_then(step))
+        match pass.value_at_once(root)? {
+            ValueAtOnce::Number(books, index, number) => {
+                let deltas = reverse::deltas_of_number(pass, books, index, number);
+                Some(deltas.and_then(|deltas| step(number.into(), deltas)))
+            }
+            ValueAtOnce::Value(value, true) => Some(value.and_then(|value| {
+                let one = reverse::one(root, &value)?;
+                step(value, reverse::deltas(pass, root, AnyDelta::Ready(one))?)
+            })),
+            // the deltas of other operations take a future
+            ValueAtOnce::Value(_, false) => None,
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::checkpoint::Groups;
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Expression, Held, Node};
 use crate::pass::tables::{self, Row};
-use crate::pass::{Books, Keep, NONE, Pass, Seen, Status};
+use crate::pass::{Books, Keep, NONE, Pass, Scalar, Seen, Status};
 use crate::primitive::{AnyAt, Few};
 use crate::record::{Direction, SpanWork, Told};
 use crate::side_effects::{Deltas, SideEffects};
@@ -129,6 +129,23 @@ pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Resu
     let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, When::Asked, &mut theirs))?;
     debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
     Ok(deltas)
+}
+
+/// The same from an entry that is a plain number, in the books of a pass that is not recorded.
+pub(crate) fn deltas_of_number<'a>(
+    pass: &'a Arc<Pass>,
+    mut books: MutexGuard<'a, Books>,
+    root: u32,
+    number: Scalar,
+) -> Result<Vec<(Held, AnyDelta)>> {
+    debug_assert!(books.in_order(), "scalar arithmetic has no decisions");
+    if !books.trained(root) {
+        return Ok(Vec::new());
+    }
+    let mut arrived = books.take_arrived();
+    let root = books.unmarked(root);
+    arrived[root as usize].add(AnyDelta::Ready(number.one().into()));
+    walk_back(pass, books, (0..=root).rev(), &Trained, When::Asked, arrived, &mut SideEffects::none())
 }
 
 /// How a delta knows its weight.

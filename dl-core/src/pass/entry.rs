@@ -191,6 +191,15 @@ pub(crate) enum Scalar {
 }
 
 impl Scalar {
+    /// The number 1 of the same type: the delta that a backward begins with.
+    #[inline]
+    pub(crate) fn one(self) -> Scalar {
+        match self {
+            Scalar::F32(_) => Scalar::F32(1.0),
+            Scalar::F64(_) => Scalar::F64(1.0),
+        }
+    }
+
     #[inline(always)]
     fn to_bits(self) -> (State, u64) {
         match self {

@@ -89,6 +89,14 @@ pub(crate) enum Keep {
     Values,
 }
 
+/// A value that was had at once.
+pub(crate) enum ValueAtOnce<'a> {
+    /// A plain number, for which it took scalar arithmetic alone: nobody has been called, and the books are still open, at this entry.
+    Number(MutexGuard<'a, Books>, u32, Scalar),
+    /// Another one, and whether it took scalar arithmetic alone.
+    Value(Result<Value>, bool),
+}
+
 pub(crate) struct Pass {
     books: Mutex<Books>,
     mode: Mode,
@@ -136,20 +144,23 @@ impl Pass {
     /// A pass with these settings; what they leave open is that of the pass around it.
     pub(crate) fn new(purpose: Purpose, settings: Settings) -> Arc<Pass> {
         let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
-        let (settings, around, origin) = with_current(|around| match around {
+        let (mut settings, mut origin) = (settings, None);
+        let around = current();
+        match &around {
             // a derivative is that of the very values around it, random ones too
             Some(around) if purpose == Purpose::Derive => {
-                (settings.or(&around.settings), Some(around.mode), around.books().origin())
+                settings = settings.or(&around.settings);
+                origin = around.books().origin();
             }
-            Some(around) => (around.inherited(settings), Some(around.mode), None),
-            None => (settings, None, None),
-        });
-        let mode = settings.mode.unwrap_or(match (purpose, around) {
+            Some(around) => settings = around.inherited(settings),
+            None => {}
+        }
+        let mode = settings.mode.unwrap_or(match (purpose, &around) {
             (Purpose::Predict, _) => Mode::Evaluate,
-            (Purpose::Derive, Some(around)) => around,
+            (Purpose::Derive, Some(around)) => around.mode,
             _ => Mode::Train,
         });
-        let settings = Settings { in_step: settings.in_step || is_stepping(), ..settings };
+        settings.in_step |= is_stepping();
         let mut pass = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten().unwrap_or_else(|| {
             Arc::new(Pass {
                 books: Mutex::new(Books::new()),
@@ -169,7 +180,7 @@ impl Pass {
         let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
         fresh.mode = mode;
         fresh.steps = purpose == Purpose::Step;
-        fresh.around = with_current(|around| around.map(Arc::downgrade));
+        fresh.around = around.as_ref().map(Arc::downgrade);
         fresh.settings = settings.clone();
         let books = fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner);
         books.open(keep, settings);
@@ -233,15 +244,21 @@ impl Pass {
     }
 
     /// The same in a pass that has no driver yet, if the value can be had at once: if it takes arithmetic and small kernels, and little else.
-    /// It comes with whether it takes scalar arithmetic alone.
-    pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<(Result<Value>, bool)> {
+    pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<ValueAtOnce<'_>> {
         let (mut books, index) = self.discover_alone(self.books(), layer);
-        let ended = books.outcome(index).map(|ended| (ended, books.is_arithmetic()));
-        if !matches!(ended, Some((_, true))) {
+        let is_arithmetic = books.is_arithmetic();
+        if is_arithmetic
+            && !self.is_watched()
+            && let Some(number) = books.entry(index).number()
+        {
+            return Some(ValueAtOnce::Number(books, index, number));
+        }
+        let ended = books.outcome(index);
+        if !is_arithmetic || ended.is_none() {
             books.root(index); // else the pass is over before the caller's handle goes
         }
         self.release(books);
-        ended
+        Some(ValueAtOnce::Value(ended?, is_arithmetic))
     }
 
     /// What a commit has to know: the updates of buffers that were evaluated.
