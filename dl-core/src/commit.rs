@@ -1,5 +1,7 @@
 //! The second phase of a training step: every weight takes its step, or none does.
 
+mod numbers;
+
 use crate::error::{Error, Result};
 use crate::node::{AnyLayer, Node, Variable};
 use crate::optimizer::{Look, Memory, Optimizer, Sgd, Shelf, Shelves, Step};
@@ -83,6 +85,9 @@ where
     (L, AnyDelta): Row,
 {
     discarding(deltas, |deltas| {
+        if passes.is_empty() && numbers::step(optimizer, deltas) {
+            return Ok(());
+        }
         let mut updates: Vec<Update> = Vec::new();
         for pass in passes {
             pass.before_commit(&mut updates)?;
@@ -111,9 +116,9 @@ where
 }
 
 /// Drops the deltas after the step: it has been taken then, or has failed, and a destructor that panics has nobody to tell.
-fn discarding<D: Row>(mut deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
+fn discarding<D: Row>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
     let taken = step(&deltas);
-    let _ = catch_unwind(AssertUnwindSafe(|| tables::clear(&mut deltas)));
+    let _ = catch_unwind(AssertUnwindSafe(|| tables::put_away(deltas)));
     taken
 }
 

@@ -191,6 +191,10 @@ macro_rules! optimizer {
                 self.is_descent().then(|| self.check().and_then(|()| self.base.rate()))
             }
 
+            fn plain_descent(&self) -> Option<f64> {
+                if self.base.memory().is_none() { self.descent().and_then(|rate| rate.ok()) } else { None }
+            }
+
             fn decays_weights(&self) -> bool {
                 $crate::optimizer::rule::Rule::decays_weights(self)
             }

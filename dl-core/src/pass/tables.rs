@@ -9,11 +9,14 @@ use crate::commit::Words;
 use crate::node::{AnyLayer, Held};
 use crate::reverse::{AnyDelta, Arrived};
 use rustc_hash::FxHashMap;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Tables with more room than this are large: no thread keeps one for itself.
 pub(super) const SMALL: usize = 1 << 16;
+/// No larger table is put away by a thread for its next step.
+const SPARE: usize = 1 << 10;
 /// No more than this is kept of each kind: of a million nodes, for most.
 const KEPT_BYTES: usize = 64 << 20;
 
@@ -50,6 +53,9 @@ impl<T> Stock<T> {
 /// What a table is of.
 pub(crate) trait Row: Sized + 'static {
     const STOCK: &'static Stock<Self>;
+
+    /// Where this thread keeps a small table, unless it is ending.
+    fn with_spare<R>(use_it: impl FnOnce(&Cell<Vec<Self>>) -> R) -> Option<R>;
 }
 
 macro_rules! rows {
@@ -59,6 +65,13 @@ macro_rules! rows {
 
             impl Row for $Row {
                 const STOCK: &'static Stock<Self> = &$stock;
+
+                fn with_spare<R>(use_it: impl FnOnce(&Cell<Vec<Self>>) -> R) -> Option<R> {
+                    thread_local! {
+                        static SPARE: Cell<Vec<$Row>> = const { Cell::new(Vec::new()) };
+                    }
+                    SPARE.try_with(use_it).ok()
+                }
             }
         )*
 
@@ -127,7 +140,23 @@ fn of_others<T, U>(mut table: Vec<T>) -> Vec<U> {
     table.into_iter().map(|_| unreachable!("there is no row")).collect()
 }
 
+/// A table for rows that last as long as a step: with the room of the last one, if this thread has [put it away](put_away).
+#[inline]
+pub(crate) fn spare<T: Row>() -> Vec<T> {
+    T::with_spare(Cell::take).unwrap_or_default()
+}
+
+/// Empties such a table, and keeps it.
+#[inline]
+pub(crate) fn put_away<T: Row>(mut table: Vec<T>) {
+    clear(&mut table);
+    if (1..=SPARE).contains(&table.capacity()) {
+        T::with_spare(|spare| spare.set(table));
+    }
+}
+
 /// Empties a table of a pass that is over. A large one goes.
+#[inline]
 pub(crate) fn clear<T: Row>(table: &mut Vec<T>) {
     table.clear();
     if table.capacity() > SMALL {
@@ -181,6 +210,13 @@ mod tests {
 
     impl Row for Number {
         const STOCK: &'static Stock<Self> = &NUMBERS;
+
+        fn with_spare<R>(use_it: impl FnOnce(&Cell<Vec<Self>>) -> R) -> Option<R> {
+            thread_local! {
+                static SPARE: Cell<Vec<Number>> = const { Cell::new(Vec::new()) };
+            }
+            SPARE.try_with(use_it).ok()
+        }
     }
 
     fn filled(rows: usize) -> Vec<Number> {
@@ -196,6 +232,19 @@ mod tests {
         let (place, room) = (table.as_ptr().addr(), table.capacity());
         let words: Vec<[usize; 3]> = of_others(table);
         assert_eq!((words.as_ptr().addr(), words.capacity(), words.len()), (place, room, 0));
+    }
+
+    #[test]
+    fn a_thread_keeps_the_table_of_its_last_step_unless_it_is_too_long() {
+        let table = filled(10);
+        let (place, room) = (table.as_ptr(), table.capacity());
+        put_away(table);
+        let again = spare::<Number>();
+        assert_eq!((again.as_ptr(), again.capacity(), again.len()), (place, room, 0));
+        assert_eq!(spare::<Number>().capacity(), 0, "somebody has it");
+        put_away(again);
+        put_away(filled(SPARE + 1));
+        assert_eq!(spare::<Number>().as_ptr(), place);
     }
 
     #[test]
