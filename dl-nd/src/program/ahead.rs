@@ -21,7 +21,7 @@ const BEGINNING: f64 = 0.5;
 /// So many lines can be on their way to the nearest cache at once. Whoever asks for more has to wait.
 const ON_THEIR_WAY: usize = 16;
 /// The same for the second cache.
-const ON_THEIR_WAY_TO_SECOND: usize = 64;
+const ON_THEIR_WAY_TO_SECOND: usize = 32;
 
 /// What is asked for with an instruction: the rows of lines up to this one, so many at a time, each time before so many elements of a block are computed.
 pub(super) struct Asked {
@@ -127,9 +127,10 @@ impl<A: Element> Program<A> {
         if streams * self.len() * size_of::<A>() < SECOND_CACHE_BYTES {
             return Vec::new();
         }
-        let (into, on_their_way) = match register_bytes {
-            LINE_BYTES.. => (Cache::Nearest, ON_THEIR_WAY),
-            _ => (Cache::Second, ON_THEIR_WAY_TO_SECOND),
+        // lines for the second cache in pairs, which takes fewer instructions
+        let (into, on_their_way, together) = match register_bytes {
+            LINE_BYTES.. => (Cache::Nearest, ON_THEIR_WAY, 1),
+            _ => (Cache::Second, ON_THEIR_WAY_TO_SECOND, 2),
         };
         // to begin takes some time, too
         let time = |instruction: &Instruction<A>| instruction.nanoseconds + nanoseconds(BEGINNING);
@@ -137,12 +138,13 @@ impl<A: Element> Program<A> {
         let (mut spent, mut before) = (0.0, 0);
         let asked = self.instructions.iter().map(|instruction| {
             spent += time(instruction);
-            let until = ((BLOCK_BYTES / LINE_BYTES) as f64 * spent / all).round() as usize;
+            let until = together * ((BLOCK_BYTES / LINE_BYTES / together) as f64 * spent / all).round() as usize;
             let rows = until - std::mem::replace(&mut before, until);
             // in whole lines
             let times = (rows * streams).div_ceil(on_their_way).max(1);
             let elements = block_len::<A>().div_ceil(times).next_multiple_of(LINE_BYTES);
-            Asked { until, at_once: rows.div_ceil(block_len::<A>().div_ceil(elements)), elements, into }
+            let at_once = rows.div_ceil(block_len::<A>().div_ceil(elements)).next_multiple_of(together);
+            Asked { until, at_once, elements, into }
         });
         asked.collect()
     }
