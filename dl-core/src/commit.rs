@@ -85,7 +85,7 @@ where
     (L, AnyDelta): Row,
 {
     discarding(deltas, |deltas| {
-        if passes.is_empty() && numbers::step(optimizer, deltas) {
+        if passes.is_empty() && numbers::step(optimizer, deltas)? {
             return Ok(());
         }
         let mut updates: Vec<Update> = Vec::new();
@@ -144,8 +144,12 @@ fn commit_with<L: Deref<Target = Node>>(
         let variable = update.buffer.as_variable()?;
         Some(Change::new(variable, Source::Update(update.place), New::Value(update.value.clone())))
     }));
-    recorded(passes, || commit_changes(optimizer, &mut changes, passes))?;
-    discard(&mut changes);
+    recorded(passes, || {
+        let ended = commit_changes(optimizer, &mut changes, passes);
+        // with the locks of a step that was refused: who records it is told without them
+        discard(&mut changes);
+        ended
+    })?;
     if !updates.is_empty() {
         passes.iter().for_each(|pass| pass.after_commit());
     }
@@ -169,9 +173,9 @@ pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
     });
     let mut changes: Changes<'_> = changes.collect();
     // nobody asks the optimizer
-    commit_changes(&Sgd::new(0.0), &mut changes, &[])?;
+    let ended = commit_changes(&Sgd::new(0.0), &mut changes, &[]);
     discard(&mut changes);
-    Ok(())
+    ended
 }
 
 fn commit_changes(optimizer: &dyn Optimizer, changes: &mut Changes<'_>, passes: &[Arc<Pass>]) -> Result<()> {
@@ -223,16 +227,17 @@ type Changes<'a> = SmallVec<[Change<'a>; FEW_CHANGES]>;
 const FEW_CHANGES: usize = 8;
 
 /// A table for so many changes, unless they are few. As they borrow, what is kept of it between steps is the memory.
-#[cold]
 fn room<'a>(changes: usize) -> Changes<'a> {
     let mut room = tables::with_room_for(changes);
     room.reserve_exact(changes);
     SmallVec::from_vec(room)
 }
 
-/// Drops changes, and with them the old values. The step has been taken: a destructor that panics has nobody to tell.
+/// Drops changes, and with them the old values, or those that were refused. A destructor that panics has nobody to tell, nor have those after it.
 fn discard(changes: &mut Changes<'_>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| changes.clear()));
+    while let Some(change) = changes.pop() {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(change)));
+    }
     if changes.spilled() {
         tables::keep_room(std::mem::take(changes).into_vec());
     }

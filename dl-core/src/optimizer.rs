@@ -208,7 +208,8 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// The same, if nothing else need be asked of it: it begins no step, treats all weights alike and remembers nothing. A step of a few plain numbers is then taken at once.
+    /// The same rate, which is finite, if nothing else need be asked of it: it begins no step, treats all weights alike and remembers nothing. A step of a few plain numbers is then taken at
+    /// once. Others are not, so [`descent`](Optimizer::descent) and [`step`](Optimizer::step) have to do the same. An optimizer around another one may hand it on if it adds nothing.
     ///
     /// ```
     /// use dl_core::{Optimizer, Sgd};

@@ -310,6 +310,9 @@ fn walk_towards(
     Ok((walk_back(pass, books, order.into_iter().rev(), &goal, When::Asked, arrived, effects)?, hand_written))
 }
 
+/// A table for more deltas than this grows as they come.
+const FEW_DELTAS: usize = 16;
+
 /// Takes what has arrived at these entries, consumers before their operands, to where the goal is.
 fn walk_back<'a, K: Knows, G: Goal>(
     pass: &'a Arc<Pass>,
@@ -324,6 +327,7 @@ where
     (K, AnyDelta): Row,
 {
     let mut deltas = tables::spare();
+    deltas.reserve(books.weights_met().min(FEW_DELTAS));
     let mut eager = if when == When::AtOnce { Eager::of(pass, &books) } else { None };
     // a constant may be what the delta of a delta is asked for: it stays the layer that it is, unless a step takes it
     let at_weight = |delta: AnyDelta| if when == When::AtOnce { delta.at_hand() } else { delta };

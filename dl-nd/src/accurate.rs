@@ -229,6 +229,7 @@ fn sum_of_run<A: Element>(run: &[A]) -> A {
 /// Adds the halves of an array.
 #[inline(always)]
 fn halves_added<A: Element, const N: usize, const HALF: usize>(all: &[A; N]) -> [A; HALF] {
+    const { assert!(N == 2 * HALF) };
     // a compiler that sees all steps together takes the lanes apart into single numbers. They stay where they are: who reads what has just been copied in other parts waits until all
     // that was written before has reached the cache
     let (first, second) = std::hint::black_box(all).split_at(HALF);

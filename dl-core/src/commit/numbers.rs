@@ -4,6 +4,7 @@
 //! locks of all of them and in the order in which any step takes them. Once they are locked nothing can fail.
 
 use super::is_stepping;
+use crate::error::{Error, Result};
 use crate::node::{Node, Variable};
 use crate::optimizer::Optimizer;
 use crate::pass;
@@ -12,23 +13,31 @@ use crate::snapshot::Earlier;
 use crate::sync::MutexGuard;
 use smallvec::SmallVec;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// So many locks lie on the stack.
 const FEW: usize = 16;
 
-/// Takes the step, if it is one of these. Else nothing has changed, and nobody was asked.
+/// Takes the step, if it is one of these. Else nothing has changed, and all that was asked is whether the optimizer is so simple.
+///
+/// # Errors
+/// The panic of an optimizer of the user's. Nothing has changed.
 #[inline]
-pub(super) fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &[(L, AnyDelta)]) -> bool {
+pub(super) fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &[(L, AnyDelta)]) -> Result<bool> {
     // a step inside another one waits for nobody, and one in a pass may be recorded there
     if deltas.len() > FEW || pass::in_pass() || is_stepping() {
-        return false;
+        return Ok(false);
     }
-    let Some(rate) = optimizer.plain_descent() else { return false };
+    let rate = catch_unwind(AssertUnwindSafe(|| optimizer.plain_descent())).map_err(Error::panic)?;
+    // what is no learning rate is refused by the step that looks at it
+    let Some(rate) = rate.filter(|rate| rate.is_finite()) else { return Ok(false) };
     let mut weights: SmallVec<[(&Variable, &AnyDelta); FEW]> = SmallVec::new();
     for (weight, delta) in deltas.iter().rev() {
-        let Some(variable) = weight.as_variable().filter(|variable| delta.is_number_of(variable)) else { return false };
+        let Some(variable) = weight.as_variable().filter(|variable| delta.is_number_of(variable)) else {
+            return Ok(false);
+        };
         if weights.last().is_some_and(|(last, _)| last.id() >= variable.id()) {
-            return false; // they have to be put in order
+            return Ok(false); // they have to be put in order
         }
         if !variable.frozen() {
             weights.push((variable, delta));
@@ -43,12 +52,17 @@ pub(super) fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &
         earlier.keep(variable);
         delta.descend(variable, rate);
     }
-    true
+    drop(locks);
+    // if a snapshot has gone meanwhile, what it kept goes here, destructors of the user's among it. The step has been taken: one that panics has nobody to tell
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(earlier)));
+    Ok(true)
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
-    use crate::{Chunk, Differentiable, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot, Weight};
+    use crate::reverse::AnyDelta;
+    use crate::value::{Repr, Value};
+    use crate::{Chunk, Differentiable, Do, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot, Weight};
 
     /// The same optimizer, which does not say that it is so simple.
     #[derive(Clone)]
@@ -90,6 +104,39 @@ mod tests {
                 assert_eq!(trained(&sgd, weights, reversed), trained(&any, weights, reversed));
             }
         }
+    }
+
+    fn ready(number: f32) -> AnyDelta {
+        AnyDelta::Ready(Value(Repr::F32(number)))
+    }
+
+    #[test]
+    fn it_is_taken_at_once_where_it_can_be() {
+        let weights: Vec<Weight<f32>> = (0..=super::FEW).map(|_| Weight::new(1.0)).collect();
+        let of = |weights: &mut dyn Iterator<Item = &Weight<f32>>| -> Vec<_> {
+            weights.map(|w| (w.layer().into_any(), ready(2.0))).collect()
+        };
+        let step =
+            |deltas: &[(crate::node::AnyLayer, AnyDelta)]| super::step(&Sgd::new(0.25), deltas).expect("nobody panics");
+        // a walk back meets last what was made first
+        let few = of(&mut weights[1..].iter().rev());
+        weights[3].freeze();
+        assert!(step(&few));
+        assert!(weights.iter().enumerate().all(|(i, w)| w.value() == if i == 0 || i == 3 { 1.0 } else { 0.5 }));
+        let before: Vec<f32> = weights.iter().map(Weight::value).collect();
+        assert!(!step(&of(&mut weights.iter().rev())), "too many");
+        assert!(!step(&of(&mut weights[..2].iter())), "in another order");
+        assert!(!step(&of(&mut [&weights[0], &weights[0]].into_iter())), "one weight twice");
+        let lazy = AnyDelta::Lazy(weights[0].layer().into_any());
+        assert!(!step(&[(weights[0].layer().into_any(), lazy)]), "it has to be computed");
+        let one = of(&mut weights[..1].iter());
+        assert!(!super::step(&Sgd::new(f64::NAN), &one).expect("nobody panics"));
+        let before_too = super::super::STEPPING.replace(true);
+        assert!(!step(&one), "inside of a step");
+        super::super::STEPPING.set(before_too);
+        let inside = Do::from_fn(move || std::future::ready(super::step(&Sgd::new(0.25), &one)));
+        assert!(!inside.wait().expect("nobody panics"), "in a pass");
+        assert_eq!(weights.iter().map(Weight::value).collect::<Vec<_>>(), before);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{Part, explore, together};
 use crate::commit::commit;
+use crate::node::AnyLayer;
 use crate::reverse::AnyDelta;
 use crate::value::{Repr, Value};
 use crate::{Differentiable, Sgd, Snapshot, Weight};
@@ -12,12 +13,23 @@ fn ready(number: f64) -> AnyDelta {
 
 #[test]
 fn a_snapshot_sees_a_commit_whole_or_not_at_all() {
-    explore(|| {
+    seen_whole(|deltas| deltas);
+}
+
+/// In the order in which a walk back meets the weights, it is taken at once.
+#[test]
+fn a_snapshot_sees_a_step_of_few_numbers_whole_or_not_at_all() {
+    seen_whole(|[a, b]| [b, a]);
+}
+
+fn seen_whole(order: fn([(AnyLayer, AnyDelta); 2]) -> [(AnyLayer, AnyDelta); 2]) {
+    explore(move || {
         let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
         let (of_a, of_b) = (a.clone(), b.clone());
         together([
             Box::new(move || {
-                let deltas = vec![(of_a.layer().into_any(), ready(1.0)), (of_b.layer().into_any(), ready(-1.0))];
+                let deltas = [(of_a.layer().into_any(), ready(1.0)), (of_b.layer().into_any(), ready(-1.0))];
+                let deltas = order(deltas).into();
                 commit(&Sgd::new(1.0), deltas, &[]).expect("no error");
             }) as Part,
             Box::new(move || {

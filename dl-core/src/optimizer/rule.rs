@@ -192,6 +192,7 @@ macro_rules! optimizer {
             }
 
             fn plain_descent(&self) -> Option<f64> {
+                // what is wrong with the settings says the step that asks `descent`
                 if self.base.memory().is_none() { self.descent().and_then(|rate| rate.ok()) } else { None }
             }
 

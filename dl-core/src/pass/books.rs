@@ -290,6 +290,11 @@ impl Books {
         self.count.so_far.evaluations == 0
     }
 
+    /// How many weights were met.
+    pub(crate) fn weights_met(&self) -> usize {
+        self.weights.len()
+    }
+
     pub(super) fn live_entries(&self) -> usize {
         self.entries.len() - self.vacant.len()
     }

@@ -248,6 +248,7 @@ impl Pass {
         let (mut books, index) = self.discover_alone(self.books(), layer);
         let is_arithmetic = books.is_arithmetic();
         if is_arithmetic
+            && books.in_order()
             && !self.is_watched()
             && let Some(number) = books.entry(index).number()
         {

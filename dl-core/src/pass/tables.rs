@@ -1,7 +1,8 @@
 //! Large tables, for the next pass that becomes large: the books of a million nodes fill thousands of pages, and a page from the system costs more than what is written there.
 //!
 //! A pass begins with the small tables of the one before (see `Books::close`). When one of them has become too large for a thread to keep it is exchanged for a larger one that is kept here, for all
-//! threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back. Other tables are large in few passes: they just go.
+//! threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back. Other tables are large in few passes: they just go. A table that lasts for a step of plain numbers the
+//! thread [puts away](put_away) for its next step.
 
 use super::discover::Step;
 use super::entry::{Entry, Links, Waiting};
@@ -54,28 +55,35 @@ impl<T> Stock<T> {
 pub(crate) trait Row: Sized + 'static {
     const STOCK: &'static Stock<Self>;
 
-    /// Where this thread keeps a small table, unless it is ending.
-    fn with_spare<R>(use_it: impl FnOnce(&Cell<Vec<Self>>) -> R) -> Option<R>;
+    /// Where this thread keeps a small table, if it keeps one of these and is not ending.
+    fn with_spare<R>(_use_it: impl FnOnce(&Cell<Vec<Self>>) -> R) -> Option<R> {
+        None
+    }
+}
+
+macro_rules! kept_by_threads {
+    ($spare:ident: $Row:ty) => {
+        fn with_spare<R>(use_it: impl FnOnce(&Cell<Vec<Self>>) -> R) -> Option<R> {
+            thread_local! {
+                static $spare: Cell<Vec<$Row>> = const { Cell::new(Vec::new()) };
+            }
+            $spare.try_with(use_it).ok()
+        }
+    };
 }
 
 macro_rules! rows {
-    ($($stock:ident: $Row:ty;)*) => {
+    ($($stock:ident: $Row:ty $(, kept by threads in $spare:ident)?;)*) => {
         $(
             static $stock: Stock<$Row> = Stock::new();
 
             impl Row for $Row {
                 const STOCK: &'static Stock<Self> = &$stock;
-
-                fn with_spare<R>(use_it: impl FnOnce(&Cell<Vec<Self>>) -> R) -> Option<R> {
-                    thread_local! {
-                        static SPARE: Cell<Vec<$Row>> = const { Cell::new(Vec::new()) };
-                    }
-                    SPARE.try_with(use_it).ok()
-                }
+                $(kept_by_threads!($spare: $Row);)?
             }
         )*
 
-        /// Hands all tables that nobody uses back to the allocator.
+        /// Hands all tables that nobody uses back to the allocator, but for small ones that threads keep.
         pub(crate) fn release() {
             $($stock.release();)*
         }
@@ -89,7 +97,7 @@ rows! {
     WAITING: Waiting;
     WEIGHTS: (usize, u32);
     ARRIVED: Arrived;
-    DELTAS: (Held, AnyDelta);
+    DELTAS: (Held, AnyDelta), kept by threads in DELTAS_OF_THIS_THREAD;
     DELTAS_OF_LAYERS: (AnyLayer, AnyDelta);
     WORDS: Words;
 }
@@ -140,13 +148,13 @@ fn of_others<T, U>(mut table: Vec<T>) -> Vec<U> {
     table.into_iter().map(|_| unreachable!("there is no row")).collect()
 }
 
-/// A table for rows that last as long as a step: with the room of the last one, if this thread has [put it away](put_away).
+/// An empty table: the one that this thread has [put away](put_away), if it has.
 #[inline]
 pub(crate) fn spare<T: Row>() -> Vec<T> {
     T::with_spare(Cell::take).unwrap_or_default()
 }
 
-/// Empties such a table, and keeps it.
+/// Empties a table, and keeps it if threads keep one of these.
 #[inline]
 pub(crate) fn put_away<T: Row>(mut table: Vec<T>) {
     clear(&mut table);
@@ -210,13 +218,7 @@ mod tests {
 
     impl Row for Number {
         const STOCK: &'static Stock<Self> = &NUMBERS;
-
-        fn with_spare<R>(use_it: impl FnOnce(&Cell<Vec<Self>>) -> R) -> Option<R> {
-            thread_local! {
-                static SPARE: Cell<Vec<Number>> = const { Cell::new(Vec::new()) };
-            }
-            SPARE.try_with(use_it).ok()
-        }
+        kept_by_threads!(NUMBERS_OF_THIS_THREAD: Number);
     }
 
     fn filled(rows: usize) -> Vec<Number> {

@@ -20,8 +20,10 @@ const BEGINNING: f64 = 0.5;
 
 /// So many lines can be on their way to the nearest cache at once. Whoever asks for more has to wait.
 const ON_THEIR_WAY: usize = 16;
-/// The same for the second cache.
+/// For the second cache so many at once were the fastest.
 const ON_THEIR_WAY_TO_SECOND: usize = 32;
+
+const _: () = assert!(BLOCK_BYTES.is_multiple_of(2 * LINE_BYTES), "lines that are asked for in pairs");
 
 /// What is asked for with an instruction: the rows of lines up to this one, so many at a time, each time before so many elements of a block are computed.
 pub(super) struct Asked {

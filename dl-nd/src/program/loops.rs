@@ -84,7 +84,7 @@ pub(super) fn several_of_four<A: Element, const N: usize>(
 }
 
 /// Computes a function of four that is little work, for so many numbers at a time. All of them are computed before the first is written: so no processor has to look whether what is
-/// written is read again.
+/// written is read again. Results are of one length, and operands have as many elements at least.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "places in several slices of one length, which the compiler knows")]
 fn by_rows<A: Element, const N: usize, const WIDTH: usize>(

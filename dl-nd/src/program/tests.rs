@@ -307,6 +307,13 @@ fn there_is_one_nan() {
         }
     }
     let other = f32::from_bits(0xffc5_4321);
+    // in one of several results, and where infinities of both signs meet
+    let mut results = [[1.0; 70], [f32::INFINITY; 70], [f32::NEG_INFINITY; 70]];
+    assert!(!loops::has_nan(results[..2].iter().map(|result| &result[..])));
+    loops::one_nan_each(&mut results.as_flattened_mut()[70..]);
+    assert_eq!(results[2], [f32::NEG_INFINITY; 70]);
+    results[1][69] = other;
+    assert!(loops::has_nan(results[..2].iter().map(|result| &result[..])));
     check(other);
     check(f64::from_bits(0xfff8_1234_5678_9abc));
     let x = [other; 5];
