@@ -246,7 +246,8 @@ mod tests {
         assert_eq!(spare::<Number>().capacity(), 0, "somebody has it");
         put_away(again);
         put_away(filled(SPARE + 1));
-        assert_eq!(spare::<Number>().as_ptr(), place);
+        let after = spare::<Number>();
+        assert_eq!(after.as_ptr(), place, "a table that is too long does not take its place");
     }
 
     #[test]
