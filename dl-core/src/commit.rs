@@ -146,7 +146,7 @@ fn commit_with<L: Deref<Target = Node>>(
     }));
     recorded(passes, || {
         let ended = commit_changes(optimizer, &mut changes, passes);
-        // with the locks of a step that was refused: who records it is told without them
+        // before somebody who records the step is told of it: it may hold its locks still
         discard(&mut changes);
         ended
     })?;
@@ -235,6 +235,10 @@ fn room<'a>(changes: usize) -> Changes<'a> {
 
 /// Drops changes, and with them the old values, or those that were refused. A destructor that panics has nobody to tell, nor have those after it.
 fn discard(changes: &mut Changes<'_>) {
+    // a step that was refused holds its locks still, and a destructor may look at a weight
+    for change in changes.iter_mut() {
+        change.lock = None;
+    }
     while let Some(change) = changes.pop() {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(change)));
     }
