@@ -128,10 +128,7 @@ fn commit_with<L: Deref<Target = Node>>(
     updates: &[Update],
     passes: &[Arc<Pass>],
 ) -> Result<()> {
-    let mut changes = Changes::new();
-    if deltas.len() + updates.len() > FEW_CHANGES {
-        changes = room(deltas.len() + updates.len());
-    }
+    let mut changes = room(deltas.len() + updates.len());
     // a walk from the root mostly meets last what was made first
     for (layer, delta) in deltas.iter().rev() {
         if let (Some(variable), AnyDelta::Ready(_) | AnyDelta::Unmade(..)) = (layer.as_variable(), delta)
@@ -228,6 +225,9 @@ const FEW_CHANGES: usize = 8;
 
 /// A table for so many changes, unless they are few. As they borrow, what is kept of it between steps is the memory.
 fn room<'a>(changes: usize) -> Changes<'a> {
+    if changes <= FEW_CHANGES {
+        return Changes::new();
+    }
     let mut room = tables::with_room_for(changes);
     room.reserve_exact(changes);
     SmallVec::from_vec(room)
@@ -311,7 +311,7 @@ fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Optio
             if let Some(descent) = descent
                 && delta.can_descend(variable)
             {
-                *new = if delta.is_number_of(variable) || delta.descends_in_place(variable) {
+                *new = if delta.descends_in_place(variable) {
                     proposed.nanoseconds += delta.cost();
                     New::Descent(descent)
                 } else {

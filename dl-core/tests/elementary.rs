@@ -33,7 +33,7 @@ macro_rules! functions {
 }
 
 functions! {
-    exp f64::exp, 0.85 1.05;
+    exp f64::exp, 0.85 0.85;
     exp_m1 f64::exp_m1, 1.05 1.2;
     ln f64::ln, 0.85 0.85;
     ln_1p f64::ln_1p, 0.9 0.9;

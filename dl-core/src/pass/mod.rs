@@ -142,9 +142,9 @@ thread_local! {
 
 impl Pass {
     /// A pass with these settings; what they leave open is that of the pass around it.
-    pub(crate) fn new(purpose: Purpose, settings: Settings) -> Arc<Pass> {
+    pub(crate) fn new(purpose: Purpose, mut settings: Settings) -> Arc<Pass> {
         let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
-        let (mut settings, mut origin) = (settings, None);
+        let mut origin = None;
         let around = current();
         match &around {
             // a derivative is that of the very values around it, random ones too

@@ -18,8 +18,6 @@ pub trait Format: Float {
     const LN_2_NEAREST: Self;
     /// Outside of it `eˣ` is 0 or infinite.
     const EXP_RANGE: [Self; 2];
-    /// Whether the sum at the end of `eˣ` is compensated: with `f32`, in which networks are trained, a quarter less time is worth more than a fifth of a unit.
-    const EXP_IS_COMPENSATED: bool;
     /// From here on `erfc x` is 0.
     const ERFC_END: Self;
     /// The first coefficient of `erfc_scaled`, in two parts.
@@ -133,13 +131,11 @@ macro_rules! format {
 format! { f32 u32
     const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
     const EXP_RANGE: [f32; 2] = [-104.5, 89.0];
-    const EXP_IS_COMPENSATED: bool = false;
     const ERFC_END: f32 = 11.0;
 }
 
 format! { f64 u64
     const LN_2: [f64; 2] = [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10];
     const EXP_RANGE: [f64; 2] = [-746.0, 710.0];
-    const EXP_IS_COMPENSATED: bool = true;
     const ERFC_END: f64 = 28.0;
 }
