@@ -51,14 +51,14 @@ pub(crate) fn sum_of_pieces<A: Element>(
     parallel::for_each_mut(&mut sums, nanoseconds * PIECE.min(len) as f64, |index, sum| {
         *sum = piece(index * PIECE, len.min((index + 1) * PIECE)).total();
     });
-    sum_of_sums(sums, len)
+    sum_of_sums(sums.into_iter(), PIECE, len)
 }
 
-/// The sum of the sums of pieces, which come one after the other and have so many terms together.
-pub(crate) fn sum_of_sums<A: Element>(mut sums: Vec<A>, len: usize) -> A {
-    let rest = if len.is_multiple_of(PIECE) { None } else { sums.pop() };
+/// The sum of the sums of pieces, which come one after the other and have so many terms each, a power of two of [runs](RUN), and together.
+pub(crate) fn sum_of_sums<A: Element>(mut sums: impl DoubleEndedIterator<Item = A>, each: usize, len: usize) -> A {
+    let rest = if len.is_multiple_of(each) { None } else { sums.next_back() };
     let mut whole = Tree::new();
-    sums.into_iter().for_each(|sum| whole.push(sum));
+    sums.for_each(|sum| whole.push(sum));
     let sum = whole.total(rest.unwrap_or_else(A::zero));
     // of several NaN it may be any, and terms that are not in memory may be others
     if sum.is_nan() { A::nan() } else { sum }

@@ -26,7 +26,7 @@ use crate::element::{Element, Rank};
 use crate::elements::Elements;
 use crate::formula::Formula;
 use crate::lines::{self, Room};
-use ahead::Asked;
+use ahead::Stretch;
 use dl_core::parallel;
 use loops::{Loop, Together};
 use ndarray::{ArcArray, IxDyn};
@@ -34,8 +34,10 @@ use run::{Blocks, Checked};
 
 /// A register: some ten of them fit into the nearest cache.
 const BLOCK_BYTES: usize = 2048;
-/// What one thread does in a row.
+/// What one thread does in a row, at most.
 pub(crate) const PIECE: usize = 1 << 15;
+/// What takes longer than this is divided again: so long somebody may have to wait for the last piece.
+const PIECE_NANOSECONDS: f64 = 40_000.0;
 /// So many results a program may have.
 pub(crate) const RESULTS: usize = 16;
 
@@ -48,8 +50,8 @@ struct Program<A> {
     /// The numbers in it: each fills a register from the beginning.
     numbers: Vec<(A, usize)>,
     instructions: Vec<Instruction<A>>,
-    /// What the next block touches and is asked for with each of them; nothing if that is not worth while.
-    ahead: Vec<Asked>,
+    /// How they compute a whole block, if meanwhile it is worth while to ask for what the next one touches.
+    ahead: Vec<Stretch>,
     registers: usize,
     /// The place whose elements are summed.
     summed: Option<usize>,
@@ -115,6 +117,12 @@ fn run<A: Element, D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (A, Vec<
     (sum, results)
 }
 
+/// So many elements are in a piece, which take so long each: a power of two, so that the sum of a piece is that of a whole subtree.
+fn piece_len(nanoseconds: f64) -> usize {
+    let halves = (0..4).take_while(|halvings| (PIECE >> halvings) as f64 * nanoseconds > PIECE_NANOSECONDS).count();
+    PIECE >> halves
+}
+
 /// So many elements are in a block: whole runs of a sum.
 const fn block_len<A>() -> usize {
     BLOCK_BYTES / size_of::<A>()
@@ -142,32 +150,17 @@ impl<A: Element> Program<A> {
 
     /// Computes the results, and the sum of what is summed.
     fn run(&self, results: &mut [Room<A>]) -> A {
-        let len = self.len();
-        let pieces = len.div_ceil(PIECE);
-        // the parts of a piece side by side
-        let mut chunks: Vec<_> = results.iter_mut().map(|result| result.elements().chunks_mut(PIECE)).collect();
-        let mut parts: Vec<&mut [A]> = Vec::with_capacity(pieces * chunks.len());
-        for _ in 0..pieces {
-            parts.extend(chunks.iter_mut().map(|parts| parts.next().expect("results are of one length")));
-        }
-        let mut of_pieces = parts.chunks_mut(chunks.len().max(1));
-        let mut pieces: Vec<(&mut [&mut [A]], A)> =
-            (0..pieces).map(|_| (of_pieces.next().unwrap_or_default(), A::zero())).collect();
-        let checked = Checked::new(self);
-        let nanoseconds = (self.nanoseconds() + moving::<A>(self.streams())) * PIECE.min(len) as f64;
-        parallel::for_each_mut(&mut pieces, nanoseconds, |piece, (parts, sum)| {
-            let from = piece * PIECE;
-            *sum = self.run_piece(&checked, from, PIECE.min(len - from), parts);
+        let nanoseconds = self.nanoseconds() + moving::<A>(self.streams());
+        let each = piece_len(nanoseconds);
+        let mut checked = Checked::new(self, results.iter_mut().map(Room::elements).collect());
+        let mut pieces = checked.pieces(each);
+        parallel::for_each_mut(&mut pieces, nanoseconds * each.min(self.len()) as f64, |_, piece| {
+            piece.sum = run::with_registers(self, |registers| self.run_blocks(Blocks::new(piece, registers)));
         });
         match self.summed {
-            Some(_) => accurate::sum_of_sums(pieces.into_iter().map(|(_, sum)| sum).collect(), len),
+            Some(_) => accurate::sum_of_sums(pieces.into_iter().map(|piece| piece.sum), each, self.len()),
             None => A::zero(),
         }
-    }
-
-    /// Computes these parts of the results, so many elements from an element on.
-    fn run_piece(&self, checked: &Checked<'_, A>, from: usize, len: usize, results: &mut [&mut [A]]) -> A {
-        run::with_registers(self, |registers| self.run_blocks(Blocks::new(checked, from, len, results, registers)))
     }
 
     /// Not inlined: what is in a closure is looked up there, block by block.

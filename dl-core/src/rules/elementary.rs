@@ -41,10 +41,13 @@ pub(super) fn exp<M: MulAdd, A: Number>(x: A) -> A {
     let [lowest, highest] = A::EXP_RANGE;
     let x = select(x > highest, highest, x);
     let x = select(x < lowest, lowest, x);
-    let Power { exponent, high, low } = Power::of::<M>([x, A::zero()], x, A::ROUND);
-    let sum = A::one() + high;
-    let rounded_off = (A::one() - sum) + high;
-    (sum + (low + rounded_off)).scale(exponent)
+    let power = Power::of::<M>([x, A::zero()], x, A::ROUND);
+    let sum = A::one() + power.high;
+    let rounded_off = (A::one() - sum) + power.high;
+    let low = power.low::<M>(rounded_off - power.less);
+    // `2ᵏ (sum + low)`, to the bit: a product with a power of two is exact, and this one is there before `low` is
+    let [first, second] = A::factors(power.exponent);
+    M::mul_add(low, first, sum * first) * second
 }
 
 /// `eˣ − 1`
@@ -107,7 +110,7 @@ pub(super) fn tanh<M: MulAdd, A: Number>(x: A) -> A {
     // long before 32 it is 1
     let a = select(x.abs() > A::of(32.0), A::of(32.0), x.abs());
     let twice = a + a;
-    let exponent = M::mul_add(-twice, A::LOG2_E, A::ROUND_HALF);
+    let exponent = M::mul_add(a, -(A::LOG2_E + A::LOG2_E), A::ROUND_HALF);
     let r = M::mul_add(A::ROUND_HALF - exponent, A::LN_2_NEAREST, -twice);
     let scale = A::power(exponent);
     let m = M::mul_add(r * r, A::exp_tail::<M>(r), r);
@@ -152,22 +155,24 @@ fn erfc_far<M: MulAdd, A: Number>(x: A) -> A {
     // x² = short² + (x − short) (x + short), of which the first part is exact
     let short = x.shorten();
     let parts = [-(short * short), (short - x) * (short + x)];
-    let Power { exponent, high, low } = Power::of::<M>(parts, -(x * x), A::ROUND);
+    let power = Power::of::<M>(parts, -(x * x), A::ROUND);
     let three = A::of(3.0);
     let t = (x - three) / (x + three);
     let tail = t * A::erfc_scaled::<M>(t);
     let [first, first_low] = A::ERFC_SCALED;
     let scaled = first + tail;
     let rounded_off = ((first - scaled) + tail) + first_low;
-    ((scaled + M::mul_add(scaled, high + low, rounded_off)) / (x + A::of(0.5))).scale(exponent)
+    let low = power.low::<M>(-power.less);
+    let [first, second] = A::factors(power.exponent);
+    (scaled + M::mul_add(scaled, power.high + low, rounded_off)) / (x + A::of(0.5)) * first * second
 }
 
-/// `eˣ = 2ᵏ (1 + high + low)`, where `high` is exact and at most `ln(2) / 2`, and `low` is smaller.
+/// `eˣ = 2ᵏ e^(high − less)`, where `high` is exact and at most `ln(2) / 2`, and `less` is much smaller.
 struct Power<A> {
     /// `k`, and what was added to round
     exponent: A,
     high: A,
-    low: A,
+    less: A,
 }
 
 impl<A: Number> Power<A> {
@@ -177,9 +182,14 @@ impl<A: Number> Power<A> {
         let exponent = M::mul_add(sum, A::LOG2_E, round);
         let k = exponent - round;
         let high = M::mul_add(-k, A::LN_2[0], x);
-        let low = M::mul_add(k, A::LN_2[1], -rest);
-        let r = high - low;
-        Power { exponent, high, low: M::mul_add(r * r, A::exp_tail::<M>(r), -low) }
+        Power { exponent, high, less: M::mul_add(k, A::LN_2[1], -rest) }
+    }
+
+    /// `e^(high − less) − (1 + high)`, if `rest` is `−less`; with what else there is to add, it goes in for nothing.
+    #[inline(always)]
+    fn low<M: MulAdd>(&self, rest: A) -> A {
+        let r = self.high - self.less;
+        M::mul_add(r * r, A::exp_tail::<M>(r), rest)
     }
 
     /// `(eˣ − 1) / 2`, if `scale` is `2ᵏ⁻¹`.
@@ -188,7 +198,7 @@ impl<A: Number> Power<A> {
         let (power, high) = (scale - A::of(0.5), scale * self.high);
         let sum = power + high;
         let rounded_off = high - (sum - power);
-        sum + M::mul_add(scale, self.low, rounded_off)
+        sum + M::mul_add(scale, self.low::<M>(-self.less), rounded_off)
     }
 }
 

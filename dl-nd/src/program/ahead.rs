@@ -25,11 +25,12 @@ const ON_THEIR_WAY_TO_SECOND: usize = 32;
 
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(2 * LINE_BYTES), "lines that are asked for in pairs");
 
-/// What is asked for with an instruction: the rows of lines up to this one, so many at a time, each time before so many elements of a block are computed.
-pub(super) struct Asked {
-    until: usize,
-    at_once: usize,
-    elements: usize,
+/// So many elements of a block, for which an instruction is computed in one go, and the rows of lines that are asked for before.
+pub(super) struct Stretch {
+    pub(super) instruction: usize,
+    pub(super) from: usize,
+    pub(super) len: usize,
+    pub(super) rows: Range<usize>,
     into: Cache,
 }
 
@@ -40,17 +41,14 @@ enum Cache {
     Second,
 }
 
-impl Asked {
-    /// Asks for some lines of what begins in these places, from so many bytes on, of which the first rows have been asked for: before how many elements the instruction is computed.
+impl Stretch {
+    /// Asks for its lines of the next block, which begins so many bytes after each of these places.
     #[inline(always)]
-    pub(super) fn ask<A>(&self, places: &[*mut A], from: usize, row: &mut usize) -> usize {
-        let end = self.until.min(*row + self.at_once);
-        let rows = std::mem::replace(row, end)..end;
+    pub(super) fn ask<A>(&self, places: &[*mut A], bytes: usize) {
         match self.into {
-            Cache::Nearest => ask_for_rows(places, from, rows, ask_for),
-            Cache::Second => ask_for_rows(places, from, rows, |place| ask_for_in(Cache::Second, place)),
+            Cache::Nearest => ask_for_rows(places, bytes, self.rows.clone(), ask_for),
+            Cache::Second => ask_for_rows(places, bytes, self.rows.clone(), |place| ask_for_in(Cache::Second, place)),
         }
-        self.elements
     }
 }
 
@@ -123,8 +121,8 @@ pub(super) fn register_bytes() -> usize {
 }
 
 impl<A: Element> Program<A> {
-    /// What is asked for with each instruction, where registers have so many bytes. Nothing at all if what the program touches may be in the second cache.
-    pub(super) fn plan_ahead(&self, register_bytes: usize) -> Vec<Asked> {
+    /// How a whole block is computed, stretch by stretch, where registers have so many bytes: nothing if all that the program touches may be in the second cache, where nobody need ask.
+    pub(super) fn plan_ahead(&self, register_bytes: usize) -> Vec<Stretch> {
         let streams = self.streams();
         if streams * self.len() * size_of::<A>() < SECOND_CACHE_BYTES {
             return Vec::new();
@@ -137,17 +135,23 @@ impl<A: Element> Program<A> {
         // to begin takes some time, too
         let time = |instruction: &Instruction<A>| instruction.nanoseconds + nanoseconds(BEGINNING);
         let all: f64 = self.instructions.iter().map(time).sum();
-        let (mut spent, mut before) = (0.0, 0);
-        let asked = self.instructions.iter().map(|instruction| {
-            spent += time(instruction);
+        let block = block_len::<A>();
+        let (mut spent, mut row) = (0.0, 0);
+        let mut stretches = Vec::with_capacity(2 * self.instructions.len());
+        for (instruction, now) in self.instructions.iter().enumerate() {
+            spent += time(now);
             let until = together * ((BLOCK_BYTES / LINE_BYTES / together) as f64 * spent / all).round() as usize;
-            let rows = until - std::mem::replace(&mut before, until);
+            let rows = until - row;
             // in whole lines
             let times = (rows * streams).div_ceil(on_their_way).max(1);
-            let elements = block_len::<A>().div_ceil(times).next_multiple_of(LINE_BYTES);
-            let at_once = rows.div_ceil(block_len::<A>().div_ceil(elements)).next_multiple_of(together);
-            Asked { until, at_once, elements, into }
-        });
-        asked.collect()
+            let len = block.div_ceil(times).next_multiple_of(LINE_BYTES);
+            let at_once = rows.div_ceil(block.div_ceil(len)).next_multiple_of(together);
+            for from in (0..block).step_by(len) {
+                let end = until.min(row + at_once);
+                let rows = std::mem::replace(&mut row, end)..end;
+                stretches.push(Stretch { instruction, from, len: len.min(block - from), rows, into });
+            }
+        }
+        stretches
     }
 }

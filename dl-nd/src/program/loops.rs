@@ -318,8 +318,8 @@ pub(crate) fn one_nan_each<A: Element>(numbers: &mut [A]) {
 
 /// Whether there may be a NaN among these numbers.
 pub(super) fn has_nan<'a, A: Element>(mut all: impl Iterator<Item = &'a [A]>) -> bool {
-    /// Side by side, as many as fill a few registers.
-    const WIDTH: usize = 32;
+    /// Side by side, in so many registers that no addition waits for another one.
+    const WIDTH: usize = 64;
 
     vectorized(
         #[inline(always)]
@@ -328,10 +328,10 @@ pub(super) fn has_nan<'a, A: Element>(mut all: impl Iterator<Item = &'a [A]>) ->
             let mut sums = [A::zero(); WIDTH];
             let mut found = false;
             for numbers in all.by_ref() {
-                let (pairs, rest) = numbers.as_chunks::<{ 2 * WIDTH }>();
-                for pair in pairs {
-                    for (lane, sum) in sums.iter_mut().enumerate() {
-                        *sum = *sum + pair[lane] + pair[WIDTH + lane];
+                let (rows, rest) = numbers.as_chunks::<WIDTH>();
+                for row in rows {
+                    for (sum, &x) in sums.iter_mut().zip(row) {
+                        *sum = *sum + x;
                     }
                 }
                 found |= rest.iter().fold(false, |found, x| found | x.is_nan());

@@ -3,7 +3,7 @@
 //! A block is so small that to begin an instruction must cost next to nothing. So there is one list of addresses for all places, and what the instructions do with them is looked at once, before
 //! the first piece.
 
-use super::{Instruction, Part, Program, What, block_len, elements, load, loops};
+use super::{BLOCK_BYTES, Instruction, Part, Program, What, block_len, elements, load, loops};
 use crate::element::Element;
 use crate::lines;
 use std::marker::PhantomData;
@@ -31,16 +31,30 @@ pub(super) fn with_registers<A: Element, R>(program: &Program<A>, work: impl FnO
     })
 }
 
-/// A program of which it is known that its instructions read and write where they may.
+/// A program of which it is known that its instructions read and write where they may, with its operands and its results.
 pub(super) struct Checked<'a, A> {
     program: &'a Program<A>,
-    operands: Vec<&'a [A]>,
+    /// Where they begin, of which the results are borrowed for as long as this is there.
+    streams: Vec<*mut A>,
+    lives: PhantomData<&'a mut [A]>,
+}
+
+// SAFETY: what is behind the addresses are operands, which nobody writes to, and results, of which each thread that has a piece writes its own part: numbers, which can be shared and sent
+unsafe impl<A: Element> Sync for Checked<'_, A> {}
+
+/// A part of the results that nobody else has, and the same part of the operands.
+pub(super) struct Piece<'a, A> {
+    of: &'a Checked<'a, A>,
+    from: usize,
+    len: usize,
+    /// The sum of what is summed, once it is known.
+    pub(super) sum: A,
 }
 
 impl<'a, A: Element> Checked<'a, A> {
     /// # Panics
-    /// If an instruction would read or write where nothing is, or write where it reads, to an operand, or to one place twice.
-    pub(super) fn new(program: &'a Program<A>) -> Self {
+    /// If an instruction would read or write where nothing is, or write where it reads, to an operand, or to one place twice; if there are other results, or of another length.
+    pub(super) fn new(program: &'a Program<A>, results: Vec<&'a mut [A]>) -> Self {
         let is_place = |place: &usize| *place < program.places();
         for Instruction { what, .. } in &program.instructions {
             let (reads, to) = what.places();
@@ -49,32 +63,46 @@ impl<'a, A: Element> Checked<'a, A> {
                 assert!(*place >= program.operands.len() && !reads.contains(place) && !to[..index].contains(place));
             }
         }
+        assert!(program.ahead.iter().all(|stretch| stretch.from + stretch.len <= block_len::<A>()));
         for (_, place) in &program.numbers {
             assert!(is_place(place) && *place >= program.streams());
         }
-        Checked { program, operands: program.operands.iter().map(elements).collect() }
+        let len = program.len();
+        let mut streams: Vec<*mut A> = Vec::with_capacity(program.streams());
+        streams.extend(program.operands.iter().map(|operand| {
+            let operand = elements(operand);
+            assert_eq!(operand.len(), len);
+            operand.as_ptr().cast_mut()
+        }));
+        streams.extend(results.into_iter().map(|result| {
+            assert_eq!(result.len(), len);
+            result.as_mut_ptr()
+        }));
+        assert_eq!(streams.len(), program.streams());
+        Checked { program, streams, lives: PhantomData }
+    }
+
+    /// All of it, in pieces of so many elements.
+    pub(super) fn pieces(&mut self, each: usize) -> Vec<Piece<'_, A>> {
+        let of = &*self;
+        let len = of.program.len();
+        let piece = |from| Piece { of, from, len: each.min(len - from), sum: A::zero() };
+        (0..len).step_by(each).map(piece).collect()
     }
 }
 
 impl<'a, A: Element> Blocks<'a, A> {
-    /// For these parts of the results, of so many elements from an element on. The [next](Blocks::next) block is the first.
+    /// For this piece. The [next](Blocks::next) block is the first.
     ///
     /// # Panics
-    /// If an operand, a result or a register is missing or too short.
+    /// If a register is missing or too short.
     pub(super) fn new(
-        &Checked { program, ref operands }: &Checked<'a, A>,
-        from: usize,
-        len: usize,
-        results: &'a mut [&mut [A]],
+        &mut Piece { of: &Checked { program, ref streams, .. }, from, len, .. }: &'a mut Piece<'_, A>,
         registers: &'a mut [A],
     ) -> Self {
         let mut places: Vec<*mut A> = Vec::with_capacity(program.places());
-        places.extend(operands.iter().map(|operand| operand[from..from + len].as_ptr().cast_mut()));
-        for result in results {
-            assert_eq!(result.len(), len);
-            places.push(result.as_mut_ptr());
-        }
-        assert_eq!(places.len(), program.streams());
+        // SAFETY: all operands and results have the elements of the piece
+        places.extend(streams.iter().map(|&stream| unsafe { stream.add(from) }));
         places.extend(registers.chunks_exact_mut(block_len::<A>()).map(|register| register.as_mut_ptr()));
         assert_eq!(places.len(), program.places());
         for &(number, place) in &program.numbers {
@@ -98,35 +126,15 @@ impl<'a, A: Element> Blocks<'a, A> {
 
     /// Computes the block.
     pub(super) fn run(&mut self) {
-        let Program { instructions, ahead, parts, .. } = self.program;
-        let streams = &self.places[..self.program.streams()];
-        let (places, len) = (self.places.as_ptr(), self.len);
-        let mut row = 0;
-        for (number, Instruction { what, .. }) in instructions.iter().enumerate() {
-            let mut done = 0;
-            while done < len {
-                let at_once = ahead.get(number).map(|asked| asked.ask(streams, len * size_of::<A>(), &mut row));
-                let now = at_once.map_or(len, |elements| elements.min(len - done));
-                // SAFETY: each place has `len` elements from here on, in a stream as in a register. Places do not overlap, but for operands, which nobody writes to; and an instruction
-                // borrows what it reads and what it writes for as long as it runs. The program has been checked: these are places, and different ones.
-                let read = |place: usize| unsafe { from_raw_parts((*places.add(place)).add(done).cast_const(), now) };
-                // SAFETY: the same
-                let write = |place: usize| unsafe { from_raw_parts_mut((*places.add(place)).add(done), now) };
-                match *what {
-                    What::Compute(ref code, [a, b, c, d], to) => code([read(a), read(b), read(c), read(d)], write(to)),
-                    What::Two(ref code, [a, b, c, d], [to, second]) => {
-                        code([read(a), read(b), read(c), read(d)], [write(to), write(second)]);
-                    }
-                    What::Three(ref code, [a, b, c, d], [to, second, third]) => {
-                        code([read(a), read(b), read(c), read(d)], [write(to), write(second), write(third)]);
-                    }
-                    What::Load(part, to) => {
-                        let Part { array, repeated } = &parts[part];
-                        load(elements(array), repeated, self.from + done, write(to));
-                    }
-                }
-                done += now;
+        let Program { instructions, ahead, .. } = self.program;
+        let len = self.len;
+        if !ahead.is_empty() && len == block_len::<A>() {
+            for stretch in ahead {
+                stretch.ask(&self.places[..self.program.streams()], BLOCK_BYTES);
+                self.compute(&instructions[stretch.instruction], stretch.from, stretch.len);
             }
+        } else {
+            instructions.iter().for_each(|instruction| self.compute(instruction, 0, len));
         }
         let results = &self.places[self.program.operands.len()..self.program.streams()];
         // SAFETY: as above, and nothing is borrowed any more
@@ -134,6 +142,30 @@ impl<'a, A: Element> Blocks<'a, A> {
             for &result in results {
                 // SAFETY: the same
                 loops::one_nan_each(unsafe { from_raw_parts_mut(result, len) });
+            }
+        }
+    }
+
+    /// Computes an instruction for so many elements of the block, from an element on.
+    #[inline(always)]
+    fn compute(&mut self, Instruction { what, .. }: &Instruction<A>, from: usize, len: usize) {
+        let places = self.places.as_ptr();
+        // SAFETY: each place has the elements of a block from here on, in a stream as in a register, and these are among them. Places do not overlap, but for operands, which nobody writes to;
+        // and an instruction borrows what it reads and what it writes for as long as it runs. The program has been checked: these are places, and different ones.
+        let read = |place: usize| unsafe { from_raw_parts((*places.add(place)).add(from).cast_const(), len) };
+        // SAFETY: the same
+        let write = |place: usize| unsafe { from_raw_parts_mut((*places.add(place)).add(from), len) };
+        match *what {
+            What::Compute(ref code, [a, b, c, d], to) => code([read(a), read(b), read(c), read(d)], write(to)),
+            What::Two(ref code, [a, b, c, d], [to, second]) => {
+                code([read(a), read(b), read(c), read(d)], [write(to), write(second)]);
+            }
+            What::Three(ref code, [a, b, c, d], [to, second, third]) => {
+                code([read(a), read(b), read(c), read(d)], [write(to), write(second), write(third)]);
+            }
+            What::Load(part, to) => {
+                let Part { array, repeated } = &self.program.parts[part];
+                load(elements(array), repeated, self.from + from, write(to));
             }
         }
     }

@@ -475,16 +475,16 @@ fn all_of_the_next_block_is_asked_for() {
     let y = both(Binary::Mul, &unary(Unary::Tanh, &unary(Unary::Exp, &x)), &x);
     let (program, _) = Program::of(&[y.formula().expect("large tensors are written down")], false);
     let times = [16, 32, 64].map(|register_bytes| {
-        let (mut row, mut times) = (0, 0);
-        for asked in program.plan_ahead(register_bytes) {
-            let mut done = 0;
-            while done < block_len::<f32>() {
-                done += asked.ask::<f32>(&[], BLOCK_BYTES, &mut row);
-                times += 1;
-            }
+        let (mut row, mut done) = (0, vec![0; program.instructions.len()]);
+        let stretches = program.plan_ahead(register_bytes);
+        for stretch in &stretches {
+            assert_eq!((stretch.rows.start, stretch.from), (row, done[stretch.instruction]));
+            row = stretch.rows.end;
+            done[stretch.instruction] += stretch.len;
         }
         assert_eq!(row, BLOCK_BYTES / LINE_BYTES);
-        times
+        assert!(done.iter().all(|&done| done == block_len::<f32>()));
+        stretches.len()
     });
     assert!(
         times[0] == times[1] && times[1] < times[2],

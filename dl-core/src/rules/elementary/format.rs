@@ -29,9 +29,9 @@ pub trait Format: Float {
     /// The exponent of `LIFT`.
     const LIFT_EXPONENT: Self;
 
-    /// `2ᵏ x`, if `exponent` is `k + ROUND`; rounded at most once.
+    /// `2ᵏ` as a product, if `exponent` is `k + ROUND`: neither it nor the product of a number with one factor need be a normal number, but the number times the first, times the second is rounded at most once.
     #[must_use]
-    fn scale(self, exponent: Self) -> Self;
+    fn factors(exponent: Self) -> [Self; 2];
     /// `2ᵏ⁻¹`, if `exponent` is `k + ROUND_HALF`.
     #[must_use]
     fn power(exponent: Self) -> Self;
@@ -72,11 +72,10 @@ macro_rules! format {
             const LIFT_EXPONENT: $T = $T::MANTISSA_DIGITS as $T;
 
             #[inline(always)]
-            fn scale(self, exponent: $T) -> $T {
-                // in two steps, since neither 2ᵏ nor the product with half of it need be a normal number
+            fn factors(exponent: $T) -> [$T; 2] {
                 let exponent = exponent.to_bits();
                 let half = exponent >> 1;
-                self * $T::from_bits(half << ($T::MANTISSA_DIGITS - 1)) * $T::from_bits((exponent - half) << ($T::MANTISSA_DIGITS - 1))
+                [half, exponent - half].map(|k| $T::from_bits(k << ($T::MANTISSA_DIGITS - 1)))
             }
 
             #[inline(always)]
