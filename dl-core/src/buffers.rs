@@ -22,6 +22,7 @@ pub use small::{AtHand, Small};
 use crate::rules::Number;
 use crate::{node, pass};
 use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The free buffers.
@@ -135,17 +136,18 @@ pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
     }
 }
 
-/// The same as [`take_filled`], or nothing if there is no memory for them.
+/// The same as [`take_filled`], or nothing if there is no memory for them. Memory that is new is shown before anybody writes to it.
 ///
 /// ```
-/// assert_eq!(dl_core::buffers::try_take_filled::<f32>(100_000).expect("memory").len(), 100_000);
+/// assert_eq!(dl_core::buffers::try_take_filled::<f32>(100_000, |_| {}).expect("memory").len(), 100_000);
 /// ```
 #[must_use]
-pub fn try_take_filled<A: Number>(len: usize) -> Option<Vec<A>> {
+pub fn try_take_filled<A: Number>(len: usize, new: impl FnOnce(&mut [MaybeUninit<A>])) -> Option<Vec<A>> {
     find_filled(len).or_else(|| {
-        let mut new = try_new(len)?;
-        new.resize(len, A::zero());
-        Some(new)
+        let mut buffer = try_new(len)?;
+        new(buffer.spare_capacity_mut());
+        buffer.resize(len, A::zero());
+        Some(buffer)
     })
 }
 

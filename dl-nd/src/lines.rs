@@ -1,5 +1,8 @@
 //! Memory that begins where a line of the cache does. What begins elsewhere, as memory of an allocator that promises 16 bytes mostly does, makes every load and store of a widest register touch two lines.
 
+#[allow(unsafe_code, reason = "a call of the system: see the module")]
+mod pages;
+
 use dl_core::{Number, buffers};
 use ndarray::{Array, ArrayView, Axis, Dimension, Slice};
 use std::cell::Cell;
@@ -27,6 +30,15 @@ pub(crate) const PART_BYTES: usize = 512;
 pub(crate) const PARTS: usize = 8;
 /// What is larger than this begins in another part each time.
 const LARGE_BYTES: usize = 1 << 16;
+/// What is not smaller begins where a large page does, but for the part.
+const FROM_LARGE_PAGES_BYTES: usize = 2 * pages::LARGE_PAGE_BYTES;
+/// So many bytes more are between the parts of a large page: eight of them are the second cache of a processor, a way of it.
+const LARGE_PARTS_APART: usize = 1 << 13;
+
+/// How many elements are in so many bytes.
+const fn elements<A>(bytes: usize) -> usize {
+    bytes / size_of::<A>()
+}
 
 impl<A> Default for Room<A> {
     fn default() -> Self {
@@ -42,19 +54,41 @@ impl<A: Number> Room<A> {
 
     /// The same, for what is large in this part of a page.
     pub(crate) fn in_part(len: usize, part: usize) -> Self {
-        Room::of(len, part, |len| Some(buffers::take_filled(len))).expect("else it would have panicked")
+        Room::of(len, part, |len| Some(buffers::take_filled(len)))
+            .unwrap_or_else(|| panic!("there is no memory for {len} numbers"))
     }
 
     fn of(len: usize, part: usize, take: impl FnOnce(usize) -> Option<Vec<A>>) -> Option<Self> {
         if len == 0 {
             return Some(Room::default());
         }
-        let elements = |bytes: usize| bytes / size_of::<A>();
-        let parts = if len > elements(LARGE_BYTES) { PARTS } else { 1 };
-        let memory = take(len + elements((parts - 1) * PART_BYTES + LINE_BYTES))?;
+        if len >= elements::<A>(FROM_LARGE_PAGES_BYTES) {
+            return Room::in_large_pages(len, part);
+        }
+        let parts = if len > elements::<A>(LARGE_BYTES) { PARTS } else { 1 };
+        let memory = take(len + elements::<A>((parts - 1) * PART_BYTES + LINE_BYTES))?;
         let begin = begin(&memory);
         let moved = (PARTS + part - part_of(&raw const memory[begin])) % parts;
-        Some(Room { memory, begin: begin + elements(moved * PART_BYTES), len })
+        Some(Room { memory, begin: begin + elements::<A>(moved * PART_BYTES), len })
+    }
+
+    /// The same where large pages are, if the system has any. Within these all of an address decides about the place in the second cache, so parts are further apart.
+    fn in_large_pages(len: usize, part: usize) -> Option<Self> {
+        const APART: usize = PART_BYTES + LARGE_PARTS_APART;
+        let page = elements::<A>(pages::LARGE_PAGE_BYTES);
+        let to_page = |memory: *const A| memory.align_offset(pages::LARGE_PAGE_BYTES).min(page);
+        let moved = elements::<A>(part * APART);
+        let mut is_new = false;
+        let mut memory = buffers::try_take_filled(len + page + elements::<A>((PARTS - 1) * APART), |new| {
+            is_new = true;
+            let from = to_page(new.as_ptr().cast());
+            pages::ask_for_large(&mut new[from..][..moved + len]);
+        })?;
+        let begin = to_page(memory.as_ptr());
+        if is_new {
+            pages::give_back(&mut memory[..begin]);
+        }
+        Some(Room { memory, begin: begin + moved, len })
     }
 
     pub(crate) fn elements(&mut self) -> &mut [A] {
@@ -125,7 +159,7 @@ pub(crate) fn begin<A>(memory: &[A]) -> usize {
 /// A copy of what lies in row-major order, where a line begins, if there is memory for it.
 pub(crate) fn copy<A: Number, D: Dimension>(x: &ArrayView<'_, A, D>) -> Option<Array<A, D>> {
     let elements = x.as_slice()?;
-    let mut room = Room::of(elements.len(), next_part(), buffers::try_take_filled)?;
+    let mut room = Room::of(elements.len(), next_part(), |len| buffers::try_take_filled(len, |_| {}))?;
     room.elements().copy_from_slice(elements);
     Some(room.into_array(x.raw_dim()))
 }
@@ -162,6 +196,24 @@ mod tests {
         let mut moved = Array::from_vec(room).slice_move(s![from..from + SHAPE[0] * SHAPE[1]]);
         moved.iter_mut().enumerate().for_each(|(i, x)| *x = i as f32);
         moved.into_shape_with_order(SHAPE).expect("as many elements")
+    }
+
+    #[test]
+    fn large_tensors_begin_near_a_large_page_each_part_elsewhere() {
+        const LEN: usize = FROM_LARGE_PAGES_BYTES / size_of::<f32>() + 5;
+        let mut rooms: Vec<Room<f32>> = (0..PARTS).map(|part| Room::in_part(LEN, part)).collect();
+        for (part, room) in rooms.iter_mut().enumerate() {
+            let elements = room.elements();
+            elements.fill(part as f32);
+            let moved = elements.as_ptr().addr() % pages::LARGE_PAGE_BYTES;
+            assert_eq!(moved, part * (PART_BYTES + LARGE_PARTS_APART));
+            assert_eq!((elements.len(), part_of(elements.as_ptr())), (LEN, part));
+        }
+        for (part, room) in rooms.iter_mut().enumerate() {
+            assert!(room.elements().iter().all(|&x| x == part as f32));
+            assert!(room.memory[..room.begin].iter().all(|&x| x == 0.0), "what was given back is zero");
+        }
+        rooms.into_iter().for_each(Room::give_back);
     }
 
     #[test]
