@@ -136,16 +136,16 @@ pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
     }
 }
 
-/// The same as [`take_filled`], or nothing if there is no memory for them. Memory that is new is shown before anybody writes to it.
+/// The same as [`take_filled`], or nothing if there is no memory for them. Where it is new, `before` is called with all of it, which may be more than was asked for, before anybody writes to it.
 ///
 /// ```
 /// assert_eq!(dl_core::buffers::try_take_filled::<f32>(100_000, |_| {}).expect("memory").len(), 100_000);
 /// ```
 #[must_use]
-pub fn try_take_filled<A: Number>(len: usize, new: impl FnOnce(&mut [MaybeUninit<A>])) -> Option<Vec<A>> {
+pub fn try_take_filled<A: Number>(len: usize, before: impl FnOnce(&mut [MaybeUninit<A>])) -> Option<Vec<A>> {
     find_filled(len).or_else(|| {
         let mut buffer = try_new(len)?;
-        new(buffer.spare_capacity_mut());
+        before(buffer.spare_capacity_mut());
         buffer.resize(len, A::zero());
         Some(buffer)
     })

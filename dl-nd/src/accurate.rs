@@ -54,7 +54,7 @@ pub(crate) fn sum_of_pieces<A: Element>(
     sum_of_sums(sums.into_iter(), PIECE, len)
 }
 
-/// The sum of the sums of pieces, which come one after the other and have so many terms each, a power of two of [runs](RUN), and together.
+/// The sum of so many terms, by the sums of pieces, which come one after the other and have `each` of them, a power of two of [runs](RUN); the last one has the rest.
 pub(crate) fn sum_of_sums<A: Element>(mut sums: impl DoubleEndedIterator<Item = A>, each: usize, len: usize) -> A {
     let rest = if len.is_multiple_of(each) { None } else { sums.next_back() };
     let mut whole = Tree::new();
@@ -294,6 +294,28 @@ mod tests {
         let mut sum = Sum::new();
         tenths().iter().for_each(|&term| sum.add_in_turn(&[term]));
         is_right(sum.total());
+    }
+
+    /// However long pieces are, it is the same sum, to the bit.
+    #[test]
+    fn pieces_of_any_length() {
+        let numbers: Vec<f32> = (0..200_003).map(|i| ((i * 7919) % 1009) as f32 * 0.1 - 37.7).collect();
+        for each in (11..=15).map(|power| 1 << power) {
+            for len in [each - 1, each, each + 1, 3 * each - RUN, 3 * each + RUN, 5 * each + RUN + 1, 6 * each] {
+                let numbers = &numbers[..len];
+                let sum = |numbers: &[f32]| {
+                    let mut sum = Sum::new();
+                    sum.add_all(numbers);
+                    sum.total()
+                };
+                let sums: Vec<f32> = numbers.chunks(each).map(sum).collect();
+                assert_eq!(
+                    sum_of_sums(sums.into_iter(), each, len).to_bits(),
+                    sum(numbers).to_bits(),
+                    "{len} by {each}"
+                );
+            }
+        }
     }
 
     /// Rows that lie in one piece are summed in a loop of their own, which is the same sum, to the bit.

@@ -62,7 +62,7 @@ impl<A: Number> Room<A> {
         if len == 0 {
             return Some(Room::default());
         }
-        if len >= elements::<A>(FROM_LARGE_PAGES_BYTES) {
+        if cfg!(target_os = "linux") && len >= elements::<A>(FROM_LARGE_PAGES_BYTES) {
             return Room::in_large_pages(len, part);
         }
         let parts = if len > elements::<A>(LARGE_BYTES) { PARTS } else { 1 };
@@ -72,7 +72,8 @@ impl<A: Number> Room<A> {
         Some(Room { memory, begin: begin + elements::<A>(moved * PART_BYTES), len })
     }
 
-    /// The same where large pages are, if the system has any. Within these all of an address decides about the place in the second cache, so parts are further apart.
+    /// The same where large pages are, if the system has any. Within these all of an address decides about the place in the second cache, so parts are further apart. What is before and after it is
+    /// let go once, when the memory is new.
     fn in_large_pages(len: usize, part: usize) -> Option<Self> {
         const APART: usize = PART_BYTES + LARGE_PARTS_APART;
         let page = elements::<A>(pages::LARGE_PAGE_BYTES);
@@ -86,7 +87,8 @@ impl<A: Number> Room<A> {
         })?;
         let begin = to_page(memory.as_ptr());
         if is_new {
-            pages::give_back(&mut memory[..begin]);
+            pages::let_go(&mut memory[..begin]);
+            pages::let_go(&mut memory[begin + moved + len..]);
         }
         Some(Room { memory, begin: begin + moved, len })
     }
@@ -199,6 +201,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
     fn large_tensors_begin_near_a_large_page_each_part_elsewhere() {
         const LEN: usize = FROM_LARGE_PAGES_BYTES / size_of::<f32>() + 5;
         let mut rooms: Vec<Room<f32>> = (0..PARTS).map(|part| Room::in_part(LEN, part)).collect();
@@ -211,7 +214,6 @@ mod tests {
         }
         for (part, room) in rooms.iter_mut().enumerate() {
             assert!(room.elements().iter().all(|&x| x == part as f32));
-            assert!(room.memory[..room.begin].iter().all(|&x| x == 0.0), "what was given back is zero");
         }
         rooms.into_iter().for_each(Room::give_back);
     }

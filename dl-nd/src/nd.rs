@@ -114,7 +114,10 @@ impl<A: Item, D: Rank> Nd<A, D> {
             let (mut elements, offset) = array.into_raw_vec_and_offset();
             let start = offset.unwrap_or(0);
             elements.truncate(start + len);
-            elements.drain(..start);
+            if start > 0 {
+                elements.drain(..start);
+                elements.shrink_to_fit();
+            }
             elements
         } else {
             array.iter().cloned().collect()

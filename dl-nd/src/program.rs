@@ -36,7 +36,7 @@ use run::{Blocks, Checked};
 const BLOCK_BYTES: usize = 2048;
 /// What one thread does in a row, at most.
 pub(crate) const PIECE: usize = 1 << 15;
-/// What takes longer than this is divided again: so long somebody may have to wait for the last piece.
+/// A piece that takes longer is halved, four times at most: so long somebody may have to wait for the last one.
 const PIECE_NANOSECONDS: f64 = 40_000.0;
 /// So many results a program may have.
 pub(crate) const RESULTS: usize = 16;
@@ -119,8 +119,8 @@ fn run<A: Element, D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (A, Vec<
 
 /// So many elements are in a piece, which take so long each: a power of two, so that the sum of a piece is that of a whole subtree.
 fn piece_len(nanoseconds: f64) -> usize {
-    let halves = (0..4).take_while(|halvings| (PIECE >> halvings) as f64 * nanoseconds > PIECE_NANOSECONDS).count();
-    PIECE >> halves
+    let is_long = |halvings: &usize| (PIECE >> halvings) as f64 * nanoseconds > PIECE_NANOSECONDS;
+    PIECE >> (0..4).take_while(is_long).count()
 }
 
 /// So many elements are in a block: whole runs of a sum.

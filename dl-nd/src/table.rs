@@ -151,8 +151,10 @@ impl<A: Element> From<Array2<A>> for Table<A> {
         let elements = match matrix.is_standard_layout() {
             true => {
                 let (mut elements, start) = matrix.into_raw_vec_and_offset();
-                elements.drain(..start.unwrap_or(0));
-                elements.truncate(height * width);
+                let start = start.unwrap_or(0);
+                elements.truncate(start + height * width);
+                elements.drain(..start);
+                elements.shrink_to_fit();
                 elements
             }
             false => matrix.iter().copied().collect(),

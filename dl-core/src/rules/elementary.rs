@@ -185,7 +185,7 @@ impl<A: Number> Power<A> {
         Power { exponent, high, less: M::mul_add(k, A::LN_2[1], -rest) }
     }
 
-    /// `e^(high − less) − (1 + high)`, if `rest` is `−less`; with what else there is to add, it goes in for nothing.
+    /// `e^(high − less) − (1 + high)`, if `rest` is `−less`, to which a further term may be added: that costs no time, as `rest` is there before the polynomial is.
     #[inline(always)]
     fn low<M: MulAdd>(&self, rest: A) -> A {
         let r = self.high - self.less;

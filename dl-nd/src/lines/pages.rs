@@ -21,17 +21,17 @@ pub(super) fn ask_for_large<A>(room: &mut [MaybeUninit<A>]) {
     let _ = bytes;
 }
 
-/// Hands zeros back to the system, which nobody is going to read or write. They stay where they are, without memory.
-pub(super) fn give_back<A: Number>(zeros: &mut [A]) {
-    /// Where pages are larger, the system declines.
-    const PAGE_BYTES: usize = 1 << 12;
+/// Lets go of the pages of these numbers, which may be anything from now on: they take no memory until somebody writes there.
+pub(super) fn let_go<A: Number>(numbers: &mut [A]) {
+    /// Pages of Linux are that large at most, and mostly smaller.
+    const PAGE_BYTES: usize = 1 << 16;
 
-    debug_assert!(zeros.iter().all(|&x| x == A::zero()));
-    let from = zeros.as_ptr().align_offset(PAGE_BYTES).min(zeros.len());
-    let pages = &mut zeros[from..];
+    let from = numbers.as_ptr().align_offset(PAGE_BYTES).min(numbers.len());
+    let pages = &mut numbers[from..];
     let bytes = size_of_val(pages) / PAGE_BYTES * PAGE_BYTES;
     #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: all of this memory is lent to us alone. It is an allocator's, so private and of no file: what is read there next is zero, as it was, for which all bits of a number are 0
+    // SAFETY: all of this memory is lent to us alone, it begins and ends where a page of up to 64 KiB does, and whatever is read there next is a number: zero, if the memory is the allocator's alone, else what is
+    // in the file behind it
     unsafe {
         libc::madvise(pages.as_mut_ptr().cast(), bytes, libc::MADV_DONTNEED);
     }

@@ -40,7 +40,7 @@ pub(super) struct Checked<'a, A> {
 }
 
 // SAFETY: what is behind the addresses are operands, which nobody writes to, and results, of which each thread that has a piece writes its own part: numbers, which can be shared and sent
-unsafe impl<A: Element> Sync for Checked<'_, A> {}
+unsafe impl<A: Element> Sync for Checked<'_, A> where Program<A>: Sync {}
 
 /// A part of the results that nobody else has, and the same part of the operands.
 pub(super) struct Piece<'a, A> {
