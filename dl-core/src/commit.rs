@@ -7,7 +7,7 @@ use crate::node::{AnyLayer, Node, Variable};
 use crate::optimizer::{Look, Memory, Optimizer, Sgd, Shelf, Shelves, Step};
 use crate::parallel;
 use crate::pass::tables::{self, Row};
-use crate::pass::{self, Pass};
+use crate::pass::{self, Owner, Pass};
 use crate::primitive::Few;
 use crate::record::{SpanWork, Told};
 use crate::reverse::AnyDelta;
@@ -79,7 +79,7 @@ pub(crate) struct Update {
 pub(crate) fn commit<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
     deltas: Vec<(L, AnyDelta)>,
-    passes: &[Arc<Pass>],
+    passes: &[Owner],
 ) -> Result<()>
 where
     (L, AnyDelta): Row,
@@ -92,7 +92,7 @@ where
         for pass in passes {
             pass.before_commit(&mut updates)?;
         }
-        commit_with(optimizer, deltas, &updates, passes)
+        commit_with(optimizer, deltas, &updates, &passes.iter().map(|pass| &**pass).collect::<Few<_>>())
     })
 }
 
@@ -111,7 +111,7 @@ where
         if optimizer.descent().is_some() {
             pass.let_go_of_values();
         }
-        commit_with(optimizer, deltas, &updates, std::slice::from_ref(pass))
+        commit_with(optimizer, deltas, &updates, &[pass])
     })
 }
 
@@ -126,7 +126,7 @@ fn commit_with<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
     deltas: &[(L, AnyDelta)],
     updates: &[Update],
-    passes: &[Arc<Pass>],
+    passes: &[&Arc<Pass>],
 ) -> Result<()> {
     let mut changes = room(deltas.len() + updates.len());
     // a walk from the root mostly meets last what was made first
@@ -154,10 +154,12 @@ fn commit_with<L: Deref<Target = Node>>(
 }
 
 /// Takes a step, and has it recorded by the pass that takes it, or else by one of those that it is made of.
-fn recorded<R>(passes: &[Arc<Pass>], step: impl FnOnce() -> R) -> R {
-    pass::with_current(|current| match current.into_iter().chain(passes).find(|pass| pass.is_watched()) {
-        Some(pass) => pass.during(SpanWork::Commit, None, || Told::NOBODY, step),
-        None => step(),
+fn recorded<R>(passes: &[&Arc<Pass>], step: impl FnOnce() -> R) -> R {
+    pass::with_current(|current| {
+        match current.into_iter().chain(passes.iter().copied()).find(|pass| pass.is_watched()) {
+            Some(pass) => pass.during(SpanWork::Commit, None, || Told::NOBODY, step),
+            None => step(),
+        }
     })
 }
 
@@ -175,7 +177,7 @@ pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
     ended
 }
 
-fn commit_changes(optimizer: &dyn Optimizer, changes: &mut Changes<'_>, passes: &[Arc<Pass>]) -> Result<()> {
+fn commit_changes(optimizer: &dyn Optimizer, changes: &mut Changes<'_>, passes: &[&Arc<Pass>]) -> Result<()> {
     order(changes)?;
 
     let nested = is_stepping();

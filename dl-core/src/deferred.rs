@@ -17,7 +17,7 @@ pub use run::Run;
 use crate::bang::Extractable;
 use crate::error::{Error, Result};
 use crate::node::{Kept, KeptFuture, Outcome, Shared};
-use crate::pass::{self, Counters, Mode, Pass, Purpose, Settings};
+use crate::pass::{self, Counters, Mode, Owner, Pass, Purpose, Settings};
 use crate::record::Recorder;
 use crate::seed::Position;
 use crate::snapshot::Snapshot;
@@ -448,5 +448,5 @@ pub(crate) enum Belongs {
     /// To a new pass of its own.
     Own(Purpose),
     /// To this pass, which it drives.
-    To(Arc<Pass>),
+    To(Owner),
 }

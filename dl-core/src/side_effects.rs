@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::extract::ExtractAll;
 use crate::node::AnyLayer;
 use crate::optimizer::Optimizer;
-use crate::pass::{self, Holder, Pass, Purpose, Settings};
+use crate::pass::{self, Holder, Owner, Pass, Purpose, Settings};
 use crate::record::Direction;
 use crate::reverse::AnyDelta;
 use crate::sync::{Mutex, MutexGuard};
@@ -170,7 +170,7 @@ impl SideEffects {
                 let writes = this.passes().into_iter().filter(|pass| pass.has_updates());
                 let mut parts: Vec<Part> = writes.map(|pass| Part::new(Holder::of(&pass), Vec::new())).collect();
                 let deltas = this.by_pass().await?;
-                parts.push(Part::new(Holder::Strong(Pass::new(Purpose::Predict, Settings::default())), deltas));
+                parts.push(Part::new(Holder::Strong(new_pass()), deltas));
                 Ok(SideEffects { parts, fault: None })
             }
         })
@@ -256,7 +256,7 @@ impl SideEffects {
         if !here {
             let mut passes = self.passes();
             if !passes.iter().any(|known| Arc::ptr_eq(known, pass)) {
-                passes.push(pass.clone());
+                passes.push(pass.clone().into());
             }
             return commit(optimizer, self.by_pass().await?, &passes);
         }
@@ -267,8 +267,8 @@ impl SideEffects {
     }
 
     /// The passes of all parts, each once, as far as they are there.
-    fn passes(&self) -> Vec<Arc<Pass>> {
-        let mut passes: Vec<Arc<Pass>> = Vec::new();
+    fn passes(&self) -> Vec<Owner> {
+        let mut passes: Vec<Owner> = Vec::new();
         for part in &self.parts {
             if !passes.iter().any(|known| part.pass.is(known)) {
                 passes.extend(part.pass.pass());
@@ -287,7 +287,7 @@ impl SideEffects {
         if let Some(error) = self.fault {
             return Err(error);
         }
-        let mut passes: Vec<(Arc<Pass>, Vec<Deltas>)> = Vec::new();
+        let mut passes: Vec<(Owner, Vec<Deltas>)> = Vec::new();
         for part in self.parts {
             let pass = part.pass.pass().ok_or_else(|| Error::invalid(MADE_IN_A_BODY))?;
             let mut deltas = part.to_evaluate(&pass);
@@ -304,7 +304,7 @@ impl SideEffects {
         if computed.len() <= 1 {
             return Ok(computed.pop().unwrap_or_default());
         }
-        run_on(&Pass::new(Purpose::Predict, Settings::default()), by_weight(computed.into_iter())).await
+        run_on(&new_pass(), by_weight(computed.into_iter())).await
     }
 }
 
@@ -344,7 +344,12 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
     groups.into_iter().map(sum).collect()
 }
 
-async fn run_on(pass: &Arc<Pass>, deltas: Deltas) -> Result<Deltas> {
+/// A pass for deltas that belong to several passes, or to none any more.
+fn new_pass() -> Owner {
+    Pass::new(Purpose::Predict, Settings::default()).into()
+}
+
+async fn run_on(pass: &Owner, deltas: Deltas) -> Result<Deltas> {
     pass.forget_deltas();
     Do::starting(Belongs::To(pass.clone()), {
         let deltas = Arc::new(deltas);

@@ -179,7 +179,7 @@ impl Recipe for Again {
                     let group = group.clone();
                     async move { group.evaluate().await }
                 };
-                Do::starting(Belongs::To(pass), again).await?
+                Do::starting(Belongs::To(pass.into()), again).await?
             };
             Ok(Outcome::Tape(outputs.into_value(), None))
         })

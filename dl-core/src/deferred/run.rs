@@ -93,7 +93,7 @@ impl<T> Run<T> {
             (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, settings), false),
             (Belongs::Own(purpose), _) => Scope::driving(Pass::new(purpose, settings), only_predicts),
             (Belongs::To(pass), _) if pass::is_current(&pass) => Scope::Within,
-            (Belongs::To(pass), _) => Scope::driving(pass, false),
+            (Belongs::To(pass), _) => Scope::driving(Arc::clone(&pass), false),
         }
     }
 }

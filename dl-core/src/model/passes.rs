@@ -38,7 +38,7 @@ fn a_wait_while_workers_hold_tickets() {
         let w = Weight::new(value);
         assert_eq!(number(five_times(&w).predict().wait()), 5.0);
         drop(w);
-        eventually(|| copies.left() == 0);
+        assert_eq!(copies.left(), 0);
     });
 }
 
@@ -61,7 +61,7 @@ fn a_kernel_that_is_divided() {
         let sum = Layer::apply(Halves, (w.layer(), w.layer()));
         assert_eq!(number(plus(sum, times(3.0, w.layer())).predict().wait()), 5.0);
         drop(w);
-        eventually(|| copies.left() == 0);
+        assert_eq!(copies.left(), 0);
     });
 }
 
@@ -325,7 +325,7 @@ fn a_tape_is_dropped_while_its_pass_goes_backward() {
             Box::new(move || drop(tape)),
         ]);
         drop(w);
-        eventually(|| copies.left() == 0);
+        assert_eq!(copies.left(), 0);
     });
 }
 

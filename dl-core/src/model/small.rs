@@ -2,7 +2,7 @@
 
 use super::passes::{explore_with_pools, start_and_leave};
 use super::tracked::{Tracked, plus, times};
-use super::{Part, eventually, together};
+use super::{Part, together};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{At, Differentiable, Do, Layer, Primitive, Result, Sgd, Weight};
 use shuttle::thread;
@@ -74,7 +74,7 @@ fn two_walks_over_the_same_small_kernels() {
         assert_eq!(sum.predict().wait().expect("nothing fails").number(), 32.0);
         assert_eq!((shared.counts(), above.counts()), ((2, 0), (4, 0)), "each kernel runs once");
         drop((four, sum, w));
-        eventually(|| copies.left() == 0);
+        assert_eq!(copies.left(), 0);
     });
 }
 
@@ -186,7 +186,7 @@ fn what_stays_behind_something_dear() {
         assert_eq!(w.value().number(), 1.0 - 44.0);
         assert_eq!(stays.0.counts(), (4, 4), "each kernel runs once");
         drop((loss, w));
-        eventually(|| copies.left() == 0);
+        assert_eq!(copies.left(), 0);
     });
 }
 

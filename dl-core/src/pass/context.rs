@@ -1,7 +1,7 @@
 //! What a thread is doing for which pass.
 
-use super::Pass;
 use super::settings::Mode;
+use super::{Owner, Pass};
 use crate::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -147,15 +147,15 @@ pub(super) fn mode() -> Option<Mode> {
 /// How a tape, or what a backward does, holds its pass: strongly, except inside a task of that same pass, which the pass itself holds.
 #[derive(Clone)]
 pub(crate) enum Holder {
-    Strong(Arc<Pass>),
+    Strong(Owner),
     Weak(Weak<Pass>),
 }
 
 impl Holder {
-    pub(crate) fn pass(&self) -> Option<Arc<Pass>> {
+    pub(crate) fn pass(&self) -> Option<Owner> {
         match self {
             Holder::Strong(pass) => Some(pass.clone()),
-            Holder::Weak(pass) => pass.upgrade(),
+            Holder::Weak(pass) => pass.upgrade().map(Owner::from),
         }
     }
 
@@ -171,7 +171,7 @@ impl Holder {
     pub(crate) fn of(pass: &Arc<Pass>) -> Holder {
         match in_task() && is_current(pass) {
             true => Holder::Weak(Arc::downgrade(pass)),
-            false => Holder::Strong(pass.clone()),
+            false => Holder::Strong(pass.clone().into()),
         }
     }
 

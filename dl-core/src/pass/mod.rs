@@ -27,6 +27,7 @@ mod sweep;
 pub(crate) mod tables;
 mod tasks;
 mod telling;
+mod tickets;
 mod values;
 mod visits;
 mod wakers;
@@ -50,6 +51,7 @@ pub(crate) use segment::Hold;
 pub use settings::Mode;
 pub(crate) use settings::Settings;
 pub(crate) use tables::release;
+pub(crate) use tickets::Owner;
 pub(crate) use watch::Help;
 pub(crate) use width::Width;
 
@@ -65,6 +67,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Poll, Waker};
+use tickets::Board;
 use watch::Watch;
 
 /// What a pass is for.
@@ -102,8 +105,7 @@ pub(crate) struct Pass {
     mode: Mode,
     /// Those of the books, for passes inside this one: they may be started by whoever holds the lock.
     settings: Settings,
-    /// Counts what a thread without work waits for: something queued, somebody woken.
-    news: Arc<AtomicUsize>,
+    board: Arc<Board>,
     /// How many threads wait for the books.
     wanted: AtomicUsize,
     /// Whether a driver has nothing to do and looks for news, and nobody has left something to him.
@@ -166,7 +168,7 @@ impl Pass {
                 books: Mutex::new(Books::new()),
                 mode,
                 settings: Settings::default(),
-                news: Arc::default(),
+                board: Arc::default(),
                 wanted: AtomicUsize::new(0),
                 lingering: AtomicBool::new(false),
                 commits: AtomicBool::new(false),
@@ -198,7 +200,7 @@ impl Pass {
         let Some(over) = Arc::get_mut(&mut pass) else {
             // usually somebody has it still
             let fault = pass.books().fault.take().map_or(Ok(()), Err);
-            return catch_unwind(AssertUnwindSafe(|| drop(pass))).map_err(Error::panic).and(fault);
+            return catch_unwind(AssertUnwindSafe(|| drop(Owner::from(pass)))).map_err(Error::panic).and(fault);
         };
         over.end_watch();
         let closed = catch_unwind(AssertUnwindSafe(|| {
@@ -355,9 +357,8 @@ impl Pass {
         books
     }
 
-    /// Those who wait for news have another look.
     fn tell_news(&self) {
-        self.news.fetch_add(1, Ordering::Release);
+        self.board.tell_news();
     }
 
     /// Gives the books to those who wait for them, and takes them again.

@@ -1,9 +1,9 @@
 //! What is ready to run in a pass, with a guess of how long it takes.
 
+use super::tables;
+use super::tickets::Ticket;
 use super::work::WORTH_OFFERING_NANOSECONDS;
-use super::{Pass, tables};
 use std::collections::{HashSet, VecDeque};
-use std::sync::Arc;
 
 pub(super) struct Job {
     pub(super) what: Work,
@@ -18,7 +18,7 @@ pub(super) enum Work {
     /// Poll the future of this dynamic node.
     Task(u32),
     /// Work through the queue of a pass that was started inside this one.
-    Help(Arc<Pass>),
+    Help(Ticket),
 }
 
 #[derive(Default)]

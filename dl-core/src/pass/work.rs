@@ -7,6 +7,7 @@ use super::books::Books;
 use super::context::{computing, may_work, polling};
 use super::kernels::Batch;
 use super::queue::{Job, Work};
+use super::tickets::{Board, Ticket, Visit, at_work};
 use super::wakers::{TaskWaker, Wakeable};
 use super::{Pass, context};
 use crate::error::{Error, Result, drop_payload};
@@ -15,14 +16,12 @@ use crate::offer::{AWAKE, offer};
 use crate::parallel::apart;
 use crate::record::SpanWork;
 use crate::seed::Position;
-use crate::sync::{
-    AtomicUsize, MutexGuard, Ordering, Patience, current_num_threads, spawn, spin_loop, spins, yield_now,
-};
+use crate::sync::{MutexGuard, Ordering, Patience, current_num_threads, spawn, spin_loop, spins, yield_now};
 use crate::value::Value;
 use std::cell::LazyCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// The future of a dynamic node that waits.
@@ -65,11 +64,11 @@ impl Pass {
             return false;
         }
         if !self.has_work(&books) && books.tickets > 0 {
-            let read = self.news.load(Ordering::Acquire);
+            let read = self.board.news();
             self.release(books);
             // who works for the pass is mostly through before this thread, once it sleeps, would be awake again
             self.lingering.store(true, Ordering::Relaxed);
-            let heard = linger(&self.news, read, || self.width.working() > 0);
+            let heard = linger(&self.board, read, || self.width.working() > 0);
             self.lingering.store(false, Ordering::Relaxed);
             if heard {
                 return true;
@@ -87,7 +86,7 @@ impl Pass {
         if books.queue.nanoseconds() < longest {
             *asked = 0.0;
             let ended;
-            (books, ended) = self.work(books, false, TURNS, longest);
+            (books, ended) = self.work(books, None, TURNS, longest);
             if ended {
                 self.release(books);
                 return true;
@@ -97,14 +96,14 @@ impl Pass {
         self.release(books);
         if let Some(around) = around.filter(|_| queued >= longest) {
             *asked = queued;
-            around.ask_for_help(self.clone(), queued);
+            around.ask_for_help(Ticket::of(self), queued);
         }
         // others who are polled with this driver come first
         waker.wake_by_ref();
         false
     }
 
-    fn ask_for_help(self: &Arc<Self>, with: Arc<Pass>, nanoseconds: f64) {
+    fn ask_for_help(self: &Arc<Self>, with: Ticket, nanoseconds: f64) {
         let mut books = self.books();
         books.queue.push(Work::Help(with), nanoseconds);
         self.share(&mut books, false);
@@ -116,13 +115,13 @@ impl Pass {
     fn work<'a>(
         self: &'a Arc<Self>,
         mut books: MutexGuard<'a, Books>,
-        helps: bool,
+        helper: Option<&Visit<'_>>,
         turns: usize,
         longest: f64,
     ) -> (MutexGuard<'a, Books>, bool) {
-        let driver = usize::from(!helps);
+        let driver = usize::from(helper.is_none());
         books.attentive += driver;
-        let (mut books, ended) = self.work_through(books, helps, turns, longest);
+        let (mut books, ended) = self.work_through(books, helper, turns, longest);
         books.attentive -= driver;
         (books, ended)
     }
@@ -130,10 +129,11 @@ impl Pass {
     fn work_through<'a>(
         self: &'a Arc<Self>,
         mut books: MutexGuard<'a, Books>,
-        helps: bool,
+        helper: Option<&Visit<'_>>,
         mut turns: usize,
         longest: f64,
     ) -> (MutexGuard<'a, Books>, bool) {
+        let helps = helper.is_some();
         let driver = usize::from(!helps);
         let mut batch = Batch::default();
         let mut alone = Alone::default();
@@ -167,18 +167,20 @@ impl Pass {
                     let busy = if stays { 0 } else { driver };
                     books.attentive -= busy;
                     let share = books.queue.len() / (1 + books.tickets);
-                    books = if share == 0 && !books.has_followers(index) {
-                        self.run_one(index, books)
-                    } else {
-                        books.take_batch(index, (nanoseconds, stays), share, helps, &mut batch);
-                        self.run_batch(&mut batch, helps, books)
-                    };
+                    books = at_work(helper, || {
+                        if share == 0 && !books.has_followers(index) {
+                            self.run_one(index, books)
+                        } else {
+                            books.take_batch(index, (nanoseconds, stays), share, helps, &mut batch);
+                            self.run_batch(&mut batch, helps, books)
+                        }
+                    });
                     books.attentive += busy;
                 }
                 Some(Job { what: Work::Task(index), .. }) => {
                     let again = books.task(index).is_some();
                     books.attentive -= driver;
-                    books = self.poll_task(index, books, &mut spare, &threads);
+                    books = at_work(helper, || self.poll_task(index, books, &mut spare, &threads));
                     books.attentive += driver;
                     turns -= usize::from(again);
                     if turns == 0 {
@@ -186,19 +188,17 @@ impl Pass {
                         return (books, false);
                     }
                 }
-                Some(Job { what: Work::Help(pass), nanoseconds, .. }) => {
+                Some(Job { what: Work::Help(ticket), nanoseconds, .. }) => {
                     books.attentive -= driver;
-                    self.release(books);
-                    let enough = worth_asking_again(nanoseconds);
-                    let (theirs, _) = pass.work(pass.books(), true, TURNS, enough);
-                    let queued = theirs.queue.nanoseconds();
-                    pass.release(theirs);
+                    let (enough, queued);
+                    (books, enough, queued) = at_work(helper, || {
+                        self.release(books);
+                        let enough = worth_asking_again(nanoseconds);
+                        let queued = ticket.enter().map_or(0.0, |visit| visit.help_for_a_while(enough));
+                        (self.books(), enough, queued)
+                    });
                     if queued >= enough {
-                        books = self.books();
-                        books.queue.push(Work::Help(pass), queued);
-                    } else {
-                        drop(pass);
-                        books = self.books();
+                        books.queue.push(Work::Help(ticket), queued);
                     }
                     books.attentive += driver;
                 }
@@ -206,10 +206,10 @@ impl Pass {
                     self.width.rests();
                     let Some(crew) = self.open_crew(&books).cloned() else { return (books, true) };
                     // until there is something to do for which nobody else may be there
-                    let read = self.news.load(Ordering::Acquire);
+                    let read = self.board.news();
                     books.attentive -= driver;
                     self.release(books);
-                    crew.help(|| self.news.load(Ordering::Acquire) == read);
+                    crew.help(|| self.board.news() == read);
                     books = self.books();
                     books.attentive += driver;
                     self.width.works();
@@ -415,10 +415,10 @@ impl Pass {
             if !worth_while && somebody_comes {
                 return;
             }
-            let (pass, news) = (Arc::downgrade(self), self.news.clone());
+            let ticket = Ticket::of(self);
             let help = move || {
                 // nothing may unwind into the pool
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| use_ticket(&pass, &news))) {
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| use_ticket(&ticket))) {
                     drop_payload(payload);
                 }
                 help_is_over(); // the pass may have gone here, with all its nodes
@@ -441,14 +441,16 @@ impl Pass {
 /// Nor does it in a training step, for [a while](AWAKE), where it has heard nothing and is about to go, and somebody else has the books: he may have them for a whole walk back, and change
 /// weights after that, of which nobody else is to have the values then. After that it waits for them like everybody, so that a ticket comes back; in other passes it does so at once, as a walk
 /// hands the books to those who wait.
-fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
-    let mut read = news.load(Ordering::Acquire);
+fn use_ticket(ticket: &Ticket) {
+    let board = ticket.board();
+    let mut read = board.news();
     let mut goes: Option<Patience> = None;
-    while let Some(pass) = pass.upgrade() {
+    while let Some(visit) = ticket.enter() {
+        let pass = &visit.pass;
         let may_wait = !pass.steps || goes.as_ref().is_none_or(|since| !since.lasts(AWAKE));
         let Some(books) = (if may_wait { Some(pass.books()) } else { pass.books_at_once() }) else {
-            drop(pass);
-            if has_news(news, read, GLANCES) {
+            drop(visit);
+            if has_news(board, read, GLANCES) {
                 goes = None;
             } else {
                 // there may be more threads than processors
@@ -456,8 +458,8 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
             }
             continue;
         };
-        let (mut books, ended) = apart(|| pass.work(books, true, usize::MAX, f64::INFINITY));
-        let latest = news.load(Ordering::Acquire);
+        let (mut books, ended) = apart(|| pass.work(books, Some(&visit), usize::MAX, f64::INFINITY));
+        let latest = board.news();
         // for what stays nobody is called: when there is something else, he is
         if latest == read || !ended {
             books.tickets -= 1;
@@ -466,8 +468,18 @@ fn use_ticket(pass: &Weak<Pass>, news: &AtomicUsize) {
         }
         read = latest;
         pass.release(books);
-        drop(pass);
-        goes = (!has_news(news, read, LINGER_SPINS)).then(Patience::new);
+        drop(visit);
+        goes = (!has_news(board, read, LINGER_SPINS)).then(Patience::new);
+    }
+}
+
+impl Visit<'_> {
+    /// Takes some turns. Says with how much in the queue, in nanoseconds.
+    fn help_for_a_while(&self, longest: f64) -> f64 {
+        let (books, _) = self.pass.work(self.pass.books(), Some(self), TURNS, longest);
+        let queued = books.queue.nanoseconds();
+        self.pass.release(books);
+        queued
     }
 }
 
@@ -482,10 +494,10 @@ fn worth_asking_again(asked: f64) -> f64 {
 }
 
 /// Waits a few microseconds for news, and on for a moment as long as there is somebody to wait for. Says whether they have come.
-fn linger(news: &AtomicUsize, read: usize, goes_on: impl Fn() -> bool) -> bool {
+fn linger(board: &Board, read: usize, goes_on: impl Fn() -> bool) -> bool {
     let since = Patience::new();
     loop {
-        if has_news(news, read, LINGER_SPINS) {
+        if has_news(board, read, LINGER_SPINS) {
             return true;
         }
         if !goes_on() || !since.lasts(AWAKE) {
@@ -497,9 +509,9 @@ fn linger(news: &AtomicUsize, read: usize, goes_on: impl Fn() -> bool) -> bool {
 }
 
 /// Whether there are news, within so many glances.
-fn has_news(news: &AtomicUsize, read: usize, spins: usize) -> bool {
+fn has_news(board: &Board, read: usize, spins: usize) -> bool {
     (0..spins).any(|_| {
-        let heard = news.load(Ordering::Acquire) != read;
+        let heard = board.news() != read;
         if !heard {
             spin_loop();
         }
@@ -527,7 +539,8 @@ mod tests {
         books.drivers.polled(driver, true);
         books.queue.push_to_stay(0, 1_000.0);
         books.attentive = 1;
-        let (mut books, ended) = pass.work(books, true, usize::MAX, f64::INFINITY);
+        let ticket = Ticket::of(&pass);
+        let (mut books, ended) = pass.work(books, ticket.enter().as_ref(), usize::MAX, f64::INFINITY);
         assert!(!ended && books.queue.len() == 1 && books.attentive == 1);
         books.queue.clear();
     }

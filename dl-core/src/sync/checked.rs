@@ -42,7 +42,7 @@ pub(crate) const fn spins(often: usize) -> usize {
     if often < 2 { often } else { 2 }
 }
 
-/// How long somebody has been waiting: there is no time, so twice.
+/// How long somebody has been waiting: there is no time, so twice; or for ever, where it is so long that only what goes wrong takes longer.
 pub(crate) struct Patience(Cell<usize>);
 
 impl Patience {
@@ -50,10 +50,10 @@ impl Patience {
         Patience(Cell::new(2))
     }
 
-    pub(crate) fn lasts(&self, _: Duration) -> bool {
+    pub(crate) fn lasts(&self, longest: Duration) -> bool {
         let left = self.0.get();
         self.0.set(left.saturating_sub(1));
-        left > 0
+        left > 0 || longest >= Duration::from_millis(100)
     }
 }
 
