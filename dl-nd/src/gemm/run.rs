@@ -107,7 +107,12 @@ impl<A: Multiply> Panel<A> {
         let (each, larger) = lengths(depth, parts);
         let in_rows = c.column == 1 && (old.column == 1 || beta == A::zero());
         // else the next part is added to a tile, or it is scattered, before the next one begins
-        let at_once = if in_rows && parts == 1 { STRIP } else { 1 };
+        let at_once = match finish {
+            _ if !in_rows || parts > 1 => 1,
+            Finish::Nothing => usize::MAX,
+            // it finds them in the first cache
+            _ => STRIP,
+        };
         for (row, rows, count) in tiles_of(rows, tiles.len(), at_once) {
             let (run, c) = (tiles[rows - 1], c.at(first + row, 0));
             let (mut a, mut b, mut beta, mut old) = (a.at(row, 0), b, beta, old.at(first + row, 0));
@@ -144,7 +149,7 @@ fn tiles_of(rows: usize, high: usize, most: usize) -> impl Iterator<Item = (usiz
     std::iter::from_fn(move || {
         let first = next;
         let alike = if first < larger { larger } else { tiles };
-        next = alike.min(first + most);
+        next = alike.min(first.saturating_add(most));
         (first < tiles).then(|| (first * each + first.min(larger), each + usize::from(first < larger), next - first))
     })
 }

@@ -125,7 +125,7 @@ impl<A: Multiply> Tile<A> {
         &self,
         slice: Option<&Slice<A>>,
     ) {
-        let Tile { depth, last, old, old_row, c, c_row, alpha, beta, .. } = *self;
+        let Tile { a, last, old, old_row, c, c_row, alpha, beta, .. } = *self;
         let mut running = Running::<L, ROWS, WIDE>::of(self);
         if let Some(Slice { sums: Some(before), .. }) = slice {
             for row in 0..ROWS {
@@ -137,32 +137,9 @@ impl<A: Multiply> Tile<A> {
         }
         // SAFETY: as the caller says; there are `depth` steps
         unsafe {
-            match slice {
-                None => {
-                    for _ in 0..depth / STEPS {
-                        for _ in 0..STEPS {
-                            running.step::<WHOLE>(self);
-                        }
-                    }
-                    for _ in 0..depth % STEPS {
-                        running.step::<WHOLE>(self);
-                    }
-                }
-                Some(Slice { ahead, .. }) => {
-                    let mut lines = ahead.start;
-                    for _ in 0..depth / (STEPS * LINES) {
-                        for line in 0..LINES {
-                            ask_for(lines.wrapping_byte_add(line * LINE_BYTES));
-                            for _ in 0..STEPS {
-                                running.step::<WHOLE>(self);
-                            }
-                        }
-                        lines = lines.wrapping_offset(ahead.row);
-                    }
-                    for _ in 0..depth % (STEPS * LINES) {
-                        running.step::<WHOLE>(self);
-                    }
-                }
+            match a.column {
+                1 => running.all::<WHOLE, true>(self, slice),
+                _ => running.all::<WHOLE, false>(self, slice),
             }
         }
         let sums = running.sums;
@@ -223,28 +200,93 @@ impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L
         Running { sums, rows, at: 0, b }
     }
 
+    /// Adds all terms. With `IN_ROWS`, the numbers of a row of `a` lie side by side.
+    ///
+    /// # Safety
+    /// All that belongs to the tile, and to the slice if it is one of a slice, can be read.
+    #[inline(always)]
+    unsafe fn all<const WHOLE: bool, const IN_ROWS: bool>(&mut self, tile: &Tile<L::Number>, slice: Option<&Slice<L::Number>>) {
+        let depth = tile.depth;
+        let b_row = of_unknown_origin(tile.b_row * size_of::<L::Number>() as isize);
+        let b_rows = [0, b_row, 2 * b_row, of_unknown_origin(3 * b_row)];
+        // SAFETY: as the caller says; there are `depth` steps
+        unsafe {
+            match slice {
+                None => {
+                    for _ in 0..depth / STEPS {
+                        self.steps::<WHOLE, IN_ROWS>(tile, b_rows);
+                    }
+                    for _ in 0..depth % STEPS {
+                        self.step::<WHOLE>(tile);
+                    }
+                }
+                Some(Slice { ahead, .. }) => {
+                    let mut lines = ahead.start;
+                    for _ in 0..depth / (STEPS * LINES) {
+                        for line in 0..LINES {
+                            ask_for(lines.wrapping_byte_add(line * LINE_BYTES));
+                            self.steps::<WHOLE, IN_ROWS>(tile, b_rows);
+                        }
+                        lines = lines.wrapping_offset(ahead.row);
+                    }
+                    for _ in 0..depth % (STEPS * LINES) {
+                        self.step::<WHOLE>(tile);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the next few terms to each sum.
+    ///
+    /// # Safety
+    /// There are so many, and they can be read.
+    #[inline(always)]
+    unsafe fn steps<const WHOLE: bool, const IN_ROWS: bool>(&mut self, tile: &Tile<L::Number>, b_rows: [isize; STEPS]) {
+        for step in 0..STEPS {
+            // SAFETY: as the caller says
+            unsafe { self.add::<WHOLE>(tile, self.b.wrapping_byte_offset(b_rows[step]), if IN_ROWS { step } else { 0 }) };
+            if !IN_ROWS {
+                self.at = of_unknown_origin(self.at.wrapping_add(tile.a.column));
+            }
+        }
+        if IN_ROWS {
+            self.at = of_unknown_origin(self.at.wrapping_add(STEPS as isize));
+        }
+        self.b = self.b.wrapping_byte_offset(4 * b_rows[1]);
+    }
+
     /// Adds the next term to each sum.
     ///
     /// # Safety
     /// There is one, and it can be read.
     #[inline(always)]
-    #[allow(clippy::needless_range_loop, reason = "indices of registers are places in memory, too")]
     unsafe fn step<const WHOLE: bool>(&mut self, tile: &Tile<L::Number>) {
-        let Tile { a, b_row, last, .. } = *tile;
-        // SAFETY: `b` has another row
+        // SAFETY: as the caller says
+        unsafe { self.add::<WHOLE>(tile, self.b, 0) };
+        self.at = of_unknown_origin(self.at.wrapping_add(tile.a.column));
+        self.b = self.b.wrapping_offset(tile.b_row);
+    }
+
+    /// Adds a term to each sum: that of a row of `b`, and of a column of `a`, so many numbers further on.
+    ///
+    /// # Safety
+    /// They can be read.
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "indices of registers are places in memory, too")]
+    unsafe fn add<const WHOLE: bool>(&mut self, tile: &Tile<L::Number>, b: *const L::Number, further: usize) {
         let columns: [L; WIDE] = std::array::from_fn(|i| unsafe {
-            let from = self.b.add(i * L::N);
-            if WHOLE || i + 1 < WIDE { L::load(from) } else { L::load_some(from, last) }
+            // SAFETY: `b` has another row
+            let from = b.add(i * L::N);
+            if WHOLE || i + 1 < WIDE { L::load(from) } else { L::load_some(from, tile.last) }
         });
         for row in 0..ROWS {
             // SAFETY: `a` has another column of `ROWS` rows
-            let factor = L::splat(unsafe { *self.rows[row].offset(self.at) });
+            let factor = L::splat(unsafe { *self.rows[row].offset(self.at).add(further) });
             // not zipped, which takes a fifteenth longer: some sums do not stay in registers then
             for i in 0..WIDE {
                 self.sums[row][i] = factor.multiply_add(columns[i], self.sums[row][i]);
             }
         }
-        self.at = of_unknown_origin(self.at.wrapping_add(a.column));
-        self.b = self.b.wrapping_offset(b_row);
     }
 }
