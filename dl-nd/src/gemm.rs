@@ -295,12 +295,23 @@ fn is_far(row_bytes: usize, rows: usize) -> bool {
     rows >= ROWS && row_bytes >= APART
 }
 
-/// Whether the pieces that divide the rows, which would copy this, have one copy of `b` for all of them: as they are for the step of a weight, for which `a` lies in columns. Larger copies would come from memory; with several parts
+/// Whether the pieces that divide the rows, which would copy this, have one copy of `b` for all of them: as they are for the step of a weight, for which `a` lies in columns. With several parts
 /// of the sums there would be as many copies.
 fn is_one_copy(of_piece: Copies, depth: usize, row_bytes: usize) -> bool {
-    const LARGEST: usize = 1 << 22;
-    of_piece.a && of_piece.b && depth <= DEPTH && depth * row_bytes <= LARGEST
+    of_piece.a && of_piece.b && depth <= DEPTH && depth * row_bytes <= LARGEST_COPY
 }
+
+/// A larger copy of `b` would come from memory.
+const LARGEST_COPY: usize = 1 << 22;
+
+/// Whether so many rows are divided into many pieces, which have one copy of `b`: few rows at a time go through all panels, and stay in the second cache. Else each piece would have some panels, and read all rows from
+/// further away. That pays where no panel is multiplied slice by slice.
+fn is_tall<A: Multiply>(kernels: &Kernels<A>, copies: Copies, rows: usize, depth: usize, row_bytes: usize) -> bool {
+    const ROWS: usize = 512;
+    kernels.slices.is_empty() && !copies.a && copies.b && rows >= ROWS && depth * row_bytes <= LARGEST_COPY
+}
+/// So many rows, or a few more, are a piece of them.
+const ROWS_OF_TALL: usize = 64;
 
 /// What takes less is not worth a second thread.
 const LEAST: f64 = 20_000.0;
@@ -352,7 +363,12 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         };
     }
     let wanted = wanted.next_power_of_two();
-    let smaller = if copies.a { wanted.min(rows / copies.least_rows()) } else { 1 };
+    let tall = is_tall(kernels, copies, rows, depth, bytes(columns));
+    let smaller = match copies.a {
+        true => wanted.min(rows / copies.least_rows()),
+        false if tall => rows / ROWS_OF_TALL,
+        false => 1,
+    };
     let blocks = rows.div_ceil(copies_for(rows, false).rows()).max(smaller);
     let panels = columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks));
     let across: Vec<_> = pieces(columns, panels * wide).collect();
@@ -364,7 +380,8 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let least = down.last().map_or(0, |&(_, rows)| rows);
     let of_piece = copies_for(least, shared);
     // a piece of a few rows would have wider panels
-    let share_copy = down.len() > 1 && kernels.wide_for(least) == wide && is_one_copy(of_piece, depth, bytes(columns));
+    let one_copy = tall || is_one_copy(of_piece, depth, bytes(columns));
+    let share_copy = down.len() > 1 && kernels.wide_for(least) == wide && one_copy;
     let mut room = Scratch::<A>::take(if share_copy { depth * columns.next_multiple_of(wide) } else { 0 });
     let b = if share_copy {
         // SAFETY: as the caller says

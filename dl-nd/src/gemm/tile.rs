@@ -205,7 +205,11 @@ impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L
     /// # Safety
     /// All that belongs to the tile, and to the slice if it is one of a slice, can be read.
     #[inline(always)]
-    unsafe fn all<const WHOLE: bool, const IN_ROWS: bool>(&mut self, tile: &Tile<L::Number>, slice: Option<&Slice<L::Number>>) {
+    unsafe fn all<const WHOLE: bool, const IN_ROWS: bool>(
+        &mut self,
+        tile: &Tile<L::Number>,
+        slice: Option<&Slice<L::Number>>,
+    ) {
         let depth = tile.depth;
         let b_row = of_unknown_origin(tile.b_row * size_of::<L::Number>() as isize);
         let b_rows = [0, b_row, 2 * b_row, of_unknown_origin(3 * b_row)];
@@ -245,7 +249,9 @@ impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L
     unsafe fn steps<const WHOLE: bool, const IN_ROWS: bool>(&mut self, tile: &Tile<L::Number>, b_rows: [isize; STEPS]) {
         for step in 0..STEPS {
             // SAFETY: as the caller says
-            unsafe { self.add::<WHOLE>(tile, self.b.wrapping_byte_offset(b_rows[step]), if IN_ROWS { step } else { 0 }) };
+            unsafe {
+                self.add::<WHOLE>(tile, self.b.wrapping_byte_offset(b_rows[step]), if IN_ROWS { step } else { 0 })
+            };
             if !IN_ROWS {
                 self.at = of_unknown_origin(self.at.wrapping_add(tile.a.column));
             }
