@@ -295,14 +295,14 @@ fn is_far(row_bytes: usize, rows: usize) -> bool {
     rows >= ROWS && row_bytes >= APART
 }
 
-/// Whether the pieces that divide the rows, which would copy this, have one copy of `b` for all of them: as they are for the step of a weight, for which `a` lies in columns. With several parts
-/// of the sums there would be as many copies.
+/// A larger copy of `b` would come from memory.
+const LARGEST_COPY: usize = 1 << 22;
+
+/// Whether the pieces that divide the rows, which would copy this, have one copy of `b` for all of them: as they are for the step of a weight, for which `a` lies in columns. With several
+/// parts of the sums that was not measured.
 fn is_one_copy(of_piece: Copies, depth: usize, row_bytes: usize) -> bool {
     of_piece.a && of_piece.b && depth <= DEPTH && depth * row_bytes <= LARGEST_COPY
 }
-
-/// A larger copy of `b` would come from memory.
-const LARGEST_COPY: usize = 1 << 22;
 
 /// Whether so many rows are divided into many pieces, which have one copy of `b`: few rows at a time go through all panels, and stay in the second cache. Else each piece would have some panels, and read all rows from
 /// further away. That pays where no panel is multiplied slice by slice.
@@ -310,7 +310,8 @@ fn is_tall<A: Multiply>(kernels: &Kernels<A>, copies: Copies, rows: usize, depth
     const ROWS: usize = 512;
     kernels.slices.is_empty() && !copies.a && copies.b && rows >= ROWS && depth * row_bytes <= LARGEST_COPY
 }
-/// So many rows, or a few more, are a piece of them.
+
+/// So many of these rows, or a few more, are a piece.
 const ROWS_OF_TALL: usize = 64;
 
 /// What takes less is not worth a second thread.
@@ -366,7 +367,7 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let tall = is_tall(kernels, copies, rows, depth, bytes(columns));
     let smaller = match copies.a {
         true => wanted.min(rows / copies.least_rows()),
-        false if tall => rows / ROWS_OF_TALL,
+        false if tall => (rows / ROWS_OF_TALL).min(wanted.max((nanoseconds / PIECE) as usize)),
         false => 1,
     };
     let blocks = rows.div_ceil(copies_for(rows, false).rows()).max(smaller);

@@ -3,7 +3,7 @@
 use super::{Belongs, Recipe};
 use crate::error::{Error, Result};
 use crate::node::{KeptFuture, Shared};
-use crate::pass::{self, Counters, Pass, Purpose, Settings};
+use crate::pass::{self, Counters, Owner, Pass, Purpose, Settings};
 use crate::seed::Position;
 use std::fmt;
 use std::future::Future;
@@ -45,7 +45,7 @@ enum Scope {
 
 /// A driver of a pass.
 struct Drive {
-    pass: Arc<Pass>,
+    pass: Owner,
     /// Its number there.
     number: u32,
     /// With how many nanoseconds of work it has just asked others for help.
@@ -64,7 +64,7 @@ impl Scope {
 
     fn driving_as(number: u32, pass: Arc<Pass>, only_predicts: bool) -> Scope {
         let position = Position::in_body(number.into());
-        Scope::Driving(Drive { pass, number, asked: 0.0, position, only_predicts })
+        Scope::Driving(Drive { pass: pass.into(), number, asked: 0.0, position, only_predicts })
     }
 }
 
@@ -142,7 +142,7 @@ impl<T> Future for Run<T> {
             Scope::Driving(drive) => {
                 drive.pass.leave(drive.number);
                 this.counters = this.counts.then(|| drive.pass.counters());
-                let parted = Pass::part(drive.pass);
+                let parted = drive.pass.part();
                 // elsewhere a step may have been taken, which is not undone
                 if drive.only_predicts { parted } else { Ok(()) }
             }
@@ -161,7 +161,7 @@ impl<T> Drop for Run<T> {
         if let Scope::Driving(drive) = std::mem::replace(&mut self.scope, Scope::Ended) {
             drive.pass.leave(drive.number);
             drop(self.future.take());
-            let _ = Pass::part(drive.pass); // whoever drops a run does not want to know
+            let _ = drive.pass.part(); // whoever drops a run does not want to know
         }
     }
 }

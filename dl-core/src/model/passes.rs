@@ -51,6 +51,55 @@ fn a_training_step_with_workers() {
     });
 }
 
+/// A pass in the body of another one, whose workers help there, too.
+#[test]
+fn a_pass_within_a_pass() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let w = Weight::new(value);
+        let inside = {
+            let w = w.clone();
+            Layer::dynamic(move || {
+                let w = w.clone();
+                async move {
+                    let five = five_times(&w).predict().await?;
+                    Ok(times(five.number(), w.layer()))
+                }
+            })
+        };
+        let both = plus(inside, times(2.0, w.layer()));
+        assert_eq!(number(both.predict().wait()), 7.0);
+        drop((both, w));
+        assert_eq!(copies.left(), 0);
+    });
+}
+
+/// A body that somebody else wakes, who has the pass meanwhile.
+#[test]
+fn a_body_that_is_woken_from_outside() {
+    explore_with_pools(|| {
+        let value = Tracked::new(1.0);
+        let copies = value.count();
+        let (w, gate) = (Weight::new(value), Gate::new());
+        let body = {
+            let (w, gate) = (w.clone(), gate.clone());
+            Layer::dynamic(move || {
+                let (w, gate) = (w.clone(), gate.clone());
+                async move {
+                    gate.passed().await;
+                    Ok(times(3.0, w.layer()))
+                }
+            })
+        };
+        let opens = thread::spawn(move || gate.open());
+        assert_eq!(number(body.predict().wait()), 3.0);
+        drop((body, w));
+        assert_eq!(copies.left(), 0);
+        opens.join().expect("no panic");
+    });
+}
+
 /// A kernel that is divided beside another one: who is through with that one, or waits, may come and help.
 #[test]
 fn a_kernel_that_is_divided() {

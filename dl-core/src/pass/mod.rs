@@ -51,7 +51,7 @@ pub(crate) use segment::Hold;
 pub use settings::Mode;
 pub(crate) use settings::Settings;
 pub(crate) use tables::release;
-pub(crate) use tickets::Owner;
+pub(crate) use tickets::{Owner, Visit, at_work};
 pub(crate) use watch::Help;
 pub(crate) use width::Width;
 

@@ -1,8 +1,9 @@
 //! What wakes the futures of dynamic nodes.
 
 use super::Pass;
+use super::tickets::Ticket;
 use crate::sync::{AtomicU8, AtomicU32, Ordering, fence};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 /// What wakes a task, as the pass has it.
@@ -26,13 +27,13 @@ impl Wakeable {
             return spare;
         }
         let (index, state) = (AtomicU32::new(index), AtomicU8::new(POLLED));
-        let shared = Arc::new(TaskWaker { pass: Arc::downgrade(pass), index, state });
+        let shared = Arc::new(TaskWaker { pass: Ticket::of(pass), index, state });
         Wakeable { waker: Waker::from(shared.clone()), shared }
     }
 }
 
 pub(super) struct TaskWaker {
-    pass: Weak<Pass>,
+    pass: Ticket,
     pub(super) index: AtomicU32,
     state: AtomicU8,
 }
@@ -64,9 +65,9 @@ impl Wake for TaskWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED
-            && let Some(pass) = self.pass.upgrade()
+            && let Some(visit) = self.pass.enter()
         {
-            pass.wake_task(self);
+            visit.pass.wake_task(self);
         }
     }
 }

@@ -190,13 +190,10 @@ impl Pass {
                 }
                 Some(Job { what: Work::Help(ticket), nanoseconds, .. }) => {
                     books.attentive -= driver;
-                    let (enough, queued);
-                    (books, enough, queued) = at_work(helper, || {
-                        self.release(books);
-                        let enough = worth_asking_again(nanoseconds);
-                        let queued = ticket.enter().map_or(0.0, |visit| visit.help_for_a_while(enough));
-                        (self.books(), enough, queued)
-                    });
+                    self.release(books);
+                    let enough = worth_asking_again(nanoseconds);
+                    let queued = ticket.enter_from(helper).map_or(0.0, |visit| visit.help_for_a_while(enough));
+                    books = self.books();
                     if queued >= enough {
                         books.queue.push(Work::Help(ticket), queued);
                     }
@@ -209,7 +206,7 @@ impl Pass {
                     let read = self.board.news();
                     books.attentive -= driver;
                     self.release(books);
-                    crew.help(|| self.board.news() == read);
+                    crew.help(helper, || self.board.news() == read);
                     books = self.books();
                     books.attentive += driver;
                     self.width.works();

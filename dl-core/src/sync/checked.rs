@@ -42,7 +42,7 @@ pub(crate) const fn spins(often: usize) -> usize {
     if often < 2 { often } else { 2 }
 }
 
-/// How long somebody has been waiting: there is no time, so twice; or for ever, where it is so long that only what goes wrong takes longer.
+/// How long somebody has been waiting: there is no time, so twice; or for ever, where whoever is waited for would be [stuck](super::STUCK).
 pub(crate) struct Patience(Cell<usize>);
 
 impl Patience {
@@ -53,7 +53,7 @@ impl Patience {
     pub(crate) fn lasts(&self, longest: Duration) -> bool {
         let left = self.0.get();
         self.0.set(left.saturating_sub(1));
-        left > 0 || longest >= Duration::from_millis(100)
+        left > 0 || longest >= super::STUCK
     }
 }
 

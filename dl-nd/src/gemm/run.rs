@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn tiles_are_taken_together() {
         for (rows, high, most) in
-            (0..50).flat_map(|rows| (1..9).flat_map(move |high| [1, 3, 50].map(|most| (rows, high, most))))
+            (0..50).flat_map(|rows| (1..9).flat_map(move |high| [1, 3, 50, usize::MAX].map(|most| (rows, high, most))))
         {
             let groups: Vec<_> = tiles_of(rows, high, most).collect();
             let one_by_one =

@@ -236,18 +236,23 @@ fn several_panels_at_a_time() {
 /// Where many rows are divided into pieces that share a copy, no element differs from what it is among few rows.
 #[test]
 fn many_rows_share_a_copy() {
+    many_rows::<f32>();
+    many_rows::<f64>();
+}
+
+fn many_rows<A: Multiply>() {
     let mut rng = init::rng(15);
-    // two parts of the sums, and a last panel that is narrow
-    let (a, b) = (somehow::<f32>(520, 600, 0, &mut rng), somehow::<f32>(600, 270, 0, &mut rng));
-    for kernels in f32::all_kernels() {
+    // two parts of the sums, a last panel that is narrow, and columns that are copied for any kernel
+    let (a, b) = (somehow::<A>(520, 520, 0, &mut rng), somehow::<A>(520, 90, 1, &mut rng));
+    for kernels in A::all_kernels() {
         let copies = Copies { a: false, b: true };
-        assert_eq!(is_tall(kernels, copies, 520, 600, 270 * 4), kernels.slices.is_empty());
-        assert!(!is_tall(kernels, copies, 500, 600, 270 * 4) && !is_tall(kernels, copies, 520, 600, 7000));
+        assert_eq!(is_tall(kernels, copies, 520, 520, 90 * size_of::<A>()), kernels.slices.is_empty());
+        assert!(!is_tall(kernels, copies, 500, 520, 720) && !is_tall(kernels, copies, 520, 520, 9000));
         for (how, beta) in [(0, 0.0), (2, -0.5)] {
-            let before = somehow::<f32>(520, 270, how, &mut rng);
+            let before = somehow::<A>(520, 90, how, &mut rng);
             let (mut whole, mut part) = (before.clone(), before.slice(s![100..140, ..]).to_owned());
-            run(kernels, 1.0, &a, &b, beta, &mut whole);
-            run(kernels, 1.0, &a.slice(s![100..140, ..]).to_owned(), &b, beta, &mut part);
+            run(kernels, A::one(), &a, &b, A::of(beta), &mut whole);
+            run(kernels, A::one(), &a.slice(s![100..140, ..]).to_owned(), &b, A::of(beta), &mut part);
             assert_eq!(part, whole.slice(s![100..140, ..]));
         }
     }

@@ -211,8 +211,8 @@ impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L
         slice: Option<&Slice<L::Number>>,
     ) {
         let depth = tile.depth;
-        let b_row = of_unknown_origin(tile.b_row * size_of::<L::Number>() as isize);
-        let b_rows = [0, b_row, 2 * b_row, of_unknown_origin(3 * b_row)];
+        let b_row = of_unknown_origin(tile.b_row.wrapping_mul(size_of::<L::Number>() as isize));
+        let b_rows = [0, b_row, b_row.wrapping_mul(2), of_unknown_origin(b_row.wrapping_mul(3))];
         // SAFETY: as the caller says; there are `depth` steps
         unsafe {
             match slice {
@@ -241,17 +241,16 @@ impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L
         }
     }
 
-    /// Adds the next few terms to each sum.
+    /// Adds the next few terms to each sum. How far on their rows of `b` begin is known, as are their places in a row of `a` with `IN_ROWS`: so nothing is added but at the end.
     ///
     /// # Safety
     /// There are so many, and they can be read.
     #[inline(always)]
     unsafe fn steps<const WHOLE: bool, const IN_ROWS: bool>(&mut self, tile: &Tile<L::Number>, b_rows: [isize; STEPS]) {
-        for step in 0..STEPS {
+        for (step, b_row) in b_rows.into_iter().enumerate() {
+            let further = if IN_ROWS { step } else { 0 };
             // SAFETY: as the caller says
-            unsafe {
-                self.add::<WHOLE>(tile, self.b.wrapping_byte_offset(b_rows[step]), if IN_ROWS { step } else { 0 })
-            };
+            unsafe { self.add::<WHOLE>(tile, self.b.wrapping_byte_offset(b_row), further) };
             if !IN_ROWS {
                 self.at = of_unknown_origin(self.at.wrapping_add(tile.a.column));
             }
@@ -259,7 +258,7 @@ impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L
         if IN_ROWS {
             self.at = of_unknown_origin(self.at.wrapping_add(STEPS as isize));
         }
-        self.b = self.b.wrapping_byte_offset(4 * b_rows[1]);
+        self.b = self.b.wrapping_byte_offset(b_rows[1].wrapping_mul(STEPS as isize));
     }
 
     /// Adds the next term to each sum.
