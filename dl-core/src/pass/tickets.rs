@@ -58,18 +58,20 @@ impl Board {
         std::ptr::from_ref(self).addr()
     }
 
+    /// Whether another thread than this one is passing.
+    fn others_pass(&self) -> bool {
+        let passing = self.passing.load(Ordering::Acquire);
+        let here =
+            |boards: &RefCell<Vec<usize>>| boards.borrow().iter().filter(|&&board| board == self.address()).count();
+        passing > 0 && passing > PASSING.try_with(here).unwrap_or(0)
+    }
+
     /// Waits for others who are passing, unless they are held up by what is not ours, a destructor or a waker. Who comes later finds no pass.
     fn wait_for_those_passing(&self) {
         // with the one in `enter`: either he is seen here, or he sees that the pass has gone
         fence(Ordering::SeqCst);
-        if self.passing.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        let here =
-            |boards: &RefCell<Vec<usize>>| boards.borrow().iter().filter(|&&board| board == self.address()).count();
-        let here = PASSING.try_with(here).unwrap_or(0);
         let since = LazyCell::new(Patience::new as fn() -> Patience);
-        while self.passing.load(Ordering::Acquire) > here && since.lasts(STUCK) {
+        while self.others_pass() && since.lasts(STUCK) {
             // there may be more threads than processors
             yield_now();
         }
@@ -198,5 +200,22 @@ impl Deref for Owner {
 
     fn deref(&self) -> &Arc<Pass> {
         &self.pass
+    }
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_himself() {
+        let (board, other) = (Board::default(), Board::default());
+        let elsewhere = || std::thread::scope(|scope| scope.spawn(|| board.others_pass()).join().expect("no panic"));
+        board.begins_passing();
+        other.begins_passing();
+        assert!(!board.others_pass() && elsewhere());
+        board.ends_passing();
+        assert!(!board.others_pass() && !elsewhere() && !other.others_pass());
+        other.ends_passing();
     }
 }
