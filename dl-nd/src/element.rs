@@ -5,7 +5,7 @@ use crate::elements::Elements;
 use crate::formula::{self, Formula};
 use crate::gemm::Multiply;
 use crate::nd::Nd;
-use crate::program;
+use crate::program::{self, Compiled};
 use crate::sum;
 use dl_core::{Binary, Data, Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable, buffers};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
@@ -69,7 +69,7 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     message = "`{Self}` cannot be the element of a differentiable tensor",
     note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
 )]
-pub trait Element: Derivative + Number + Multiply + Delta + Pointwise + Trainable + StoredElement {}
+pub trait Element: Derivative + Number + Multiply + Compiled + Delta + Pointwise + Trainable + StoredElement {}
 
 macro_rules! elements {
     ($($A:ident),*) => {$(

@@ -6,6 +6,7 @@
 
 #[allow(unsafe_code, reason = "a hint to the processor is an intrinsic")]
 mod ahead;
+mod compiled;
 mod direct;
 mod in_place;
 mod loops;
@@ -18,6 +19,7 @@ mod together;
 mod write;
 
 pub(crate) use ahead::ask_for;
+pub(crate) use compiled::Compiled;
 pub(crate) use direct::{binary, broadcast, repeat, unary, with_number};
 pub(crate) use loops::{add, descend, each, one_nan};
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// An operation on elements.
 pub(crate) fn unary<A: Element>(op: Unary, x: &[A]) -> Vec<A> {
     let mut result = buffers::take_filled(x.len());
-    loops::unary(op)([x; 4], &mut result);
+    (A::loops().unary)(op)([x; 4], &mut result);
     loops::one_nan_each(&mut result);
     result
 }
@@ -18,7 +18,7 @@ pub(crate) fn unary<A: Element>(op: Unary, x: &[A]) -> Vec<A> {
 pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool) -> Vec<A> {
     let mut result = buffers::take_filled(x.len());
     let numbers = [number; 64];
-    let compute = loops::binary(op);
+    let compute = (A::loops().binary)(op);
     for (to, x) in result.chunks_mut(numbers.len()).zip(x.chunks(numbers.len())) {
         let numbers = &numbers[..x.len()];
         let (a, b) = if left { (numbers, x) } else { (x, numbers) };
@@ -31,7 +31,7 @@ pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool
 /// The same of two operands.
 pub(crate) fn binary<A: Element>(op: Binary, a: &[A], b: &[A]) -> Vec<A> {
     let mut result = buffers::take_filled(a.len());
-    loops::binary(op)([a, b, b, b], &mut result);
+    (A::loops().binary)(op)([a, b, b, b], &mut result);
     loops::one_nan_each(&mut result);
     result
 }

@@ -39,7 +39,7 @@ fn is_whole<A: Element, D: Rank>(array: &Array<A, D>, formula: &Formula<A, D>) -
 
 /// Block by block: a loop that writes where it reads is not compiled to vectors, so what is there is copied first, within the nearest cache.
 fn run<A: Element>(op: Binary, to: &mut [A], others: &[A]) {
-    let code = loops::binary::<A>(op);
+    let code = (A::loops().binary)(op);
     // two are read, and one is written
     let nanoseconds = (super::nanoseconds(op.cost()) + moving::<A>(3)) * PIECE.min(to.len()) as f64;
     let mut pieces: Vec<(&mut [A], &[A])> = to.chunks_mut(PIECE).zip(others.chunks(PIECE)).collect();

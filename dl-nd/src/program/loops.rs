@@ -269,7 +269,7 @@ where
 
 /// Applies an operation to each number, where it is.
 pub(crate) fn each<A: Element>(op: Unary, numbers: &mut [A]) {
-    let compute = unary(op);
+    let compute = (A::loops().unary)(op);
     let mut before = [A::zero(); 64];
     for to in numbers.chunks_mut(before.len()) {
         let before = &mut before[..to.len()];

@@ -1,7 +1,7 @@
 //! Writing a program: each formula and each operand occurs in it once, and a register is free again when it has been read for the last time.
 
-use super::loops::{self, Loop};
-use super::nested::{self, Cheap, Nested, Next};
+use super::loops::Loop;
+use super::nested::{Cheap, Nested, Next};
 use super::{Instruction, Part, Program, RESULTS, Repeated, What, ahead, nanoseconds, together};
 use crate::element::{Element, Rank};
 use crate::formula::{Formula, Operation};
@@ -122,21 +122,20 @@ impl Code {
 
     /// The instruction that reads these places, and writes to those.
     fn compile<A: Element>(&self, reads: [usize; 4], to: &[usize]) -> Instruction<A> {
+        let loops = A::loops();
         let one = |code: Loop<A>| What::Compute(code, reads, to[0]);
         let cheap = |operations: usize| operations as f64 * Binary::Add.cost();
         let (what, cost) = match self.kind {
-            Kind::Copy => (one(loops::copy()), COPY_NANOSECONDS),
-            Kind::Unary(op) => (one(loops::unary(op)), op.cost()),
-            Kind::ExpOfNegative => (one(loops::exp_of_negative()), Unary::Exp.cost()),
-            Kind::Binary(op) => (one(loops::binary(op)), op.cost()),
-            Kind::Nested(nested) => (one(nested::compile(nested)), cheap(nested.operations())),
+            Kind::Copy => (one((loops.copy)()), COPY_NANOSECONDS),
+            Kind::Unary(op) => (one((loops.unary)(op)), op.cost()),
+            Kind::ExpOfNegative => (one((loops.exp_of_negative)()), Unary::Exp.cost()),
+            Kind::Binary(op) => (one((loops.binary)(op)), op.cost()),
+            Kind::Nested(nested) => (one((loops.nested)(nested)), cheap(nested.operations())),
             Kind::ProductAndMore { next, last } => {
-                (What::Two(nested::compile_product_and_more(next, last), reads, [to[0], to[1]]), cheap(3))
+                (What::Two((loops.product_and_more)(next, last), reads, [to[0], to[1]]), cheap(3))
             }
-            Kind::TwoProducts => (What::Two(nested::compile_two_products(), reads, [to[0], to[1]]), cheap(2)),
-            Kind::ThreeProducts => {
-                (What::Three(nested::compile_three_products(), reads, [to[0], to[1], to[2]]), cheap(3))
-            }
+            Kind::TwoProducts => (What::Two((loops.two_products)(), reads, [to[0], to[1]]), cheap(2)),
+            Kind::ThreeProducts => (What::Three((loops.three_products)(), reads, [to[0], to[1], to[2]]), cheap(3)),
         };
         Instruction { what, nanoseconds: nanoseconds(cost) }
     }
