@@ -151,7 +151,7 @@ fn template(message: &str) -> String {
 #[test]
 fn every_message_of_the_compiler_is_in_the_catalogue() {
     let mut messages = BTreeSet::new();
-    for path in files(&root().join("tests/ui"), "stderr") {
+    for path in files(&root().join("tests/mistakes/tests/ui"), "stderr") {
         let stderr = text(path);
         let of_line = |line: &str| {
             let rest = line.strip_prefix("error")?;
