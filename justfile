@@ -11,8 +11,8 @@ lint:
 
 # The models of the executor, under two checkers. `MODEL_SCHEDULES=5000 LOOM_MAX_PREEMPTIONS=3 just model` explores more.
 model *args:
-    RUSTFLAGS="--cfg shuttle" cargo test -p monadic-dl-core --target-dir target/model --lib model:: {{ args }}
-    RUSTFLAGS="--cfg loom" cargo test -p monadic-dl-core --target-dir target/model --lib model:: {{ args }}
+    RUSTFLAGS="--cfg shuttle" CARGO_PROFILE_DEV_OPT_LEVEL=1 cargo test -p monadic-dl-core --target-dir target/model --lib model:: {{ args }}
+    RUSTFLAGS="--cfg loom" CARGO_PROFILE_DEV_OPT_LEVEL=1 cargo test -p monadic-dl-core --target-dir target/model --lib model:: {{ args }}
 
 # The documentation, without a warning.
 docs:
