@@ -1,4 +1,4 @@
-"""What PyTorch's optimizers and schedules do: what `tests/optimizers` here, and `tests/embedding.rs` of dl-nd, compare with.
+"""What PyTorch's optimizers and schedules do: what `tests/optimizers` here, and `tests/tensors/embedding.rs` of dl-nd, compare with.
 
     python3 optimizers.py    # with torch 2.8 and numpy; writes optimizers.json here, optimizers.txt for dl-nd
 

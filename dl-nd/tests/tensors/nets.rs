@@ -1,8 +1,6 @@
 //! Normalisation, dropout and attention: PyTorch's values, gradients of both orders, and what a pass decides.
 
-mod common;
-
-use common::{check, check_twice, mixed, numbers};
+use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Mode, Sgd, Weight};
 use dl_nd::{Attention, Nd, RunningStats, ops::*};
 use ndarray::{Dimension, Ix1, Ix3, IxDyn};

@@ -1,8 +1,6 @@
 //! Losses: PyTorch's values, gradients of both orders, and logits so large that a naive formula overflows.
 
-mod common;
-
-use common::{check, check_twice, mixed, numbers};
+use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{BatchMean, Bce, CrossEntropy, Each, Element, Mean, Nd, Rank, Reduction, Sum, ops::*};
 use ndarray::{Ix1, Ix2, IxDyn};

@@ -1,8 +1,6 @@
 //! Many terms, and awkward ones: what small random tensors do not show. The values are those of PyTorch 2.8 in double precision, or exact.
 
-mod common;
-
-use common::{check, check_twice, mixed, numbers};
+use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Do, Layer, Weight};
 use dl_nd::{CrossEntropy, Each, Nd, Rank, ops::*};
 use ndarray::{Ix2, s};

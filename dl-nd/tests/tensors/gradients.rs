@@ -1,8 +1,6 @@
 //! The gradient of every operation, against central differences.
 
-mod common;
-
-use common::{check, check_twice, mixed, numbers};
+use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Binary, Differentiable, Layer, Pointwise, Unary, Weight};
 use dl_nd::{Nd, Rank, ops::*};
 use ndarray::{IntoDimension, IxDyn};

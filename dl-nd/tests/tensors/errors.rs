@@ -1,14 +1,11 @@
 //! Errors name the operation, the shapes, and the line that called the operation.
 
-#[path = "common/faults.rs"]
-mod faults;
-
+use crate::faults::error_of;
 use dl_core::{Adagrad, Adam, Differentiable, Layer, Sgd, Weight};
 use dl_nd::{
     Attention, BatchMean, Bce, CrossEntropy, Each, Nd, RunningStats, Sum, concat, ops::*,
     scaled_dot_product_attention_with, stack,
 };
-use faults::error_of;
 
 fn matrix(rows: usize, columns: usize) -> Nd<f32> {
     Nd::full([rows, columns], 1.0)

@@ -1,8 +1,6 @@
 //! Products: `matmul` of all ranks, `linear`, `dot`, `outer` and `einsum`, against loops and central differences.
 
-mod common;
-
-use common::{check_twice, mixed, numbers};
+use crate::gradient_check::{check_twice, mixed, numbers};
 use dl_core::{Differentiable, Error, Layer, Weight};
 use dl_nd::{MatMul, Nd, Rank, einsum, init, ops::*};
 use ndarray::{ArrayD, Axis, Dimension, IntoDimension, Ix1, Ix2, Ix3, IxDyn};

@@ -1,9 +1,7 @@
 //! Tables: their gradients, their steps, and their old versions.
 
 #[allow(dead_code, reason = "the gradient check is for tensors")]
-mod common;
-
-use common::{mixed, numbers};
+use crate::gradient_check::{mixed, numbers};
 use dl_core::{
     Adagrad, Adam, Chunk, Delta, Differentiable, Error, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot,
     Trainable, Weight,
@@ -97,7 +95,7 @@ fn sparse_as_in_pytorch<O: Optimizer + Clone + 'static>(case: &str, optimizer: &
     });
     let table: Weight<Table<f64>> = Weight::new(start.into());
     let mut taken = 0;
-    for line in include_str!("reference/optimizers.txt").lines() {
+    for line in include_str!("../reference/optimizers.txt").lines() {
         let mut words = line.split(' ');
         if words.next() != Some(case) {
             continue;

@@ -1,5 +1,4 @@
 //! `.npy` files: those of NumPy (written by `npy/write.py`), our own, and bad ones.
-#![cfg(feature = "npy")]
 
 use dl_nd::{Nd, NpyItem, Rank};
 use ndarray::{Ix0, Ix1, Ix2, IxDyn};

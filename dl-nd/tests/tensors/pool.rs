@@ -1,16 +1,10 @@
 //! Pooling and resampling against plain loops, their gradients against central differences, and their errors.
 
-mod common;
-#[path = "common/compare.rs"]
-mod compare;
-#[path = "common/faults.rs"]
-mod faults;
-
-use common::{check_twice, mixed, numbers};
-use compare::{Open, close, last, strided, value};
+use crate::compare::{Open, close, last, strided, value};
+use crate::faults::error_of;
+use crate::gradient_check::{check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Nd, Pool, PoolOps, ResampleOps, ops::*};
-use faults::error_of;
 use ndarray::{ArrayD, Ix3, Ix4, Ix5, IxDyn, indices};
 
 /// A pooling over one to three axes, as long as the shape says. Settings are those of the last axes.

@@ -1,9 +1,7 @@
 //! Optimizers on tables and tensors: sparse deltas, averages, saved state.
 
 #[allow(dead_code, reason = "the gradient check is for operations")]
-mod common;
-
-use common::numbers;
+use crate::gradient_check::numbers;
 use dl_core::schedule::Cosine;
 use dl_core::{
     Adadelta, Adagrad, Adam, AdamW, Differentiable, Layer, Lion, NAdam, Optimizer, OptimizerState, RAdam, Result,

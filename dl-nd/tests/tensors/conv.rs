@@ -1,16 +1,10 @@
 //! Convolutions against plain loops, their gradients against central differences, and their errors.
 
-mod common;
-#[path = "common/compare.rs"]
-mod compare;
-#[path = "common/faults.rs"]
-mod faults;
-
-use common::{check, check_twice, mixed, numbers};
-use compare::{Open, close, last, strided, value};
+use crate::compare::{Open, close, last, strided, value};
+use crate::faults::error_of;
+use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Sgd, Weight};
 use dl_nd::{Conv, ConvOps, Nd, ops::*};
-use faults::error_of;
 use ndarray::{ArrayD, Axis, Ix4, IxDyn};
 
 /// A convolution over one to three axes, as long as the shapes say. Settings are those of the last axes.
