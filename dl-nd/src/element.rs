@@ -57,7 +57,7 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     }
 }
 
-/// The numbers that can be differentiated: `f32` and `f64`.
+/// The numbers that can be differentiated: `f32` and `f64`, and no others: what it demands cannot be had for other types.
 ///
 /// ```
 /// fn zero<A: dl_nd::Element>() -> A {

@@ -1,10 +1,10 @@
-//! The loops of all operations, for each type of numbers. They are compiled with this crate, and not once more with every program that has tensors.
+//! The loops of all pointwise operations, for each type of numbers. They are compiled with this crate, and not once more with every program that has tensors.
 
 use super::loops::{self, Loop, Together};
 use super::nested::{self, Nested, Next};
 use dl_core::{Binary, Unary};
 
-/// Numbers for which there are loops.
+/// Numbers for which there are loops, as there are kernels of products for [`Multiply`](crate::gemm::Multiply).
 pub trait Compiled: Sized {
     #[doc(hidden)]
     fn loops() -> &'static Loops<Self>;
@@ -26,7 +26,7 @@ macro_rules! compiled {
     ($($A:ident),*) => {$(
         impl Compiled for $A {
             fn loops() -> &'static Loops<$A> {
-                // not a constant: that would be compiled where it is used
+                // not a constant: that would be compiled where this is inlined, in another crate
                 static LOOPS: Loops<$A> = Loops {
                     copy: loops::copy,
                     unary: loops::unary,

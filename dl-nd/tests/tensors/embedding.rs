@@ -1,6 +1,5 @@
 //! Tables: their gradients, their steps, and their old versions.
 
-#[allow(dead_code, reason = "the gradient check is for tensors")]
 use crate::gradient_check::{mixed, numbers};
 use dl_core::{
     Adagrad, Adam, Chunk, Delta, Differentiable, Error, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot,

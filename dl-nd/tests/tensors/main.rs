@@ -1,15 +1,17 @@
 //! Tensors, one file for each of their concerns. It is one program, as most of what each file needs is compiled for all of them.
 
-mod accuracy;
+// what several of them check with
 mod compare;
+mod faults;
+mod gradient_check;
+
+mod accuracy;
 mod conv;
 mod derivatives;
 mod embedding;
 mod errors;
 mod facts;
-mod faults;
 mod fusion;
-mod gradient_check;
 mod gradients;
 mod init;
 mod losses;

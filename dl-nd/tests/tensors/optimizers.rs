@@ -1,6 +1,5 @@
 //! Optimizers on tables and tensors: sparse deltas, averages, saved state.
 
-#[allow(dead_code, reason = "the gradient check is for operations")]
 use crate::gradient_check::numbers;
 use dl_core::schedule::Cosine;
 use dl_core::{

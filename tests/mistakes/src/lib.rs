@@ -7,5 +7,6 @@
 #[cfg(test)]
 #[test]
 fn mistakes_are_explained() {
+    assert!(std::fs::read_dir("tests/ui").is_ok_and(|cases| cases.count() > 0), "there are cases");
     trybuild::TestCases::new().compile_fail("tests/ui/**/*.rs");
 }
