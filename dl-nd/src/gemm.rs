@@ -295,6 +295,9 @@ fn is_far(row_bytes: usize, rows: usize) -> bool {
     rows >= ROWS && row_bytes >= APART
 }
 
+/// A `b` of fewer bytes, which one thread reads alone, may be in the second cache. From there a tile reads its panel as fast as it multiplies, and to multiply it slice by slice takes longer.
+const FAR: usize = 1 << 20;
+
 /// A larger copy of `b` would come from memory.
 const LARGEST_COPY: usize = 1 << 22;
 
@@ -342,7 +345,8 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let (place, register) = (b.start.addr(), bytes(kernels.lanes));
     let copies_for = |rows, shared| {
         let sliced = || Copies { b: true, ..copies }.are_slices(kernels, &Product { rows, ..*product });
-        let is_worth_it = is_split(place, b_row, register, rows) || is_far(b_row, rows) && (shared || sliced());
+        let is_elsewhere = || shared || sliced() && depth * b_row >= FAR;
+        let is_worth_it = is_split(place, b_row, register, rows) || is_far(b_row, rows) && is_elsewhere();
         Copies { b: copies.b || columns >= wide && is_worth_it, ..copies }
     };
     let nanoseconds = nanoseconds::<A>(rows, depth, columns);
