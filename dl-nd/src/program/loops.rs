@@ -97,7 +97,7 @@ fn by_rows<A: Element, const N: usize, const WIDTH: usize>(
     let to = to.map(|to| &mut to[..len]);
     let [a, b, c, d] = operands.map(|x| x.as_chunks::<WIDTH>().0);
     for row in 0..a.len() {
-        // no compiler moves this, which is no instruction, so a row stays a row. Else LLVM takes a number of each row for a register of AVX-512, which it gathers: three times as slow
+        // it is no instruction, but LLVM moves nothing across it: a row stays a row. Else it takes a number of each row for a register of AVX-512, which it gathers: three times as slow
         std::hint::black_box(());
         let (a, b, c, d) = (&a[row], &b[row], &c[row], &d[row]);
         let mut values = [[A::zero(); WIDTH]; N];
