@@ -31,6 +31,7 @@ thread_local! {
 const STEP_OF_WEIGHT: &str = "training step of a weight";
 
 /// Whether this thread is working out a step, or works for a pass that was begun there.
+#[inline]
 pub(crate) fn is_stepping() -> bool {
     STEPPING.get() || pass::in_step()
 }

@@ -194,8 +194,8 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
         };
         match pass.value_at_once(root)? {
             ValueAtOnce::Number(books, index, number) => {
-                let deltas = reverse::deltas_of_number(pass, books, index, number);
-                Some(deltas.and_then(|deltas| step(number.into(), deltas)))
+                let deltas = reverse::deltas_of_number(books, index, number);
+                Some(step(number.into(), deltas))
             }
             ValueAtOnce::Value(value, true) => Some(value.and_then(|value| {
                 let one = reverse::one(root, &value)?;

@@ -27,7 +27,7 @@ use crate::record::{Direction, SpanWork, Told};
 use crate::side_effects::{Deltas, SideEffects};
 use crate::sync::MutexGuard;
 use crate::value::Value;
-use arithmetic::{in_layers, in_numbers};
+use arithmetic::{in_layers, in_numbers, walk_back_in_numbers};
 use eager::Eager;
 use rustc_hash::FxHashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -132,20 +132,19 @@ pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Resu
 }
 
 /// The same from an entry that is a plain number, in the books of a pass that is not recorded.
-pub(crate) fn deltas_of_number<'a>(
-    pass: &'a Arc<Pass>,
-    mut books: MutexGuard<'a, Books>,
-    root: u32,
-    number: Scalar,
-) -> Result<Vec<(Held, AnyDelta)>> {
+pub(crate) fn deltas_of_number(mut books: MutexGuard<'_, Books>, root: u32, number: Scalar) -> Vec<(Held, AnyDelta)> {
     debug_assert!(books.in_order(), "scalar arithmetic has no decisions");
     if !books.trained(root) {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let mut arrived = books.take_arrived();
     let root = books.unmarked(root);
     arrived[root as usize].add(AnyDelta::Ready(number.one().into()));
-    walk_back(pass, books, (0..=root).rev(), &Trained, When::Asked, arrived, &mut SideEffects::none())
+    let mut deltas = tables::spare();
+    deltas.reserve(books.weights_met().min(FEW_DELTAS));
+    walk_back_in_numbers(&books, root, &mut arrived, &mut deltas);
+    books.keep_arrived(arrived);
+    deltas
 }
 
 /// How a delta knows its weight.

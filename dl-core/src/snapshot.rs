@@ -81,6 +81,7 @@ impl Drop for Old {
 pub(crate) struct Earlier(Vec<Arc<Old>>);
 
 impl Earlier {
+    #[inline]
     pub(crate) fn all() -> Earlier {
         if ALIVE.load(Ordering::SeqCst) == 0 {
             return Earlier(Vec::new());

@@ -300,6 +300,31 @@ fn what_is_computed_in_a_walk_is_counted_and_freed_as_what_interrupts_it() {
     });
 }
 
+/// Whether it is one of the first of a pass, which are not claimed until they are met again, or a later one; under which leaves it is met; and whether another pass has claimed it.
+#[test]
+fn a_weight_is_met_once_by_a_pass() {
+    for n in [1, 7, 8, 9, 20] {
+        let weights: Vec<Weight<f64>> = (0..n).map(|i| Weight::new(f64::from(i))).collect();
+        let squares = || weights.iter().map(|w| w * w).collect::<Vec<_>>();
+        let squares = std::thread::scope(|scope| scope.spawn(squares).join().unwrap());
+        let terms = squares.iter().zip(&weights).map(|(square, w)| square + w);
+        let y = terms.reduce(|sum, term| sum + term).unwrap();
+        let values = || weights.iter().map(Weight::value).collect::<Vec<_>>();
+        let (sum, nodes): (f64, _) = (values().iter().map(|w| w * w + w).sum(), 4 * n as usize - 1);
+        let counted = |y: &Layer<f64>| y.predict().counted().wait().map(|(value, counters)| (value, counters.nodes));
+        assert_eq!(counted(&y).unwrap(), (sum, nodes));
+        let inner = y.clone();
+        let inside = Layer::dynamic(move || {
+            let found = counted(&inner);
+            async move { found.map(|(value, nodes)| Layer::constant(value * 1e3 + nodes as f64)) }
+        });
+        assert_eq!((&y + inside).predict().wait().unwrap(), sum * 1001.0 + nodes as f64);
+        let stepped: Vec<f64> = values().iter().map(|w| w - 0.5 * (2.0 * w + 1.0)).collect();
+        y.train(&Sgd::new(0.5)).wait().unwrap();
+        assert_eq!(values(), stepped);
+    }
+}
+
 #[test]
 fn an_error_in_a_walk_points_to_the_operation() {
     let (a, b) = (Layer::constant(Nd::from([1.0_f32, 2.0])), Layer::constant(Nd::from([1.0_f32, 2.0, 3.0])));

@@ -31,28 +31,27 @@ pub(super) fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &
     let rate = catch_unwind(AssertUnwindSafe(|| optimizer.plain_descent())).map_err(Error::panic)?;
     // what is no learning rate is refused by the step that looks at it
     let Some(rate) = rate.filter(|rate| rate.is_finite()) else { return Ok(false) };
-    let mut weights: SmallVec<[(&Variable, &AnyDelta); FEW]> = SmallVec::new();
+    let mut last = 0;
     for (weight, delta) in deltas.iter().rev() {
-        let Some(variable) = weight.as_variable().filter(|variable| delta.is_number_of(variable)) else {
-            return Ok(false);
-        };
-        if weights.last().is_some_and(|(last, _)| last.id() >= variable.id()) {
-            return Ok(false); // they have to be put in order
-        }
-        if !variable.frozen() {
-            weights.push((variable, delta));
+        match weight.as_variable().filter(|variable| delta.is_number_of(variable)) {
+            Some(variable) if variable.id() > last => last = variable.id(),
+            _ => return Ok(false), // it is something else, or they have to be put in order
         }
     }
-    let mut locks: SmallVec<[MutexGuard<'_, ()>; FEW]> = SmallVec::new();
-    for (variable, _) in &weights {
-        locks.push(variable.lock());
-    }
-    let earlier = Earlier::all();
-    for (variable, delta) in &weights {
-        earlier.keep(variable);
-        delta.descend(variable, rate);
-    }
-    drop(locks);
+    let earlier = {
+        let mut held: SmallVec<[(&Variable, &AnyDelta, MutexGuard<'_, ()>); FEW]> = SmallVec::new();
+        for (weight, delta) in deltas.iter().rev() {
+            if let Some(variable) = weight.as_variable().filter(|variable| !variable.frozen()) {
+                held.push((variable, delta, variable.lock()));
+            }
+        }
+        let earlier = Earlier::all();
+        for (variable, delta, _) in &held {
+            earlier.keep(variable);
+            delta.descend(variable, rate);
+        }
+        earlier
+    };
     // if a snapshot has gone meanwhile, what it kept goes here, destructors of the user's among it. The step has been taken: one that panics has nobody to tell
     let _ = catch_unwind(AssertUnwindSafe(|| drop(earlier)));
     Ok(true)

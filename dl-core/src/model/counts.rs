@@ -32,3 +32,12 @@ fn an_operand_goes_with_its_last_consumer() {
         together([Box::new(move || drop(left)) as super::Part, Box::new(move || drop(right))]);
     });
 }
+
+#[test]
+fn handles_that_go_together_go_while_another_one_does() {
+    explore(|| {
+        let shared = Layer::constant(1.0_f64);
+        let square = &shared * &shared;
+        together([Box::new(move || drop(square)) as super::Part, Box::new(move || drop(shared))]);
+    });
+}

@@ -70,3 +70,21 @@ fn two_threads_share_a_leaf() {
 fn a_handle_is_cloned_by_another_thread() {
     with_a_weight_that_goes([(1, drop), (0, |weight| drop(weight.clone()))]);
 }
+
+/// The handles of a product go together, and with them the leaf falls idle, or the weight goes.
+#[test]
+fn the_first_handle_goes_while_several_of_a_leaf_go_together() {
+    explore(|| {
+        use_leaf(0);
+        let first = Weight::new(1.0_f64);
+        let weight = first.clone();
+        let thread = thread::spawn(move || {
+            use_leaf(1);
+            let square = &weight * &weight;
+            drop(weight);
+            drop(square);
+        });
+        drop(first);
+        thread.join().expect("no part of a model panics");
+    });
+}

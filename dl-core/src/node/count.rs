@@ -66,16 +66,22 @@ impl Count {
     /// One handle less.
     #[inline]
     pub(crate) fn give_back(&self) -> Left {
-        // the only handle cannot be cloned by anybody else: no need to write
-        if self.is_one() {
+        self.give_back_all(1)
+    }
+
+    /// So many handles less, all of which the caller has.
+    #[inline]
+    pub(crate) fn give_back_all(&self, handles: u32) -> Left {
+        // nobody else can clone them: no need to write
+        if self.0.load(Ordering::Acquire) == handles {
             return Left::Nothing;
         }
-        match self.0.fetch_sub(1, Ordering::Release) {
-            1 => {
+        match self.0.fetch_sub(handles, Ordering::Release) {
+            before if before == handles => {
                 fence(Ordering::Acquire);
                 Left::Nothing
             }
-            before if before == STRICT | 1 => {
+            before if before == STRICT | handles => {
                 fence(Ordering::Acquire);
                 Left::Idle
             }
@@ -100,6 +106,22 @@ mod tests {
         assert_eq!((count.handles(), count.is_one()), (2, false));
         assert_eq!(count.give_back(), Left::Something);
         assert_eq!(count.give_back(), Left::Nothing);
+    }
+
+    #[test]
+    fn handles_are_given_back_together() {
+        let count = Count::one();
+        (0..4).for_each(|_| assert!(!count.take()));
+        assert_eq!(count.give_back_all(2), Left::Something);
+        assert_eq!(count.handles(), 3);
+        assert_eq!(count.give_back_all(3), Left::Nothing);
+        let leaf = Count::leaf();
+        assert!(!leaf.take());
+        assert_eq!(leaf.give_back_all(2), Left::Something);
+        assert!(!leaf.make_strict());
+        assert!(leaf.take());
+        assert!(!leaf.take());
+        assert_eq!(leaf.give_back_all(2), Left::Idle);
     }
 
     #[test]

@@ -63,23 +63,6 @@ impl AnyLayer {
     pub(crate) fn address(&self) -> usize {
         self.0.addr().get()
     }
-
-    /// Gives the handle back; if it was the last one, the node is to be dismantled.
-    #[inline]
-    fn part(self) -> Option<NonNull<Node>> {
-        let node = self.0;
-        let left = self.count.give_back();
-        std::mem::forget(self);
-        match left {
-            Left::Something => None,
-            Left::Nothing => Some(node),
-            Left::Idle => {
-                // SAFETY: a strict leaf that has fallen idle is still counted by its weight, until it is told
-                unsafe { super::variable::variable_of(node).leaf_fell_idle() };
-                None
-            }
-        }
-    }
 }
 
 impl Clone for AnyLayer {
@@ -414,20 +397,21 @@ fn dismantle_late(node: NonNull<Node>) {
 }
 
 fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>)) {
+    let mut parting = Parting { node: first, handles: 0 };
     let mut next = Some(first);
-    while let Some(node) = next.take().or_else(|| doomed.borrow_mut().pop()) {
+    while let Some(node) = next.take().or_else(|| doomed.borrow_mut().pop()).or_else(|| parting.end()) {
         // SAFETY: the node has no handle left, so its parts are ours; each is taken out once, before the memory is given away
         let taken = |part: &AnyLayer| unsafe { std::ptr::read(part) };
         // SAFETY: as above
         unsafe { node.as_ref() }.guarded.gone();
         // SAFETY: as above
         match unsafe { &(*node.as_ptr()).expression } {
-            Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => next = taken(x).part(),
+            Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => next = parting.part(taken(x), doomed),
             Expression::Binary(_, [a, b]) => {
                 // what was built last lies beside the node
                 prefetch(a.0);
-                next = taken(b).part();
-                if let Some(a) = taken(a).part() {
+                next = parting.part(taken(b), doomed);
+                if let Some(a) = parting.part(taken(a), doomed) {
                     match next {
                         Some(b) => {
                             // what goes next is the second branch of a tree, which was built before its root
@@ -443,11 +427,62 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
                 // SAFETY: as above
                 let parts = unsafe { std::ptr::read(other) };
                 free(node);
+                doomed.borrow_mut().extend(parting.end());
                 drop(parts);
                 continue;
             }
         }
         free(node);
+    }
+}
+
+/// Handles to one node that are given back together: a chain has as many to each of its weights as it has steps, and each count is an instruction that all others wait for.
+struct Parting {
+    /// This one, if there are any.
+    node: NonNull<Node>,
+    handles: u32,
+}
+
+impl Parting {
+    /// One handle more, to this node or another one. Says which node has no handle left; if there are two, the other one is doomed.
+    #[inline(always)]
+    fn part(&mut self, layer: AnyLayer, doomed: &Doomed) -> Option<NonNull<Node>> {
+        let node = layer.0;
+        let is_one = layer.count.is_one();
+        std::mem::forget(layer);
+        if is_one {
+            return Some(node);
+        }
+        if self.handles > 0
+            && self.node != node
+            && let Some(last) = self.end()
+        {
+            doomed.borrow_mut().push(last);
+        }
+        self.node = node;
+        self.handles += 1;
+        None
+    }
+
+    /// Gives them back. Says whether the node has no handle left then.
+    #[inline(always)]
+    fn end(&mut self) -> Option<NonNull<Node>> {
+        let handles = std::mem::take(&mut self.handles);
+        if handles == 0 {
+            return None;
+        }
+        // SAFETY: these handles keep it alive
+        let node = unsafe { self.node.as_ref() };
+        node.guarded.used();
+        match node.count.give_back_all(handles) {
+            Left::Something => None,
+            Left::Nothing => Some(self.node),
+            Left::Idle => {
+                // SAFETY: a strict leaf that has fallen idle is still counted by its weight, until it is told
+                unsafe { super::variable::variable_of(self.node).leaf_fell_idle() };
+                None
+            }
+        }
     }
 }
 

@@ -124,6 +124,7 @@ impl Variable {
         VariableRef(NonNull::from(Box::leak(variable))).new_leaf(thread_number())
     }
 
+    #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -136,6 +137,7 @@ impl Variable {
         std::ptr::from_ref(self).addr()
     }
 
+    #[inline]
     pub(crate) fn frozen(&self) -> bool {
         self.frozen.load(Ordering::Relaxed)
     }
@@ -232,6 +234,7 @@ impl Variable {
         change(&mut value.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.commit.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -104,7 +104,7 @@ impl Pass {
         })
     }
 
-    /// The same for the first layer of a pass that has no driver yet, and whoever calls waits for it. The pass gets no handle to the layer.
+    /// The same for the first layer of a pass that has no driver yet, and whoever calls waits for it. The pass gets no handle to the layer, and if that is scalar arithmetic, no claim on it.
     pub(super) fn discover_alone<'a>(
         self: &'a Arc<Self>,
         books: MutexGuard<'a, Books>,
@@ -198,6 +198,7 @@ impl Pass {
     ) -> (MutexGuard<'a, Books>, u32) {
         let small = if self.is_watched() { Small::Run } else { Small::Computed };
         let mut walk = books.begin_walk(root, small);
+        walk.claims_root = false;
         if small == Small::Computed {
             walk.small_root = Small::Last;
         }

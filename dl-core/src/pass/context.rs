@@ -100,6 +100,7 @@ pub(crate) fn parking(park: impl FnOnce()) {
 }
 
 /// The pass whose future this thread is polling.
+#[inline]
 pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
     let pass = CONTEXT.get().pass;
     // SAFETY: whoever put it there keeps it borrowed until the context is restored, which is after `f`
@@ -110,6 +111,7 @@ pub(crate) fn current() -> Option<Arc<Pass>> {
     with_current(|pass| pass.cloned())
 }
 
+#[inline]
 pub(crate) fn in_pass() -> bool {
     CONTEXT.get().pass.is_some()
 }
@@ -128,6 +130,7 @@ pub(super) fn in_task() -> bool {
 }
 
 /// The pass for which this thread computes values.
+#[inline]
 pub(crate) fn with_computing<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
     let pass = CONTEXT.get().computing_for;
     // SAFETY: as in `with_current`
@@ -135,6 +138,7 @@ pub(crate) fn with_computing<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
 }
 
 /// Whether the pass that this thread works for was begun in the middle of a training step.
+#[inline]
 pub(crate) fn in_step() -> bool {
     with_current(|pass| pass.is_some_and(|pass| pass.is_in_step()))
         || with_computing(|pass| pass.is_some_and(|pass| pass.is_in_step()))

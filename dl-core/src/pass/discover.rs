@@ -4,8 +4,9 @@
 //! there already and which cost next to nothing (constants, weights, scalar arithmetic) are evaluated during that walk, so a
 //! graph of scalars never sees the queue. At a small kernel the walk is interrupted, so that the kernel can be run (see `at_once.rs`).
 //!
-//! A pass knows a node again by the claim on it (see `claim.rs`). A *lone* node, whose only handle is one operand of one consumer, needs none:
-//! nobody can meet it another way. Its entry is known to its consumer, and it is claimed when somebody is given a handle to it.
+//! A pass knows a node again by the claim on it (see `claim.rs`). A claim is an instruction that all others wait for, so what needs none has none. A *lone* node, whose only handle is one operand of one
+//! consumer, cannot be met another way: its entry is known to its consumer, and it is claimed when somebody is given a handle to it. The first few weights of a pass are found by looking through them, and claimed
+//! when they are met again. And a root that is scalar arithmetic is claimed when its value turns out not to be all that is wanted.
 
 use super::at_once::Met;
 use super::books::Books;
@@ -27,6 +28,9 @@ pub(super) struct Step {
     many: u32,
 }
 
+/// So many weights of a pass have no claim until they are met again.
+const UNCLAIMED: usize = 8;
+
 /// The node has two operands at most.
 const FEW: u32 = u32::MAX;
 
@@ -39,6 +43,8 @@ pub(super) struct Walk {
     pub(super) small: Small,
     /// The same for the root.
     pub(super) small_root: Small,
+    /// Whether the root is claimed, even if it is scalar arithmetic.
+    pub(super) claims_root: bool,
     /// How many jobs were in the queue when it was looked at last, and when others were asked to share them.
     queued: usize,
     offered: usize,
@@ -128,12 +134,23 @@ impl Books {
     /// The entry of a node, if this pass has met it. For a lone node it is not known.
     #[inline]
     pub(crate) fn find(&self, node: &Node) -> Option<u32> {
-        let index = node.claim().entry(&self.seat);
-        if index.is_none() && !self.side.is_empty() {
-            self.side.get(&std::ptr::from_ref(node).addr()).copied()
-        } else {
-            index
-        }
+        node.claim().entry(&self.seat).or_else(|| self.find_aside(node)).or_else(|| match &node.expression {
+            Expression::Weight(variable, _) => self.find_unclaimed(*variable),
+            _ => None,
+        })
+    }
+
+    /// The entry of a node that another live pass has claimed.
+    #[inline]
+    fn find_aside(&self, node: &Node) -> Option<u32> {
+        if self.side.is_empty() { None } else { self.side.get(&std::ptr::from_ref(node).addr()).copied() }
+    }
+
+    /// The entry of a weight that is among the first few.
+    #[inline]
+    fn find_unclaimed(&self, variable: VariableRef) -> Option<u32> {
+        let address = variable.address();
+        self.weights.iter().take(UNCLAIMED).find(|&&(known, _)| known == address).map(|&(_, index)| index)
     }
 
     /// The entry of an operand of this entry's node.
@@ -179,7 +196,8 @@ impl Books {
             self.sweep();
         }
         let at = Some(Step { node: held(root), first: NONE, many: FEW });
-        Walk { at, second: NONE, small, small_root: small, queued: self.queue.len(), offered: 0, paused: 0 }
+        let (small_root, queued) = (small, self.queue.len());
+        Walk { at, second: NONE, small, small_root, claims_root: true, queued, offered: 0, paused: 0 }
     }
 
     /// Enters a dynamic node, which needs nothing yet. The pass is to have a handle to it.
@@ -215,7 +233,7 @@ impl Books {
             }
             let Some(consumer) = steps.pop() else {
                 let small = if walk.small == Small::Queued { Small::Queued } else { walk.small_root };
-                let (index, entered) = self.enter(node, [first, second], false, small);
+                let (index, entered) = self.enter_root(node, [first, second], walk.claims_root, small);
                 break if let Entered::Runs = entered { Walked::Meets(index) } else { Walked::Through(index) };
             };
             if let Some(next) = steps.last() {
@@ -277,10 +295,13 @@ impl Books {
         if operand.is_lone() {
             return Some(operand); // nobody can have met it
         }
-        *known = match (self.find(operand), &operand.expression) {
+        *known = match (operand.claim().entry(&self.seat), &operand.expression) {
             (Some(index), _) => index,
-            (None, Expression::Weight(variable, leaf)) => self.enter_weight(held(operand), *variable, *leaf),
-            (None, _) => return Some(operand),
+            (None, Expression::Weight(variable, leaf)) => self.meet_weight(held(operand), *variable, *leaf),
+            (None, _) => match self.find_aside(operand) {
+                Some(index) => index,
+                None => return Some(operand),
+            },
         };
         None
     }
@@ -318,15 +339,27 @@ impl Books {
     /// Makes the entry of a node whose operands are all entered.
     #[inline(always)]
     fn enter(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, Entered) {
-        match self.arithmetic(&node, operands) {
-            Some((number, trained, arithmetic)) => {
-                let entry = Entry { operands, arithmetic, ..Entry::of_number(node, number, trained) };
-                let index = self.add(entry, node, lone);
-                self.skip_marks(index);
-                (index, Entered::Done)
-            }
+        match self.enter_arithmetic(node, operands, lone) {
+            Some(index) => (index, Entered::Done),
             None => self.enter_other(node, operands, lone, small),
         }
+    }
+
+    /// The same for the root of a walk.
+    fn enter_root(&mut self, node: Held, operands: [u32; 2], claims: bool, small: Small) -> (u32, Entered) {
+        match self.enter_arithmetic(node, operands, !claims) {
+            Some(index) => (index, Entered::Done),
+            None => self.enter_other(node, operands, false, small),
+        }
+    }
+
+    #[inline(always)]
+    fn enter_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: bool) -> Option<u32> {
+        let (number, trained, arithmetic) = self.arithmetic(&node, operands)?;
+        let entry = Entry { operands, arithmetic, ..Entry::of_number(node, number, trained) };
+        let index = self.add(entry, node, lone);
+        self.skip_marks(index);
+        Some(index)
     }
 
     fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, Entered) {
@@ -366,6 +399,20 @@ impl Books {
         (index, Entered::Other)
     }
 
+    /// The entry of a weight that this pass has not claimed.
+    fn meet_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
+        if let Some(index) = self.find_aside(&node) {
+            return index;
+        }
+        match self.find_unclaimed(variable) {
+            Some(index) => {
+                self.claim(node, index); // it may be met time and again
+                index
+            }
+            None => self.enter_weight(node, variable, leaf),
+        }
+    }
+
     fn enter_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
         // a weight has one leaf of each number: whoever meets one number only has not met it under another leaf
         self.leaves_differ |= *self.leaf.get_or_insert(leaf) != leaf;
@@ -379,7 +426,7 @@ impl Books {
         let around = self.of_around.as_ref().and_then(Weak::upgrade);
         let value = around.and_then(|around| around.value_of_weight(node));
         let value = value.unwrap_or_else(|| self.settings.read(&variable));
-        let index = self.add_value(node, value, !variable.frozen(), false);
+        let index = self.add_value(node, value, !variable.frozen(), self.weights.len() < UNCLAIMED);
         tables::push(&mut self.weights, (variable.address(), index));
         index
     }

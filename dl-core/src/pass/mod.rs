@@ -252,10 +252,12 @@ impl Pass {
         if is_arithmetic
             && books.in_order()
             && !self.is_watched()
+            && !self.is_in_step()
             && let Some(number) = books.entry(index).number()
         {
             return Some(ValueAtOnce::Number(books, index, number));
         }
+        books.claim_lone(index);
         let ended = books.outcome(index);
         if !is_arithmetic || ended.is_none() {
             books.root(index); // else the pass is over before the caller's handle goes

@@ -3,8 +3,8 @@
 use super::Goal;
 use super::arrived::{AnyDelta, Arrived};
 use crate::layer::Layer;
-use crate::node::{AnyLayer, Expression, Side};
-use crate::pass::{Arithmetic, Books, Entry, Scalar};
+use crate::node::{AnyLayer, Expression, Held, Side};
+use crate::pass::{Arithmetic, Books, Entry, Scalar, tables};
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
 use crate::value::{Repr, Value};
 
@@ -39,6 +39,33 @@ macro_rules! plain {
 
 plain!(f32 F32);
 plain!(f64 F64);
+
+/// Takes what has arrived at this entry to the weights that are trained, where nothing but scalar arithmetic was evaluated. The loop is one of its own because that over layers, which would do the same, keeps more at hand than there
+/// are registers.
+pub(super) fn walk_back_in_numbers(
+    books: &Books,
+    root: u32,
+    arrived: &mut [Arrived],
+    deltas: &mut Vec<(Held, AnyDelta)>,
+) {
+    for index in (0..root + 1).rev() {
+        let is_passed_on = match &arrived[index as usize] {
+            Arrived::Nothing => continue,
+            &Arrived::F32(d) => in_numbers(books, index, d, arrived),
+            &Arrived::F64(d) => in_numbers(books, index, d, arrived),
+            Arrived::One(_) | Arrived::Total(_) | Arrived::Many(_) => unreachable!("what arrives at a number is one"),
+        };
+        let delta = std::mem::take(&mut arrived[index as usize]);
+        if is_passed_on {
+            std::mem::forget(delta); // there is nothing in a number to be dropped
+        } else if let Some(delta) = delta.into_number() {
+            let node = books.node(index);
+            if matches!(node.expression, Expression::Weight(..)) {
+                tables::push(deltas, (node, AnyDelta::Ready(delta)));
+            }
+        }
+    }
+}
 
 /// The numeric reading: what the delta `d` of scalar arithmetic adds to its operands. Says whether it was that.
 #[inline(always)]
