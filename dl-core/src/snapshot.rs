@@ -70,6 +70,12 @@ impl fmt::Debug for Snapshot {
     }
 }
 
+impl Old {
+    fn keep(&self, variable: &Variable) {
+        lock(&self.0).entry(variable.id()).or_insert_with(|| variable.read());
+    }
+}
+
 impl Drop for Old {
     fn drop(&mut self) {
         ALIVE.fetch_sub(1, Ordering::SeqCst);
@@ -90,11 +96,9 @@ impl Earlier {
     }
 
     /// This variable is about to be overwritten.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep(&self, variable: &Variable) {
-        for old in &self.0 {
-            lock(&old.0).entry(variable.id()).or_insert_with(|| variable.read());
-        }
+        self.0.iter().for_each(|old| old.keep(variable));
     }
 }
 

@@ -325,6 +325,63 @@ fn a_weight_is_met_once_by_a_pass() {
     }
 }
 
+/// The sum of three.
+struct Sum3;
+
+impl Primitive for Sum3 {
+    type Operands = (Layer<f64>, Layer<f64>, Layer<f64>);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "sum of three"
+    }
+
+    fn value(&self, (x, y, z): (&f64, &f64, &f64)) -> Result<f64> {
+        Ok(x + y + z)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        (Some(at.delta.clone()), Some(at.delta.clone()), Some(at.delta.clone()))
+    }
+}
+
+#[test]
+fn a_weight_that_an_operation_on_many_has_met_is_met_once() {
+    let weights = [1.0, 2.0, 3.0].map(Weight::new);
+    let [x, y, z] = weights.each_ref().map(Weight::layer);
+    let sum = || Layer::apply(Sum3, (x.clone(), y.clone(), z.clone()));
+    for threads in [1, 2] {
+        // the root is one of the weights, and so is what a body hands out
+        let inside = y.clone();
+        let body = Layer::dynamic(move || std::future::ready(Ok(inside.clone())));
+        let (value, counters) = on_threads(threads, || (sum() + sum() + body).predict().counted().wait().unwrap());
+        assert_eq!((value, counters.nodes), (14.0, 3 + 1 + 2 + 2));
+        assert_eq!(
+            on_threads(threads, || Do::predict((z.clone(), sum(), z.clone())).counted().wait().unwrap()).1.nodes,
+            4
+        );
+    }
+    sum().train(&Sgd::new(1.0)).wait().unwrap();
+    assert_eq!(weights.map(|w| w.value()), [0.0, 1.0, 2.0]);
+}
+
+/// A pass that is alive has claimed a weight which the pass around it has met, and meets again.
+#[test]
+fn a_weight_that_somebody_else_has_claimed_in_between_is_met_once() {
+    let w = Weight::new(3.0_f64);
+    let (inside, held) = (w.clone(), Arc::new(std::sync::Mutex::new(None)));
+    let theirs = held.clone();
+    let body = Layer::dynamic(move || {
+        let tape = (&inside * &inside + &inside).forward().wait();
+        *theirs.lock().unwrap() = Some(tape.expect("it succeeds"));
+        let again = &inside * 5.0 + &inside;
+        async { Ok(again) }
+    });
+    let (value, counters) = (&w * 2.0 + body).predict().counted().wait().unwrap();
+    assert_eq!((value, counters.nodes), (24.0, 1 + 1 + 1 + 2 + 1));
+    assert_eq!(held.lock().unwrap().take().map(|tape| *tape.data()), Some(12.0));
+}
+
 #[test]
 fn an_error_in_a_walk_points_to_the_operation() {
     let (a, b) = (Layer::constant(Nd::from([1.0_f32, 2.0])), Layer::constant(Nd::from([1.0_f32, 2.0, 3.0])));

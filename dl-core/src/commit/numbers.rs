@@ -31,7 +31,7 @@ pub(super) fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &
     let rate = catch_unwind(AssertUnwindSafe(|| optimizer.plain_descent())).map_err(Error::panic)?;
     // what is no learning rate is refused by the step that looks at it
     let Some(rate) = rate.filter(|rate| rate.is_finite()) else { return Ok(false) };
-    let mut last = 0;
+    let mut last = 0; // no variable has this number
     for (weight, delta) in deltas.iter().rev() {
         match weight.as_variable().filter(|variable| delta.is_number_of(variable)) {
             Some(variable) if variable.id() > last => last = variable.id(),

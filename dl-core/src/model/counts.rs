@@ -41,3 +41,13 @@ fn handles_that_go_together_go_while_another_one_does() {
         together([Box::new(move || drop(square)) as super::Part, Box::new(move || drop(shared))]);
     });
 }
+
+/// In the middle of a chain, and at its end.
+#[test]
+fn an_operand_that_a_chain_has_twice_goes_with_it_or_after_it() {
+    explore(|| {
+        let (x, y) = (Layer::constant(1.0_f64), Layer::constant(2.0_f64));
+        let chain = (&x * 2.0 * &x + &x) * &y + &y;
+        together([Box::new(move || drop(chain)) as super::Part, Box::new(move || drop(x)), Box::new(move || drop(y))]);
+    });
+}

@@ -406,12 +406,13 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
         unsafe { node.as_ref() }.guarded.gone();
         // SAFETY: as above
         match unsafe { &(*node.as_ptr()).expression } {
-            Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => next = parting.part(taken(x), doomed),
+            Expression::F32(_) | Expression::F64(_) | Expression::Seed(_) => {}
+            Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => next = parting.part(taken(x)),
             Expression::Binary(_, [a, b]) => {
                 // what was built last lies beside the node
                 prefetch(a.0);
-                next = parting.part(taken(b), doomed);
-                if let Some(a) = parting.part(taken(a), doomed) {
+                next = parting.part(taken(b));
+                if let Some(a) = parting.part(taken(a)) {
                     match next {
                         Some(b) => {
                             // what goes next is the second branch of a tree, which was built before its root
@@ -427,7 +428,9 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
                 // SAFETY: as above
                 let parts = unsafe { std::ptr::read(other) };
                 free(node);
-                doomed.borrow_mut().extend(parting.end());
+                if let Some(last) = parting.end() {
+                    doomed.borrow_mut().push(last);
+                }
                 drop(parts);
                 continue;
             }
@@ -436,7 +439,8 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
     }
 }
 
-/// Handles to one node that are given back together: a chain has as many to each of its weights as it has steps, and each count is an instruction that all others wait for.
+/// Handles in a row to one node, which are given back together: a chain `y · w · w · …` has as many to its weight as it has steps, and each count is an instruction that all others wait for. They are operands of scalar
+/// arithmetic, so nothing of the user's goes with them.
 struct Parting {
     /// This one, if there are any.
     node: NonNull<Node>,
@@ -444,24 +448,18 @@ struct Parting {
 }
 
 impl Parting {
-    /// One handle more, to this node or another one. Says which node has no handle left; if there are two, the other one is doomed.
+    /// One handle more, to this node or another one. Says which node has no handle left, if one has not: that one, or the one before.
     #[inline(always)]
-    fn part(&mut self, layer: AnyLayer, doomed: &Doomed) -> Option<NonNull<Node>> {
+    fn part(&mut self, layer: AnyLayer) -> Option<NonNull<Node>> {
         let node = layer.0;
         let is_one = layer.count.is_one();
         std::mem::forget(layer);
         if is_one {
             return Some(node);
         }
-        if self.handles > 0
-            && self.node != node
-            && let Some(last) = self.end()
-        {
-            doomed.borrow_mut().push(last);
-        }
-        self.node = node;
-        self.handles += 1;
-        None
+        let before = if self.node == node { None } else { self.end() };
+        (self.node, self.handles) = (node, self.handles + 1);
+        before
     }
 
     /// Gives them back. Says whether the node has no handle left then.
@@ -497,10 +495,22 @@ impl Drop for Reset<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(not(any(shuttle, loom)))]
+    use crate::Layer;
 
     #[test]
     fn a_node_is_one_cache_line() {
         assert_eq!((size_of::<Node>(), align_of::<Node>()), (64, 64));
+    }
+
+    #[cfg(not(any(shuttle, loom)))]
+    #[test]
+    fn what_a_chain_has_twice_goes_before_what_is_below() {
+        let x = || Layer::constant(1.0_f64) + 1.0;
+        let chain = (0..10_000).map(|_| x()).fold(x(), |y, x| &y * &x + x);
+        drop(chain);
+        let room = YARD.with(|yard| yard.doomed.borrow().capacity());
+        assert!(room < 100, "a list of {room} that were to go later");
     }
 
     #[cfg(not(any(shuttle, loom)))]

@@ -104,13 +104,16 @@ impl Pass {
         })
     }
 
-    /// The same for the first layer of a pass that has no driver yet, and whoever calls waits for it. The pass gets no handle to the layer, and if that is scalar arithmetic, no claim on it.
+    /// The same for the first layer of a pass that has no driver yet, and whoever calls waits for it. The pass gets no handle to the layer, and if that is scalar arithmetic, no claim on it: that is left to whoever calls.
     pub(super) fn discover_alone<'a>(
         self: &'a Arc<Self>,
         books: MutexGuard<'a, Books>,
         layer: &AnyLayer,
     ) -> (MutexGuard<'a, Books>, u32) {
-        let (books, index) = self.enter_first(books, layer);
+        let (mut books, index) = self.enter_first(books, layer);
+        if !books.later.is_empty() {
+            books.claim_lone(index); // a body below may have asked for it
+        }
         (self.catch_up(books), index)
     }
 

@@ -16,7 +16,6 @@ use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
 use crate::rules::{Binary, Number};
 use crate::sync::Ordering;
 use crate::value::Value;
-use std::sync::Weak;
 
 /// A node whose operands are being entered.
 #[derive(Clone, Copy)]
@@ -24,7 +23,7 @@ pub(super) struct Step {
     node: Held,
     /// The entry of the first operand, once it is known.
     first: u32,
-    /// Of a node with many operands, whose entries are found by their claims: how many of them are entered.
+    /// Of a node with many operands, whose entries are looked up: how many of them are entered.
     many: u32,
 }
 
@@ -131,7 +130,7 @@ impl Pass {
 }
 
 impl Books {
-    /// The entry of a node, if this pass has met it. For a lone node it is not known.
+    /// The entry of a node, if this pass has met it. For a lone node, or a root that is not claimed yet, it is not known.
     #[inline]
     pub(crate) fn find(&self, node: &Node) -> Option<u32> {
         node.claim().entry(&self.seat).or_else(|| self.find_aside(node)).or_else(|| match &node.expression {
@@ -423,9 +422,13 @@ impl Books {
             return index; // no entry of its own
         }
         self.others += 1;
-        let around = self.of_around.as_ref().and_then(Weak::upgrade);
-        let value = around.and_then(|around| around.value_of_weight(node));
-        let value = value.unwrap_or_else(|| self.settings.read(&variable));
+        let value = match &self.of_around {
+            None => self.settings.read(&variable),
+            Some(around) => {
+                let known = around.upgrade().and_then(|around| around.value_of_weight(node));
+                known.unwrap_or_else(|| self.settings.read(&variable))
+            }
+        };
         let index = self.add_value(node, value, !variable.frozen(), self.weights.len() < UNCLAIMED);
         tables::push(&mut self.weights, (variable.address(), index));
         index

@@ -94,7 +94,7 @@ pub(crate) enum Keep {
 
 /// A value that was had at once.
 pub(crate) enum ValueAtOnce<'a> {
-    /// A plain number, for which it took scalar arithmetic alone: nobody has been called, and the books are still open, at this entry.
+    /// A plain number, for which it took scalar arithmetic alone: nobody has been called, and the books are still open, at this entry. Its node is not claimed: nobody is going to look for it.
     Number(MutexGuard<'a, Books>, u32, Scalar),
     /// Another one, and whether it took scalar arithmetic alone.
     Value(Result<Value>, bool),
@@ -252,6 +252,7 @@ impl Pass {
         if is_arithmetic
             && books.in_order()
             && !self.is_watched()
+            // an optimizer that works in this pass may look for it
             && !self.is_in_step()
             && let Some(number) = books.entry(index).number()
         {

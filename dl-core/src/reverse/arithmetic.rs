@@ -53,16 +53,18 @@ pub(super) fn walk_back_in_numbers(
             Arrived::Nothing => continue,
             &Arrived::F32(d) => in_numbers(books, index, d, arrived),
             &Arrived::F64(d) => in_numbers(books, index, d, arrived),
-            Arrived::One(_) | Arrived::Total(_) | Arrived::Many(_) => unreachable!("what arrives at a number is one"),
+            Arrived::One(_) | Arrived::Total(_) | Arrived::Many(_) => unreachable!("a number gets numbers"),
         };
         let delta = std::mem::take(&mut arrived[index as usize]);
         if is_passed_on {
             std::mem::forget(delta); // there is nothing in a number to be dropped
         } else if let Some(delta) = delta.into_number() {
             let node = books.node(index);
-            if matches!(node.expression, Expression::Weight(..)) {
-                tables::push(deltas, (node, AnyDelta::Ready(delta)));
-            }
+            debug_assert!(
+                matches!(node.expression, Expression::Weight(..)),
+                "what is trained is arithmetic or a weight"
+            );
+            tables::push(deltas, (node, AnyDelta::Ready(delta)));
         }
     }
 }
