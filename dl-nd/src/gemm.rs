@@ -295,7 +295,7 @@ fn is_far(row_bytes: usize, rows: usize) -> bool {
     rows >= ROWS && row_bytes >= APART
 }
 
-/// A `b` of fewer bytes, which one thread reads alone, may be in the second cache. From there a tile reads its panel as fast as it multiplies, and to multiply it slice by slice takes longer.
+/// A `b` of fewer bytes may be in the second cache, once a thread has read it for the first of its rows. From there a tile of wide registers reads its panel as fast as it multiplies, and to copy it, or to multiply it slice by slice, takes longer.
 const FAR: usize = 1 << 20;
 
 /// A larger copy of `b` would come from memory.
@@ -345,7 +345,10 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
     let (place, register) = (b.start.addr(), bytes(kernels.lanes));
     let copies_for = |rows, shared| {
         let sliced = || Copies { b: true, ..copies }.are_slices(kernels, &Product { rows, ..*product });
-        let is_elsewhere = || shared || sliced() && depth * b_row >= FAR;
+        let is_elsewhere = || match kernels.slices {
+            [] => shared,
+            _ => depth * b_row >= FAR && (shared || sliced()),
+        };
         let is_worth_it = is_split(place, b_row, register, rows) || is_far(b_row, rows) && is_elsewhere();
         Copies { b: copies.b || columns >= wide && is_worth_it, ..copies }
     };
