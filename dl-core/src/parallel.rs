@@ -23,7 +23,7 @@
 
 use crate::error::drop_payload;
 use crate::node::thread_number;
-use crate::offer::offer;
+use crate::offer::{AWAKE, offer};
 use crate::pass::{Help, Pass, Visit, at_work, computing, with_computing};
 use crate::sync::{
     AtomicUsize, Mutex, MutexGuard, Ordering, Patience, Thread, current, current_num_threads, park, spin_loop, spins,
@@ -34,7 +34,6 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 /// Waking another thread costs a few microseconds: there must be as much work as this for each.
 const WORTH_A_THREAD_NANOSECONDS: f64 = 10_000.0;
@@ -205,9 +204,8 @@ unsafe impl Sync for Lent {}
 const fn shared_between_threads<T: Sync>() {}
 const _: () = shared_between_threads::<Job<'static>>();
 
-/// So long the caller waits for the last pieces before it sleeps. A piece usually takes less, but a processor that others use, too, may take twice as long; and to wake a thread whose processor has gone to sleep takes tens of microseconds.
-const AWAKE: Duration = Duration::from_micros(100);
-/// How often it looks, before it lets another thread have the processor: there may be more threads than processors.
+/// How often the caller looks whether the last pieces are done before it lets another thread have the processor. It sleeps after [`AWAKE`]: a piece usually takes less, but a processor that others use, too, may take twice as
+/// long; and to wake a thread whose processor has gone to sleep takes tens of microseconds.
 const GLANCES: usize = spins(50);
 
 /// For models, with so many helpers.
@@ -440,21 +438,21 @@ impl Drop for Inside<'_> {
         let door = &self.crew.door;
         door.fetch_or(CLOSED, Ordering::Acquire);
         let is_left = || door.load(Ordering::Acquire) == CLOSED;
+        let is_left_in_a_moment = || {
+            (0..GLANCES).any(|_| {
+                spin_loop();
+                is_left()
+            })
+        };
         let mut since = None;
         while !is_left() {
             if self.crew.open_within().is_some_and(|inner| inner.help_from_outside(&|| true)) {
                 since = None;
-            } else if since.get_or_insert_with(Patience::new).lasts(AWAKE) {
-                if !(0..GLANCES).any(|_| {
-                    is_left() || {
-                        spin_loop();
-                        false
-                    }
-                }) {
-                    yield_now();
-                }
-            } else {
+            } else if !since.get_or_insert_with(Patience::new).lasts(AWAKE) {
                 park();
+            } else if !is_left_in_a_moment() {
+                // there may be more threads than processors
+                yield_now();
             }
         }
         // whoever waits for the one around finds those within this one up to here
