@@ -1,11 +1,12 @@
 //! How a product is divided into tiles.
 
-use super::Multiply;
 use super::finish::Finish;
 use super::kernels::Kernels;
 use super::pack::{Scratch, pack};
 use super::slices::{self, multiply_slices};
 use super::tile::{Raw, Tile};
+use super::{Multiply, nanoseconds};
+use dl_core::parallel;
 use std::mem::MaybeUninit;
 
 /// Sums run over so many terms, or a few less, before they are added to the result. This, and not the size of a cache, decides how the result is rounded.
@@ -184,6 +185,10 @@ unsafe fn scatter<A: Multiply>(
 /// The rows of so many tiles are a strip. Those of a copy of `a` lie side by side: of each column, a few lines of the cache.
 const STRIP: usize = 8;
 
+/// What takes so many nanoseconds is shared strip by strip with threads that have nothing else to do: as most have when the others are at their last pieces, which take long where a processor computes for
+/// somebody else, too. They read the copies of the thread that they help.
+pub(super) const LONG: f64 = 100_000.0;
+
 /// Copies of panels that take so many bytes together stay in the second cache.
 const SEVERAL_BYTES: usize = 1 << 19;
 
@@ -265,17 +270,17 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
             let finish = if from + depth == all { finish } else { Finish::Nothing };
             let (beta, old) = if from == 0 { (beta, old) } else { (A::one(), c.to_read()) };
             let a = a.at(row, from);
-            let packed = room_of_a.numbers().as_mut_ptr();
+            let packed = Raw { start: room_of_a.numbers().as_mut_ptr(), row: 0, column: 1 };
             if copies.a {
                 for (strip, rows) in pieces(rows, STRIP * high) {
                     // SAFETY: there is room for so many rows
-                    unsafe { pack(kernels, a.at(strip, 0), rows, rows, depth, packed.wrapping_add(strip * depth)) };
+                    unsafe { pack(kernels, a.at(strip, 0), rows, rows, depth, packed.at(0, strip * depth).start) };
                 }
             }
             for (first, width) in pieces(columns, several) {
                 let panels = || pieces(width, wide).map(|(panel, width)| (panel, width, first + panel));
                 let padded = |width: usize| kernels.registers(width) * kernels.lanes;
-                let room = room_of_b.numbers().as_mut_ptr();
+                let room = Raw { start: room_of_b.numbers().as_mut_ptr(), row: 0, column: 1 };
                 if in_slices && width == wide {
                     let (b, old, c) = (b.at(from, first), old.at(row, first), c.at(row, first));
                     let product = Product { rows, depth, columns: width, alpha, a, b, beta, old, c, finish };
@@ -285,23 +290,27 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                 }
                 if copies.b {
                     for (panel, width, column) in panels() {
-                        let (b, room) = (b.at(from, column).transposed(), room.wrapping_add(panel * depth));
+                        let (b, room) = (b.at(from, column).transposed(), room.at(0, panel * depth).start);
                         // SAFETY: as the caller says, for this part of the product; there is room for so many panels
                         unsafe { pack(kernels, b, width, padded(width), depth, room) };
                     }
                 }
-                let at_once = if copies.a || width > wide { STRIP * high } else { rows };
-                for (strip, rows) in pieces(rows, at_once) {
+                let nanoseconds = nanoseconds::<A>(rows, depth, width);
+                let at_once = if copies.a || width > wide || nanoseconds >= LONG { STRIP * high } else { rows };
+                let strips = rows.div_ceil(at_once);
+                let multiply_strip = |strip: usize| {
+                    let strip = strip * at_once;
+                    let rows = at_once.min(rows - strip);
                     let a = match copies.a {
                         true => {
-                            let start = packed.wrapping_add(strip * depth).cast_const();
+                            let start = packed.at(0, strip * depth).to_read().start;
                             Raw { start, row: 1, column: rows as isize }
                         }
                         false => a.at(strip, 0),
                     };
                     for (panel, width, column) in panels() {
                         let (b, b_row) = match copies.b {
-                            true => (room.wrapping_add(panel * depth).cast_const(), padded(width) as isize),
+                            true => (room.at(0, panel * depth).to_read().start, padded(width) as isize),
                             false => (b.at(from, column).start, b.row),
                         };
                         let (old, c) = (old.at(row, column), c.at(row, column));
@@ -309,6 +318,11 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                         // SAFETY: as the caller says, for this part of the product, or it has been copied
                         unsafe { panel.multiply(kernels, (strip, rows), a) };
                     }
+                };
+                if nanoseconds >= LONG {
+                    parallel::for_each(strips, nanoseconds / strips as f64, multiply_strip);
+                } else {
+                    (0..strips).for_each(multiply_strip);
                 }
             }
         }

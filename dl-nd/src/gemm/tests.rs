@@ -1,3 +1,4 @@
+use super::run::LONG;
 use super::*;
 use crate::init;
 use crate::lines::begin;
@@ -368,7 +369,10 @@ fn the_number_of_threads_does_not_matter() {
     // both are copied, the columns once for all rows, for more rows than a block has, and in several parts; rows that are one and the same
     let others =
         [([700, 128, 270], [1, 0]), ([300, 1100, 270], [1, 1]), ([2100, 1100, 70], [0, 1]), ([300, 1100, 70], [4, 1])];
-    for ([m, k, n], how) in by_rows.map(|shape| (shape, [0, 0])).into_iter().chain(others) {
+    // pieces that are shared strip by strip when no other is left: with a copy of the rows, with copies of columns, and with neither
+    let long = [([900, 512, 280], [1, 0]), ([700, 700, 330], [0, 1]), ([900, 500, 250], [0, 0])];
+    assert!(long.iter().all(|&([m, k, n], _)| nanoseconds::<f32>(m, k, n) / PIECES as f64 >= LONG));
+    for ([m, k, n], how) in by_rows.map(|shape| (shape, [0, 0])).into_iter().chain(others).chain(long) {
         let (a, b) = (somehow::<f32>(m, k, how[0], &mut rng), somehow::<f32>(k, n, how[1], &mut rng));
         let a =
             if how[0] == 4 { a.row(0).broadcast((m, k)).expect("as long as a row").to_shared() } else { a.to_shared() };
