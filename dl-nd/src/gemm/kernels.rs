@@ -47,6 +47,12 @@ impl<A> Kernels<A> {
         (columns + self.lanes - 1) >> self.lanes.trailing_zeros()
     }
 
+    /// So many columns, filled up to whole registers.
+    #[inline(always)]
+    pub(super) fn padded(&self, columns: usize) -> usize {
+        self.registers(columns) * self.lanes
+    }
+
     /// How many rows it has.
     pub(super) fn high(&self) -> usize {
         HIGH

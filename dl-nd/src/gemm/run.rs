@@ -75,14 +75,14 @@ fn groups(depth: usize, together: usize) -> impl Iterator<Item = (usize, usize, 
 }
 
 /// Columns of `b`, as many as a tile has at most, and those of `c`.
+#[derive(Clone, Copy)]
 pub(super) struct Panel<A> {
     pub(super) depth: usize,
     /// Into so many parts the sums are divided: as [`even`] divides them.
     pub(super) parts: usize,
     pub(super) width: usize,
     /// Its columns lie one after the other.
-    pub(super) b: *const A,
-    pub(super) b_row: isize,
+    pub(super) b: Raw<*const A>,
     pub(super) old: Raw<*const A>,
     pub(super) c: Raw<*mut A>,
     pub(super) alpha: A,
@@ -101,7 +101,7 @@ impl<A: Multiply> Panel<A> {
     /// All that belongs to the panel, these rows of `c`, and as many of `a`, from its start on, can be read, or written, and nobody else has that part of `c`.
     #[inline(always)]
     pub(super) unsafe fn multiply(&self, kernels: &Kernels<A>, (first, rows): (usize, usize), a: Raw<*const A>) {
-        let Panel { depth, parts, width, b, b_row, old, c, alpha, beta, finish } = *self;
+        let Panel { depth, parts, width, b: Raw { start: b, row: b_row, .. }, old, c, alpha, beta, finish } = *self;
         let wide = kernels.registers(width);
         let last = width - (wide - 1) * kernels.lanes;
         let tiles = kernels.tiles[usize::from(last == kernels.lanes)][wide - 1];
@@ -185,9 +185,16 @@ unsafe fn scatter<A: Multiply>(
 /// The rows of so many tiles are a strip. Those of a copy of `a` lie side by side: of each column, a few lines of the cache.
 const STRIP: usize = 8;
 
-/// What takes so many nanoseconds is shared strip by strip with threads that have nothing else to do: as most have when the others are at their last pieces, which take long where a processor computes for
-/// somebody else, too. They read the copies of the thread that they help.
-pub(super) const LONG: f64 = 100_000.0;
+/// A thread shares the strips of what it multiplies between two copies with threads that have no piece left, if that takes so many nanoseconds. Else these wait for all of its piece, which takes long where a
+/// processor computes for somebody else, too. In tests of this crate it is less, so that products of any kind are shared.
+const WORTH_SHARING: f64 = if cfg!(test) { 20_000.0 } else { 100_000.0 };
+
+/// Whether so many rows, and the columns of as many panels as are copied at once, are shared.
+#[inline(always)]
+pub(super) fn is_shared<A: Multiply>(kernels: &Kernels<A>, rows: usize, depth: usize, width: usize) -> bool {
+    // a strip alone has no time for more than the first question
+    rows > STRIP * kernels.high() && nanoseconds::<A>(rows, depth, width) >= WORTH_SHARING
+}
 
 /// Copies of panels that take so many bytes together stay in the second cache.
 const SEVERAL_BYTES: usize = 1 << 19;
@@ -249,7 +256,7 @@ impl Copies {
     }
 }
 
-/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b`, or several, of one part of the sums or a few, at a time.
+/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b`, or several, of one part of the sums or a few, at a time. Whoever has nothing to do helps with the strips of a long one.
 ///
 /// # Safety
 /// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
@@ -263,68 +270,118 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
     let room_of = |copied: bool, len: usize| if copied { deepest * len } else { 0 };
     let mut room_of_a = Scratch::<A>::take(room_of(copies.a, rows.min(block)));
     let is_copied = copies.b && !(in_slices && columns.is_multiple_of(wide));
-    let mut room_of_b = Scratch::<A>::take(room_of(is_copied, several.min(kernels.registers(columns) * kernels.lanes)));
+    let mut room_of_b = Scratch::<A>::take(room_of(is_copied, several.min(kernels.padded(columns))));
     for (row, rows) in even(rows, block) {
         let all = depth;
         for (from, depth, parts) in groups(depth, together) {
             let finish = if from + depth == all { finish } else { Finish::Nothing };
             let (beta, old) = if from == 0 { (beta, old) } else { (A::one(), c.to_read()) };
             let a = a.at(row, from);
-            let packed = Raw { start: room_of_a.numbers().as_mut_ptr(), row: 0, column: 1 };
+            let packed = room_of_a.numbers().as_mut_ptr();
             if copies.a {
                 for (strip, rows) in pieces(rows, STRIP * high) {
                     // SAFETY: there is room for so many rows
-                    unsafe { pack(kernels, a.at(strip, 0), rows, rows, depth, packed.at(0, strip * depth).start) };
+                    unsafe { pack(kernels, a.at(strip, 0), rows, rows, depth, packed.wrapping_add(strip * depth)) };
                 }
             }
             for (first, width) in pieces(columns, several) {
-                let panels = || pieces(width, wide).map(|(panel, width)| (panel, width, first + panel));
-                let padded = |width: usize| kernels.registers(width) * kernels.lanes;
-                let room = Raw { start: room_of_b.numbers().as_mut_ptr(), row: 0, column: 1 };
+                let (b, old, c) = (b.at(from, first), old.at(row, first), c.at(row, first));
                 if in_slices && width == wide {
-                    let (b, old, c) = (b.at(from, first), old.at(row, first), c.at(row, first));
                     let product = Product { rows, depth, columns: width, alpha, a, b, beta, old, c, finish };
                     // SAFETY: as the caller says, for this panel
                     unsafe { multiply_slices(kernels, &product) };
                     continue;
                 }
+                let room = room_of_b.numbers().as_mut_ptr();
                 if copies.b {
-                    for (panel, width, column) in panels() {
-                        let (b, room) = (b.at(from, column).transposed(), room.at(0, panel * depth).start);
+                    for (panel, width) in pieces(width, wide) {
+                        let (b, padded) = (b.at(0, panel).transposed(), kernels.padded(width));
                         // SAFETY: as the caller says, for this part of the product; there is room for so many panels
-                        unsafe { pack(kernels, b, width, padded(width), depth, room) };
+                        unsafe { pack(kernels, b, width, padded, depth, room.wrapping_add(panel * depth)) };
                     }
                 }
-                let nanoseconds = nanoseconds::<A>(rows, depth, width);
-                let at_once = if copies.a || width > wide || nanoseconds >= LONG { STRIP * high } else { rows };
-                let strips = rows.div_ceil(at_once);
-                let multiply_strip = |strip: usize| {
-                    let strip = strip * at_once;
-                    let rows = at_once.min(rows - strip);
-                    let a = match copies.a {
-                        true => {
-                            let start = packed.at(0, strip * depth).to_read().start;
-                            Raw { start, row: 1, column: rows as isize }
-                        }
-                        false => a.at(strip, 0),
-                    };
-                    for (panel, width, column) in panels() {
-                        let (b, b_row) = match copies.b {
-                            true => (room.at(0, panel * depth).to_read().start, padded(width) as isize),
-                            false => (b.at(from, column).start, b.row),
-                        };
-                        let (old, c) = (old.at(row, column), c.at(row, column));
-                        let panel = Panel { depth, parts, width, b, b_row, old, c, alpha, beta, finish };
-                        // SAFETY: as the caller says, for this part of the product, or it has been copied
-                        unsafe { panel.multiply(kernels, (strip, rows), a) };
+                let a = if copies.a { Raw { start: packed.cast_const(), row: 1, column: 1 } } else { a };
+                let b = if copies.b { Raw { start: room.cast_const(), row: 1, column: 1 } } else { b };
+                let panels = Panel { depth, parts, width, b, old, c, alpha, beta, finish };
+                let strips = Strips { kernels, copies, rows, wide, panels, a };
+                // SAFETY: as the caller says, for this part of the product, or it has been copied
+                unsafe {
+                    if is_shared(kernels, rows, depth, width) {
+                        strips.share();
+                    } else {
+                        strips.multiply_all();
                     }
-                };
-                if nanoseconds >= LONG {
-                    parallel::for_each(strips, nanoseconds / strips as f64, multiply_strip);
-                } else {
-                    (0..strips).for_each(multiply_strip);
                 }
             }
+        }
+    }
+}
+
+/// Rows that are multiplied by some panels: strip by strip by all of them, or at once by the only one.
+#[derive(Clone, Copy)]
+struct Strips<'a, A: 'static> {
+    kernels: &'a Kernels<A>,
+    copies: Copies,
+    rows: usize,
+    /// A panel has so many columns, but for the last one.
+    wide: usize,
+    /// All of them, as if they were one. Their copies lie one after the other.
+    panels: Panel<A>,
+    /// Copies of strips lie one after the other, too.
+    a: Raw<*const A>,
+}
+
+impl<A: Multiply> Strips<'_, A> {
+    /// # Safety
+    /// All that belongs to them can be read, or written, and nobody else has that part of `c`.
+    #[inline(always)]
+    unsafe fn multiply_all(&self) {
+        let in_strips = self.copies.a || self.panels.width > self.wide;
+        for strip in pieces(self.rows, if in_strips { self.strip() } else { self.rows }) {
+            // SAFETY: as the caller says
+            unsafe { self.multiply(strip) };
+        }
+    }
+
+    /// The same, with whoever has nothing else to do. Takes a copy of its own, since others read it from memory: what the usual way has in registers stays there.
+    ///
+    /// # Safety
+    /// The same.
+    #[cold]
+    unsafe fn share(self) {
+        let Panel { depth, width, .. } = self.panels;
+        let each = nanoseconds::<A>(self.strip(), depth, width);
+        parallel::for_each(self.rows.div_ceil(self.strip()), each, |nth| {
+            let strip = nth * self.strip();
+            // SAFETY: as the caller says. Each strip has rows of its own in `c`, and what all of them read stays as it is until the last one is done
+            unsafe { self.multiply((strip, self.strip().min(self.rows - strip))) };
+        });
+    }
+
+    /// How many rows a strip has, but for the last one.
+    fn strip(&self) -> usize {
+        STRIP * self.kernels.high()
+    }
+
+    /// Multiplies so many rows, from this one on.
+    ///
+    /// # Safety
+    /// All that belongs to them can be read, or written, and nobody else has these rows of `c`.
+    #[inline(always)]
+    unsafe fn multiply(&self, (strip, rows): (usize, usize)) {
+        let Strips { kernels, copies, wide, panels, a, .. } = *self;
+        let a = match copies.a {
+            true => Raw { start: a.at(0, strip * panels.depth).start, row: 1, column: rows as isize },
+            false => a.at(strip, 0),
+        };
+        for (panel, width) in pieces(panels.width, wide) {
+            let b = match copies.b {
+                true => Raw { row: kernels.padded(width) as isize, ..panels.b.at(0, panel * panels.depth) },
+                false => panels.b.at(0, panel),
+            };
+            let (old, c) = (panels.old.at(0, panel), panels.c.at(0, panel));
+            // SAFETY: as the caller says
+            unsafe { Panel { width, b, old, c, ..panels }.multiply(kernels, (strip, rows), a) };
         }
     }
 }
