@@ -185,6 +185,12 @@ unsafe fn scatter<A: Multiply>(
 /// The rows of so many tiles are a strip. Those of a copy of `a` lie side by side: of each column, a few lines of the cache.
 const STRIP: usize = 8;
 
+/// How many rows a strip has, but for the last one.
+#[inline(always)]
+fn rows_of_strip<A>(kernels: &Kernels<A>) -> usize {
+    STRIP * kernels.high()
+}
+
 /// A thread shares the strips of what it multiplies between two copies with threads that have no piece left, if that takes so many nanoseconds. Else these wait for all of its piece, which takes long where a
 /// processor computes for somebody else, too. In tests of this crate it is less, so that products of any kind are shared.
 const WORTH_SHARING: f64 = if cfg!(test) { 20_000.0 } else { 100_000.0 };
@@ -193,7 +199,7 @@ const WORTH_SHARING: f64 = if cfg!(test) { 20_000.0 } else { 100_000.0 };
 #[inline(always)]
 pub(super) fn is_shared<A: Multiply>(kernels: &Kernels<A>, rows: usize, depth: usize, width: usize) -> bool {
     // a strip alone has no time for more than the first question
-    rows > STRIP * kernels.high() && nanoseconds::<A>(rows, depth, width) >= WORTH_SHARING
+    rows > rows_of_strip(kernels) && nanoseconds::<A>(rows, depth, width) >= WORTH_SHARING
 }
 
 /// Copies of panels that take so many bytes together stay in the second cache.
@@ -262,7 +268,7 @@ impl Copies {
 /// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
 pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copies: Copies) {
     let Product { rows, depth, columns, alpha, a, b, beta, old, c, finish } = *product;
-    let (high, wide) = (kernels.high(), kernels.wide_for(rows));
+    let wide = kernels.wide_for(rows);
     let (block, together) = (copies.rows(), copies.together(rows));
     let deepest = depth.min(together * DEPTH);
     let in_slices = copies.are_slices(kernels, product);
@@ -279,7 +285,7 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
             let a = a.at(row, from);
             let packed = room_of_a.numbers().as_mut_ptr();
             if copies.a {
-                for (strip, rows) in pieces(rows, STRIP * high) {
+                for (strip, rows) in pieces(rows, rows_of_strip(kernels)) {
                     // SAFETY: there is room for so many rows
                     unsafe { pack(kernels, a.at(strip, 0), rows, rows, depth, packed.wrapping_add(strip * depth)) };
                 }
@@ -337,7 +343,7 @@ impl<A: Multiply> Strips<'_, A> {
     #[inline(always)]
     unsafe fn multiply_all(&self) {
         let in_strips = self.copies.a || self.panels.width > self.wide;
-        for strip in pieces(self.rows, if in_strips { self.strip() } else { self.rows }) {
+        for strip in pieces(self.rows, if in_strips { rows_of_strip(self.kernels) } else { self.rows }) {
             // SAFETY: as the caller says
             unsafe { self.multiply(strip) };
         }
@@ -349,18 +355,12 @@ impl<A: Multiply> Strips<'_, A> {
     /// The same.
     #[cold]
     unsafe fn share(self) {
-        let Panel { depth, width, .. } = self.panels;
-        let each = nanoseconds::<A>(self.strip(), depth, width);
-        parallel::for_each(self.rows.div_ceil(self.strip()), each, |nth| {
-            let strip = nth * self.strip();
+        let (Panel { depth, width, .. }, most) = (self.panels, rows_of_strip(self.kernels));
+        parallel::for_each(self.rows.div_ceil(most), nanoseconds::<A>(most, depth, width), |nth| {
+            let strip = nth * most;
             // SAFETY: as the caller says. Each strip has rows of its own in `c`, and what all of them read stays as it is until the last one is done
-            unsafe { self.multiply((strip, self.strip().min(self.rows - strip))) };
+            unsafe { self.multiply((strip, most.min(self.rows - strip))) };
         });
-    }
-
-    /// How many rows a strip has, but for the last one.
-    fn strip(&self) -> usize {
-        STRIP * self.kernels.high()
     }
 
     /// Multiplies so many rows, from this one on.
