@@ -144,6 +144,7 @@ impl Position {
     }
 
     /// The same, if that is outside of bodies.
+    #[inline]
     pub(crate) fn outside_now() -> Option<Position> {
         Some(NEXT.get()).filter(|position| position.is_outside())
     }

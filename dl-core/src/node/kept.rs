@@ -86,12 +86,18 @@ const fn fits(size: usize, align: usize) -> bool {
 /// Puts a value where it stays until it is [removed](remove).
 #[inline]
 pub(super) fn place<T>(value: T) -> NonNull<T> {
+    place_made(|| value)
+}
+
+/// The same for a value that is made when there is a place for it: what is put together elsewhere first, and then moved, waits for all of its parts.
+#[inline(always)]
+pub(super) fn place_made<T>(make: impl FnOnce() -> T) -> NonNull<T> {
     if !fits(size_of::<T>(), align_of::<T>()) {
-        return NonNull::from(Box::leak(Box::new(value)));
+        return NonNull::from(Box::leak(Box::new(make())));
     }
     let place = take_cell().cast::<T>();
     // SAFETY: the cell is ours, and large enough
-    unsafe { place.write(value) };
+    unsafe { place.write(make()) };
     place
 }
 

@@ -2,7 +2,7 @@
 //!
 //! As an `Arc<dyn Any>`, but in memory of nodes if it fits: a small tensor does, and a value is made and dropped for every operation.
 
-use super::kept::{place, remove, take_out};
+use super::kept::{place, place_made, remove, take_out};
 use crate::deferred::Recipe;
 use crate::sync::{AtomicUsize, Ordering, fence};
 use std::any::Any;
@@ -62,7 +62,7 @@ impl Shared {
 impl<T> Shared<dyn Recipe<T>> {
     #[inline]
     pub(crate) fn recipe<R: Recipe<T> + 'static>(recipe: R) -> Self {
-        Shared(place(Counted { handles: AtomicUsize::new(1), data: recipe }))
+        Shared(place_made(|| Counted { handles: AtomicUsize::new(1), data: recipe }))
     }
 }
 

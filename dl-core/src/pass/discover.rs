@@ -21,23 +21,24 @@ use crate::value::Value;
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     node: Held,
-    /// The entry of the first operand, once it is known.
+    /// The entry of the first operand, once it is known. Of a node with many operands, whose entries are looked up: how many of them are entered.
     first: u32,
-    /// Of a node with many operands, whose entries are looked up: how many of them are entered.
-    many: u32,
+}
+
+impl Step {
+    fn new(node: Held) -> Step {
+        Step { node, first: NONE }
+    }
 }
 
 /// So many weights of a pass have no claim until they are met again.
 const UNCLAIMED: usize = 8;
 
-/// The node has two operands at most.
-const FEW: u32 = u32::MAX;
-
 /// A walk that may be interrupted: its steps are in the books meanwhile.
 pub(super) struct Walk {
     /// The node that it goes on with, unless it is through.
     at: Option<Step>,
-    /// The entry of that node's second operand, once it is known.
+    /// The entry of the operand that was entered last, if it is not that node's first one.
     second: u32,
     pub(super) small: Small,
     /// The same for the root.
@@ -62,6 +63,14 @@ pub(super) enum Small {
     Computed,
     /// The same, however dear it is, if there is nothing else to do: nothing is going to follow.
     Last,
+}
+
+/// What is known of the operands of a node.
+enum Operands {
+    /// All of them are entered: these are the entries of two of them, if they are not more.
+    Known(u32, u32),
+    /// This one is not, and is the first of them; and what is known of others, as in a [`Step`].
+    Missing(Held, u32),
 }
 
 /// How far a walk came.
@@ -194,7 +203,7 @@ impl Books {
         if self.live_entries() >= self.sweep_at {
             self.sweep();
         }
-        let at = Some(Step { node: held(root), first: NONE, many: FEW });
+        let at = Some(Step::new(held(root)));
         let (small_root, queued) = (small, self.queue.len());
         Walk { at, second: NONE, small, small_root, claims_root: true, queued, offered: 0, paused: 0 }
     }
@@ -208,55 +217,53 @@ impl Books {
     /// Goes on to enter what a node needs, and then the node.
     pub(super) fn walk(&mut self, walk: &mut Walk, pass: &Pass) -> Walked {
         let mut steps = std::mem::take(&mut self.walk);
-        let Some(Step { mut node, mut first, mut many }) = walk.at.take() else {
+        let Some(Step { mut node, first }) = walk.at.take() else {
             unreachable!("a walk that is through does not go on")
         };
-        let mut second = walk.second;
-        let walked = loop {
-            // the first operand that is not entered yet
-            let missing = match &node.expression {
-                Expression::Binary(_, [a, b]) => self.missing_of_two(a, b, &mut first, &mut second),
-                Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => self.missing(x, &mut first),
-                Expression::Primitive(op) => match op.operands() {
-                    [] => None,
-                    [x] => self.missing(x, &mut first),
-                    [a, b] => self.missing_of_two(a, b, &mut first, &mut second),
-                    operands => self.missing_of_many(operands, &mut many),
-                },
-                _ => None,
-            };
-            if let Some(operand) = missing {
-                tables::push(&mut steps, Step { node, first, many });
-                (node, first, second, many) = (held(operand), NONE, NONE, FEW);
-                continue;
-            }
-            let Some(consumer) = steps.pop() else {
-                let small = if walk.small == Small::Queued { Small::Queued } else { walk.small_root };
-                let (index, entered) = self.enter_root(node, [first, second], walk.claims_root, small);
-                break if let Entered::Runs = entered { Walked::Meets(index) } else { Walked::Through(index) };
-            };
-            if let Some(next) = steps.last() {
-                next.node.prefetch();
-            }
-            // a lone node is known to its consumer, if that has few operands
-            let lone = consumer.many == FEW && node.is_lone();
-            let (index, entered) = self.enter(node, [first, second], lone, walk.small);
-            (node, first, second, many) = (consumer.node, consumer.first, NONE, consumer.many);
-            if many == FEW {
-                match first {
-                    NONE => first = index,
-                    _ => second = index,
+        let mut operands = self.operands(node, first, walk.second);
+        let walked = 'walk: loop {
+            // down, to a node whose operands are entered
+            let (mut left, mut right) = loop {
+                match operands {
+                    Operands::Known(left, right) => break (left, right),
+                    Operands::Missing(operand, first) => {
+                        tables::push(&mut steps, Step { node, first });
+                        node = operand;
+                        operands = self.operands(node, NONE, NONE);
+                    }
                 }
-            }
-            let stops = match entered {
-                Entered::Done => continue,
-                Entered::Runs => Some(Walked::Meets(index)),
-                Entered::Other => pass.stops(walk, self),
             };
-            if let Some(walked) = stops {
-                (walk.at, walk.second) = (Some(Step { node, first, many }), second);
-                break walked;
-            }
+            // up, as long as all operands of a consumer are entered
+            operands = loop {
+                let Some(consumer) = steps.pop() else {
+                    let small = if walk.small == Small::Queued { Small::Queued } else { walk.small_root };
+                    let (index, entered) = self.enter_root(node, [left, right], walk.claims_root, small);
+                    break 'walk if let Entered::Runs = entered {
+                        Walked::Meets(index)
+                    } else {
+                        Walked::Through(index)
+                    };
+                };
+                if let Some(next) = steps.last() {
+                    next.node.prefetch();
+                }
+                let (index, entered) = self.enter(node, [left, right], walk.small);
+                node = consumer.node;
+                let [first, second] = if consumer.first == NONE { [index, NONE] } else { [consumer.first, index] };
+                let stops = match entered {
+                    Entered::Done => None,
+                    Entered::Runs => Some(Walked::Meets(index)),
+                    Entered::Other => pass.stops(walk, self),
+                };
+                if let Some(walked) = stops {
+                    (walk.at, walk.second) = (Some(Step { node, first }), second);
+                    break 'walk walked;
+                }
+                match self.operands(node, first, second) {
+                    Operands::Known(one, other) => (left, right) = (one, other),
+                    missing => break missing,
+                }
+            };
         };
         self.walk = steps;
         walked
@@ -285,59 +292,82 @@ impl Books {
         }
     }
 
-    /// Looks for an operand, unless its entry is known already. A weight is entered on the way.
+    /// The entries of a node's operands, or the first operand that is not entered yet. Of what was entered last, the entry is known: it is that of the first operand, or of the second; or of the one that was missing among many.
     #[inline(always)]
-    fn missing<'a>(&mut self, operand: &'a AnyLayer, known: &mut u32) -> Option<&'a AnyLayer> {
-        if *known != NONE {
-            return None;
-        }
-        if operand.is_lone() {
-            return Some(operand); // nobody can have met it
-        }
-        *known = match (operand.claim().entry(&self.seat), &operand.expression) {
-            (Some(index), _) => index,
-            (None, Expression::Weight(variable, leaf)) => self.meet_weight(held(operand), *variable, *leaf),
-            (None, _) => match self.find_aside(operand) {
-                Some(index) => index,
-                None => return Some(operand),
+    fn operands(&mut self, node: Held, first: u32, second: u32) -> Operands {
+        match &node.expression {
+            Expression::Binary(_, [a, b]) => self.two(a, b, first, second),
+            Expression::Unary(_, [x]) | Expression::WithNumber(_, _, _, [x]) => self.one(x, first),
+            Expression::Primitive(op) => match op.operands() {
+                [] => Operands::Known(NONE, NONE),
+                [x] => self.one(x, first),
+                [a, b] => self.two(a, b, first, second),
+                operands => self.many(operands, first, second),
             },
-        };
-        None
+            _ => Operands::Known(NONE, NONE),
+        }
     }
 
     #[inline(always)]
-    fn missing_of_two<'a>(
-        &mut self,
-        a: &'a AnyLayer,
-        b: &'a AnyLayer,
-        first: &mut u32,
-        second: &mut u32,
-    ) -> Option<&'a AnyLayer> {
-        match self.missing(a, first) {
+    fn one(&mut self, x: &AnyLayer, first: u32) -> Operands {
+        match self.known(x, first) {
+            Some(first) => Operands::Known(first, NONE),
+            None => Operands::Missing(held(x), NONE),
+        }
+    }
+
+    #[inline(always)]
+    fn two(&mut self, a: &AnyLayer, b: &AnyLayer, first: u32, second: u32) -> Operands {
+        let Some(first) = self.known(a, first) else {
+            // its turn comes when what is below the first is entered
+            held(b).prefetch();
+            return Operands::Missing(held(a), NONE);
+        };
+        match self.known(b, second) {
+            Some(second) => Operands::Known(first, second),
             None => {
                 // the second branch of a tree: its nodes are entered as they were built
-                self.missing(b, second).inspect(|_| held(b).prefetch_later())
-            }
-            missing => {
-                // its turn comes when what is below the first is entered
-                held(b).prefetch();
-                missing
+                held(b).prefetch_later();
+                Operands::Missing(held(b), first)
             }
         }
     }
 
-    fn missing_of_many<'a>(&self, operands: &'a [AnyLayer], entered: &mut u32) -> Option<&'a AnyLayer> {
-        if *entered == FEW {
-            *entered = 0;
+    #[inline(never)]
+    fn many(&mut self, operands: &[AnyLayer], entered: u32, last: u32) -> Operands {
+        let entered = if entered == NONE { 0 } else { entered };
+        if last != NONE && self.find(&operands[entered as usize]).is_none() {
+            self.claim(held(&operands[entered as usize]), last); // a lone one, which is looked up all the same
         }
-        let missing = operands[*entered as usize..].iter().position(|operand| self.find(operand).is_none())?;
-        *entered += missing as u32;
-        Some(&operands[*entered as usize])
+        match operands[entered as usize..].iter().position(|operand| self.find(operand).is_none()) {
+            None => Operands::Known(NONE, NONE),
+            Some(further) => {
+                let entered = entered + further as u32;
+                Operands::Missing(held(&operands[entered as usize]), entered)
+            }
+        }
     }
 
-    /// Makes the entry of a node whose operands are all entered.
+    /// The entry of an operand, unless it is to be entered. A weight is entered on the way.
     #[inline(always)]
-    fn enter(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, Entered) {
+    fn known(&mut self, operand: &AnyLayer, known: u32) -> Option<u32> {
+        if known != NONE {
+            return Some(known);
+        }
+        if operand.is_lone() {
+            return None; // nobody can have met it
+        }
+        match (operand.claim().entry(&self.seat), &operand.expression) {
+            (Some(index), _) => Some(index),
+            (None, Expression::Weight(variable, leaf)) => Some(self.meet_weight(held(operand), *variable, *leaf)),
+            (None, _) => self.find_aside(operand),
+        }
+    }
+
+    /// Makes the entry of a node whose operands are all entered. It is known to its consumer.
+    #[inline(always)]
+    fn enter(&mut self, node: Held, operands: [u32; 2], small: Small) -> (u32, Entered) {
+        let lone = node.is_lone();
         match self.enter_arithmetic(node, operands, lone) {
             Some(index) => (index, Entered::Done),
             None => self.enter_other(node, operands, lone, small),
@@ -492,10 +522,9 @@ pub(crate) fn arithmetic(
 ) -> Option<(Scalar, Arithmetic)> {
     Some(match expression {
         Expression::Binary(op, _) => {
-            let number = match (operand(0)?, operand(1)?) {
-                (Scalar::F32(a), Scalar::F32(b)) => Scalar::F32(op.value(a, b)),
-                (Scalar::F64(a), Scalar::F64(b)) => Scalar::F64(op.value(a, b)),
-                _ => unreachable!("scalar arithmetic works on scalars of one type"),
+            let number = match operand(0)? {
+                Scalar::F32(a) => Scalar::F32(op.value(a, operand(1)?.single())),
+                Scalar::F64(a) => Scalar::F64(op.value(a, operand(1)?.double())),
             };
             (number, Arithmetic::Binary(*op))
         }
@@ -504,7 +533,7 @@ pub(crate) fn arithmetic(
                 Scalar::F32(x) => Scalar::F32(with_number(*op, *side, *number as f32, x)),
                 Scalar::F64(x) => Scalar::F64(with_number(*op, *side, *number, x)),
             };
-            (number, Arithmetic::WithNumber)
+            (number, Arithmetic::Other)
         }
         Expression::Unary(op, _) => {
             let number = match operand(0)? {

@@ -47,7 +47,7 @@ impl Entry {
         links: NONE,
         state: State::Freed,
         trained: false,
-        arithmetic: Arithmetic::None,
+        arithmetic: Arithmetic::Other,
     };
 
     /// The entry of a node that waits to be evaluated.
@@ -86,12 +86,10 @@ impl Entry {
 /// Scalar arithmetic.
 #[derive(Clone, Copy)]
 pub(crate) enum Arithmetic {
-    /// It is something else.
-    None,
     Unary(Unary),
     Binary(Binary),
-    /// With a number, which the node has.
-    WithNumber,
+    /// With a number, which the node has. Or it is something else.
+    Other,
 }
 
 /// How an entry stands.
@@ -198,6 +196,20 @@ impl Scalar {
             Scalar::F32(_) => Scalar::F32(1.0),
             Scalar::F64(_) => Scalar::F64(1.0),
         }
+    }
+
+    /// The number, which is beside a single one in scalar arithmetic.
+    #[inline(always)]
+    pub(super) fn single(self) -> f32 {
+        let Scalar::F32(number) = self else { unreachable!("scalar arithmetic works on scalars of one type") };
+        number
+    }
+
+    /// The same beside a double one.
+    #[inline(always)]
+    pub(super) fn double(self) -> f64 {
+        let Scalar::F64(number) = self else { unreachable!("scalar arithmetic works on scalars of one type") };
+        number
     }
 
     #[inline(always)]

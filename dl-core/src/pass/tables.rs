@@ -111,6 +111,15 @@ pub(crate) fn push<T: Row>(table: &mut Vec<T>, row: T) {
     table.push(row);
 }
 
+/// Appends a row that is made where it stays. One that is put together elsewhere is moved in larger pieces than it was written in, and a processor that reads what it has just written in parts waits until all of them are written.
+#[inline(always)]
+pub(crate) fn push_made<T: Row>(table: &mut Vec<T>, make: impl FnOnce() -> T) {
+    if table.len() == table.capacity() {
+        grow(table);
+    }
+    table.extend(std::iter::once_with(make));
+}
+
 #[cold]
 fn grow<T: Row>(table: &mut Vec<T>) {
     let kept = if table.capacity() >= SMALL { T::STOCK.take() } else { None };

@@ -11,6 +11,7 @@ use crate::value::{Repr, Value};
 /// Plain numbers, as the numeric reading meets them.
 pub(super) trait Plain: Number {
     fn of_entry(entry: &Entry) -> Option<Self>;
+    fn value(self) -> Value;
     fn add_to(self, arrived: &mut Arrived);
 }
 
@@ -26,11 +27,16 @@ macro_rules! plain {
             }
 
             #[inline(always)]
+            fn value(self) -> Value {
+                Value(Repr::$Repr(self))
+            }
+
+            #[inline(always)]
             fn add_to(self, arrived: &mut Arrived) {
                 match arrived {
                     Arrived::Nothing => *arrived = Arrived::$Repr(self),
                     Arrived::$Repr(sum) => *sum += self,
-                    _ => arrived.add(AnyDelta::Ready(Value(Repr::$Repr(self)))),
+                    _ => arrived.add(AnyDelta::Ready(self.value())),
                 }
             }
         }
@@ -48,24 +54,27 @@ pub(super) fn walk_back_in_numbers(
     arrived: &mut [Arrived],
     deltas: &mut Vec<(Held, AnyDelta)>,
 ) {
-    for index in (0..root + 1).rev() {
-        let is_passed_on = match &arrived[index as usize] {
+    let mut above = root + 1;
+    while above > 0 {
+        above -= 1;
+        match &arrived[above as usize] {
             Arrived::Nothing => continue,
-            &Arrived::F32(d) => in_numbers(books, index, d, arrived),
-            &Arrived::F64(d) => in_numbers(books, index, d, arrived),
-            Arrived::One(_) | Arrived::Total(_) | Arrived::Many(_) => unreachable!("a number gets numbers"),
-        };
-        let delta = std::mem::take(&mut arrived[index as usize]);
-        if is_passed_on {
-            std::mem::forget(delta); // there is nothing in a number to be dropped
-        } else if let Some(delta) = delta.into_number() {
-            let node = books.node(index);
-            debug_assert!(
-                matches!(node.expression, Expression::Weight(..)),
-                "what is trained is arithmetic or a weight"
-            );
-            tables::push(deltas, (node, AnyDelta::Ready(delta)));
+            &Arrived::F32(d) => number_back(books, above, d, arrived, deltas),
+            &Arrived::F64(d) => number_back(books, above, d, arrived, deltas),
+            _ => unreachable!("a number gets numbers"),
         }
+        // there is nothing in a number to be dropped
+        std::mem::forget(std::mem::take(&mut arrived[above as usize]));
+    }
+}
+
+/// Takes the delta `d` of this entry to its operands, or, if it is a weight, to the deltas.
+#[inline(always)]
+fn number_back<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived], deltas: &mut Vec<(Held, AnyDelta)>) {
+    if !in_numbers(books, index, d, arrived) {
+        let node = books.node(index);
+        debug_assert!(matches!(node.expression, Expression::Weight(..)), "what is trained is arithmetic or a weight");
+        tables::push_made(deltas, || (node, AnyDelta::Ready(d.value())));
     }
 }
 
@@ -88,7 +97,13 @@ pub(super) fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mu
                 delta.0.add_to(&mut arrived[bt as usize]);
             }
         }
-        Arithmetic::WithNumber => {
+        Arithmetic::Unary(op) => {
+            let Some(x) = N::of_entry(books.entry(at)) else { return false };
+            if let Some(delta) = op.pullback(&Term(x), &y, &d) {
+                delta.0.add_to(&mut arrived[at as usize]);
+            }
+        }
+        Arithmetic::Other => {
             let node = entry.held();
             let Expression::WithNumber(op, side, number, _) = &node.expression else { return false };
             let Some(x) = N::of_entry(books.entry(at)) else { return false };
@@ -96,13 +111,6 @@ pub(super) fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mu
                 delta.add_to(&mut arrived[at as usize]);
             }
         }
-        Arithmetic::Unary(op) => {
-            let Some(x) = N::of_entry(books.entry(at)) else { return false };
-            if let Some(delta) = op.pullback(&Term(x), &y, &d) {
-                delta.0.add_to(&mut arrived[at as usize]);
-            }
-        }
-        Arithmetic::None => return false,
     }
     true
 }

@@ -143,16 +143,6 @@ impl Arrived {
         }
     }
 
-    /// What has arrived, if it is a number.
-    #[inline(always)]
-    pub(super) fn into_number(self) -> Option<Value> {
-        match self {
-            Arrived::F32(number) => Some(Value(Repr::F32(number))),
-            Arrived::F64(number) => Some(Value(Repr::F64(number))),
-            _ => None,
-        }
-    }
-
     /// Takes what has arrived, if it is one delta.
     #[inline]
     pub(super) fn take_one(&mut self) -> Option<AnyDelta> {
