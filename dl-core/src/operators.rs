@@ -54,12 +54,26 @@ pub trait Operand<R, D>: Data {
     fn combine_value(op: Binary, left: Self, right: R) -> Layer<Self::Output> {
         Self::combine(op, Layer::constant(left), right)
     }
+
+    /// The same with a borrowed layer on the left.
+    #[doc(hidden)]
+    #[track_caller]
+    fn combine_borrowed(op: Binary, left: &Layer<Self>, right: R) -> Layer<Self::Output> {
+        Self::combine(op, left.clone(), right)
+    }
 }
 
 macro_rules! scalar_pairs {
     ($($T:ident)*) => {$(
         scalar_pairs!(@number $T: $T, &$T);
-        scalar_pairs!(@layer $T: Layer<$T>, &Layer<$T>, Weight<$T>, &Weight<$T>);
+        scalar_pairs!(@layer $T: Layer<$T>, Weight<$T>, &Weight<$T>);
+        scalar_pairs!(@layer $T: &Layer<$T> {
+            #[track_caller]
+            fn combine_borrowed(op: Binary, left: &Layer<$T>, right: &Layer<$T>) -> Layer<$T> {
+                let (left, right) = left.any().clone_both(right.any());
+                Layer::from_making(|| Expression::Binary(op, [left, right]))
+            }
+        });
     )*};
     // the number goes into the node
     (@number $T:ident: $($R:ty),*) => {$(
@@ -73,7 +87,7 @@ macro_rules! scalar_pairs {
             }
         }
     )*};
-    (@layer $T:ident: $($R:ty),*) => {$(
+    (@layer $T:ident: $($R:ty $({ $($borrowed:tt)* })?),*) => {$(
         impl Operand<$R, $T> for $T {
             type Output = $T;
 
@@ -89,6 +103,8 @@ macro_rules! scalar_pairs {
                 let right = right.into_layer();
                 Layer::from_making(|| Expression::WithNumber(op, Side::Left, number, [right.into_any()]))
             }
+
+            $($($borrowed)*)?
         }
     )*};
 }
@@ -182,9 +198,20 @@ macro_rules! number_on_the_left {
 
 macro_rules! operators {
     ($($Trait:ident $method:ident),*) => {$(
+        impl<T, R: Differentiable> std::ops::$Trait<R> for &Layer<T>
+        where
+            T: Operand<R, R::Data>,
+        {
+            type Output = Layer<<T as Operand<R, R::Data>>::Output>;
+
+            #[track_caller]
+            fn $method(self, right: R) -> Self::Output {
+                T::combine_borrowed(Binary::$Trait, self, right)
+            }
+        }
+
         layer_on_the_left!($Trait $method:
             [] Layer<T>, T;
-            ['l,] &'l Layer<T>, T;
             [] Weight<T>, T: Trainable;
             ['l,] &'l Weight<T>, T: Trainable;
         );

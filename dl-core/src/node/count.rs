@@ -56,7 +56,13 @@ impl Count {
     /// One handle more. Says whether a strict leaf came into use with it: then the weight is to be told.
     #[inline]
     pub(crate) fn take(&self) -> bool {
-        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        self.take_all(1)
+    }
+
+    /// The same for so many.
+    #[inline]
+    pub(crate) fn take_all(&self, handles: u32) -> bool {
+        let before = self.0.fetch_add(handles, Ordering::Relaxed);
         if before & HANDLES > TOO_MANY {
             std::process::abort(); // handles were forgotten by the hundred million: counting on would be unsound
         }
@@ -111,7 +117,8 @@ mod tests {
     #[test]
     fn handles_are_given_back_together() {
         let count = Count::one();
-        (0..4).for_each(|_| assert!(!count.take()));
+        (0..2).for_each(|_| assert!(!count.take()));
+        assert!(!count.take_all(2));
         assert_eq!(count.give_back_all(2), Left::Something);
         assert_eq!(count.handles(), 3);
         assert_eq!(count.give_back_all(3), Left::Nothing);

@@ -73,6 +73,20 @@ impl Clone for AnyLayer {
     }
 }
 
+impl AnyLayer {
+    /// Handles to both. If they are the same, as in a square, they are counted together.
+    #[inline]
+    pub(crate) fn clone_both(&self, other: &AnyLayer) -> (AnyLayer, AnyLayer) {
+        if self.0 == other.0 {
+            self.count.take_all(2);
+        } else {
+            self.count.take();
+            other.count.take();
+        }
+        (AnyLayer(self.0), AnyLayer(other.0))
+    }
+}
+
 impl Drop for AnyLayer {
     #[inline]
     fn drop(&mut self) {
