@@ -114,7 +114,8 @@ macro_rules! scalar {
 
             #[track_caller]
             fn binary(op: Binary, a: &Layer<$T>, b: &Layer<$T>) -> Layer<$T> {
-                Layer::from_making(|| Expression::Binary(op, [a.any().clone(), b.any().clone()]))
+                let (a, b) = a.any().clone_both(b.any());
+                Layer::from_making(|| Expression::Binary(op, [a, b]))
             }
 
             #[track_caller]

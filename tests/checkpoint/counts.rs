@@ -2,6 +2,7 @@
 
 use super::nets::{Log, Row, numbers, on_threads, weights};
 use dl::prelude::*;
+use dl::{At, Deltas, Primitive, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -117,4 +118,41 @@ fn the_pass_holds_what_is_marked() {
     let (plain, marked) = (peak(usize::MAX), peak(8));
     assert!(plain > 3.0 * LAYERS as f64, "{plain} values without marks");
     assert!(marked < 8.0 * 2.0 + 8.0 * 6.0, "{marked} values with marks, {plain} without");
+}
+
+/// The sum of three numbers.
+struct Three;
+
+impl Primitive for Three {
+    type Operands = (Layer<f64>, Layer<f64>, Layer<f64>);
+    type Output = f64;
+
+    fn name(&self) -> &'static str {
+        "three"
+    }
+
+    fn value(&self, (a, b, c): (&f64, &f64, &f64)) -> Result<f64> {
+        Ok(a + b + c)
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        (Some(at.delta.clone()), Some(at.delta.clone()), Some(at.delta.clone()))
+    }
+}
+
+/// A long pass gives up entries, and later nodes lie where those were of which it has known.
+#[test]
+fn a_mark_of_a_number_that_another_pass_has_claimed_goes_with_its_consumer() {
+    let numbers = Do::from_fn(|| async {
+        let zero = Layer::constant(0.0);
+        for i in 0..1_000 {
+            let mark = Layer::constant(f64::from(i)).checkpoint();
+            let sum = Layer::apply(Three, (mark, zero.clone(), zero.clone()));
+            let tape = sum.forward().wait()?;
+            assert_eq!(sum.extract().await?, f64::from(i));
+            drop(tape);
+        }
+        Ok(())
+    });
+    numbers.wait().unwrap();
 }

@@ -55,6 +55,18 @@ impl AnyLayer {
         (AnyLayer(leaf), node.count.take())
     }
 
+    /// Handles to both. If they are the same, as in a square, they are counted together.
+    #[inline]
+    pub(crate) fn clone_both(&self, other: &AnyLayer) -> (AnyLayer, AnyLayer) {
+        if self.0 == other.0 {
+            self.count.take_all(2);
+        } else {
+            self.count.take();
+            other.count.take();
+        }
+        (AnyLayer(self.0), AnyLayer(other.0))
+    }
+
     /// The node itself, without a handle of one's own.
     pub(crate) fn as_ptr(&self) -> NonNull<Node> {
         self.0
@@ -70,20 +82,6 @@ impl Clone for AnyLayer {
     fn clone(&self) -> Self {
         self.count.take();
         AnyLayer(self.0)
-    }
-}
-
-impl AnyLayer {
-    /// Handles to both. If they are the same, as in a square, they are counted together.
-    #[inline]
-    pub(crate) fn clone_both(&self, other: &AnyLayer) -> (AnyLayer, AnyLayer) {
-        if self.0 == other.0 {
-            self.count.take_all(2);
-        } else {
-            self.count.take();
-            other.count.take();
-        }
-        (AnyLayer(self.0), AnyLayer(other.0))
     }
 }
 
@@ -515,6 +513,25 @@ mod tests {
     #[test]
     fn a_node_is_one_cache_line() {
         assert_eq!((size_of::<Node>(), align_of::<Node>()), (64, 64));
+    }
+
+    #[cfg(not(any(shuttle, loom)))]
+    #[test]
+    fn both_handles_of_a_square_are_counted() {
+        use crate::{Differentiable, Pointwise, Weight};
+        let (a, b) = (Layer::constant(2.0_f64) + 0.0, Layer::constant(3.0_f64) + 0.0);
+        let handles = || (a.any().handles(), b.any().handles());
+        let products = (&a * &a, &a * &b, f64::binary(crate::Binary::Max, &a, &a));
+        assert_eq!(handles(), (6, 2));
+        drop(products);
+        assert_eq!(handles(), (1, 1));
+        // a leaf that reports that it falls idle, as the first handle to its weight has gone
+        let w = Weight::new(3.0_f64);
+        let x = w.layer();
+        drop(w);
+        let square = &x * &x;
+        drop(x);
+        assert_eq!(square.predict().wait().expect("it succeeds"), 9.0);
     }
 
     #[cfg(not(any(shuttle, loom)))]

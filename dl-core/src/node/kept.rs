@@ -89,7 +89,7 @@ pub(super) fn place<T>(value: T) -> NonNull<T> {
     place_made(|| value)
 }
 
-/// The same for a value that is made when there is a place for it: what is put together elsewhere first, and then moved, waits for all of its parts.
+/// The same for a value that is made where it stays (see `tables::push_made`). It is not to unwind: the place would be lost.
 #[inline(always)]
 pub(super) fn place_made<T>(make: impl FnOnce() -> T) -> NonNull<T> {
     if !fits(size_of::<T>(), align_of::<T>()) {

@@ -475,7 +475,7 @@ pub(super) mod tests {
         assert_eq!(threads.lock().expect("nobody panics").len(), 1);
     }
 
-    /// The same as code of the user's that does not say how long it takes.
+    /// The same as code of the user's.
     struct Users(Probe);
 
     impl Primitive for Users {
@@ -492,6 +492,10 @@ pub(super) mod tests {
 
         fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
             (Some(at.delta.clone()),)
+        }
+
+        fn cost(&self, operands: (&f64,)) -> f64 {
+            self.0.cost(operands)
         }
     }
 
@@ -518,6 +522,56 @@ pub(super) mod tests {
         Layer::apply(Probe { nanoseconds: f64::from(NANOSECONDS), does }, (x,))
     }
 
+    /// The sum of its operands.
+    struct Gather;
+
+    impl Primitive for Gather {
+        type Operands = Vec<Layer<f64>>;
+        type Output = f64;
+
+        fn name(&self) -> &'static str {
+            "gather"
+        }
+
+        fn value(&self, terms: Vec<&f64>) -> Result<f64> {
+            Ok(terms.into_iter().sum())
+        }
+
+        fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+            at.operands.iter().map(|_| Some(at.delta.clone())).collect()
+        }
+    }
+
+    /// Each of them interrupts the walk, which then goes on with the next operand of the same node.
+    #[test]
+    fn small_kernels_below_a_node_with_many_operands_run_once() {
+        let w = crate::Weight::new(2.0_f64);
+        let ran = Arc::<Mutex<usize>>::default();
+        let users = |x: Layer<f64>| {
+            let ran = ran.clone();
+            Layer::apply(Users(Probe::new(100.0, move |_| *ran.lock().expect("nobody panics") += 1)), (x,))
+        };
+        let build = || {
+            let twice = users(&w * 3.0);
+            let mut terms: Vec<_> = (0..5).map(|x| users(&w * f64::from(x))).collect();
+            terms.extend([twice.clone(), w.layer(), twice, Layer::constant(0.5)]);
+            Layer::apply(Gather, terms)
+        };
+        let truth = |w: f64| (0..5).map(|x| w * f64::from(x) + 1.0).sum::<f64>() + 2.0 * (3.0 * w + 1.0) + w + 0.5;
+        for threads in [1, 2] {
+            let y = build();
+            // another live pass has the claims
+            let tape = on_threads(threads, || y.forward().wait()).expect("it succeeds");
+            assert_eq!(on_threads(threads, || y.predict().wait()).expect("it succeeds"), truth(w.value()));
+            drop(tape);
+            let before = w.value();
+            let loss = on_threads(threads, || build().train(&crate::Sgd::new(0.1)).wait());
+            assert_eq!(loss.expect("it succeeds"), truth(before));
+            assert_eq!(w.value(), before - 0.1 * (10.0 + 6.0 + 1.0));
+            assert_eq!(std::mem::take(&mut *ran.lock().expect("nobody panics")), 3 * 6);
+        }
+    }
+
     #[test]
     fn small_operations_of_a_step_stay_with_its_driver() {
         assert_eq!(threads_of_branches(1_500.0, of_the_library::<1_500>).len(), 1);
@@ -531,7 +585,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_may_be_dear_is_shared_though_it_follows_something_small() {
-        let users = |x, does| Layer::apply(Users(Probe { nanoseconds: 0.0, does }), (x,));
+        let users = |x, does| Layer::apply(Users(Probe { nanoseconds: 1_000.0, does }), (x,));
         let both = (0..20).any(|_| threads_of_branches(1_500.0, users).len() == 2);
         assert!(both, "twenty operations of the user's were computed by one thread");
     }

@@ -5,7 +5,7 @@
 //! graph of scalars never sees the queue. At a small kernel the walk is interrupted, so that the kernel can be run (see `at_once.rs`).
 //!
 //! A pass knows a node again by the claim on it (see `claim.rs`). A claim is an instruction that all others wait for, so what needs none has none. A *lone* node, whose only handle is one operand of one
-//! consumer, cannot be met another way: its entry is known to its consumer, and it is claimed when somebody is given a handle to it. The first few weights of a pass are found by looking through them, and claimed
+//! consumer, cannot be met another way: its entry is known to its consumer, and it is claimed when somebody is given a handle to it. (A consumer with many operands looks them up: it claims a lone one when that is entered.) The first few weights of a pass are found by looking through them, and claimed
 //! when they are met again. And a root that is scalar arithmetic is claimed when its value turns out not to be all that is wanted.
 
 use super::at_once::Met;
@@ -38,7 +38,7 @@ const UNCLAIMED: usize = 8;
 pub(super) struct Walk {
     /// The node that it goes on with, unless it is through.
     at: Option<Step>,
-    /// The entry of the operand that was entered last, if it is not that node's first one.
+    /// The entry of the operand that was entered last, unless it is in the step, too.
     second: u32,
     pub(super) small: Small,
     /// The same for the root.
@@ -337,7 +337,7 @@ impl Books {
     fn many(&mut self, operands: &[AnyLayer], entered: u32, last: u32) -> Operands {
         let entered = if entered == NONE { 0 } else { entered };
         if last != NONE && self.find(&operands[entered as usize]).is_none() {
-            self.claim(held(&operands[entered as usize]), last); // a lone one, which is looked up all the same
+            self.claim(held(&operands[entered as usize]), last); // a lone one, which is to be found all the same
         }
         match operands[entered as usize..].iter().position(|operand| self.find(operand).is_none()) {
             None => Operands::Known(NONE, NONE),
@@ -402,9 +402,9 @@ impl Books {
             Expression::Primitive(op)
                 if op.is_mark()
                     && self.entry(operands[0]).number().is_some()
-                    && (lone || node.claim().claim(&self.seat, operands[0])) =>
+                    && node.claim().claim(&self.seat, operands[0]) =>
             {
-                // a number is not forgotten, so the mark needs no entry of its own
+                // a number is not forgotten, so the mark needs no entry of its own. It is claimed though it may be lone: where that fails, whoever looks it up would have it in the side map, from which it goes with its own entry
                 if self.keep == Keep::Values {
                     self.close_segment(operands[0]);
                 }

@@ -83,12 +83,12 @@ impl Entry {
     }
 }
 
-/// Scalar arithmetic.
+/// Which scalar arithmetic it is, as far as the entry says it.
 #[derive(Clone, Copy)]
 pub(crate) enum Arithmetic {
     Unary(Unary),
     Binary(Binary),
-    /// With a number, which the node has. Or it is something else.
+    /// With a number, or it is no arithmetic: one has to look at the node, which has the number.
     Other,
 }
 

@@ -54,17 +54,16 @@ pub(super) fn walk_back_in_numbers(
     arrived: &mut [Arrived],
     deltas: &mut Vec<(Held, AnyDelta)>,
 ) {
-    let mut above = root + 1;
-    while above > 0 {
-        above -= 1;
-        match &arrived[above as usize] {
+    for place in (0..root as usize + 1).rev() {
+        let index = place as u32;
+        match &arrived[place] {
             Arrived::Nothing => continue,
-            &Arrived::F32(d) => number_back(books, above, d, arrived, deltas),
-            &Arrived::F64(d) => number_back(books, above, d, arrived, deltas),
+            &Arrived::F32(d) => number_back(books, index, d, arrived, deltas),
+            &Arrived::F64(d) => number_back(books, index, d, arrived, deltas),
             _ => unreachable!("a number gets numbers"),
         }
         // there is nothing in a number to be dropped
-        std::mem::forget(std::mem::take(&mut arrived[above as usize]));
+        std::mem::forget(std::mem::take(&mut arrived[place]));
     }
 }
 
