@@ -25,12 +25,6 @@ pub(super) struct Step {
     first: u32,
 }
 
-impl Step {
-    fn new(node: Held) -> Step {
-        Step { node, first: NONE }
-    }
-}
-
 /// So many weights of a pass have no claim until they are met again.
 const UNCLAIMED: usize = 8;
 
@@ -203,7 +197,7 @@ impl Books {
         if self.live_entries() >= self.sweep_at {
             self.sweep();
         }
-        let at = Some(Step::new(held(root)));
+        let at = Some(Step { node: held(root), first: NONE });
         let (small_root, queued) = (small, self.queue.len());
         Walk { at, second: NONE, small, small_root, claims_root: true, queued, offered: 0, paused: 0 }
     }
@@ -333,19 +327,15 @@ impl Books {
         }
     }
 
+    /// Not inlined: nodes with one operand or two are what the walk is made for.
     #[inline(never)]
     fn many(&mut self, operands: &[AnyLayer], entered: u32, last: u32) -> Operands {
-        let entered = if entered == NONE { 0 } else { entered };
-        if last != NONE && self.find(&operands[entered as usize]).is_none() {
-            self.claim(held(&operands[entered as usize]), last); // a lone one, which is to be found all the same
+        let entered = if entered == NONE { 0 } else { entered as usize };
+        if last != NONE && self.find(&operands[entered]).is_none() {
+            self.claim(held(&operands[entered]), last); // a lone one, which is to be found all the same
         }
-        match operands[entered as usize..].iter().position(|operand| self.find(operand).is_none()) {
-            None => Operands::Known(NONE, NONE),
-            Some(further) => {
-                let entered = entered + further as u32;
-                Operands::Missing(held(&operands[entered as usize]), entered)
-            }
-        }
+        let missing = (entered..operands.len()).find(|&which| self.find(&operands[which]).is_none());
+        missing.map_or(Operands::Known(NONE, NONE), |which| Operands::Missing(held(&operands[which]), which as u32))
     }
 
     /// The entry of an operand, unless it is to be entered. A weight is entered on the way.
