@@ -73,8 +73,9 @@ pub(crate) trait Recipe<T>: Send + Sync {
 
     /// Runs it as far as it goes without waiting for anything, on a thread that has nothing else to do: a recipe that may be through by
     /// then saves itself a future.
-    fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
-        AtOnce::No(settings)
+    fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
+        let _ = settings;
+        AtOnce::No
     }
 }
 
@@ -84,7 +85,7 @@ pub(crate) enum AtOnce<T> {
     /// It has begun, in this pass.
     Begun(Arc<Pass>),
     /// It has to be run.
-    No(Settings),
+    No,
 }
 
 /// Calls a function of the user's for every run.
@@ -419,14 +420,12 @@ impl<T: Send + 'static> Do<T> {
     /// # Errors
     /// Those of the computation; a panic in it is one of them.
     pub fn wait(&self) -> Result<T> {
-        let settings = pass::with_current(|around| match around {
-            Some(around) => around.inherited(self.settings.clone()),
-            None => self.settings.clone(),
-        });
+        let inherited = pass::with_current(|around| Some(around?.inherited(self.settings.clone())));
+        let settings = inherited.as_ref().unwrap_or(&self.settings);
         pass::outside(|| match self.recipe.run_at_once(settings) {
             AtOnce::Done(result) => result,
             AtOnce::Begun(pass) => block_on(Run::going_on(self.recipe.clone(), pass)),
-            AtOnce::No(settings) => block_on(Run::new(self.recipe.clone(), settings)),
+            AtOnce::No => block_on(Run::new(self.recipe.clone(), settings.clone())),
         })
     }
 }

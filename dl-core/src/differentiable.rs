@@ -1,6 +1,6 @@
 //! The type class of everything that can be differentiated.
 
-use crate::commit::commit;
+use crate::commit::{commit, commit_numbers};
 use crate::data::{Data, Trainable};
 use crate::deferred::{AtOnce, Belongs, Do, Recipe};
 use crate::delta::Delta;
@@ -9,10 +9,11 @@ use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
 use crate::node::{Kept, KeptFuture};
 use crate::optimizer::Optimizer;
-use crate::pass::{self, Pass, Purpose, Settings, ValueAtOnce};
+use crate::pass::{self, Books, Pass, Purpose, Scalar, Settings, ValueAtOnce, tables};
 use crate::record::{SpanWork, Told};
 use crate::reverse::{self, AnyDelta, When};
 use crate::side_effects::SideEffects;
+use crate::sync::MutexGuard;
 use crate::tape::Tape;
 use crate::value::Value;
 use crate::weight::Weight;
@@ -140,21 +141,24 @@ impl<T: Data> Recipe<T> for Predict<T> {
         Kept::future(self.0.extract())
     }
 
-    fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
+    fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
         let pass = Pass::new(Purpose::Predict, settings);
         let value = match pass.value_at_once(self.0.any()) {
-            Some(ValueAtOnce::Number(_, _, number)) => Some(Ok(number.into())),
-            Some(ValueAtOnce::Value(value, is_arithmetic)) => {
+            Some(ValueAtOnce::Number(_, _, number)) => Ok(number),
+            Some(ValueAtOnce::Value(value, is_arithmetic)) => Err(Some((value, is_arithmetic))),
+            None => Err(None),
+        };
+        match value {
+            Ok(number) => AtOnce::Done(Pass::part_at_once(pass).map(|()| Value::from(number).into())),
+            Err(Some((value, is_arithmetic))) => {
                 if !is_arithmetic {
                     pass.do_without();
                 }
-                Some(value)
+                let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
+                AtOnce::Done(Pass::part(pass).and(value))
             }
-            None => None,
-        };
-        let Some(value) = value else { return AtOnce::Begun(pass) };
-        let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
-        AtOnce::Done(Pass::part(pass).and(value))
+            Err(None) => AtOnce::Begun(pass),
+        }
     }
 }
 
@@ -181,29 +185,25 @@ impl<T: Data> Recipe<SideEffects> for Backward<T> {
 struct Train<T, O>(Layer<T>, O);
 
 impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
-    /// The whole step, if it takes nothing but scalar arithmetic.
-    fn step_at_once(&self, pass: &Arc<Pass>) -> Option<Result<T>> {
+    /// The step from a number that was had at once.
+    fn step_of_number(&self, books: MutexGuard<'_, Books>, index: u32, number: Scalar) -> Result<T> {
+        let deltas = reverse::deltas_of_number(books, index, number);
+        let committed = commit_numbers(&self.1, &deltas);
+        tables::put_away(deltas);
+        committed.map(|()| Value::from(number).into())
+    }
+
+    /// The step from another value for which it took nothing but scalar arithmetic.
+    fn step_at_once(&self, pass: &Arc<Pass>, value: Value) -> Result<T> {
         let root = self.0.any();
-        let step = |value: Value, deltas| {
-            // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
-            let value = extract::hand_out(value, root)?;
-            let commit = || pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, deltas, &[]));
-            // in the middle of another step it is to be seen that this is one inside it
-            let committed = if pass.is_in_step() { pass::enter(pass, commit) } else { commit() };
-            committed.map(|()| value)
-        };
-        match pass.value_at_once(root)? {
-            ValueAtOnce::Number(books, index, number) => {
-                let deltas = reverse::deltas_of_number(books, index, number);
-                Some(step(number.into(), deltas))
-            }
-            ValueAtOnce::Value(value, true) => Some(value.and_then(|value| {
-                let one = reverse::one(root, &value)?;
-                step(value, reverse::deltas(pass, root, AnyDelta::Ready(one))?)
-            })),
-            // the deltas of other operations take a future
-            ValueAtOnce::Value(_, false) => None,
-        }
+        let one = reverse::one(root, &value)?;
+        let deltas = reverse::deltas(pass, root, AnyDelta::Ready(one))?;
+        // arithmetic writes no buffers, and has no destructors: the commit need not ask the pass
+        let value = extract::hand_out(value, root)?;
+        let commit = || pass.during(SpanWork::Commit, None, || Told::NOBODY, || commit(&self.1, deltas, &[]));
+        // in the middle of another step it is to be seen that this is one inside it
+        let committed = if pass.is_in_step() { pass::enter(pass, commit) } else { commit() };
+        committed.map(|()| value)
     }
 }
 
@@ -226,16 +226,20 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
         })
     }
 
-    fn run_at_once(&self, settings: Settings) -> AtOnce<T> {
+    fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
         let pass = Pass::new(Purpose::Step, settings);
-        match self.step_at_once(&pass) {
-            Some(result) => {
-                // the step has been taken, or has failed: a destructor that panics now has nobody to tell
-                let _ = Pass::part(pass);
-                AtOnce::Done(result)
+        let (result, of_number) = match pass.value_at_once(self.0.any()) {
+            Some(ValueAtOnce::Number(books, index, number)) => (Some(self.step_of_number(books, index, number)), true),
+            Some(ValueAtOnce::Value(value, true)) => {
+                (Some(value.and_then(|value| self.step_at_once(&pass, value))), false)
             }
-            None => AtOnce::Begun(pass),
-        }
+            // the deltas of other operations take a future
+            Some(ValueAtOnce::Value(_, false)) | None => (None, false),
+        };
+        let Some(result) = result else { return AtOnce::Begun(pass) };
+        // the step has been taken, or has failed: a destructor that panics now has nobody to tell
+        let _ = if of_number { Pass::part_at_once(pass) } else { Pass::part(pass) };
+        AtOnce::Done(result)
     }
 }
 

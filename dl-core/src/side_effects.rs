@@ -346,7 +346,7 @@ fn by_weight(mut parts: impl ExactSizeIterator<Item = Deltas>) -> Deltas {
 
 /// A pass for deltas that belong to several passes, or to none any more.
 fn new_pass() -> Owner {
-    Pass::new(Purpose::Predict, Settings::default()).into()
+    Pass::new(Purpose::Predict, &Settings::default()).into()
 }
 
 async fn run_on(pass: &Owner, deltas: Deltas) -> Result<Deltas> {

@@ -105,3 +105,27 @@ impl Earlier {
 fn lock<T>(mutex: &Mutex<T>) -> crate::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+    use crate::{Differentiable, Layer, Weight};
+
+    /// A thread keeps passes that are over, for others, and a pass has a snapshot.
+    #[test]
+    fn it_goes_with_its_last_handle_though_passes_ran_on_it() {
+        let w = Weight::new(1.0_f64);
+        let body = w.clone();
+        let dynamic = Layer::dynamic(move || {
+            let w = body.clone();
+            async move { Ok(Layer::constant((&w * 2.0).predict().wait()?)) }
+        });
+        let snapshot = Snapshot::take();
+        let old = Arc::downgrade(&snapshot.0);
+        w.set(2.0);
+        assert_eq!((&w * 3.0).predict().on(&snapshot).wait().expect("it succeeds"), 3.0);
+        assert_eq!(dynamic.predict().on(&snapshot).wait().expect("it succeeds"), 2.0);
+        drop(snapshot);
+        assert!(old.upgrade().is_none());
+    }
+}

@@ -3,27 +3,47 @@
 //! Such a step takes less time than the tables that a step is worked out in. So where an optimizer has nothing to say but a learning rate, it is taken at once, weight by weight, under the
 //! locks of all of them and in the order in which any step takes them. Once they are locked nothing can fail.
 
-use super::is_stepping;
+use super::{commit, is_stepping};
 use crate::error::{Error, Result};
-use crate::node::{Node, Variable};
+use crate::node::Node;
 use crate::optimizer::Optimizer;
-use crate::pass;
+use crate::pass::tables::{self, Row};
+use crate::pass::{self, Scalar};
 use crate::reverse::AnyDelta;
 use crate::snapshot::Earlier;
-use crate::sync::MutexGuard;
-use smallvec::SmallVec;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// So many locks lie on the stack.
 const FEW: usize = 16;
 
+/// Steps each of these weights, which must be different, by its delta: as [`commit`], and at once if that can be.
+#[inline]
+pub(crate) fn commit_numbers<L>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<()>
+where
+    L: Deref<Target = Node> + Clone,
+    (L, AnyDelta): Row,
+{
+    if step(optimizer, deltas)? { Ok(()) } else { commit_any(optimizer, deltas) }
+}
+
+#[inline(never)]
+fn commit_any<L>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<()>
+where
+    L: Deref<Target = Node> + Clone,
+    (L, AnyDelta): Row,
+{
+    let mut any = tables::spare();
+    any.extend(deltas.iter().map(|(weight, number)| (weight.clone(), AnyDelta::Ready((*number).into()))));
+    commit(optimizer, any, &[])
+}
+
 /// Takes the step, if it is one of these. Else nothing has changed, and all that was asked is whether the optimizer is so simple.
 ///
 /// # Errors
 /// The panic of an optimizer of the user's. Nothing has changed.
 #[inline]
-pub(super) fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &[(L, AnyDelta)]) -> Result<bool> {
+fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<bool> {
     // a step inside another one waits for nobody, and one in a pass may be recorded there
     if deltas.len() > FEW || pass::in_pass() || is_stepping() {
         return Ok(false);
@@ -31,36 +51,35 @@ pub(super) fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &
     let rate = catch_unwind(AssertUnwindSafe(|| optimizer.plain_descent())).map_err(Error::panic)?;
     // what is no learning rate is refused by the step that looks at it
     let Some(rate) = rate.filter(|rate| rate.is_finite()) else { return Ok(false) };
-    let mut last = 0; // no variable has this number
-    for (weight, delta) in deltas.iter().rev() {
-        match weight.as_variable().filter(|variable| delta.is_number_of(variable)) {
-            Some(variable) if variable.id() > last => last = variable.id(),
-            _ => return Ok(false), // it is something else, or they have to be put in order
-        }
-    }
-    let earlier = {
-        let mut held: SmallVec<[(&Variable, &AnyDelta, MutexGuard<'_, ()>); FEW]> = SmallVec::new();
-        for (weight, delta) in deltas.iter().rev() {
-            if let Some(variable) = weight.as_variable().filter(|variable| !variable.frozen()) {
-                held.push((variable, delta, variable.lock()));
-            }
-        }
-        let earlier = Earlier::all();
-        for (variable, delta, _) in &held {
-            earlier.keep(variable);
-            delta.descend(variable, rate);
-        }
-        earlier
-    };
+    let Some(earlier) = locked(deltas, 0, || descend(deltas, rate)) else { return Ok(false) };
     // if a snapshot has gone meanwhile, what it kept goes here, destructors of the user's among it. The step has been taken: one that panics has nobody to tell
     let _ = catch_unwind(AssertUnwindSafe(|| drop(earlier)));
     Ok(true)
 }
 
+/// Runs `f` under the locks of these weights, of which the last one is first, if they are numbers in the order of their own numbers, beginning after `last`. The locks lie on the stack.
+fn locked<L: Deref<Target = Node>, R>(deltas: &[(L, Scalar)], last: u64, f: impl FnOnce() -> R) -> Option<R> {
+    let Some(((weight, _), others)) = deltas.split_last() else { return Some(f()) };
+    let variable = weight.as_variable().filter(|variable| variable.is_number() && variable.id() > last)?;
+    let _lock = variable.lock();
+    locked(others, variable.id(), f)
+}
+
+fn descend<L: Deref<Target = Node>>(deltas: &[(L, Scalar)], rate: f64) -> Earlier {
+    let earlier = Earlier::all();
+    for (weight, delta) in deltas {
+        if let Some(variable) = weight.as_variable().filter(|variable| !variable.frozen()) {
+            earlier.keep(variable);
+            variable.descend_number(rate, *delta);
+        }
+    }
+    earlier
+}
+
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
-    use crate::reverse::AnyDelta;
-    use crate::value::{Repr, Value};
+    use crate::node::AnyLayer;
+    use crate::pass::Scalar;
     use crate::{Chunk, Differentiable, Do, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot, Weight};
 
     /// The same optimizer, which does not say that it is so simple.
@@ -105,18 +124,13 @@ mod tests {
         }
     }
 
-    fn ready(number: f32) -> AnyDelta {
-        AnyDelta::Ready(Value(Repr::F32(number)))
-    }
-
     #[test]
     fn it_is_taken_at_once_where_it_can_be() {
         let weights: Vec<Weight<f32>> = (0..=super::FEW).map(|_| Weight::new(1.0)).collect();
         let of = |weights: &mut dyn Iterator<Item = &Weight<f32>>| -> Vec<_> {
-            weights.map(|w| (w.layer().into_any(), ready(2.0))).collect()
+            weights.map(|w| (w.layer().into_any(), Scalar::F32(2.0))).collect()
         };
-        let step =
-            |deltas: &[(crate::node::AnyLayer, AnyDelta)]| super::step(&Sgd::new(0.25), deltas).expect("nobody panics");
+        let step = |deltas: &[(AnyLayer, Scalar)]| super::step(&Sgd::new(0.25), deltas).expect("nobody panics");
         // a walk back meets last what was made first
         let few = of(&mut weights[1..].iter().rev());
         weights[3].freeze();
@@ -126,8 +140,6 @@ mod tests {
         assert!(!step(&of(&mut weights.iter().rev())), "too many");
         assert!(!step(&of(&mut weights[..2].iter())), "in another order");
         assert!(!step(&of(&mut [&weights[0], &weights[0]].into_iter())), "one weight twice");
-        let lazy = AnyDelta::Lazy(weights[0].layer().into_any());
-        assert!(!step(&[(weights[0].layer().into_any(), lazy)]), "it has to be computed");
         let one = of(&mut weights[..1].iter());
         assert!(!super::step(&Sgd::new(f64::NAN), &one).expect("nobody panics"));
         let before_too = super::super::STEPPING.replace(true);

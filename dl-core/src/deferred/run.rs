@@ -90,8 +90,8 @@ impl<T> Run<T> {
         let settings = std::mem::take(&mut self.settings);
         match (belongs, pass::in_pass()) {
             (Belongs::Around, true) => Scope::Within,
-            (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, settings), false),
-            (Belongs::Own(purpose), _) => Scope::driving(Pass::new(purpose, settings), only_predicts),
+            (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, &settings), false),
+            (Belongs::Own(purpose), _) => Scope::driving(Pass::new(purpose, &settings), only_predicts),
             (Belongs::To(pass), _) if pass::is_current(&pass) => Scope::Within,
             (Belongs::To(pass), _) => Scope::driving(Arc::clone(&pass), false),
         }

@@ -19,7 +19,8 @@ impl Node {
 
     /// One pass, from its beginning to its end.
     fn pass(&self, entry: u32) -> bool {
-        let seat = Seat::take();
+        let mut seat = Seat::default();
+        seat.begin();
         let won = self.claim().claim(&seat, entry);
         if won {
             self.held.hold(|| assert_eq!(self.claim().entry(&seat), Some(entry)));

@@ -1,37 +1,42 @@
 //! Commits and snapshots, without a pass around them.
 
 use super::{Part, explore, together};
-use crate::commit::commit;
+use crate::commit::{commit, commit_numbers};
 use crate::node::AnyLayer;
+use crate::pass::Scalar;
 use crate::reverse::AnyDelta;
-use crate::value::{Repr, Value};
+use crate::value::Value;
 use crate::{Differentiable, Sgd, Snapshot, Weight};
 
-fn ready(number: f64) -> AnyDelta {
-    AnyDelta::Ready(Value(Repr::F64(number)))
+/// A step of any weights, and a step of plain numbers, which is taken at once if its weights are in the order in which a walk back meets them.
+const STEPS: [fn(Vec<(AnyLayer, Scalar)>); 2] = [
+    |deltas| {
+        let ready = deltas.into_iter().map(|(weight, delta)| (weight, AnyDelta::Ready(Value::from(delta))));
+        commit(&Sgd::new(1.0), ready.collect(), &[]).expect("no error");
+    },
+    |deltas| commit_numbers(&Sgd::new(1.0), &deltas).expect("no error"),
+];
+
+fn deltas(of: [(&Weight<f64>, f64); 2]) -> Vec<(AnyLayer, Scalar)> {
+    of.map(|(weight, delta)| (weight.layer().into_any(), Scalar::F64(delta))).into()
 }
 
 #[test]
 fn a_snapshot_sees_a_commit_whole_or_not_at_all() {
-    seen_whole(|deltas| deltas);
+    seen_whole(STEPS[0]);
 }
 
-/// In the order in which a walk back meets the weights, it is taken at once.
 #[test]
 fn a_snapshot_sees_a_step_of_few_numbers_whole_or_not_at_all() {
-    seen_whole(|[a, b]| [b, a]);
+    seen_whole(STEPS[1]);
 }
 
-fn seen_whole(order: fn([(AnyLayer, AnyDelta); 2]) -> [(AnyLayer, AnyDelta); 2]) {
+fn seen_whole(step: fn(Vec<(AnyLayer, Scalar)>)) {
     explore(move || {
         let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
         let (of_a, of_b) = (a.clone(), b.clone());
         together([
-            Box::new(move || {
-                let deltas = [(of_a.layer().into_any(), ready(1.0)), (of_b.layer().into_any(), ready(-1.0))];
-                let deltas = order(deltas).into();
-                commit(&Sgd::new(1.0), deltas, &[]).expect("no error");
-            }) as Part,
+            Box::new(move || step(deltas([(&of_b, -1.0), (&of_a, 1.0)]))) as Part,
             Box::new(move || {
                 let snapshot = Snapshot::take();
                 let look = |w: &Weight<f64>| *snapshot.read(&w.layer().any().variable().expect("a leaf")).get::<f64>();
@@ -45,13 +50,20 @@ fn seen_whole(order: fn([(AnyLayer, AnyDelta); 2]) -> [(AnyLayer, AnyDelta); 2])
 
 #[test]
 fn commits_in_opposite_order() {
-    explore(|| {
+    in_opposite_order(STEPS[0]);
+}
+
+/// One of them is taken at once, the other one has to be put in order.
+#[test]
+fn steps_of_few_numbers_in_opposite_order() {
+    in_opposite_order(STEPS[1]);
+}
+
+fn in_opposite_order(step: fn(Vec<(AnyLayer, Scalar)>)) {
+    explore(move || {
         let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
-        let step = |weights: [&Weight<f64>; 2]| {
-            let deltas: Vec<_> = weights.map(|w| (w.layer().into_any(), ready(1.0))).into();
-            Box::new(move || commit(&Sgd::new(1.0), deltas, &[]).expect("no error")) as Part
-        };
-        together([step([&a, &b]), step([&b, &a])]);
+        let (first, second) = (deltas([(&a, 1.0), (&b, 1.0)]), deltas([(&b, 1.0), (&a, 1.0)]));
+        together([Box::new(move || step(first)) as Part, Box::new(move || step(second))]);
         assert_eq!((a.value(), b.value()), (-1.0, -1.0));
     });
 }

@@ -262,7 +262,11 @@ impl Pass {
                 index
             }
         };
-        books.end_walk();
+        if books.roots_met == 1
+            && let Some(made_at) = self.settings.made_at
+        {
+            books.note_position(made_at);
+        }
         (books, index)
     }
 

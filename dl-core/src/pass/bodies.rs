@@ -161,8 +161,8 @@ mod tests {
     #[test]
     fn what_a_body_takes_is_remembered_but_not_what_is_done_in_its_pass() {
         let place = Location::caller();
-        let pass = Pass::new(crate::pass::Purpose::Predict, crate::pass::Settings::default());
-        let other = Pass::new(crate::pass::Purpose::Predict, crate::pass::Settings::default());
+        let pass = Pass::new(crate::pass::Purpose::Predict, &crate::pass::Settings::default());
+        let other = Pass::new(crate::pass::Purpose::Predict, &crate::pass::Settings::default());
         let nap = || thread::sleep(Duration::from_millis(20));
         assert_eq!(guess(place), UNKNOWN_NANOSECONDS);
         timed(&pass, place, || apart(&other, nap));

@@ -12,12 +12,14 @@ use super::settings::Settings;
 use super::visits::Visits;
 use super::work::Task;
 use super::{Keep, Pass, at_once, discover, tables};
+use crate::data::Data;
 use crate::error::{Error, Result};
-use crate::node::{AnyLayer, Held, Node};
+use crate::node::{AnyLayer, Held, Node, Variable};
 use crate::parallel::Crew;
 use crate::record::Log;
 use crate::reverse::Arrived;
-use crate::seed::Position;
+use crate::seed::{Position, Seed};
+use crate::snapshot::Snapshot;
 use crate::tape::AnyBackward;
 use crate::value::Value;
 use rustc_hash::FxHashMap;
@@ -27,7 +29,9 @@ use std::task::Waker;
 
 pub(crate) struct Books {
     pub(crate) keep: Keep,
-    pub(super) settings: Settings,
+    /// Those of its settings that are asked for under the lock.
+    seed: Option<u64>,
+    snapshot: Option<Snapshot>,
     /// The pass whose values of weights this one has, because it evaluates a derivative there.
     pub(super) of_around: Option<Weak<Pass>>,
     pub(super) count: Count,
@@ -114,6 +118,12 @@ pub(crate) struct Books {
     pub(super) forgets: bool,
 }
 
+fn no_seed() -> Error {
+    Error::invalid(
+        "this pass has no seed to draw from: write `.seed(…)` after `train` or `predict`, another one for each step",
+    )
+}
+
 /// Fewer entries than this are not worth a sweep.
 pub(super) const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };
 /// Each of its own size.
@@ -126,10 +136,11 @@ impl Books {
     pub(super) fn new() -> Self {
         Books {
             keep: Keep::Nothing,
-            settings: Settings::default(),
+            seed: None,
+            snapshot: None,
             of_around: None,
             count: Count::default(),
-            seat: Seat::none(),
+            seat: Seat::default(),
             log: None,
             entries: Vec::new(),
             vacant: Vec::new(),
@@ -181,15 +192,18 @@ impl Books {
     }
 
     /// Opens the books for a pass.
-    pub(super) fn open(&mut self, keep: Keep, settings: Settings) {
-        (self.keep, self.settings, self.seat) = (keep, settings, Seat::take());
+    pub(super) fn open(&mut self, keep: Keep, settings: &Settings) {
+        self.keep = keep;
+        self.seed = settings.seed;
+        self.snapshot.clone_from(&settings.snapshot);
+        self.seat.begin();
     }
 
     /// Empties the books when their pass is over. The tables keep their room for the next one: to grow them anew would cost more than a
     /// small pass does. Values and nodes go here; their destructors may be the user's, and may use passes of their own.
     pub(super) fn close(&mut self) {
-        self.seat = Seat::none();
-        self.settings = Settings::default();
+        self.seat.end();
+        self.snapshot = None;
         self.of_around = None;
         self.count = Count::default();
         tables::clear(&mut self.entries);
@@ -404,7 +418,24 @@ impl Books {
 
     /// A number that depends on the seed and on the position only, not on time.
     pub(super) fn number_at(&self, position: Position) -> u64 {
-        position.relative_to(self.origin).mix(self.settings.seed.unwrap_or(0))
+        position.relative_to(self.origin).mix(self.seed.unwrap_or(0))
+    }
+
+    /// The value of a variable, as the pass sees it.
+    #[inline]
+    pub(super) fn read(&self, variable: &Variable) -> Value {
+        match &self.snapshot {
+            None => variable.read(),
+            Some(snapshot) => snapshot.read(variable),
+        }
+    }
+
+    /// The seed at a position, if there is one to draw from.
+    pub(super) fn seed(&self, position: Position, node: &Node) -> Result<Value> {
+        if self.seed.is_none() {
+            return Err(no_seed().at("seed", node.site()));
+        }
+        Ok(Seed::new(self.number_at(position)).into_value())
     }
 
     /// The entry of a weight that was met before, maybe under another leaf.

@@ -3,12 +3,12 @@
 //! A node carries one claim: the number of a pass and the number of the node's entry there. A pass that finds a node claimed by
 //! another one that is still alive keeps that node in a side map of its own. Whether a pass is alive is asked of a small static
 //! table: the number of a pass names its seat there, and the seat holds the number while the pass lives. So a claim lapses by
-//! itself when its pass ends, and nothing has to be unmarked.
+//! itself when its pass ends, and nothing has to be unmarked. The seat itself is kept for the next pass with the same books: to look for one takes an instruction that all others wait for, to sit down in one's own does not.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, array_of, globals, thread_local};
 use std::cell::Cell;
 
-const SEATS: u64 = if cfg!(any(shuttle, loom)) { 3 } else { 256 };
+const SEATS: u64 = if cfg!(any(shuttle, loom)) { 3 } else { 1024 };
 globals! {
     static ALIVE: [AtomicU64; SEATS as usize] = array_of![AtomicU64::new(0); SEATS as usize];
     /// Every thread takes its numbers in blocks, so that small passes of several threads do not meet here.
@@ -28,38 +28,58 @@ fn next_generation() -> u64 {
     next
 }
 
-/// The number of a live pass, which it holds until it is dropped. A pass that found no seat has none, and claims nothing.
-#[derive(Debug)]
-pub(crate) struct Seat(u64);
+/// What a seat holds between two passes of those who have it. No pass has this number.
+const KEPT: u64 = 1;
+
+/// A seat, once one was found, and the number of the pass that sits there; 0 while there is none, or if there was no seat for it. Such a pass claims nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Seat {
+    pass: u64,
+    place: Option<u32>,
+}
 
 impl Seat {
-    pub(crate) fn none() -> Seat {
-        Seat(0)
+    /// A pass begins. The one before is over.
+    pub(crate) fn begin(&mut self) {
+        debug_assert_eq!(self.pass, 0, "one pass at a time");
+        let generation = next_generation();
+        if self.place.is_none() {
+            self.place = Self::find(generation);
+        }
+        if let Some(place) = self.place {
+            self.pass = generation * SEATS + u64::from(place);
+            ALIVE[place as usize].store(self.pass, Ordering::Release);
+        }
     }
 
-    pub(crate) fn take() -> Seat {
-        let generation = next_generation();
+    #[cold]
+    fn find(generation: u64) -> Option<u32> {
         // threads begin far from one another
         let first = generation / BLOCK_SIZE * 8;
-        for offset in 0..SEATS {
-            let seat = first.wrapping_add(offset) % SEATS;
-            let id = generation * SEATS + seat;
-            let place = &ALIVE[seat as usize];
-            if place.load(Ordering::Relaxed) == 0
-                && place.compare_exchange(0, id, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            {
-                return Seat(id);
-            }
+        let free = |seat: &u64| {
+            let place = &ALIVE[*seat as usize];
+            place.load(Ordering::Relaxed) == 0
+                && place.compare_exchange(0, KEPT, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        (0..SEATS).map(|offset| first.wrapping_add(offset) % SEATS).find(free).map(|seat| seat as u32)
+    }
+
+    /// The pass is over.
+    pub(crate) fn end(&mut self) {
+        self.leave(KEPT);
+    }
+
+    fn leave(&mut self, left: u64) {
+        self.pass = 0;
+        if let Some(place) = self.place {
+            ALIVE[place as usize].store(left, Ordering::Release);
         }
-        Seat(0)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        if self.0 != 0 {
-            ALIVE[(self.0 % SEATS) as usize].store(0, Ordering::Release);
-        }
+        self.leave(0);
     }
 }
 
@@ -75,20 +95,20 @@ impl Claim<'_> {
     /// The entry of this node in the pass of this seat, if it holds the claim.
     #[inline]
     pub(crate) fn entry(self, seat: &Seat) -> Option<u32> {
-        (seat.0 != 0 && self.pass.load(Ordering::Acquire) == seat.0).then(|| self.entry.load(Ordering::Relaxed))
+        (seat.pass != 0 && self.pass.load(Ordering::Acquire) == seat.pass).then(|| self.entry.load(Ordering::Relaxed))
     }
 
     /// Claims the node for the pass of this seat, unless a live pass holds it. Says whether it did.
     pub(crate) fn claim(self, seat: &Seat, entry: u32) -> bool {
-        if seat.0 == 0 {
+        if seat.pass == 0 {
             return false;
         }
         let holder = self.pass.load(Ordering::Acquire);
-        if holder != 0 && holder != seat.0 && ALIVE[(holder % SEATS) as usize].load(Ordering::Acquire) == holder {
+        if holder != 0 && holder != seat.pass && ALIVE[(holder % SEATS) as usize].load(Ordering::Acquire) == holder {
             return false;
         }
-        let won =
-            holder == seat.0 || self.pass.compare_exchange(holder, seat.0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let won = holder == seat.pass
+            || self.pass.compare_exchange(holder, seat.pass, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if won {
             self.entry.store(entry, Ordering::Relaxed);
         }
@@ -100,26 +120,42 @@ impl Claim<'_> {
 mod tests {
     use super::*;
 
+    fn taken() -> Seat {
+        let mut seat = Seat::default();
+        seat.begin();
+        seat
+    }
+
     #[test]
     fn a_claim_lapses_with_its_pass() {
         let (pass, entry) = Default::default();
         let claim = Claim { pass: &pass, entry: &entry };
-        let (first, second) = (Seat::take(), Seat::take());
+        let (mut first, second) = (taken(), taken());
         assert!(claim.claim(&first, 7));
         assert_eq!((claim.entry(&first), claim.entry(&second)), (Some(7), None));
         assert!(!claim.claim(&second, 8), "the first pass is alive");
-        drop(first);
+        first.end();
         assert!(claim.claim(&second, 8));
         assert_eq!(claim.entry(&second), Some(8));
+        drop(second);
+        first.begin();
+        assert_eq!(claim.entry(&first), None, "that was another pass in the same seat");
+        assert!(claim.claim(&first, 9));
+        assert_eq!(claim.entry(&first), Some(9));
     }
 
     #[test]
     fn a_pass_without_a_seat_claims_nothing() {
-        let seats: Vec<Seat> = (0..SEATS + 10).map(|_| Seat::take()).collect();
+        let mut seats: Vec<Seat> = (0..SEATS + 10).map(|_| taken()).collect();
         let (pass, entry) = Default::default();
         let claim = Claim { pass: &pass, entry: &entry };
-        let late = seats.iter().find(|seat| seat.0 == 0).expect("more passes than seats");
-        assert!(!claim.claim(late, 1));
-        assert_eq!(claim.entry(late), None);
+        let mut late = seats.pop().expect("more passes than seats");
+        assert_eq!(late.pass, 0);
+        assert!(!claim.claim(&late, 1));
+        assert_eq!(claim.entry(&late), None);
+        late.end();
+        drop(seats);
+        late.begin();
+        assert!(claim.claim(&late, 1), "there is one now");
     }
 }

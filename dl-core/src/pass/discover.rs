@@ -263,15 +263,6 @@ impl Books {
         walked
     }
 
-    /// Everything that the root needs is entered.
-    pub(super) fn end_walk(&mut self) {
-        if self.roots_met == 1
-            && let Some(made_at) = self.settings.made_at
-        {
-            self.note_position(made_at);
-        }
-    }
-
     /// From now on the pass has a handle to this node.
     pub(super) fn root(&mut self, index: u32) {
         self.root_with(index, Held::handle);
@@ -443,10 +434,10 @@ impl Books {
         }
         self.others += 1;
         let value = match &self.of_around {
-            None => self.settings.read(&variable),
+            None => self.read(&variable),
             Some(around) => {
                 let known = around.upgrade().and_then(|around| around.value_of_weight(node));
-                known.unwrap_or_else(|| self.settings.read(&variable))
+                known.unwrap_or_else(|| self.read(&variable))
             }
         };
         let index = self.add_value(node, value, !variable.frozen(), self.weights.len() < UNCLAIMED);

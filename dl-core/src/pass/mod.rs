@@ -28,6 +28,8 @@ pub(crate) mod tables;
 mod tasks;
 mod telling;
 mod tickets;
+#[allow(unsafe_code, reason = "the count of an `Arc` is not asked: see the module")]
+mod unshared;
 mod values;
 mod visits;
 mod wakers;
@@ -68,6 +70,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use tickets::Board;
+use unshared::Unshared;
 use watch::Watch;
 
 /// What a pass is for.
@@ -139,34 +142,17 @@ const PASSES_KEPT: usize = 4;
 
 thread_local! {
     /// Passes that are over, for reuse.
-    static OVER: RefCell<Vec<Arc<Pass>>> = const { RefCell::new(Vec::new()) };
+    static OVER: RefCell<Vec<Unshared>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Pass {
     /// A pass with these settings; what they leave open is that of the pass around it.
-    pub(crate) fn new(purpose: Purpose, mut settings: Settings) -> Arc<Pass> {
-        let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
-        let mut origin = None;
-        let around = current();
-        match &around {
-            // a derivative is that of the very values around it, random ones too
-            Some(around) if purpose == Purpose::Derive => {
-                settings = settings.or(&around.settings);
-                origin = around.books().origin();
-            }
-            Some(around) => settings = around.inherited(settings),
-            None => {}
-        }
-        let mode = settings.mode.unwrap_or(match (purpose, &around) {
-            (Purpose::Predict, _) => Mode::Evaluate,
-            (Purpose::Derive, Some(around)) => around.mode,
-            _ => Mode::Train,
-        });
-        settings.in_step |= is_stepping();
-        let mut pass = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten().unwrap_or_else(|| {
-            Arc::new(Pass {
+    pub(crate) fn new(purpose: Purpose, settings: &Settings) -> Arc<Pass> {
+        let over = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten();
+        let mut fresh = over.unwrap_or_else(|| {
+            Unshared::new(Pass {
                 books: Mutex::new(Books::new()),
-                mode,
+                mode: Mode::Train,
                 settings: Settings::default(),
                 board: Arc::default(),
                 wanted: AtomicUsize::new(0),
@@ -179,33 +165,67 @@ impl Pass {
                 steps: false,
             })
         });
-        let fresh = Arc::get_mut(&mut pass).expect("nobody else has a pass that is over");
-        fresh.mode = mode;
-        fresh.steps = purpose == Purpose::Step;
-        fresh.around = around.as_ref().map(Arc::downgrade);
-        fresh.settings = settings.clone();
-        let books = fresh.books.get_mut().unwrap_or_else(PoisonError::into_inner);
-        books.open(keep, settings);
+        let pass = &mut *fresh;
+        let mut origin = None;
+        let around = current();
+        pass.settings = match &around {
+            // a derivative is that of the very values around it, random ones too
+            Some(around) if purpose == Purpose::Derive => {
+                origin = around.books().origin();
+                settings.clone().or(&around.settings)
+            }
+            Some(around) => around.inherited(settings.clone()),
+            None => settings.clone(),
+        };
+        pass.settings.in_step |= is_stepping();
+        pass.mode = pass.settings.mode.unwrap_or(match (purpose, &around) {
+            (Purpose::Predict, _) => Mode::Evaluate,
+            (Purpose::Derive, Some(around)) => around.mode,
+            _ => Mode::Train,
+        });
+        pass.steps = purpose == Purpose::Step;
+        pass.around = around.as_ref().map(Arc::downgrade);
+        let books = pass.books.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
+        books.open(keep, &pass.settings);
         if let Some(origin) = origin {
             books.note_position(origin);
         }
-        books.of_around = fresh.around.clone().filter(|_| purpose == Purpose::Derive);
-        fresh.begin_watch(purpose);
-        pass
+        books.of_around = pass.around.clone().filter(|_| purpose == Purpose::Derive);
+        pass.begin_watch(purpose);
+        fresh.share()
     }
 
     /// Somebody is done with a pass. If he was the last one who had it, the pass is over: its values and nodes are dropped, and its tables are kept
     /// for the next one. A panic of a destructor comes back.
-    pub(crate) fn part(mut pass: Arc<Pass>) -> Result<()> {
-        let Some(over) = Arc::get_mut(&mut pass) else {
-            // usually somebody has it still
-            let fault = pass.books().fault.take().map_or(Ok(()), Err);
-            return catch_unwind(AssertUnwindSafe(|| drop(Owner::from(pass)))).map_err(Error::panic).and(fault);
-        };
+    pub(crate) fn part(pass: Arc<Pass>) -> Result<()> {
+        match Unshared::of(pass) {
+            Ok(over) => over.close(),
+            Err(pass) => {
+                // usually somebody has it still
+                let fault = pass.books().fault.take().map_or(Ok(()), Err);
+                catch_unwind(AssertUnwindSafe(|| drop(Owner::from(pass)))).map_err(Error::panic).and(fault)
+            }
+        }
+    }
+
+    /// The same for a pass that has worked out a [number at once](ValueAtOnce::Number).
+    #[allow(unsafe_code, reason = "nobody else can have it")]
+    pub(crate) fn part_at_once(pass: Arc<Pass>) -> Result<()> {
+        // SAFETY: whoever began it has it. A walk through scalar arithmetic calls no code of the user's, queues nothing for which others would be called, and hands out no layer; the pass is neither watched nor polled
+        unsafe { Unshared::known(pass) }.close()
+    }
+}
+
+impl Unshared {
+    /// The pass is over.
+    fn close(mut self) -> Result<()> {
+        let over = &mut *self;
         over.end_watch();
         let closed = catch_unwind(AssertUnwindSafe(|| {
             let books = over.books.get_mut().unwrap_or_else(PoisonError::into_inner);
             books.close();
+            over.settings = Settings::default();
             over.reused_buffers.store(0, Ordering::Relaxed);
             over.width.clear();
             over.around = None;
@@ -215,7 +235,7 @@ impl Pass {
             Ok(fault) => fault,
             Err(payload) => {
                 // what is left of it is dropped with the pass; what panics there, too, is one panic too many to tell
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(pass)));
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
                 return Err(Error::panic(payload));
             }
         };
@@ -223,12 +243,14 @@ impl Pass {
         let _ = OVER.try_with(|kept| {
             let mut kept = kept.borrow_mut();
             if kept.len() < PASSES_KEPT {
-                kept.push(pass);
+                kept.push(self);
             }
         });
         fault.map_or(Ok(()), Err)
     }
+}
 
+impl Pass {
     /// These settings, for a pass inside this one; what they leave open is that of this pass. Its random numbers are others, which depend on
     /// where it is started.
     pub(crate) fn inherited(&self, settings: Settings) -> Settings {

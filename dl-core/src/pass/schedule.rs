@@ -13,7 +13,6 @@ use super::tables;
 use crate::error::{Error, Result};
 use crate::node::{Expression, Node};
 use crate::primitive::AnyPrimitive;
-use crate::seed::Position;
 use crate::value::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -71,10 +70,6 @@ impl Books {
                 }
             }
         }
-    }
-
-    pub(super) fn seed(&self, position: Position, node: &Node) -> Result<Value> {
-        self.settings.seed(self.number_at(position)).map_err(|error| error.at("seed", node.site()))
     }
 
     /// An entry has one consumer more, which is no arithmetic: the value may have to be let go some time.

@@ -1,12 +1,8 @@
 //! What a pass carries for all that it evaluates: whether it trains, a seed, a snapshot, a recorder.
 
-use crate::data::Data;
-use crate::error::{Error, Result};
-use crate::node::Variable;
 use crate::record::Recorder;
-use crate::seed::{Position, Seed};
+use crate::seed::Position;
 use crate::snapshot::Snapshot;
-use crate::value::Value;
 
 /// Whether a pass trains or evaluates: what [`Mode::current`] tells to layers that behave differently in training, dropout
 /// and batch normalisation for instance.
@@ -68,24 +64,5 @@ impl Settings {
         self.recorder = self.recorder.or_else(|| around.recorder.clone());
         self.in_step |= around.in_step;
         self
-    }
-
-    /// The value of a variable, as this pass sees it.
-    #[inline]
-    pub(super) fn read(&self, variable: &Variable) -> Value {
-        match &self.snapshot {
-            None => variable.read(),
-            Some(snapshot) => snapshot.read(variable),
-        }
-    }
-
-    /// The seed of this number, if there is one to draw from.
-    pub(super) fn seed(&self, number: u64) -> Result<Value> {
-        match self.seed {
-            Some(_) => Ok(Seed::new(number).into_value()),
-            None => Err(Error::invalid(
-                "this pass has no seed to draw from: write `.seed(…)` after `train` or `predict`, another one for each step",
-            )),
-        }
     }
 }

@@ -530,7 +530,7 @@ mod tests {
 
     #[test]
     fn who_helps_leaves_what_stays_to_a_driver_at_the_queue() {
-        let pass = Pass::new(Purpose::Step, Settings::default());
+        let pass = Pass::new(Purpose::Step, &Settings::default());
         let mut books = pass.books();
         let driver = books.drivers.arrive();
         books.drivers.polled(driver, true);

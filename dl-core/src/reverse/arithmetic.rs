@@ -6,12 +6,11 @@ use crate::layer::Layer;
 use crate::node::{AnyLayer, Expression, Held, Side};
 use crate::pass::{Arithmetic, Books, Entry, Scalar, tables};
 use crate::rules::{Algebra, Binary, Number, Pointwise, Term};
-use crate::value::{Repr, Value};
 
 /// Plain numbers, as the numeric reading meets them.
 pub(super) trait Plain: Number {
     fn of_entry(entry: &Entry) -> Option<Self>;
-    fn value(self) -> Value;
+    fn scalar(self) -> Scalar;
     fn add_to(self, arrived: &mut Arrived);
 }
 
@@ -27,8 +26,8 @@ macro_rules! plain {
             }
 
             #[inline(always)]
-            fn value(self) -> Value {
-                Value(Repr::$Repr(self))
+            fn scalar(self) -> Scalar {
+                Scalar::$Repr(self)
             }
 
             #[inline(always)]
@@ -36,7 +35,7 @@ macro_rules! plain {
                 match arrived {
                     Arrived::Nothing => *arrived = Arrived::$Repr(self),
                     Arrived::$Repr(sum) => *sum += self,
-                    _ => arrived.add(AnyDelta::Ready(self.value())),
+                    _ => arrived.add(AnyDelta::Ready(self.scalar().into())),
                 }
             }
         }
@@ -52,7 +51,7 @@ pub(super) fn walk_back_in_numbers(
     books: &Books,
     root: u32,
     arrived: &mut [Arrived],
-    deltas: &mut Vec<(Held, AnyDelta)>,
+    deltas: &mut Vec<(Held, Scalar)>,
 ) {
     for place in (0..root as usize + 1).rev() {
         let index = place as u32;
@@ -69,11 +68,11 @@ pub(super) fn walk_back_in_numbers(
 
 /// Takes the delta `d` of this entry to its operands, or, if it is a weight, to the deltas.
 #[inline(always)]
-fn number_back<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived], deltas: &mut Vec<(Held, AnyDelta)>) {
+fn number_back<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived], deltas: &mut Vec<(Held, Scalar)>) {
     if !in_numbers(books, index, d, arrived) {
         let node = books.node(index);
         debug_assert!(matches!(node.expression, Expression::Weight(..)), "what is trained is arithmetic or a weight");
-        tables::push_made(deltas, || (node, AnyDelta::Ready(d.value())));
+        tables::push_made(deltas, || (node, d.scalar()));
     }
 }
 

@@ -3,6 +3,7 @@
 use super::accumulated::accumulated;
 use crate::checkpoint::Perhaps;
 use crate::node::{AnyLayer, DataKind, Expression, Kept, Node};
+use crate::pass::Scalar;
 use crate::value::{Repr, Value};
 
 /// The delta of some node, computed or yet to be computed.
@@ -109,6 +110,16 @@ pub(crate) struct Total {
     pub(super) is_sum: bool,
     /// Whether there is a part among the terms. Then it was begun with zeros.
     pub(super) has_part: bool,
+}
+
+impl From<Scalar> for Arrived {
+    #[inline(always)]
+    fn from(number: Scalar) -> Self {
+        match number {
+            Scalar::F32(number) => Arrived::F32(number),
+            Scalar::F64(number) => Arrived::F64(number),
+        }
+    }
 }
 
 impl Arrived {
