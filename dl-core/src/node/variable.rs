@@ -170,6 +170,16 @@ impl Variable {
         matches!(self.value, Cells::F32(_) | Cells::F64(_))
     }
 
+    /// The number, if it is one.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> Option<Scalar> {
+        match &self.value {
+            Cells::F32(bits) => Some(Scalar::F32(f32::from_bits(bits.load(Ordering::Acquire)))),
+            Cells::F64(bits) => Some(Scalar::F64(f64::from_bits(bits.load(Ordering::Acquire)))),
+            Cells::Any(_) => None,
+        }
+    }
+
     /// Whether it may stand in a graph under more than one leaf.
     pub(crate) fn has_several_leaves(&self) -> bool {
         self.several.load(Ordering::Acquire)
@@ -178,9 +188,8 @@ impl Variable {
     #[inline]
     pub(crate) fn read(&self) -> Value {
         match &self.value {
-            Cells::F32(bits) => Value(Repr::F32(f32::from_bits(bits.load(Ordering::Acquire)))),
-            Cells::F64(bits) => Value(Repr::F64(f64::from_bits(bits.load(Ordering::Acquire)))),
             Cells::Any(value) => Self::read_any(value),
+            Cells::F32(_) | Cells::F64(_) => self.number().expect("these are numbers").into(),
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct Books {
     pub(crate) keep: Keep,
     /// Those of its settings that are asked for under the lock.
     seed: Option<u64>,
-    snapshot: Option<Snapshot>,
+    pub(super) snapshot: Option<Snapshot>,
     /// The pass whose values of weights this one has, because it evaluates a derivative there.
     pub(super) of_around: Option<Weak<Pass>>,
     pub(super) count: Count,

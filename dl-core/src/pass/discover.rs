@@ -12,10 +12,11 @@ use super::at_once::Met;
 use super::books::Books;
 use super::entry::{Arithmetic, Entry, NONE, Scalar, State, Status};
 use super::{Keep, Pass, tables};
-use crate::node::{AnyLayer, Expression, Held, Node, Side, VariableRef};
+use crate::node::{AnyLayer, Expression, Held, Node, Side, Variable, VariableRef};
 use crate::rules::{Binary, Number};
 use crate::sync::Ordering;
 use crate::value::Value;
+use std::sync::Weak;
 
 /// A node whose operands are being entered.
 #[derive(Clone, Copy)]
@@ -433,16 +434,28 @@ impl Books {
             return index; // no entry of its own
         }
         self.others += 1;
-        let value = match &self.of_around {
-            None => self.read(&variable),
-            Some(around) => {
-                let known = around.upgrade().and_then(|around| around.value_of_weight(node));
-                known.unwrap_or_else(|| self.read(&variable))
+        let (trained, lone) = (!variable.frozen(), self.weights.len() < UNCLAIMED);
+        let index = match self.number_of_weight(&variable) {
+            Some(number) => self.add(Entry::of_number(node, number, trained), node, lone),
+            None => {
+                let value = self.value_of_weight(node, &variable);
+                self.add_value(node, value, trained, lone)
             }
         };
-        let index = self.add_value(node, value, !variable.frozen(), self.weights.len() < UNCLAIMED);
         tables::push(&mut self.weights, (variable.address(), index));
         index
+    }
+
+    /// The number that a weight is, unless its value is to be had elsewhere: for speed, as numbers are read without values.
+    #[inline(always)]
+    fn number_of_weight(&self, variable: &Variable) -> Option<Scalar> {
+        if self.of_around.is_none() && self.snapshot.is_none() { variable.number() } else { None }
+    }
+
+    #[inline(never)]
+    fn value_of_weight(&self, node: Held, variable: &Variable) -> Value {
+        let around = self.of_around.as_ref().and_then(Weak::upgrade);
+        around.and_then(|around| around.value_of_weight(node)).unwrap_or_else(|| self.read(variable))
     }
 
     #[inline(always)]
