@@ -242,7 +242,7 @@ impl Books {
                 if let Some(next) = steps.last() {
                     next.node.prefetch();
                 }
-                let (index, entered) = self.enter(node, [left, right], walk.small);
+                let (index, entered) = self.enter(node, [left, right], walk);
                 node = consumer.node;
                 let [first, second] = if consumer.first == NONE { [index, NONE] } else { [consumer.first, index] };
                 let stops = match entered {
@@ -348,24 +348,23 @@ impl Books {
 
     /// Makes the entry of a node whose operands are all entered. It is known to its consumer.
     #[inline(always)]
-    fn enter(&mut self, node: Held, operands: [u32; 2], small: Small) -> (u32, Entered) {
-        let lone = node.is_lone();
-        match self.enter_arithmetic(node, operands, lone) {
+    fn enter(&mut self, node: Held, operands: [u32; 2], walk: &Walk) -> (u32, Entered) {
+        match self.enter_arithmetic(node, operands, || node.is_lone()) {
             Some(index) => (index, Entered::Done),
-            None => self.enter_other(node, operands, lone, small),
+            None => self.enter_other(node, operands, node.is_lone(), walk.small),
         }
     }
 
     /// The same for the root of a walk.
     fn enter_root(&mut self, node: Held, operands: [u32; 2], claims: bool, small: Small) -> (u32, Entered) {
-        match self.enter_arithmetic(node, operands, !claims) {
+        match self.enter_arithmetic(node, operands, || !claims) {
             Some(index) => (index, Entered::Done),
             None => self.enter_other(node, operands, false, small),
         }
     }
 
     #[inline(always)]
-    fn enter_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: bool) -> Option<u32> {
+    fn enter_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: impl FnOnce() -> bool) -> Option<u32> {
         let (number, trained, arithmetic) = self.arithmetic(&node, operands)?;
         let entry = Entry { operands, arithmetic, ..Entry::of_number(node, number, trained) };
         let index = self.add(entry, node, lone);
@@ -394,7 +393,7 @@ impl Books {
             }
             expression => {
                 self.others += 1;
-                let index = self.add(Entry::pending(node, operands), node, lone);
+                let index = self.add(Entry::pending(node, operands), node, || lone);
                 let met = match expression {
                     Expression::Primitive(op) if small != Small::Queued => self.meet(index, &**op, small),
                     _ => Met::Other,
@@ -436,7 +435,7 @@ impl Books {
         self.others += 1;
         let (trained, lone) = (!variable.frozen(), self.weights.len() < UNCLAIMED);
         let index = match self.number_of_weight(&variable) {
-            Some(number) => self.add(Entry::of_number(node, number, trained), node, lone),
+            Some(number) => self.add(Entry::of_number(node, number, trained), node, || lone),
             None => {
                 let value = self.value_of_weight(node, &variable);
                 self.add_value(node, value, trained, lone)
@@ -461,16 +460,16 @@ impl Books {
     #[inline(always)]
     fn add_value(&mut self, node: Held, value: Value, trained: bool, lone: bool) -> u32 {
         if let Some(number) = Scalar::of(&value) {
-            return self.add(Entry::of_number(node, number, trained), node, lone);
+            return self.add(Entry::of_number(node, number, trained), node, || lone);
         }
         let entry = Entry { node: Some(node), state: State::Done, trained, ..Entry::VACANT };
-        let index = self.add(entry, node, lone);
+        let index = self.add(entry, node, || lone);
         self.links(index).outcome = Some(Ok(value));
         index
     }
 
     #[inline(always)]
-    fn add(&mut self, entry: Entry, node: Held, lone: bool) -> u32 {
+    fn add(&mut self, entry: Entry, node: Held, lone: impl FnOnce() -> bool) -> u32 {
         let index = match self.vacant.pop() {
             Some(index) => {
                 self.entries[index as usize] = entry;
@@ -482,7 +481,7 @@ impl Books {
                 (self.entries.len() - 1) as u32
             }
         };
-        if !lone {
+        if !lone() {
             self.claim(node, index);
         }
         index
