@@ -17,7 +17,7 @@ pub(crate) fn measure(bench: &mut Bench) {
     bench.operations("w2b", "chain10000", 10_000, || chain().train(&sgd).wait().expect("it succeeds"));
 
     let x = Weight::new(-0.5_f32);
-    let diamonds = || (0..1_000).fold(x.layer(), |y, _| &y * &y + &y);
+    let diamonds = || (0..1_000).fold(x.layer(), |y, _| &y * &y + y);
     let (value, by_x) = Do::predict(diamonds().value_and_gradients(&x)).wait().expect("it succeeds");
     bench.check("w2c", "diamond1000", &[value, by_x].map(f64::from));
     bench.operations("w2c", "diamond1000", 2_000, || diamonds().train(&sgd).wait().expect("it succeeds"));
