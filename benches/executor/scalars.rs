@@ -151,7 +151,7 @@ fn chain(x: &Weight<f32>, w: &Weight<f32>) -> Layer<f32> {
 }
 
 fn diamonds(x: &Weight<f32>) -> Layer<f32> {
-    (0..DIAMONDS).fold(x.layer(), |y, _| &y * &y + &y)
+    (0..DIAMONDS).fold(x.layer(), |y, _| &y * &y + y)
 }
 
 fn train_chain(sgd: &Sgd) {

@@ -9,7 +9,7 @@ use crate::extract::{self, ExtractValue};
 use crate::layer::Layer;
 use crate::node::{Kept, KeptFuture};
 use crate::optimizer::Optimizer;
-use crate::pass::{self, Books, Pass, Purpose, Scalar, Settings, ValueAtOnce, tables};
+use crate::pass::{self, Begun, Books, Pass, Purpose, Scalar, Settings, tables};
 use crate::record::{SpanWork, Told};
 use crate::reverse::{self, AnyDelta, When};
 use crate::side_effects::SideEffects;
@@ -142,22 +142,17 @@ impl<T: Data> Recipe<T> for Predict<T> {
     }
 
     fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
-        let pass = Pass::new(Purpose::Predict, settings);
-        let value = match pass.value_at_once(self.0.any()) {
-            Some(ValueAtOnce::Number(_, _, number)) => Ok(number),
-            Some(ValueAtOnce::Value(value, is_arithmetic)) => Err(Some((value, is_arithmetic))),
-            None => Err(None),
-        };
-        match value {
-            Ok(number) => AtOnce::Done(Pass::part_at_once(pass).map(|()| Value::from(number).into())),
-            Err(Some((value, is_arithmetic))) => {
+        let root = self.0.any();
+        match Pass::begin(Purpose::Predict, settings, root, |_, _, number| Value::from(number).into()) {
+            Begun::Number(value) => AtOnce::Done(Ok(value)),
+            Begun::Value(pass, value, is_arithmetic) => {
                 if !is_arithmetic {
                     pass.do_without();
                 }
-                let value = value.and_then(|value| extract::hand_out(value, self.0.any()));
+                let value = value.and_then(|value| extract::hand_out(value, root));
                 AtOnce::Done(Pass::part(pass).and(value))
             }
-            Err(None) => AtOnce::Begun(pass),
+            Begun::Pending(pass) => AtOnce::Begun(pass),
         }
     }
 }
@@ -186,6 +181,7 @@ struct Train<T, O>(Layer<T>, O);
 
 impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
     /// The step from a number that was had at once.
+    #[inline]
     fn step_of_number(&self, books: MutexGuard<'_, Books>, index: u32, number: Scalar) -> Result<T> {
         let deltas = reverse::deltas_of_number(books, index, number);
         let committed = commit_numbers(&self.1, &deltas);
@@ -227,19 +223,19 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
     }
 
     fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
-        let pass = Pass::new(Purpose::Step, settings);
-        let (result, of_number) = match pass.value_at_once(self.0.any()) {
-            Some(ValueAtOnce::Number(books, index, number)) => (Some(self.step_of_number(books, index, number)), true),
-            Some(ValueAtOnce::Value(value, true)) => {
-                (Some(value.and_then(|value| self.step_at_once(&pass, value))), false)
+        match Pass::begin(Purpose::Step, settings, self.0.any(), |books, index, number| {
+            self.step_of_number(books, index, number)
+        }) {
+            Begun::Number(result) => AtOnce::Done(result),
+            Begun::Value(pass, value, true) => {
+                let result = value.and_then(|value| self.step_at_once(&pass, value));
+                // the step has been taken, or has failed: a destructor that panics now has nobody to tell
+                let _ = Pass::part(pass);
+                AtOnce::Done(result)
             }
             // the deltas of other operations take a future
-            Some(ValueAtOnce::Value(_, false)) | None => (None, false),
-        };
-        let Some(result) = result else { return AtOnce::Begun(pass) };
-        // the step has been taken, or has failed: a destructor that panics now has nobody to tell
-        let _ = if of_number { Pass::part_at_once(pass) } else { Pass::part(pass) };
-        AtOnce::Done(result)
+            Begun::Value(pass, _, false) | Begun::Pending(pass) => AtOnce::Begun(pass),
+        }
     }
 }
 

@@ -19,15 +19,19 @@ impl Node {
 
     /// One pass, from its beginning to its end.
     fn pass(&self, entry: u32) -> bool {
-        let mut seat = Seat::default();
+        self.pass_in(&mut Seat::default(), entry)
+    }
+
+    /// The same in a seat that may have been that of another one.
+    fn pass_in(&self, seat: &mut Seat, entry: u32) -> bool {
         seat.begin();
-        let won = self.claim().claim(&seat, entry);
+        let won = self.claim().claim(seat, entry);
         if won {
-            self.held.hold(|| assert_eq!(self.claim().entry(&seat), Some(entry)));
+            self.held.hold(|| assert_eq!(self.claim().entry(seat), Some(entry)));
         } else {
-            assert_eq!(self.claim().entry(&seat), None);
+            assert_eq!(self.claim().entry(seat), None);
         }
-        drop(seat);
+        seat.end();
         won
     }
 }
@@ -60,6 +64,24 @@ impl Held {
         meanwhile();
         self.by.fetch_sub(1, Relaxed);
     }
+}
+
+#[test]
+fn a_seat_is_kept_for_the_next_pass_while_somebody_asks_for_a_claim() {
+    explore(|| {
+        let node = Arc::new(Node::default());
+        let other = node.clone();
+        together([
+            Box::new(move || {
+                let mut seat = Seat::default();
+                node.pass_in(&mut seat, 1);
+                node.pass_in(&mut seat, 2);
+            }) as super::Part,
+            Box::new(move || {
+                other.pass(3);
+            }),
+        ]);
+    });
 }
 
 #[test]

@@ -239,7 +239,7 @@ impl Variable {
         }
     }
 
-    /// Takes a step of plain gradient descent, if it is a plain number. Whoever calls holds the lock.
+    /// Takes a step of plain gradient descent: that of a plain number, by a delta of its type. Whoever calls holds the lock.
     #[inline(always)]
     pub(crate) fn descend_number(&self, rate: f64, delta: Scalar) {
         match (&self.value, delta) {

@@ -105,6 +105,7 @@ impl Pass {
     }
 
     /// The same for the first layer of a pass that has no driver yet, and whoever calls waits for it. The pass gets no handle to the layer, and if that is scalar arithmetic, no claim on it: that is left to whoever calls.
+    #[inline]
     pub(super) fn discover_alone<'a>(
         self: &'a Arc<Self>,
         books: MutexGuard<'a, Books>,

@@ -118,12 +118,6 @@ pub(crate) struct Books {
     pub(super) forgets: bool,
 }
 
-fn no_seed() -> Error {
-    Error::invalid(
-        "this pass has no seed to draw from: write `.seed(…)` after `train` or `predict`, another one for each step",
-    )
-}
-
 /// Fewer entries than this are not worth a sweep.
 pub(super) const SWEEP_AT_LEAST: usize = if cfg!(shuttle) { 4 } else { 64 };
 /// Each of its own size.
@@ -197,6 +191,11 @@ impl Books {
         self.seed = settings.seed;
         self.snapshot.clone_from(&settings.snapshot);
         self.seat.begin();
+    }
+
+    /// The next pass looks for a seat of its own.
+    pub(super) fn give_seat_back(&mut self) {
+        self.seat = Seat::default();
     }
 
     /// Empties the books when their pass is over. The tables keep their room for the next one: to grow them anew would cost more than a
@@ -433,7 +432,8 @@ impl Books {
     /// The seed at a position, if there is one to draw from.
     pub(super) fn seed(&self, position: Position, node: &Node) -> Result<Value> {
         if self.seed.is_none() {
-            return Err(no_seed().at("seed", node.site()));
+            let why = "this pass has no seed to draw from: write `.seed(…)` after `train` or `predict`, another one for each step";
+            return Err(Error::invalid(why).at("seed", node.site()));
         }
         Ok(Seed::new(self.number_at(position)).into_value())
     }

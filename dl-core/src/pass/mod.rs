@@ -28,7 +28,7 @@ pub(crate) mod tables;
 mod tasks;
 mod telling;
 mod tickets;
-#[allow(unsafe_code, reason = "the count of an `Arc` is not asked: see the module")]
+#[allow(unsafe_code, reason = "whether an `Arc` is the only one is not asked: see the module")]
 mod unshared;
 mod values;
 mod visits;
@@ -54,6 +54,7 @@ pub use settings::Mode;
 pub(crate) use settings::Settings;
 pub(crate) use tables::release;
 pub(crate) use tickets::{Owner, Visit, at_work};
+pub(crate) use unshared::Begun;
 pub(crate) use watch::Help;
 pub(crate) use width::Width;
 
@@ -61,11 +62,10 @@ use crate::commit::{Update, is_stepping};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::seed::Position;
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError, spin_loop, spins, thread_local};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError, spin_loop, spins};
 use crate::value::Value;
 use at_once::Later;
 use context::mode;
-use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Poll, Waker};
@@ -95,18 +95,10 @@ pub(crate) enum Keep {
     Values,
 }
 
-/// A value that was had at once.
-pub(crate) enum ValueAtOnce<'a> {
-    /// A plain number, for which it took scalar arithmetic alone: nobody has been called, and the books are still open, at this entry. Its node is not claimed: nobody is going to look for it.
-    Number(MutexGuard<'a, Books>, u32, Scalar),
-    /// Another one, and whether it took scalar arithmetic alone.
-    Value(Result<Value>, bool),
-}
-
 pub(crate) struct Pass {
     books: Mutex<Books>,
     mode: Mode,
-    /// Those of the books, for passes inside this one: they may be started by whoever holds the lock.
+    /// What it carries. The books have a copy of what is asked for under their lock.
     settings: Settings,
     board: Arc<Board>,
     /// How many threads wait for the books.
@@ -137,34 +129,10 @@ pub(crate) fn note_reuse() {
 /// A few microseconds.
 const SPINS: usize = spins(100);
 
-/// Passes run inside passes, but not many deep.
-const PASSES_KEPT: usize = 4;
-
-thread_local! {
-    /// Passes that are over, for reuse.
-    static OVER: RefCell<Vec<Unshared>> = const { RefCell::new(Vec::new()) };
-}
-
 impl Pass {
     /// A pass with these settings; what they leave open is that of the pass around it.
     pub(crate) fn new(purpose: Purpose, settings: &Settings) -> Arc<Pass> {
-        let over = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten();
-        let mut fresh = over.unwrap_or_else(|| {
-            Unshared::new(Pass {
-                books: Mutex::new(Books::new()),
-                mode: Mode::Train,
-                settings: Settings::default(),
-                board: Arc::default(),
-                wanted: AtomicUsize::new(0),
-                lingering: AtomicBool::new(false),
-                commits: AtomicBool::new(false),
-                reused_buffers: AtomicUsize::new(0),
-                width: Width::default(),
-                watch: Watch::default(),
-                around: None,
-                steps: false,
-            })
-        });
+        let mut fresh = Unshared::take();
         let pass = &mut *fresh;
         let mut origin = None;
         let around = current();
@@ -209,48 +177,6 @@ impl Pass {
         }
     }
 
-    /// The same for a pass that has worked out a [number at once](ValueAtOnce::Number).
-    #[allow(unsafe_code, reason = "nobody else can have it")]
-    pub(crate) fn part_at_once(pass: Arc<Pass>) -> Result<()> {
-        // SAFETY: whoever began it has it. A walk through scalar arithmetic calls no code of the user's, queues nothing for which others would be called, and hands out no layer; the pass is neither watched nor polled
-        unsafe { Unshared::known(pass) }.close()
-    }
-}
-
-impl Unshared {
-    /// The pass is over.
-    fn close(mut self) -> Result<()> {
-        let over = &mut *self;
-        over.end_watch();
-        let closed = catch_unwind(AssertUnwindSafe(|| {
-            let books = over.books.get_mut().unwrap_or_else(PoisonError::into_inner);
-            books.close();
-            over.settings = Settings::default();
-            over.reused_buffers.store(0, Ordering::Relaxed);
-            over.width.clear();
-            over.around = None;
-            books.fault.take()
-        }));
-        let fault = match closed {
-            Ok(fault) => fault,
-            Err(payload) => {
-                // what is left of it is dropped with the pass; what panics there, too, is one panic too many to tell
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
-                return Err(Error::panic(payload));
-            }
-        };
-        // a thread that is ending keeps nothing
-        let _ = OVER.try_with(|kept| {
-            let mut kept = kept.borrow_mut();
-            if kept.len() < PASSES_KEPT {
-                kept.push(self);
-            }
-        });
-        fault.map_or(Ok(()), Err)
-    }
-}
-
-impl Pass {
     /// These settings, for a pass inside this one; what they leave open is that of this pass. Its random numbers are others, which depend on
     /// where it is started.
     pub(crate) fn inherited(&self, settings: Settings) -> Settings {
@@ -265,28 +191,6 @@ impl Pass {
         let index = books.find(layer)?;
         self.looks(&books, index);
         books.outcome(index)
-    }
-
-    /// The same in a pass that has no driver yet, if the value can be had at once: if it takes arithmetic and small kernels, and little else.
-    pub(crate) fn value_at_once(self: &Arc<Self>, layer: &AnyLayer) -> Option<ValueAtOnce<'_>> {
-        let (mut books, index) = self.discover_alone(self.books(), layer);
-        let is_arithmetic = books.is_arithmetic();
-        if is_arithmetic
-            && books.in_order()
-            && !self.is_watched()
-            // an optimizer that works in this pass may look for it
-            && !self.is_in_step()
-            && let Some(number) = books.entry(index).number()
-        {
-            return Some(ValueAtOnce::Number(books, index, number));
-        }
-        books.claim_lone(index);
-        let ended = books.outcome(index);
-        if !is_arithmetic || ended.is_none() {
-            books.root(index); // else the pass is over before the caller's handle goes
-        }
-        self.release(books);
-        Some(ValueAtOnce::Value(ended?, is_arithmetic))
     }
 
     /// What a commit has to know: the updates of buffers that were evaluated.
@@ -347,6 +251,7 @@ impl Pass {
         &self.width
     }
 
+    #[inline]
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
         self.books_at_once().unwrap_or_else(|| self.wait_for_books())
     }

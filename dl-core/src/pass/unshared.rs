@@ -1,38 +1,30 @@
-//! Passes that nobody else has.
+//! Passes that nobody else has: when they begin, and when they are over.
 //!
-//! Whether an `Arc` is the only one is a question that takes an instruction for which all others wait, and a small pass would ask it when it begins and when it is over. So who knows it says it in the type.
+//! Whether an `Arc` is the only one is a question that takes an instruction for which all others wait, and a small pass would ask it when it begins and when it is over. So who knows it says it in the type; and of a pass
+//! that works out a number at once nobody hears before it is over.
 
-use super::Pass;
+use super::books::Books;
+use super::{Pass, Purpose, Settings};
+use crate::error::{Error, Result};
+use crate::node::AnyLayer;
+use crate::pass::{Mode, Scalar, Width};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, thread_local};
+use crate::value::Value;
+use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+
+/// Passes run inside passes, but not many deep.
+const PASSES_KEPT: usize = 4;
+
+thread_local! {
+    /// Passes that are over, for reuse.
+    static OVER: RefCell<Vec<Unshared>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The only handle to a pass; there is no weak one either.
 pub(super) struct Unshared(Arc<Pass>);
-
-impl Unshared {
-    pub(super) fn new(pass: Pass) -> Self {
-        Unshared(Arc::new(pass))
-    }
-
-    /// This pass, if nobody else has it.
-    pub(super) fn of(mut pass: Arc<Pass>) -> Result<Self, Arc<Pass>> {
-        if Arc::get_mut(&mut pass).is_some() { Ok(Unshared(pass)) } else { Err(pass) }
-    }
-
-    /// This pass, of which that is known.
-    ///
-    /// # Safety
-    /// Nobody else has a handle to it, nor a weak one.
-    pub(super) unsafe fn known(mut pass: Arc<Pass>) -> Self {
-        debug_assert!(Arc::get_mut(&mut pass).is_some(), "somebody else has the pass");
-        Unshared(pass)
-    }
-
-    /// From now on others may have it.
-    pub(super) fn share(self) -> Arc<Pass> {
-        self.0
-    }
-}
 
 impl Deref for Unshared {
     type Target = Pass;
@@ -47,5 +39,124 @@ impl DerefMut for Unshared {
     fn deref_mut(&mut self) -> &mut Pass {
         // SAFETY: nobody else has a handle, and nobody is given one before `share`
         unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
+    }
+}
+
+impl Unshared {
+    /// A pass that is over, or a new one.
+    #[inline]
+    pub(super) fn take() -> Self {
+        let over = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten();
+        over.unwrap_or_else(|| {
+            Unshared(Arc::new(Pass {
+                books: Mutex::new(Books::new()),
+                mode: Mode::Train,
+                settings: Settings::default(),
+                board: Arc::default(),
+                wanted: AtomicUsize::new(0),
+                lingering: AtomicBool::new(false),
+                commits: AtomicBool::new(false),
+                reused_buffers: AtomicUsize::new(0),
+                width: Width::default(),
+                watch: Default::default(),
+                around: None,
+                steps: false,
+            }))
+        })
+    }
+
+    /// From now on others may have it.
+    pub(super) fn share(self) -> Arc<Pass> {
+        self.0
+    }
+
+    /// This pass, if nobody else has it.
+    pub(super) fn of(mut pass: Arc<Pass>) -> std::result::Result<Self, Arc<Pass>> {
+        if Arc::get_mut(&mut pass).is_some() { Ok(Unshared(pass)) } else { Err(pass) }
+    }
+
+    /// The pass is over: its values and nodes are dropped, and its tables are kept for the next one. A panic of a destructor comes back.
+    pub(super) fn close(mut self) -> Result<()> {
+        let over = &mut *self;
+        over.end_watch();
+        let closed = catch_unwind(AssertUnwindSafe(|| {
+            let books = over.books.get_mut().unwrap_or_else(PoisonError::into_inner);
+            books.close();
+            over.settings = Settings::default();
+            over.reused_buffers.store(0, Ordering::Relaxed);
+            over.width.clear();
+            over.around = None;
+            books.fault.take()
+        }));
+        let fault = match closed {
+            Ok(fault) => fault,
+            Err(payload) => {
+                // what is left of it is dropped with the pass; what panics there, too, is one panic too many to tell
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
+                return Err(Error::panic(payload));
+            }
+        };
+        // a thread that is ending keeps nothing
+        let _ = OVER.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            if !kept.is_empty() {
+                // a thread that does nothing keeps one seat, not several
+                self.books.get_mut().unwrap_or_else(PoisonError::into_inner).give_seat_back();
+            }
+            if kept.len() < PASSES_KEPT {
+                kept.push(self);
+            }
+        });
+        fault.map_or(Ok(()), Err)
+    }
+}
+
+/// How far a pass came at once that was begun for one layer.
+pub(crate) enum Begun<R> {
+    /// The layer is a plain number, for which it took scalar arithmetic alone: this is what was made of it, and the pass is over.
+    Number(R),
+    /// It has another value, or has failed. Whether it took scalar arithmetic alone.
+    Value(Arc<Pass>, Result<Value>, bool),
+    /// It is not there yet.
+    Pending(Arc<Pass>),
+}
+
+impl Pass {
+    /// Begins a pass for a layer, and goes as far as it goes at once: if it takes arithmetic and small kernels, and little else. What is done with a number is done in the books, which are still open, at its entry: nobody has been called.
+    /// Its node is not claimed, as nobody is going to look for it.
+    pub(crate) fn begin<R>(
+        purpose: Purpose,
+        settings: &Settings,
+        layer: &AnyLayer,
+        with_number: impl FnOnce(MutexGuard<'_, Books>, u32, Scalar) -> R,
+    ) -> Begun<R> {
+        let pass = Pass::new(purpose, settings);
+        let (mut books, index) = pass.discover_alone(pass.books(), layer);
+        let is_arithmetic = books.is_arithmetic();
+        if is_arithmetic
+            && books.in_order()
+            && !pass.is_watched()
+            // an optimizer that works in this pass may look for it
+            && !pass.is_in_step()
+            && let Some(number) = books.entry(index).number()
+        {
+            let made = with_number(books, index, number);
+            debug_assert!(Arc::strong_count(&pass) == 1 && Arc::weak_count(&pass) == 0, "somebody else has the pass");
+            // SAFETY of what follows: the handle was made above, and nobody was given another one. A walk that finds a number by scalar arithmetic alone runs no kernel, meets no decision and queues nothing for which others would be called; what `with_number` does,
+            // an optimizer's code among it, is not done in the pass, which is neither entered nor polled. The books are all that it is given
+            let over = Unshared(pass).close();
+            debug_assert!(over.is_ok(), "numbers have no destructors");
+            return Begun::Number(made);
+        }
+        books.claim_lone(index);
+        let ended = books.outcome(index);
+        if !is_arithmetic || ended.is_none() {
+            books.root(index); // else the pass is over before the caller's handle goes
+        }
+        pass.release(books);
+        match ended {
+            Some(value) => Begun::Value(pass, value, is_arithmetic),
+            None => Begun::Pending(pass),
+        }
     }
 }

@@ -104,3 +104,20 @@ impl fmt::Debug for Recorder {
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+    use crate::{Differentiable, Sgd, Weight};
+
+    /// A thread keeps passes that are over, for others, and a pass has its recorder.
+    #[test]
+    fn it_goes_with_its_last_handle_though_passes_were_recorded() {
+        let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
+        (&w * 2.0).predict().recorded(&recorder).wait().expect("it succeeds");
+        (&w * 2.0).train(&Sgd::new(0.1)).recorded(&recorder).wait().expect("it succeeds");
+        let shared = Arc::downgrade(&recorder.0);
+        drop(recorder);
+        assert!(shared.upgrade().is_none());
+    }
+}

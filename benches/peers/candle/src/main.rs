@@ -161,7 +161,7 @@ fn scalars(bench: &mut Bench) -> Result<()> {
         let x = var(vec![-0.5], ())?;
         let mut y = x.as_tensor().clone();
         for _ in 0..1_000 {
-            y = ((&y * &y)? + &y)?;
+            y = ((&y * &y)? + y)?;
         }
         let gradients = y.backward()?;
         Ok([value(&y)?, value(gradients.get(&x).expect("it is used"))?])
