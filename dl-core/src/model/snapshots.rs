@@ -8,14 +8,16 @@ use crate::reverse::AnyDelta;
 use crate::value::Value;
 use crate::{Differentiable, Sgd, Snapshot, Weight};
 
-/// A step of any weights, and a step of plain numbers, which is taken at once if its weights are in the order in which a walk back meets them.
-const STEPS: [fn(Vec<(AnyLayer, Scalar)>); 2] = [
-    |deltas| {
-        let ready = deltas.into_iter().map(|(weight, delta)| (weight, AnyDelta::Ready(Value::from(delta))));
-        commit(&Sgd::new(1.0), ready.collect(), &[]).expect("no error");
-    },
-    |deltas| commit_numbers(&Sgd::new(1.0), &deltas).expect("no error"),
-];
+type Step = fn(Vec<(AnyLayer, Scalar)>);
+
+/// A step of any weights.
+const ANY: Step = |deltas| {
+    let ready = deltas.into_iter().map(|(weight, delta)| (weight, AnyDelta::Ready(Value::from(delta))));
+    commit(&Sgd::new(1.0), ready.collect(), &[]).expect("no error");
+};
+
+/// One of plain numbers, which is taken at once if its weights are in the order in which a walk back meets them.
+const NUMBERS: Step = |deltas| commit_numbers(&Sgd::new(1.0), &deltas).expect("no error");
 
 fn deltas(of: [(&Weight<f64>, f64); 2]) -> Vec<(AnyLayer, Scalar)> {
     of.map(|(weight, delta)| (weight.layer().into_any(), Scalar::F64(delta))).into()
@@ -23,15 +25,15 @@ fn deltas(of: [(&Weight<f64>, f64); 2]) -> Vec<(AnyLayer, Scalar)> {
 
 #[test]
 fn a_snapshot_sees_a_commit_whole_or_not_at_all() {
-    seen_whole(STEPS[0]);
+    seen_whole(ANY);
 }
 
 #[test]
 fn a_snapshot_sees_a_step_of_few_numbers_whole_or_not_at_all() {
-    seen_whole(STEPS[1]);
+    seen_whole(NUMBERS);
 }
 
-fn seen_whole(step: fn(Vec<(AnyLayer, Scalar)>)) {
+fn seen_whole(step: Step) {
     explore(move || {
         let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
         let (of_a, of_b) = (a.clone(), b.clone());
@@ -50,16 +52,16 @@ fn seen_whole(step: fn(Vec<(AnyLayer, Scalar)>)) {
 
 #[test]
 fn commits_in_opposite_order() {
-    in_opposite_order(STEPS[0]);
+    in_opposite_order(ANY);
 }
 
 /// One of them is taken at once, the other one has to be put in order.
 #[test]
 fn steps_of_few_numbers_in_opposite_order() {
-    in_opposite_order(STEPS[1]);
+    in_opposite_order(NUMBERS);
 }
 
-fn in_opposite_order(step: fn(Vec<(AnyLayer, Scalar)>)) {
+fn in_opposite_order(step: Step) {
     explore(move || {
         let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
         let (first, second) = (deltas([(&a, 1.0), (&b, 1.0)]), deltas([(&b, 1.0), (&a, 1.0)]));

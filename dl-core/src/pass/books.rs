@@ -193,6 +193,11 @@ impl Books {
         self.seat.begin();
     }
 
+    /// Whether the next pass has a seat already.
+    pub(super) fn has_seat(&self) -> bool {
+        self.seat.place().is_some()
+    }
+
     /// The next pass looks for a seat of its own.
     pub(super) fn give_seat_back(&mut self) {
         self.seat = Seat::default();

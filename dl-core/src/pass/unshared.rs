@@ -65,6 +65,11 @@ impl Unshared {
         })
     }
 
+    #[inline]
+    fn books_mut(&mut self) -> &mut Books {
+        self.books.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// From now on others may have it.
     pub(super) fn share(self) -> Arc<Pass> {
         self.0
@@ -99,11 +104,14 @@ impl Unshared {
         // a thread that is ending keeps nothing
         let _ = OVER.try_with(|kept| {
             let mut kept = kept.borrow_mut();
-            if !kept.is_empty() {
-                // a thread that does nothing keeps one seat, not several
-                self.books.get_mut().unwrap_or_else(PoisonError::into_inner).give_seat_back();
+            if kept.len() == PASSES_KEPT {
+                return;
             }
-            if kept.len() < PASSES_KEPT {
+            // a thread that does nothing keeps one seat, which is that of the pass that it takes first
+            if kept.last_mut().is_some_and(|next| next.books_mut().has_seat()) {
+                self.books_mut().give_seat_back();
+                kept.insert(0, self);
+            } else {
                 kept.push(self);
             }
         });
@@ -157,6 +165,43 @@ impl Pass {
         match ended {
             Some(value) => Begun::Value(pass, value, is_arithmetic),
             None => Begun::Pending(pass),
+        }
+    }
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::OVER;
+    use crate::{Differentiable, Layer, Weight};
+
+    /// A layer that is evaluated by a pass inside another one, so many deep.
+    fn nested(deep: usize, w: &Weight<f64>) -> Layer<f64> {
+        let w = w.clone();
+        if deep == 0 {
+            return &w * 2.0;
+        }
+        Layer::dynamic(move || {
+            let inner = nested(deep - 1, &w);
+            async move { Ok(Layer::constant(inner.predict().wait()?)) }
+        })
+    }
+
+    #[test]
+    fn an_idle_thread_keeps_one_seat_which_the_next_pass_takes() {
+        let w = Weight::new(1.0);
+        let seats = || {
+            OVER.with(|over| over.borrow_mut().iter_mut().map(|pass| pass.books_mut().seat.place()).collect::<Vec<_>>())
+        };
+        for deep in [0, 1, 3, 6, 0, 2, 5, 1, 0] {
+            assert_eq!(nested(deep, &w).predict().wait().expect("it succeeds"), 2.0);
+            let kept = seats();
+            let (next, others) = kept.split_last().expect("a pass is kept");
+            assert!(others.iter().all(Option::is_none), "{kept:?}");
+            // all may be taken, by another test
+            if next.is_some() {
+                assert_eq!((&w * 3.0).predict().wait().expect("it succeeds"), 3.0);
+                assert_eq!(seats(), kept, "the next pass took another seat");
+            }
         }
     }
 }
