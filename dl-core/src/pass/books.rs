@@ -218,14 +218,8 @@ impl Books {
         } else {
             self.close_schedule();
         }
-        tables::empty(&mut self.updates);
-        // a commit may have left some
-        tables::empty(&mut self.crews);
-        if self.side.capacity() > 0 {
-            tables::empty(&mut self.side);
-        }
-        if self.weights_by_address.capacity() > 0 {
-            tables::empty(&mut self.weights_by_address);
+        if self.side.capacity() + self.weights_by_address.capacity() > 0 {
+            self.empty_maps();
         }
         // empty, unless code of the user's has panicked
         tables::clear(&mut self.walk);
@@ -236,13 +230,26 @@ impl Books {
         (self.refilled, self.others, self.constants) = (0, 0, 0);
         (self.origin, self.rests, self.roots_met, self.in_order) = (None, 0, 0, true);
         self.sweep_at = SWEEP_AT_LEAST;
-        self.arrived.iter_mut().filter(|table| table.capacity() > tables::SMALL).for_each(tables::clear);
-        self.arrived.retain(|table| table.capacity() > 0);
+        if self.arrived.iter().any(|table| table.capacity() > tables::SMALL) {
+            self.trim_arrived();
+        }
         if self.seen.room() > tables::SMALL {
-            self.seen = Visits::default();
+            tables::let_go(&mut self.seen);
         }
         tables::empty(&mut self.closed);
         (self.has_marks, self.forgot, self.forgets) = (false, false, false);
+    }
+
+    #[cold]
+    fn empty_maps(&mut self) {
+        tables::empty(&mut self.side);
+        tables::empty(&mut self.weights_by_address);
+    }
+
+    #[cold]
+    fn trim_arrived(&mut self) {
+        self.arrived.iter_mut().filter(|table| table.capacity() > tables::SMALL).for_each(tables::clear);
+        self.arrived.retain(|table| table.capacity() > 0);
     }
 
     /// What a pass leaves that was more than a walk through scalar arithmetic: somebody has waited there, or was waited for.
@@ -267,6 +274,9 @@ impl Books {
         self.queue.clear();
         tables::empty(&mut self.later);
         tables::empty(&mut self.to_tell);
+        tables::empty(&mut self.updates);
+        // a commit may have left some
+        tables::empty(&mut self.crews);
         tables::empty(&mut self.woken);
         tables::empty(&mut self.discarded);
     }
@@ -285,6 +295,8 @@ impl Books {
             self.queue.len(),
             self.later.len(),
             self.to_tell.len(),
+            self.updates.len(),
+            self.crews.len(),
             self.woken.len(),
             self.discarded.len(),
         ];

@@ -99,6 +99,10 @@ impl Walk {
     pub(super) fn is_through(&self) -> bool {
         self.at.is_none()
     }
+
+    fn small_for_root(&self) -> Small {
+        if self.small == Small::Queued { Small::Queued } else { self.small_root }
+    }
 }
 
 impl Pass {
@@ -212,53 +216,38 @@ impl Books {
     /// Goes on to enter what a node needs, and then the node.
     pub(super) fn walk(&mut self, walk: &mut Walk, pass: &Pass) -> Walked {
         let mut steps = std::mem::take(&mut self.walk);
-        let Some(Step { mut node, first }) = walk.at.take() else {
+        let Some(Step { mut node, mut first }) = walk.at.take() else {
             unreachable!("a walk that is through does not go on")
         };
-        let mut operands = self.operands(node, first, walk.second);
-        let walked = 'walk: loop {
-            // down, to a node whose operands are entered
-            let (mut left, mut right) = loop {
-                match operands {
-                    Operands::Known(left, right) => break (left, right),
-                    Operands::Missing(operand, first) => {
-                        tables::push(&mut steps, Step { node, first });
-                        node = operand;
-                        operands = self.operands(node, NONE, NONE);
-                    }
+        let mut second = walk.second;
+        let walked = loop {
+            let operands = match self.operands(node, first, second) {
+                Operands::Known(left, right) => [left, right],
+                Operands::Missing(operand, first_known) => {
+                    tables::push(&mut steps, Step { node, first: first_known });
+                    (node, first, second) = (operand, NONE, NONE);
+                    continue;
                 }
             };
-            // up, as long as all operands of a consumer are entered
-            operands = loop {
-                let Some(consumer) = steps.pop() else {
-                    let small = if walk.small == Small::Queued { Small::Queued } else { walk.small_root };
-                    let (index, entered) = self.enter_root(node, [left, right], walk.claims_root, small);
-                    break 'walk if let Entered::Runs = entered {
-                        Walked::Meets(index)
-                    } else {
-                        Walked::Through(index)
-                    };
-                };
-                if let Some(next) = steps.last() {
-                    next.node.prefetch();
-                }
-                let (index, entered) = self.enter(node, [left, right], walk);
-                node = consumer.node;
-                let [first, second] = if consumer.first == NONE { [index, NONE] } else { [consumer.first, index] };
-                let stops = match entered {
-                    Entered::Done => None,
-                    Entered::Runs => Some(Walked::Meets(index)),
-                    Entered::Other => pass.stops(walk, self),
-                };
-                if let Some(walked) = stops {
-                    (walk.at, walk.second) = (Some(Step { node, first }), second);
-                    break 'walk walked;
-                }
-                match self.operands(node, first, second) {
-                    Operands::Known(one, other) => (left, right) = (one, other),
-                    missing => break missing,
-                }
+            let consumer = steps.pop();
+            if let Some(next) = steps.last() {
+                next.node.prefetch();
+            }
+            let (index, entered) = self.enter(node, operands, walk, consumer.is_none());
+            let Some(consumer) = consumer else {
+                break if let Entered::Runs = entered { Walked::Meets(index) } else { Walked::Through(index) };
             };
+            node = consumer.node;
+            [first, second] = if consumer.first == NONE { [index, NONE] } else { [consumer.first, index] };
+            let stops = match entered {
+                Entered::Done => None,
+                Entered::Runs => Some(Walked::Meets(index)),
+                Entered::Other => pass.stops(walk, self),
+            };
+            if let Some(walked) = stops {
+                (walk.at, walk.second) = (Some(Step { node, first }), second);
+                break walked;
+            }
         };
         self.walk = steps;
         walked
@@ -346,20 +335,14 @@ impl Books {
         }
     }
 
-    /// Makes the entry of a node whose operands are all entered. It is known to its consumer.
+    /// Makes the entry of a node whose operands are all entered. It is known to its consumer, or to whoever begins the walk.
     #[inline(always)]
-    fn enter(&mut self, node: Held, operands: [u32; 2], walk: &Walk) -> (u32, Entered) {
-        match self.enter_arithmetic(node, operands, || node.is_lone()) {
+    fn enter(&mut self, node: Held, operands: [u32; 2], walk: &Walk, is_root: bool) -> (u32, Entered) {
+        let lone = || if is_root { !walk.claims_root } else { node.is_lone() };
+        match self.enter_arithmetic(node, operands, lone) {
             Some(index) => (index, Entered::Done),
+            None if is_root => self.enter_other(node, operands, false, walk.small_for_root()),
             None => self.enter_other(node, operands, node.is_lone(), walk.small),
-        }
-    }
-
-    /// The same for the root of a walk.
-    fn enter_root(&mut self, node: Held, operands: [u32; 2], claims: bool, small: Small) -> (u32, Entered) {
-        match self.enter_arithmetic(node, operands, || !claims) {
-            Some(index) => (index, Entered::Done),
-            None => self.enter_other(node, operands, false, small),
         }
     }
 
@@ -470,21 +453,24 @@ impl Books {
 
     #[inline(always)]
     fn add(&mut self, entry: Entry, node: Held, lone: impl FnOnce() -> bool) -> u32 {
-        let index = match self.vacant.pop() {
-            Some(index) => {
-                self.entries[index as usize] = entry;
-                self.refilled += 1;
-                index
-            }
-            None => {
-                tables::push(&mut self.entries, entry);
-                (self.entries.len() - 1) as u32
-            }
+        let index = if self.vacant.is_empty() {
+            tables::push(&mut self.entries, entry);
+            (self.entries.len() - 1) as u32
+        } else {
+            let index = self.take_vacant();
+            self.entries[index as usize] = entry;
+            index
         };
         if !lone() {
             self.claim(node, index);
         }
         index
+    }
+
+    #[cold]
+    fn take_vacant(&mut self) -> u32 {
+        self.refilled += 1;
+        self.vacant.pop().expect("there is a vacant entry")
     }
 
     /// The value of scalar arithmetic whose operands are there, and whether a gradient could flow through it.

@@ -134,34 +134,35 @@ impl Pass {
     pub(crate) fn new(purpose: Purpose, settings: &Settings) -> Arc<Pass> {
         let mut fresh = Unshared::take();
         let pass = &mut *fresh;
-        let mut origin = None;
-        let around = current();
-        pass.settings = match &around {
-            // a derivative is that of the very values around it, random ones too
-            Some(around) if purpose == Purpose::Derive => {
-                origin = around.books().origin();
-                settings.clone().or(&around.settings)
-            }
-            Some(around) => around.inherited(settings.clone()),
-            None => settings.clone(),
-        };
+        pass.settings = settings.clone();
+        pass.mode = if purpose == Purpose::Predict { Mode::Evaluate } else { Mode::Train };
+        let origin = with_current(|around| around.and_then(|around| pass.begin_inside(around, purpose)));
         pass.settings.in_step |= is_stepping();
-        pass.mode = pass.settings.mode.unwrap_or(match (purpose, &around) {
-            (Purpose::Predict, _) => Mode::Evaluate,
-            (Purpose::Derive, Some(around)) => around.mode,
-            _ => Mode::Train,
-        });
+        pass.mode = pass.settings.mode.unwrap_or(pass.mode);
         pass.steps = purpose == Purpose::Step;
-        pass.around = around.as_ref().map(Arc::downgrade);
         let books = pass.books.get_mut().unwrap_or_else(PoisonError::into_inner);
         let keep = if purpose == Purpose::Predict { Keep::Nothing } else { Keep::Values };
         books.open(keep, &pass.settings);
         if let Some(origin) = origin {
             books.note_position(origin);
         }
-        books.of_around = pass.around.clone().filter(|_| purpose == Purpose::Derive);
         pass.begin_watch(purpose);
         fresh.share()
+    }
+
+    /// What this pass has of the one around it. A derivative is that of the very values there, random ones too: what positions are counted from, if that is settled, is returned.
+    #[cold]
+    fn begin_inside(&mut self, around: &Arc<Pass>, purpose: Purpose) -> Option<Position> {
+        let settings = std::mem::take(&mut self.settings);
+        self.around = Some(Arc::downgrade(around));
+        if purpose != Purpose::Derive {
+            self.settings = around.inherited(settings);
+            return None;
+        }
+        self.settings = settings.or(&around.settings);
+        self.mode = around.mode;
+        self.books.get_mut().unwrap_or_else(PoisonError::into_inner).of_around = self.around.clone();
+        around.books().origin()
     }
 
     /// Somebody is done with a pass. If he was the last one who had it, the pass is over: its values and nodes are dropped, and its tables are kept

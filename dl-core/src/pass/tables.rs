@@ -179,8 +179,13 @@ pub(crate) fn put_away<T: Row>(mut table: Vec<T>) {
 pub(crate) fn clear<T: Row>(table: &mut Vec<T>) {
     table.clear();
     if table.capacity() > SMALL {
-        T::STOCK.keep(std::mem::take(table));
+        keep(table);
     }
+}
+
+#[cold]
+fn keep<T: Row>(table: &mut Vec<T>) {
+    T::STOCK.keep(std::mem::take(table));
 }
 
 /// A table of which no stock is kept.
@@ -212,11 +217,18 @@ tables! {
 }
 
 /// Empties such a table. A large one is not kept with the pass, which a thread keeps.
+#[inline]
 pub(super) fn empty(table: &mut impl Table) {
     table.clear();
     if table.room() > SMALL {
-        *table = Default::default();
+        let_go(table);
     }
+}
+
+/// Begins a table anew that has become too large to be kept.
+#[cold]
+pub(super) fn let_go(table: &mut impl Default) {
+    *table = Default::default();
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]

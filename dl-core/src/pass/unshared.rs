@@ -47,22 +47,25 @@ impl Unshared {
     #[inline]
     pub(super) fn take() -> Self {
         let over = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten();
-        over.unwrap_or_else(|| {
-            Unshared(Arc::new(Pass {
-                books: Mutex::new(Books::new()),
-                mode: Mode::Train,
-                settings: Settings::default(),
-                board: Arc::default(),
-                wanted: AtomicUsize::new(0),
-                lingering: AtomicBool::new(false),
-                commits: AtomicBool::new(false),
-                reused_buffers: AtomicUsize::new(0),
-                width: Width::default(),
-                watch: Default::default(),
-                around: None,
-                steps: false,
-            }))
-        })
+        over.unwrap_or_else(Unshared::new)
+    }
+
+    #[cold]
+    fn new() -> Self {
+        Unshared(Arc::new(Pass {
+            books: Mutex::new(Books::new()),
+            mode: Mode::Train,
+            settings: Settings::default(),
+            board: Arc::default(),
+            wanted: AtomicUsize::new(0),
+            lingering: AtomicBool::new(false),
+            commits: AtomicBool::new(false),
+            reused_buffers: AtomicUsize::new(0),
+            width: Width::default(),
+            watch: Default::default(),
+            around: None,
+            steps: false,
+        }))
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use super::{Pass, Purpose};
 use crate::node::Node;
-use crate::record::{Log, SpanWork, Told};
+use crate::record::{Log, Recorder, SpanWork, Told};
 use crate::sync::thread_local;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -65,11 +65,16 @@ impl Pass {
         {
             self.watch.seen = traced::Seen::begin(purpose);
         }
-        if let Some(recorder) = &self.settings.recorder {
-            let log = recorder.begin();
-            self.books().log = Some(log.clone());
-            self.watch.log = Some(log);
+        if self.settings.recorder.is_some() {
+            self.begin_record();
         }
+    }
+
+    #[cold]
+    fn begin_record(&mut self) {
+        let log = self.settings.recorder.as_ref().map(Recorder::begin);
+        self.books().log.clone_from(&log);
+        self.watch.log = log;
     }
 
     /// A driver arrives: the pass goes on, if it has come to rest.
