@@ -13,7 +13,6 @@ use crate::pass::{self, Begun, Books, Pass, Purpose, Scalar, Settings, tables};
 use crate::record::{SpanWork, Told};
 use crate::reverse::{self, AnyDelta, When};
 use crate::side_effects::SideEffects;
-use crate::sync::MutexGuard;
 use crate::tape::Tape;
 use crate::value::Value;
 use crate::weight::Weight;
@@ -182,7 +181,7 @@ struct Train<T, O>(Layer<T>, O);
 impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
     /// The step from a number that was had at once.
     #[inline]
-    fn step_of_number(&self, books: MutexGuard<'_, Books>, index: u32, number: Scalar) -> Result<T> {
+    fn step_of_number(&self, books: &mut Books, index: u32, number: Scalar) -> Result<T> {
         let deltas = reverse::deltas_of_number(books, index, number);
         let committed = commit_numbers(&self.1, &deltas);
         tables::put_away(deltas);

@@ -104,6 +104,11 @@ impl Expression {
             _ => return None,
         }))
     }
+
+    /// Whether its value is there, as that of a constant or a weight is.
+    pub(crate) fn is_leaf(&self) -> bool {
+        matches!(self, Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) | Expression::Weight(..))
+    }
 }
 
 /// Where a number stands in an operation of two operands.

@@ -132,7 +132,7 @@ pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Resu
 }
 
 /// The same from an entry that is a plain number, in the books of a pass that is not recorded.
-pub(crate) fn deltas_of_number(mut books: MutexGuard<'_, Books>, root: u32, number: Scalar) -> Vec<(Held, Scalar)> {
+pub(crate) fn deltas_of_number(books: &mut Books, root: u32, number: Scalar) -> Vec<(Held, Scalar)> {
     debug_assert!(books.in_order(), "scalar arithmetic has no decisions");
     if !books.trained(root) {
         return Vec::new();
@@ -142,7 +142,7 @@ pub(crate) fn deltas_of_number(mut books: MutexGuard<'_, Books>, root: u32, numb
     arrived[root as usize] = number.one().into();
     let mut deltas = tables::spare();
     deltas.reserve(books.weights_met().min(FEW_DELTAS));
-    walk_back_in_numbers(&books, root, &mut arrived, &mut deltas);
+    walk_back_in_numbers(books, root, &mut arrived, &mut deltas);
     books.keep_arrived(arrived);
     deltas
 }

@@ -104,14 +104,13 @@ impl Pass {
         })
     }
 
-    /// The same for the first layer of a pass that has no driver yet, and whoever calls waits for it. The pass gets no handle to the layer, and if that is scalar arithmetic, no claim on it: that is left to whoever calls.
-    #[inline]
-    pub(super) fn discover_alone<'a>(
-        self: &'a Arc<Self>,
-        books: MutexGuard<'a, Books>,
-        layer: &AnyLayer,
-    ) -> (MutexGuard<'a, Books>, u32) {
-        let (mut books, index) = self.enter_first(books, layer);
+    /// Goes on with the walk from the first layer of a pass that has no driver yet, and whoever calls waits for it. The pass gets no handle to the layer, and if that is scalar arithmetic, no claim on it: that is left to whoever calls.
+    pub(super) fn discover_alone(self: &Arc<Self>, walk: Walk, walked: Walked) -> (MutexGuard<'_, Books>, u32) {
+        let books = self.books();
+        let (mut books, index) = match walked {
+            Walked::Through(index) => (self.note_origin(books), index),
+            _ => self.walk(books, walk, true, false),
+        };
         if !books.later.is_empty() {
             books.claim_lone(index); // a body below may have asked for it
         }
@@ -194,21 +193,6 @@ impl Pass {
         self.walk(books, walk, runs, working)
     }
 
-    /// The same for the first layer, which nothing else follows. So there is nobody to share its kernel with when all else is done, and it is run where it is met.
-    fn enter_first<'a>(
-        self: &'a Arc<Self>,
-        mut books: MutexGuard<'a, Books>,
-        root: &AnyLayer,
-    ) -> (MutexGuard<'a, Books>, u32) {
-        let small = if self.is_watched() { Small::Run } else { Small::Computed };
-        let mut walk = books.begin_walk(root, small);
-        walk.claims_root = false;
-        if small == Small::Computed {
-            walk.small_root = Small::Last;
-        }
-        self.walk(books, walk, true, false)
-    }
-
     fn walk<'a>(
         self: &'a Arc<Self>,
         mut books: MutexGuard<'a, Books>,
@@ -217,7 +201,7 @@ impl Pass {
         working: bool,
     ) -> (MutexGuard<'a, Books>, u32) {
         let before = books.under_lock;
-        let mut walked = computing(self, || books.walk(&mut walk, self));
+        let mut walked = computing(self, || books.walk(&mut walk, Some(self)));
         if !working && books.under_lock > before {
             self.width().works();
             self.width().rests();
@@ -239,6 +223,7 @@ impl Pass {
                                 break index;
                             }
                         }
+                        Walked::NeedsPass => {}
                         Walked::Pauses => books = self.books_after_others(books),
                         Walked::Offers => {
                             // nobody walks before a driver has come, but whoever is going to be it
@@ -254,7 +239,7 @@ impl Pass {
                     if books.rests != rests {
                         walk.small = Small::Queued;
                     }
-                    walked = computing(self, || books.walk(&mut walk, self));
+                    walked = computing(self, || books.walk(&mut walk, Some(self)));
                 };
                 if !working {
                     self.width().rests();
@@ -263,12 +248,17 @@ impl Pass {
                 index
             }
         };
+        (self.note_origin(books), index)
+    }
+
+    /// The walk from the first layer is over: if it met no position that others are counted from, that is where the computation was made.
+    fn note_origin<'a>(&self, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
         if books.roots_met == 1
             && let Some(made_at) = self.settings.made_at
         {
             books.note_position(made_at);
         }
-        (books, index)
+        books
     }
 
     fn run_at_once<'a>(self: &'a Arc<Self>, index: u32, books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {

@@ -74,6 +74,8 @@ pub(super) enum Walked {
     Through(u32),
     /// To a small kernel, which is to be run before it goes on.
     Meets(u32),
+    /// With the books alone, to what takes the pass, too: a kernel, a body or a random number, which is not entered yet.
+    NeedsPass,
     /// To where others, who wait for the books, had better have them for a moment.
     Pauses,
     /// To where there is so much in the queue that others should share it.
@@ -207,14 +209,21 @@ impl Books {
         Walk { at, second: NONE, small, small_root, claims_root: true, queued, offered: 0, paused: 0 }
     }
 
+    /// The same for the first layer, which nothing else follows. So there is nobody to share its kernel with when all else is done, and it is run where it is met.
+    #[inline]
+    pub(super) fn begin_first_walk(&mut self, root: &AnyLayer, watched: bool) -> Walk {
+        let (small, small_root) = if watched { (Small::Run, Small::Run) } else { (Small::Computed, Small::Last) };
+        Walk { small_root, claims_root: false, ..self.begin_walk(root, small) }
+    }
+
     /// Enters a dynamic node, which needs nothing yet. The pass is to have a handle to it.
     pub(super) fn enter_dynamic(&mut self, root: &AnyLayer) -> u32 {
         let _ = self.begin_walk(root, Small::Queued);
         self.enter_other(held(root), [NONE; 2], false, Small::Queued).0
     }
 
-    /// Goes on to enter what a node needs, and then the node.
-    pub(super) fn walk(&mut self, walk: &mut Walk, pass: &Pass) -> Walked {
+    /// Goes on to enter what a node needs, and then the node. Whoever has no pass that others may have leaves it out.
+    pub(super) fn walk(&mut self, walk: &mut Walk, pass: Option<&Pass>) -> Walked {
         let mut steps = std::mem::take(&mut self.walk);
         let Some(Step { mut node, mut first }) = walk.at.take() else {
             unreachable!("a walk that is through does not go on")
@@ -233,7 +242,18 @@ impl Books {
             if let Some(next) = steps.last() {
                 next.node.prefetch();
             }
-            let (index, entered) = self.enter(node, operands, walk, consumer.is_none());
+            let is_root = consumer.is_none();
+            let lone = || if is_root { !walk.claims_root } else { node.is_lone() };
+            let (index, entered) = match self.enter_arithmetic(node, operands, lone) {
+                Some(index) => (index, Entered::Done),
+                None if pass.is_none() && !node.expression.is_leaf() => {
+                    steps.extend(consumer);
+                    (walk.at, walk.second) = (Some(Step { node, first }), second);
+                    break Walked::NeedsPass;
+                }
+                None if is_root => self.enter_other(node, operands, false, walk.small_for_root()),
+                None => self.enter_other(node, operands, node.is_lone(), walk.small),
+            };
             let Some(consumer) = consumer else {
                 break if let Entered::Runs = entered { Walked::Meets(index) } else { Walked::Through(index) };
             };
@@ -242,7 +262,7 @@ impl Books {
             let stops = match entered {
                 Entered::Done => None,
                 Entered::Runs => Some(Walked::Meets(index)),
-                Entered::Other => pass.stops(walk, self),
+                Entered::Other => pass.and_then(|pass| pass.stops(walk, self)),
             };
             if let Some(walked) = stops {
                 (walk.at, walk.second) = (Some(Step { node, first }), second);
@@ -335,17 +355,7 @@ impl Books {
         }
     }
 
-    /// Makes the entry of a node whose operands are all entered. It is known to its consumer, or to whoever begins the walk.
-    #[inline(always)]
-    fn enter(&mut self, node: Held, operands: [u32; 2], walk: &Walk, is_root: bool) -> (u32, Entered) {
-        let lone = || if is_root { !walk.claims_root } else { node.is_lone() };
-        match self.enter_arithmetic(node, operands, lone) {
-            Some(index) => (index, Entered::Done),
-            None if is_root => self.enter_other(node, operands, false, walk.small_for_root()),
-            None => self.enter_other(node, operands, node.is_lone(), walk.small),
-        }
-    }
-
+    /// Makes the entry of scalar arithmetic whose operands are all entered. It is known to its consumer, or to whoever begins the walk.
     #[inline(always)]
     fn enter_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: impl FnOnce() -> bool) -> Option<u32> {
         let (number, trained, arithmetic) = self.arithmetic(&node, operands)?;
@@ -355,6 +365,7 @@ impl Books {
         Some(index)
     }
 
+    /// The same for any other node.
     fn enter_other(&mut self, node: Held, operands: [u32; 2], lone: bool, small: Small) -> (u32, Entered) {
         if let Some(value) = node.expression.as_constant() {
             self.others += 1;

@@ -132,6 +132,10 @@ const SPINS: usize = spins(100);
 impl Pass {
     /// A pass with these settings; what they leave open is that of the pass around it.
     pub(crate) fn new(purpose: Purpose, settings: &Settings) -> Arc<Pass> {
+        Pass::unshared(purpose, settings).share()
+    }
+
+    fn unshared(purpose: Purpose, settings: &Settings) -> Unshared {
         let mut fresh = Unshared::take();
         let pass = &mut *fresh;
         pass.settings = settings.clone();
@@ -147,7 +151,7 @@ impl Pass {
             books.note_position(origin);
         }
         pass.begin_watch(purpose);
-        fresh.share()
+        fresh
     }
 
     /// What this pass has of the one around it. A derivative is that of the very values there, random ones too: what positions are counted from, if that is settled, is returned.

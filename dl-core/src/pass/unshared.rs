@@ -1,14 +1,15 @@
 //! Passes that nobody else has: when they begin, and when they are over.
 //!
-//! Whether an `Arc` is the only one is a question that takes an instruction for which all others wait, and a small pass would ask it when it begins and when it is over. So who knows it says it in the type; and of a pass
-//! that works out a number at once nobody hears before it is over.
+//! Whether an `Arc` is the only one is a question that takes an instruction for which all others wait, and a small pass would ask it when it begins and when it is over. So who knows it says it in the type; and nobody is given a pass
+//! that works out a number at once, whose books need no lock then.
 
 use super::books::Books;
+use super::discover::Walked;
 use super::{Pass, Purpose, Settings};
 use crate::error::{Error, Result};
 use crate::node::AnyLayer;
 use crate::pass::{Mode, Scalar, Width};
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, thread_local};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, thread_local};
 use crate::value::Value;
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -133,32 +134,33 @@ pub(crate) enum Begun<R> {
 }
 
 impl Pass {
-    /// Begins a pass for a layer, and goes as far as it goes at once: if it takes arithmetic and small kernels, and little else. What is done with a number is done in the books, which are still open, at its entry: nobody has been called.
+    /// Begins a pass for a layer, and goes as far as it goes at once: if it takes arithmetic and small kernels, and little else. What is done with a number is done with the books, at its entry, before anybody else has the pass.
     /// Its node is not claimed, as nobody is going to look for it.
     pub(crate) fn begin<R>(
         purpose: Purpose,
         settings: &Settings,
         layer: &AnyLayer,
-        with_number: impl FnOnce(MutexGuard<'_, Books>, u32, Scalar) -> R,
+        with_number: impl FnOnce(&mut Books, u32, Scalar) -> R,
     ) -> Begun<R> {
-        let pass = Pass::new(purpose, settings);
-        let (mut books, index) = pass.discover_alone(pass.books(), layer);
-        let is_arithmetic = books.is_arithmetic();
-        if is_arithmetic
-            && books.in_order()
-            && !pass.is_watched()
-            // an optimizer that works in this pass may look for it
-            && !pass.is_in_step()
+        let mut pass = Pass::unshared(purpose, settings);
+        let watched = pass.is_watched();
+        // an optimizer that works in a pass begun in the middle of a step may look for it
+        let is_known = watched || pass.is_in_step();
+        let books = pass.books_mut();
+        let mut walk = books.begin_first_walk(layer, watched);
+        let walked = books.walk(&mut walk, None);
+        if let Walked::Through(index) = walked
+            && !is_known
             && let Some(number) = books.entry(index).number()
         {
             let made = with_number(books, index, number);
-            debug_assert!(Arc::strong_count(&pass) == 1 && Arc::weak_count(&pass) == 0, "somebody else has the pass");
-            // SAFETY of what follows: the handle was made above, and nobody was given another one. A walk that finds a number by scalar arithmetic alone runs no kernel, meets no decision and queues nothing for which others would be called; what `with_number` does,
-            // an optimizer's code among it, is not done in the pass, which is neither entered nor polled. The books are all that it is given
-            let over = Unshared(pass).close();
+            let over = pass.close();
             debug_assert!(over.is_ok(), "numbers have no destructors");
             return Begun::Number(made);
         }
+        let pass = pass.share();
+        let (mut books, index) = pass.discover_alone(walk, walked);
+        let is_arithmetic = books.is_arithmetic();
         books.claim_lone(index);
         let ended = books.outcome(index);
         if !is_arithmetic || ended.is_none() {
