@@ -382,6 +382,7 @@ fn dismantle(node: NonNull<Node>) {
 }
 
 /// The same when the thread is ending and its yard is gone.
+#[cold]
 fn dismantle_late(node: NonNull<Node>) {
     thread_local! {
         /// The list of the outermost drop. It needs no destructor, so it is there to the end.
@@ -469,13 +470,13 @@ impl Parting {
         if is_one {
             return Some(node);
         }
-        let before = if self.node == node { None } else { self.end() };
+        let before = if self.node == node || self.handles == 0 { None } else { self.end() };
         (self.node, self.handles) = (node, self.handles + 1);
         before
     }
 
     /// Gives them back. Says whether the node has no handle left then.
-    #[inline(always)]
+    #[inline(never)]
     fn end(&mut self) -> Option<NonNull<Node>> {
         let handles = std::mem::take(&mut self.handles);
         if handles == 0 {

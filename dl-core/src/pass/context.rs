@@ -68,25 +68,32 @@ pub(crate) fn enter<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
 
 /// Runs `f` on a thread that blocks for it: outside any pass, and free to work.
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
-    struct Pop(usize);
-
-    impl Drop for Pop {
-        fn drop(&mut self) {
-            let _ = LEFT.try_with(|left| left.borrow_mut().truncate(self.0));
-        }
-    }
-
     let context = CONTEXT.get();
-    // a thread that is ending has no list any more
-    let _pop = context.pass.and_then(|pass| {
+    let _left = context.pass.and_then(Left::leave);
+    with(Context { pass: None, in_task: false, may_work: true, ..context }, f)
+}
+
+/// A pass that this thread has left: how many there were before.
+struct Left(usize);
+
+impl Left {
+    /// None on a thread that is ending, which has no list any more.
+    #[cold]
+    fn leave(pass: NonNull<Arc<Pass>>) -> Option<Left> {
         let push = |left: &RefCell<Vec<_>>| {
             let mut left = left.borrow_mut();
             left.push(pass);
-            Pop(left.len() - 1)
+            Left(left.len() - 1)
         };
         LEFT.try_with(push).ok()
-    });
-    with(Context { pass: None, in_task: false, may_work: true, ..context }, f)
+    }
+}
+
+impl Drop for Left {
+    #[cold]
+    fn drop(&mut self) {
+        let _ = LEFT.try_with(|left| left.borrow_mut().truncate(self.0));
+    }
 }
 
 /// Parks this thread, which waits. The passes that it was polling are told that it is away.

@@ -430,13 +430,17 @@ impl Books {
         let (trained, lone) = (!variable.frozen(), self.weights.len() < UNCLAIMED);
         let index = match self.number_of_weight(&variable) {
             Some(number) => self.add(Entry::of_number(node, number, trained), node, || lone),
-            None => {
-                let value = self.value_of_weight(node, &variable);
-                self.add_value(node, value, trained, lone)
-            }
+            None => self.enter_value_of_weight(node, &variable, trained, lone),
         };
         tables::push(&mut self.weights, (variable.address(), index));
         index
+    }
+
+    /// Not inlined: numbers are faster to enter without.
+    #[inline(never)]
+    fn enter_value_of_weight(&mut self, node: Held, variable: &Variable, trained: bool, lone: bool) -> u32 {
+        let value = self.value_of_weight(node, variable);
+        self.add_value(node, value, trained, lone)
     }
 
     /// The number that a weight is, unless its value is to be had elsewhere: for speed, as numbers are read without values.

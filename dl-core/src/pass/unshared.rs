@@ -108,18 +108,23 @@ impl Unshared {
         // a thread that is ending keeps nothing
         let _ = OVER.try_with(|kept| {
             let mut kept = kept.borrow_mut();
-            if kept.len() == PASSES_KEPT {
-                return;
-            }
-            // a thread that does nothing keeps one seat, which is that of the pass that it takes first
-            if kept.last_mut().is_some_and(|next| next.books_mut().has_seat()) {
-                self.books_mut().give_seat_back();
-                kept.insert(0, self);
-            } else {
-                kept.push(self);
-            }
+            if kept.is_empty() { kept.push(self) } else { self.keep_with(&mut kept) }
         });
         fault.map_or(Ok(()), Err)
+    }
+
+    /// A thread that does nothing keeps one seat, which is that of the pass that it takes first.
+    #[cold]
+    fn keep_with(mut self, kept: &mut Vec<Unshared>) {
+        if kept.len() == PASSES_KEPT {
+            return;
+        }
+        if kept.last_mut().is_some_and(|next| next.books_mut().has_seat()) {
+            self.books_mut().give_seat_back();
+            kept.insert(0, self);
+        } else {
+            kept.push(self);
+        }
     }
 }
 
@@ -144,13 +149,12 @@ impl Pass {
     ) -> Begun<R> {
         let mut pass = Pass::unshared(purpose, settings);
         let watched = pass.is_watched();
-        // an optimizer that works in a pass begun in the middle of a step may look for it
-        let is_known = watched || pass.is_in_step();
+        // what is begun in the middle of a step waits for no weight, and reads them as code of its pass. An optimizer that works in it may look for it
+        let is_looked_for = watched || pass.is_in_step();
         let books = pass.books_mut();
         let mut walk = books.begin_first_walk(layer, watched);
-        let walked = books.walk(&mut walk, None);
+        let walked = if is_looked_for { Walked::NeedsPass } else { books.walk(&mut walk, None) };
         if let Walked::Through(index) = walked
-            && !is_known
             && let Some(number) = books.entry(index).number()
         {
             let made = with_number(books, index, number);
