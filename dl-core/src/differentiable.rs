@@ -188,7 +188,7 @@ impl<T: Data, O: Optimizer + Clone + 'static> Train<T, O> {
         committed.map(|()| Value::from(number).into())
     }
 
-    /// The step from another value for which it took nothing but scalar arithmetic.
+    /// The step from any value for which it took nothing but scalar arithmetic and marks.
     fn step_at_once(&self, pass: &Arc<Pass>, value: Value) -> Result<T> {
         let root = self.0.any();
         let one = reverse::one(root, &value)?;

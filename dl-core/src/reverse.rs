@@ -131,14 +131,13 @@ pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Resu
     Ok(deltas)
 }
 
-/// The same from an entry that is a plain number, in the books of a pass that is not recorded.
+/// The same from an entry that is a plain number, in the books of a pass that nobody else has, which knows no marks.
 pub(crate) fn deltas_of_number(books: &mut Books, root: u32, number: Scalar) -> Vec<(Held, Scalar)> {
     debug_assert!(books.in_order(), "scalar arithmetic has no decisions");
     if !books.trained(root) {
         return Vec::new();
     }
     let mut arrived = books.take_arrived();
-    let root = books.unmarked(root);
     arrived[root as usize] = number.one().into();
     let mut deltas = tables::spare();
     deltas.reserve(books.weights_met().min(FEW_DELTAS));

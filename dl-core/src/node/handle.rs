@@ -475,7 +475,7 @@ impl Parting {
         before
     }
 
-    /// Gives them back. Says whether the node has no handle left then.
+    /// Gives them back. Says whether the node has no handle left then. Not inlined: it is needed in several places, and less often than not.
     #[inline(never)]
     fn end(&mut self) -> Option<NonNull<Node>> {
         let handles = std::mem::take(&mut self.handles);

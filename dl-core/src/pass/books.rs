@@ -213,7 +213,8 @@ impl Books {
         tables::clear(&mut self.entries);
         tables::clear(&mut self.weights);
         (self.leaf, self.leaves_differ) = (None, false);
-        if self.links.is_empty() {
+        // what a pass inside this one wants done may be here without any
+        if self.links.is_empty() && self.queue.len() == 0 && self.crews.is_empty() {
             debug_assert!(self.has_no_schedule(), "whatever waits, or is waited for, has links");
         } else {
             self.close_schedule();
@@ -252,7 +253,7 @@ impl Books {
         self.arrived.retain(|table| table.capacity() > 0);
     }
 
-    /// What a pass leaves that was more than a walk through scalar arithmetic: somebody has waited there, or was waited for.
+    /// What a pass leaves that was more than a walk through scalar arithmetic: somebody has waited there, or was waited for, or an operation had an effect, whose root has links.
     fn close_schedule(&mut self) {
         tables::empty(&mut self.roots);
         tables::clear(&mut self.links);
@@ -275,7 +276,7 @@ impl Books {
         tables::empty(&mut self.later);
         tables::empty(&mut self.to_tell);
         tables::empty(&mut self.updates);
-        // a commit may have left some
+        // who divides a kernel does not wait for the books to take his out
         tables::empty(&mut self.crews);
         tables::empty(&mut self.woken);
         tables::empty(&mut self.discarded);
@@ -292,11 +293,9 @@ impl Books {
             self.backwards.len(),
             self.interrupted.len(),
             self.wakers.len(),
-            self.queue.len(),
             self.later.len(),
             self.to_tell.len(),
             self.updates.len(),
-            self.crews.len(),
             self.woken.len(),
             self.discarded.len(),
         ];

@@ -69,30 +69,33 @@ pub(crate) fn enter<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
 /// Runs `f` on a thread that blocks for it: outside any pass, and free to work.
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     let context = CONTEXT.get();
-    let _left = context.pass.and_then(Left::leave);
+    let _left = context.pass.and_then(LeftPass::leave);
     with(Context { pass: None, in_task: false, may_work: true, ..context }, f)
 }
 
-/// A pass that this thread has left: how many there were before.
-struct Left(usize);
+/// A pass that this thread has left, until it comes back.
+struct LeftPass {
+    /// How many there were before.
+    before: usize,
+}
 
-impl Left {
+impl LeftPass {
     /// None on a thread that is ending, which has no list any more.
     #[cold]
-    fn leave(pass: NonNull<Arc<Pass>>) -> Option<Left> {
+    fn leave(pass: NonNull<Arc<Pass>>) -> Option<LeftPass> {
         let push = |left: &RefCell<Vec<_>>| {
             let mut left = left.borrow_mut();
             left.push(pass);
-            Left(left.len() - 1)
+            LeftPass { before: left.len() - 1 }
         };
         LEFT.try_with(push).ok()
     }
 }
 
-impl Drop for Left {
+impl Drop for LeftPass {
     #[cold]
     fn drop(&mut self) {
-        let _ = LEFT.try_with(|left| left.borrow_mut().truncate(self.0));
+        let _ = LEFT.try_with(|left| left.borrow_mut().truncate(self.before));
     }
 }
 

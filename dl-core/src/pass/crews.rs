@@ -83,3 +83,41 @@ impl Pass {
         books.crews.iter().find(|crew| crew.takes_one_more(self.width.working()))
     }
 }
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use crate::pass::at_once::tests::{Probe, on_threads};
+    use crate::pass::current;
+    use crate::{Differentiable, Do, Layer, parallel};
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::thread;
+
+    #[test]
+    fn a_crew_that_could_not_be_forgotten_goes_with_its_pass() {
+        let body = || async {
+            // this pass meets no layer of its own
+            let outer = Arc::downgrade(&current().expect("a body runs in a pass"));
+            let divides = Probe::new(1e6, move |_| {
+                let outer = outer.upgrade().expect("it waits");
+                let (over, is_over) = mpsc::channel::<()>();
+                let (begin, holder) = (Mutex::new(Some((outer, is_over))), Mutex::new(None));
+                parallel::for_each(4, 1e6, |_| {
+                    let Some((outer, is_over)) = begin.lock().expect("nobody panics").take() else { return };
+                    let (tell, crews) = mpsc::channel();
+                    let thread = thread::spawn(move || {
+                        let books = outer.books();
+                        tell.send(books.crews.len()).expect("somebody waits");
+                        let _ = is_over.recv();
+                    });
+                    assert_eq!(crews.recv(), Ok(1), "the books of the pass around are held, and have it");
+                    *holder.lock().expect("nobody panics") = Some(thread);
+                });
+                drop(over);
+                let holder = holder.into_inner().expect("nobody panics").expect("there was a first piece");
+                holder.join().expect("it ends");
+            });
+            Layer::apply(divides, (Layer::constant(1.0),)).predict().await
+        };
+        assert_eq!(on_threads(2, || Do::from_fn(body).wait()).expect("it succeeds"), 2.0);
+    }
+}

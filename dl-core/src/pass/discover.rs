@@ -2,7 +2,7 @@
 //!
 //! A depth-first walk that never recurses makes an entry for each node, operands before their consumers. Nodes whose operands are
 //! there already and which cost next to nothing (constants, weights, scalar arithmetic) are evaluated during that walk, so a
-//! graph of scalars never sees the queue. At a small kernel the walk is interrupted, so that the kernel can be run (see `at_once.rs`).
+//! graph of scalars never sees the queue. The first walk of a pass begins before anybody else has that pass, with the books alone, and stops where they are not enough (see `unshared.rs`). At a small kernel the walk is interrupted, so that the kernel can be run (see `at_once.rs`).
 //!
 //! A pass knows a node again by the claim on it (see `claim.rs`). A claim is an instruction that all others wait for, so what needs none has none. A *lone* node, whose only handle is one operand of one
 //! consumer, cannot be met another way: its entry is known to its consumer, and it is claimed when somebody is given a handle to it. (A consumer with many operands looks them up: it claims a lone one when that is entered.) The first few weights of a pass are found by looking through them, and claimed
@@ -74,7 +74,7 @@ pub(super) enum Walked {
     Through(u32),
     /// To a small kernel, which is to be run before it goes on.
     Meets(u32),
-    /// With the books alone, to what takes the pass, too: a kernel, a body or a random number, which is not entered yet.
+    /// With the books alone, to what takes the pass, too: anything but scalar arithmetic, constants and weights. It is not entered yet.
     NeedsPass,
     /// To where others, who wait for the books, had better have them for a moment.
     Pauses,
@@ -222,7 +222,7 @@ impl Books {
         self.enter_other(held(root), [NONE; 2], false, Small::Queued).0
     }
 
-    /// Goes on to enter what a node needs, and then the node. Whoever has no pass that others may have leaves it out.
+    /// Goes on to enter what a node needs, and then the node. There is no `pass` while nobody else can have it; then the walk stops at what needs it.
     pub(super) fn walk(&mut self, walk: &mut Walk, pass: Option<&Pass>) -> Walked {
         let mut steps = std::mem::take(&mut self.walk);
         let Some(Step { mut node, mut first }) = walk.at.take() else {
@@ -248,6 +248,10 @@ impl Books {
                 Some(index) => (index, Entered::Done),
                 None if pass.is_none() && !node.expression.is_leaf() => {
                     steps.extend(consumer);
+                    // many are looked up again
+                    if operands != [NONE; 2] {
+                        [first, second] = operands;
+                    }
                     (walk.at, walk.second) = (Some(Step { node, first }), second);
                     break Walked::NeedsPass;
                 }
@@ -482,7 +486,7 @@ impl Books {
         index
     }
 
-    #[cold]
+    #[inline(never)]
     fn take_vacant(&mut self) -> u32 {
         self.refilled += 1;
         self.vacant.pop().expect("there is a vacant entry")

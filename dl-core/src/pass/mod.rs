@@ -138,6 +138,7 @@ impl Pass {
     fn unshared(purpose: Purpose, settings: &Settings) -> Unshared {
         let mut fresh = Unshared::take();
         let pass = &mut *fresh;
+        debug_assert!(pass.around.is_none(), "the pass before is over");
         pass.settings = settings.clone();
         pass.mode = if purpose == Purpose::Predict { Mode::Evaluate } else { Mode::Train };
         let origin = with_current(|around| around.and_then(|around| pass.begin_inside(around, purpose)));
@@ -155,7 +156,7 @@ impl Pass {
     }
 
     /// What this pass has of the one around it. A derivative is that of the very values there, random ones too: what positions are counted from, if that is settled, is returned.
-    #[cold]
+    #[inline(never)]
     fn begin_inside(&mut self, around: &Arc<Pass>, purpose: Purpose) -> Option<Position> {
         let settings = std::mem::take(&mut self.settings);
         self.around = Some(Arc::downgrade(around));

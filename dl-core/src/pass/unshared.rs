@@ -106,18 +106,26 @@ impl Unshared {
             }
         };
         // a thread that is ending keeps nothing
-        let _ = OVER.try_with(|kept| {
-            let mut kept = kept.borrow_mut();
-            if kept.is_empty() { kept.push(self) } else { self.keep_with(&mut kept) }
-        });
+        let too_many = OVER.try_with(|kept| self.keep(&mut kept.borrow_mut()));
+        drop(too_many);
         fault.map_or(Ok(()), Err)
+    }
+
+    /// Keeps it with others that are over, unless they are enough.
+    #[inline]
+    fn keep(self, kept: &mut Vec<Unshared>) -> Option<Unshared> {
+        if kept.is_empty() {
+            kept.push(self);
+            return None;
+        }
+        self.keep_among(kept)
     }
 
     /// A thread that does nothing keeps one seat, which is that of the pass that it takes first.
     #[cold]
-    fn keep_with(mut self, kept: &mut Vec<Unshared>) {
+    fn keep_among(mut self, kept: &mut Vec<Unshared>) -> Option<Unshared> {
         if kept.len() == PASSES_KEPT {
-            return;
+            return Some(self);
         }
         if kept.last_mut().is_some_and(|next| next.books_mut().has_seat()) {
             self.books_mut().give_seat_back();
@@ -125,6 +133,7 @@ impl Unshared {
         } else {
             kept.push(self);
         }
+        None
     }
 }
 
@@ -132,7 +141,7 @@ impl Unshared {
 pub(crate) enum Begun<R> {
     /// The layer is a plain number, for which it took scalar arithmetic alone: this is what was made of it, and the pass is over.
     Number(R),
-    /// It has another value, or has failed. Whether it took scalar arithmetic alone.
+    /// It has this value, or has failed: a tensor, or a number that somebody watches, or for which it took more than arithmetic. Whether it took nothing else, but marks.
     Value(Arc<Pass>, Result<Value>, bool),
     /// It is not there yet.
     Pending(Arc<Pass>),
@@ -140,7 +149,7 @@ pub(crate) enum Begun<R> {
 
 impl Pass {
     /// Begins a pass for a layer, and goes as far as it goes at once: if it takes arithmetic and small kernels, and little else. What is done with a number is done with the books, at its entry, before anybody else has the pass.
-    /// Its node is not claimed, as nobody is going to look for it.
+    /// The node of such a number is not claimed, unless it is a constant: nobody is going to look for it.
     pub(crate) fn begin<R>(
         purpose: Purpose,
         settings: &Settings,
@@ -149,11 +158,12 @@ impl Pass {
     ) -> Begun<R> {
         let mut pass = Pass::unshared(purpose, settings);
         let watched = pass.is_watched();
-        // what is begun in the middle of a step waits for no weight, and reads them as code of its pass. An optimizer that works in it may look for it
-        let is_looked_for = watched || pass.is_in_step();
+        // Who watches is told what happens when. What is begun in the middle of a step reads weights for that step, which holds them, so it has to be known from the beginning for which pass this thread works; and an optimizer that works in
+        // this pass may look for its root
+        let needs_pass = watched || pass.is_in_step();
         let books = pass.books_mut();
         let mut walk = books.begin_first_walk(layer, watched);
-        let walked = if is_looked_for { Walked::NeedsPass } else { books.walk(&mut walk, None) };
+        let walked = if needs_pass { Walked::NeedsPass } else { books.walk(&mut walk, None) };
         if let Walked::Through(index) = walked
             && let Some(number) = books.entry(index).number()
         {
