@@ -87,37 +87,43 @@ impl Pass {
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
     use crate::pass::at_once::tests::{Probe, on_threads};
-    use crate::pass::current;
+    use crate::pass::unshared::Unshared;
     use crate::{Differentiable, Do, Layer, parallel};
     use std::sync::{Arc, Mutex, mpsc};
     use std::thread;
 
     #[test]
     fn a_crew_that_could_not_be_forgotten_goes_with_its_pass() {
-        let body = || async {
-            // this pass meets no layer of its own
-            let outer = Arc::downgrade(&current().expect("a body runs in a pass"));
-            let divides = Probe::new(1e6, move |_| {
-                let outer = outer.upgrade().expect("it waits");
-                let (over, is_over) = mpsc::channel::<()>();
-                let (begin, holder) = (Mutex::new(Some((outer, is_over))), Mutex::new(None));
-                parallel::for_each(4, 1e6, |_| {
-                    let Some((outer, is_over)) = begin.lock().expect("nobody panics").take() else { return };
-                    let (tell, crews) = mpsc::channel();
-                    let thread = thread::spawn(move || {
-                        let books = outer.books();
-                        tell.send(books.crews.len()).expect("somebody waits");
-                        let _ = is_over.recv();
-                    });
-                    assert_eq!(crews.recv(), Ok(1), "the books of the pass around are held, and have it");
-                    *holder.lock().expect("nobody panics") = Some(thread);
+        let divides = |inner: &Arc<super::Pass>| {
+            let (over, is_over) = mpsc::channel::<()>();
+            let begin = Mutex::new(Some((inner.around().expect("it waits"), is_over)));
+            let holder = Mutex::new(None);
+            parallel::for_each(4, 1e6, |_| {
+                let Some((outer, is_over)) = begin.lock().expect("nobody panics").take() else { return };
+                let (tell, crews) = mpsc::channel();
+                let thread = thread::spawn(move || {
+                    let books = outer.books();
+                    tell.send(books.crews.len()).expect("somebody waits");
+                    let _ = is_over.recv();
                 });
-                drop(over);
-                let holder = holder.into_inner().expect("nobody panics").expect("there was a first piece");
-                holder.join().expect("it ends");
+                assert_eq!(crews.recv(), Ok(1), "the books of the pass around are held, and have it");
+                *holder.lock().expect("nobody panics") = Some(thread);
             });
-            Layer::apply(divides, (Layer::constant(1.0),)).predict().await
+            drop(over);
+            let holder = holder.into_inner().expect("nobody panics").expect("there was a first piece");
+            holder.join().expect("it ends");
         };
-        assert_eq!(on_threads(2, || Do::from_fn(body).wait()).expect("it succeeds"), 2.0);
+        // the pass of the body meets no layer of its own
+        let body = move || {
+            let y = Layer::apply(Probe::new(1e6, divides), (Layer::constant(1.0),));
+            async move { y.predict().await }
+        };
+        let kept = on_threads(2, || {
+            assert_eq!(Do::from_fn(body).wait().expect("it succeeds"), 2.0);
+            // more than a thread keeps
+            let passes = [(); 5].map(|()| Unshared::take());
+            passes.each_ref().map(|pass| pass.books().crews.len())
+        });
+        assert_eq!(kept, [0; 5]);
     }
 }
