@@ -370,7 +370,6 @@ pub(super) mod tests {
     use crate::pass::context::with_computing;
     use crate::{At, Deltas, Differentiable, Do, Layer, Primitive, Result};
     use std::collections::HashSet;
-    use std::sync::atomic::Ordering;
     use std::sync::{Arc, Mutex};
     use std::thread::{self, ThreadId};
     use std::time::Duration;
@@ -519,7 +518,7 @@ pub(super) mod tests {
     }
 
     /// The sum of its operands.
-    struct Gather;
+    pub(in crate::pass) struct Gather;
 
     impl Primitive for Gather {
         type Operands = Vec<Layer<f64>>;
@@ -566,46 +565,6 @@ pub(super) mod tests {
             assert_eq!(w.value(), before - 0.1 * (10.0 + 6.0 + 1.0));
             assert_eq!(std::mem::take(&mut *ran.lock().expect("nobody panics")), 3 * 6);
         }
-    }
-
-    #[test]
-    fn a_first_walk_goes_on_where_the_books_are_not_enough() {
-        // more than are found without a claim, below the operations and above them
-        let weights: Vec<crate::Weight<f64>> = (0..24).map(|i| crate::Weight::new(f64::from(i) / 8.0)).collect();
-        let sum = |weights: &[crate::Weight<f64>]| weights.iter().map(|w| w * 2.0).sum::<Layer<f64>>();
-        let build = || {
-            let (below, above) = (sum(&weights[..12]), sum(&weights[6..]));
-            let once = Layer::apply(Probe::new(10.0, |_| ()), (below.clone(),));
-            let many =
-                Layer::apply(Gather, vec![weights[0].layer(), below.clone(), above.clone(), weights[20].layer()]);
-            (above + &once * &below, many)
-        };
-        let total = |weights: &[crate::Weight<f64>]| weights.iter().map(|w| 2.0 * w.value()).sum::<f64>();
-        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9 * b.abs().max(1.0), "{a} instead of {b}");
-        for (threads, claimed) in [(1, false), (1, true), (2, false), (2, true)] {
-            let (once, many) = build();
-            // another live pass has the claims
-            let tapes = claimed.then(|| (once.forward().wait(), many.forward().wait()));
-            let (below, above) = (total(&weights[..12]), total(&weights[6..]));
-            let predict = |y: &Layer<f64>| on_threads(threads, || y.predict().wait()).expect("it succeeds");
-            close(predict(&once), above + (below + 1.0) * below);
-            close(predict(&many), weights[0].value() + below + above + weights[20].value());
-            let before: Vec<f64> = weights.iter().map(crate::Weight::value).collect();
-            on_threads(threads, || once.train(&crate::Sgd::new(1e-3)).wait()).expect("it succeeds");
-            for (i, (w, before)) in weights.iter().zip(before).enumerate() {
-                let delta = if i < 12 { 2.0 * (2.0 * below + 1.0) } else { 0.0 } + if i >= 6 { 2.0 } else { 0.0 };
-                close(w.value(), before - 1e-3 * delta);
-            }
-            drop(tapes);
-        }
-    }
-
-    #[test]
-    fn a_weight_that_is_met_once_is_not_claimed() {
-        let w = crate::Weight::new(3.0_f64);
-        let y = Layer::apply(Probe::new(10.0, |_| ()), (w.layer(),));
-        assert_eq!(y.predict().wait().expect("it succeeds"), 4.0);
-        assert_eq!(w.layer().any().claim().pass.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl Pass {
         }
         self.settings = settings.or(&around.settings);
         self.mode = around.mode;
-        self.books.get_mut().unwrap_or_else(PoisonError::into_inner).of_around = self.around.clone();
+        self.books_mut().of_around = self.around.clone();
         around.books().origin()
     }
 

@@ -69,11 +69,6 @@ impl Unshared {
         }))
     }
 
-    #[inline]
-    fn books_mut(&mut self) -> &mut Books {
-        self.books.get_mut().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// From now on others may have it.
     pub(super) fn share(self) -> Arc<Pass> {
         self.0
@@ -148,6 +143,12 @@ pub(crate) enum Begun<R> {
 }
 
 impl Pass {
+    /// The books, which nobody else can open.
+    #[inline]
+    pub(super) fn books_mut(&mut self) -> &mut Books {
+        self.books.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Begins a pass for a layer, and goes as far as it goes at once: if it takes arithmetic and small kernels, and little else. What is done with a number is done with the books, at its entry, before anybody else has the pass.
     /// The node of such a number is not claimed, unless it is a constant: nobody is going to look for it.
     pub(crate) fn begin<R>(
@@ -191,7 +192,9 @@ impl Pass {
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
     use super::OVER;
-    use crate::{Differentiable, Layer, Weight};
+    use crate::pass::at_once::tests::{Gather, Probe, on_threads};
+    use crate::{Differentiable, Layer, Sgd, Weight};
+    use std::sync::atomic::Ordering;
 
     /// A layer that is evaluated by a pass inside another one, so many deep.
     fn nested(deep: usize, w: &Weight<f64>) -> Layer<f64> {
@@ -222,5 +225,45 @@ mod tests {
                 assert_eq!(seats(), kept, "the next pass took another seat");
             }
         }
+    }
+
+    #[test]
+    fn a_first_walk_goes_on_where_the_books_are_not_enough() {
+        // more than are found without a claim, below the operations and above them
+        let weights: Vec<Weight<f64>> = (0..24).map(|i| Weight::new(f64::from(i) / 8.0)).collect();
+        let sum = |weights: &[Weight<f64>]| weights.iter().map(|w| w * 2.0).sum::<Layer<f64>>();
+        let build = || {
+            let (below, above) = (sum(&weights[..12]), sum(&weights[6..]));
+            let once = Layer::apply(Probe::new(10.0, |_| ()), (below.clone(),));
+            let many =
+                Layer::apply(Gather, vec![weights[0].layer(), below.clone(), above.clone(), weights[20].layer()]);
+            (above + &once * &below, many)
+        };
+        let total = |weights: &[Weight<f64>]| weights.iter().map(|w| 2.0 * w.value()).sum::<f64>();
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9 * b.abs().max(1.0), "{a} instead of {b}");
+        for (threads, claimed) in [(1, false), (1, true), (2, false), (2, true)] {
+            let (once, many) = build();
+            // another live pass has the claims
+            let tapes = claimed.then(|| (once.forward().wait(), many.forward().wait()));
+            let (below, above) = (total(&weights[..12]), total(&weights[6..]));
+            let predict = |y: &Layer<f64>| on_threads(threads, || y.predict().wait()).expect("it succeeds");
+            close(predict(&once), above + (below + 1.0) * below);
+            close(predict(&many), weights[0].value() + below + above + weights[20].value());
+            let before: Vec<f64> = weights.iter().map(Weight::value).collect();
+            on_threads(threads, || once.train(&Sgd::new(1e-3)).wait()).expect("it succeeds");
+            for (i, (w, before)) in weights.iter().zip(before).enumerate() {
+                let delta = if i < 12 { 2.0 * (2.0 * below + 1.0) } else { 0.0 } + if i >= 6 { 2.0 } else { 0.0 };
+                close(w.value(), before - 1e-3 * delta);
+            }
+            drop(tapes);
+        }
+    }
+
+    #[test]
+    fn a_weight_that_is_met_once_is_not_claimed() {
+        let w = Weight::new(3.0_f64);
+        let y = Layer::apply(Probe::new(10.0, |_| ()), (w.layer(),));
+        assert_eq!(y.predict().wait().expect("it succeeds"), 4.0);
+        assert_eq!(w.layer().any().claim().pass.load(Ordering::Relaxed), 0);
     }
 }

@@ -73,7 +73,7 @@ impl Pass {
     #[cold]
     fn begin_record(&mut self) {
         let log = self.settings.recorder.as_ref().map(Recorder::begin);
-        self.books().log.clone_from(&log);
+        self.books_mut().log.clone_from(&log);
         self.watch.log = log;
     }
 
