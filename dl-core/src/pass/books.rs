@@ -373,7 +373,20 @@ impl Books {
         self.backwards.get(&index).cloned()
     }
 
+    #[inline]
     pub(crate) fn value(&self, index: u32) -> Seen<'_> {
+        let entry = self.entry(index);
+        if entry.state == State::Done
+            && let Some(Ok(value)) = &self.links[entry.links as usize].outcome
+        {
+            return Seen::There(value);
+        }
+        self.number_as_value(index)
+    }
+
+    /// Not inlined: tensors are looked at more often.
+    #[inline(never)]
+    fn number_as_value(&self, index: u32) -> Seen<'_> {
         match self.status(index) {
             Status::Done(value) => value,
             _ => unreachable!("an entry is asked for its value when it is done, and not after it was freed"),

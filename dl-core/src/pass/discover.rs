@@ -165,16 +165,26 @@ impl Books {
     /// The entry of an operand of this entry's node.
     #[inline]
     pub(crate) fn operand(&self, index: u32, which: usize) -> u32 {
-        match self.entries[index as usize].operands.get(which) {
-            Some(&operand) if operand != NONE => operand,
-            _ => self.operand_by_claim(index, which),
-        }
+        let entry = self.entry(index);
+        let known = match which {
+            0 | 1 => entry.operands[which],
+            2 => self.links.get(entry.links as usize).map_or(NONE, |links| links.third),
+            _ => NONE,
+        };
+        if known == NONE { self.operand_by_claim(index, which) } else { known }
     }
 
     #[cold]
     fn operand_by_claim(&self, index: u32, which: usize) -> u32 {
         let node = self.node(index);
         self.find(&node.operands()[which]).expect("operands are entered before their consumer")
+    }
+
+    /// Writes down which entries the operands of this one have, of which there are three: they are asked for a dozen times.
+    fn note_three(&mut self, index: u32, operands: [&AnyLayer; 3]) {
+        let [first, second, third] = operands.map(|operand| self.find(operand).unwrap_or(NONE));
+        self.entries[index as usize].operands = [first, second];
+        self.links(index).third = third;
     }
 
     /// A handle to the node of an entry, to be given to somebody else, who may bring it back.
@@ -392,6 +402,11 @@ impl Books {
             expression => {
                 self.others += 1;
                 let index = self.add(Entry::pending(node, operands), node, || lone);
+                if let Expression::Primitive(op) = expression
+                    && let [a, b, c] = op.operands()
+                {
+                    self.note_three(index, [a, b, c]);
+                }
                 let met = match expression {
                     Expression::Primitive(op) if small != Small::Queued => self.meet(index, &**op, small),
                     _ => Met::Other,

@@ -125,6 +125,8 @@ impl Seen<'_> {
 pub(super) struct Links {
     /// The value, if it is no number, or the error.
     pub(super) outcome: Option<Result<Value, Error>>,
+    /// The entry of the third operand, if there are three.
+    pub(super) third: u32,
     /// Operands that are not done.
     pub(super) pending: u32,
     /// The first of those who wait for this one.
@@ -158,6 +160,7 @@ pub(super) struct Links {
 impl Links {
     pub(super) const NEW: Links = Links {
         outcome: None,
+        third: NONE,
         pending: 0,
         waiting: NONE,
         chain: CLOSED,
