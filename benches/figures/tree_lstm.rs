@@ -2,6 +2,7 @@
 
 use crate::common::{Bench, Node, Numbers, tree};
 use crate::dense::{dense, uniform};
+use dl::nd::ndarray::Axis;
 use dl::nn::Linear;
 use dl::prelude::*;
 
@@ -31,11 +32,11 @@ impl TreeLstm {
         }
     }
 
-    fn state(&self, tree: &[Node], at: usize, words: &[Nd]) -> State {
+    fn state(&self, tree: &[Node], at: usize, leaf: &impl Fn(usize) -> State) -> State {
         match tree[at] {
-            Node::Leaf(word) => self.cell(&self.leaf.of(&words[word]), None),
+            Node::Leaf(word) => leaf(word),
             Node::Inner(left, right) => {
-                let [left, right] = [left, right].map(|child| self.state(tree, child, words));
+                let [left, right] = [left, right].map(|child| self.state(tree, child, leaf));
                 let bias = self.leaf.bias.as_ref().expect("there is a bias");
                 let gates = (&left.hidden + &right.hidden).linear(&self.inner, bias);
                 let [of_left, of_right] =
@@ -55,26 +56,37 @@ impl TreeLstm {
         State { hidden: gates[1].sigmoid() * cell.tanh(), cell }
     }
 
-    fn loss(&self, tree: &[Node], words: &[Nd], label: usize) -> Layer<f32> {
-        self.output.of(&self.state(tree, tree.len() - 1, words).hidden).cross_entropy([label])
+    /// The state of a leaf, or of several.
+    fn leaf(&self, words: &Nd) -> State {
+        self.cell(&self.leaf.of(words), None)
+    }
+
+    fn loss(&self, tree: &[Node], leaf: impl Fn(usize) -> State, label: usize) -> Layer<f32> {
+        self.output.of(&self.state(tree, tree.len() - 1, &leaf).hidden).cross_entropy([label])
     }
 }
 
 pub(crate) fn measure(bench: &mut Bench) {
-    let mut numbers = Numbers::new(7);
-    let words: Nd = uniform(&mut numbers, [LEAVES, HIDDEN], 1.0);
-    let words: Vec<Nd> = words
-        .view()
-        .rows()
-        .into_iter()
-        .map(|word| word.to_owned().insert_axis(dl::nd::ndarray::Axis(0)).into())
-        .collect();
-    let net = TreeLstm::new(&mut numbers);
-    let trees: Vec<Vec<Node>> = (1..=64).map(|seed| tree(seed, LEAVES)).collect();
-    let sgd = Sgd::new(0.01);
-    let mut turns = trees.iter().cycle().zip((0..5).cycle());
-    bench.training("w7", "treelstm", || {
-        let (tree, label) = turns.next().expect("a cycle does not end");
-        net.loss(tree, &words, label).train(&sgd).wait().expect("it succeeds").into()
-    });
+    // as it is written down, and with all leaves computed as one batch by hand
+    for (variant, at_once) in [("treelstm", false), ("treelstm;leaves at once", true)] {
+        let mut numbers = Numbers::new(7);
+        let words: Nd = uniform(&mut numbers, [LEAVES, HIDDEN], 1.0);
+        let each: Vec<Nd> =
+            words.view().rows().into_iter().map(|word| word.to_owned().insert_axis(Axis(0)).into()).collect();
+        let net = TreeLstm::new(&mut numbers);
+        let trees: Vec<Vec<Node>> = (1..=64).map(|seed| tree(seed, LEAVES)).collect();
+        let sgd = Sgd::new(0.01);
+        let mut turns = trees.iter().cycle().zip((0..5).cycle());
+        bench.training("w7", variant, || {
+            let (tree, label) = turns.next().expect("a cycle does not end");
+            let loss = if at_once {
+                let State { hidden, cell } = net.leaf(&words);
+                let [hidden, cell] = [hidden, cell].map(|rows| rows.chunk(0, LEAVES));
+                net.loss(tree, |word| State { hidden: hidden[word].clone(), cell: cell[word].clone() }, label)
+            } else {
+                net.loss(tree, |word| net.leaf(&each[word]), label)
+            };
+            loss.train(&sgd).wait().expect("it succeeds").into()
+        });
+    }
 }

@@ -250,6 +250,13 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         None
     }
 
+    /// About how long [`sum_of_values`](Primitive::sum_of_values) takes, in nanoseconds; `None` where it has no way of its own.
+    #[doc(hidden)]
+    fn cost_of_sum(terms: &[(&Self, <Self::Operands as sealed::Operands>::Values<'_>)]) -> Option<f64> {
+        let _ = terms;
+        None
+    }
+
     /// A rough estimate of the time that [`value`](Primitive::value) takes, in nanoseconds. Work that is dear enough is
     /// offered to other threads.
     fn cost(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> f64 {

@@ -329,21 +329,17 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
     }
 
     fn sum_of_values(terms: &[(&Self, (&Nd<A, D>, &Nd<A, E>))]) -> Option<Nd<A, D::Product>> {
-        // each is the product of a column and a row, as in the delta of a weight that is used for one sample at a time
-        let mut factors: Vec<(&[A], &[A])> = Vec::with_capacity(terms.len());
-        for &(op, (a, b)) in terms {
-            match (a.shape(), b.shape()) {
-                ([1, _], [1, _]) if op.turned == [true, false] => factors.push((a.0.as_slice()?, b.0.as_slice()?)),
-                _ => return None,
-            }
-        }
+        let factors = outer_factors(terms)?;
         let (rows, columns) = factors.first().map(|(a, b)| (a.len(), b.len()))?;
-        if !gemm::is_one_chain(rows, 1, columns) || factors.iter().any(|(a, b)| (a.len(), b.len()) != (rows, columns)) {
-            return None;
-        }
         let mut shape = D::Product::zeros(2);
         shape.slice_mut().copy_from_slice(&[rows, columns]);
         Some(Array::from_shape_vec(shape, gemm::sum_of_outer(&factors)).expect("one element each").into())
+    }
+
+    fn cost_of_sum(terms: &[(&Self, (&Nd<A, D>, &Nd<A, E>))]) -> Option<f64> {
+        let factors = outer_factors(terms)?;
+        let (rows, columns) = factors.first().map(|(a, b)| (a.len(), b.len()))?;
+        Some(150.0 + gemm::nanoseconds::<A>(rows, factors.len(), columns))
     }
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> f64 {
@@ -358,6 +354,24 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         150.0 + pending + pairs * gemm::nanoseconds::<A>(rows, depth, columns)
     }
 }
+
+/// The columns and rows whose products these are, if all of them are such products, of one shape, as in the delta of a weight that is used for one sample at a time.
+fn outer_factors<'a, A: Element, D: Rank, E: Rank>(terms: &[Term<'a, A, D, E>]) -> Option<Vec<(&'a [A], &'a [A])>> {
+    let mut factors: Vec<(&[A], &[A])> = Vec::with_capacity(terms.len());
+    for &(op, (a, b)) in terms {
+        match (a.shape(), b.shape()) {
+            ([1, _], [1, _]) if op.turned == [true, false] => factors.push((a.0.as_slice()?, b.0.as_slice()?)),
+            _ => return None,
+        }
+    }
+    let (rows, columns) = factors.first().map(|(a, b)| (a.len(), b.len()))?;
+    let fit =
+        gemm::is_one_chain(rows, 1, columns) && factors.iter().all(|(a, b)| (a.len(), b.len()) == (rows, columns));
+    fit.then_some(factors)
+}
+
+/// A product, and the values of its operands.
+type Term<'a, A, D, E> = (&'a Product<A, D, E>, (&'a Nd<A, D>, &'a Nd<A, E>));
 
 /// A left and a right operand.
 type Pair<A, D, E> = (Layer<Nd<A, D>>, Layer<Nd<A, E>>);

@@ -82,6 +82,12 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         None
     }
 
+    /// About how long that takes: see [`Primitive::cost_of_sum`].
+    fn cost_of_sum(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<f64> {
+        let _ = terms;
+        None
+    }
+
     /// What the commit of a step is to write when this was evaluated.
     fn update(&self) -> Option<UpdateOf<'_>> {
         None
@@ -197,14 +203,11 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
     }
 
     fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
-        if !P::ACCUMULATES {
-            return None; // nothing is compiled for the others
-        }
-        let mut typed = Vec::with_capacity(terms.len());
-        for (op, operands) in terms {
-            typed.push((op.op().downcast_ref()?, <P::Operands as sealed::Operands>::values(operands)));
-        }
-        P::sum_of_values(&typed).map(Data::into_value)
+        P::sum_of_values(&typed::<P>(terms)?).map(Data::into_value)
+    }
+
+    fn cost_of_sum(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<f64> {
+        P::cost_of_sum(&typed::<P>(terms)?)
     }
 
     fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
@@ -244,4 +247,19 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
         // the names of types are no promise of the language: this only says where errors point
         ["dl_core::", "dl_nd::", "dl_nn::"].iter().any(|own| type_name::<P>().starts_with(own))
     }
+}
+
+/// An operation with its type, and the values of its operands.
+type Typed<'a, P> = (&'a P, <<P as Primitive>::Operands as sealed::Operands>::Values<'a>);
+
+/// These operations with their types, if all are of this one, and it can add its values up in one go.
+fn typed<'a, P: Primitive>(terms: &[(&'a dyn AnyPrimitive, &'a [&'a Value])]) -> Option<Vec<Typed<'a, P>>> {
+    if !P::ACCUMULATES {
+        return None; // nothing is compiled for the others
+    }
+    let mut typed = Vec::with_capacity(terms.len());
+    for (op, operands) in terms {
+        typed.push((op.op().downcast_ref()?, <P::Operands as sealed::Operands>::values(operands)));
+    }
+    Some(typed)
 }

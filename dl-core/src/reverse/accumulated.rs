@@ -46,15 +46,13 @@ impl Accumulated {
         summing(&self.sum).expect("it was made of a sum")
     }
 
-    /// The sum, if all terms are left to it, and are operations of one type that knows how.
-    fn in_one_go(&self, operands: &[&Value]) -> Option<Value> {
+    /// The terms with their operands, if all of them are left to it; at least one.
+    fn all_left<'a>(&'a self, operands: &'a [&'a Value]) -> Option<Vec<(&'a dyn AnyPrimitive, &'a [&'a Value])>> {
         let only = |term| match term {
             Term::Left(_, op, operands) => Some((op, operands)),
             Term::Whole(_) => None,
         };
-        let terms: Vec<(&dyn AnyPrimitive, &[&Value])> = self.terms(operands).map(only).collect::<Option<_>>()?;
-        let &(first, _) = terms.first()?;
-        first.sum_of_values(&terms)
+        self.terms(operands).map(only).collect::<Option<Vec<_>>>().filter(|terms| !terms.is_empty())
     }
 
     /// The terms, with these values of the operands.
@@ -86,7 +84,10 @@ impl AnyPrimitive for Accumulated {
     }
 
     fn value(&self, operands: &[&Value]) -> Result<Value> {
-        if let Some(sum) = self.in_one_go(operands) {
+        // in one go, if they are operations of one type that knows how
+        if let Some(terms) = self.all_left(operands)
+            && let Some(sum) = terms[0].0.sum_of_values(&terms)
+        {
             return Ok(sum);
         }
         let mut sum: Option<Value> = None;
@@ -110,6 +111,11 @@ impl AnyPrimitive for Accumulated {
     }
 
     fn cost(&self, operands: &[&Value]) -> f64 {
+        if let Some(terms) = self.all_left(operands)
+            && let Some(nanoseconds) = terms[0].0.cost_of_sum(&terms)
+        {
+            return nanoseconds;
+        }
         self.terms(operands)
             .map(|term| match term {
                 Term::Whole(value) => self.summing().cost(&[value, value]),

@@ -21,38 +21,86 @@ pub(crate) fn sum_of_outer<A: Multiply>(factors: &[(&[A], &[A])]) -> Vec<A> {
     let (mut left, mut right) = (buffers::take(factors.len() * rows), buffers::take(factors.len() * columns));
     (0..rows).for_each(|row| left.extend(factors.iter().map(|(column, _)| column[row])));
     factors.iter().for_each(|(_, row)| right.extend_from_slice(row));
-    let each = nanoseconds::<A>(1, factors.len(), columns);
-    let sum = in_parts(rows * columns, columns, each, |row, sums| {
-        let factors = &left[row * factors.len()..][..factors.len()];
+    let columns_of = |row: usize| &left[row * factors.len()..][..factors.len()];
+    // each term waits for the one before: with registers that wide, a row alone is too few sums to do meanwhile
+    let together = if A::kernels().lanes >= BLOCK / 4 && rows.is_multiple_of(2) { 2 } else { 1 };
+    let each = nanoseconds::<A>(together, factors.len(), columns);
+    let sum = in_parts(rows * columns, together * columns, each, |part, sums| {
         vectorized(
             #[inline(always)]
-            || sum_of_multiples(factors, &right, sums),
+            || match together {
+                2 => sum_of_multiples([columns_of(2 * part), columns_of(2 * part + 1)], &right, sums),
+                _ => sum_of_multiples([columns_of(part)], &right, sums),
+            },
         );
     });
     [left, right].into_iter().for_each(buffers::give_back);
     sum
 }
 
-/// The sum of such multiples of some rows, which come one after the other.
+/// For some rows of the result, the sums of such multiples of the rows on the right, which come one after the other.
 #[inline(always)]
-fn sum_of_multiples<A: Multiply>(factors: &[A], rows: &[A], sums: &mut [A]) {
-    let columns = sums.len();
-    let (blocks, rest) = sums.as_chunks_mut::<BLOCK>();
-    for (block, to) in blocks.iter_mut().enumerate() {
-        let mut sums = [A::zero(); BLOCK];
-        for (&factor, row) in factors.iter().zip(rows[block * BLOCK..].chunks(columns)) {
+fn sum_of_multiples<A: Multiply, const ROWS: usize>(factors: [&[A]; ROWS], right: &[A], sums: &mut [A]) {
+    let columns = sums.len() / ROWS;
+    let blocks = columns / BLOCK;
+    for block in 0..blocks {
+        let mut partial = [[A::zero(); BLOCK]; ROWS];
+        for (term, row) in right[block * BLOCK..].chunks(columns).enumerate() {
             let row: &[A; BLOCK] = row.first_chunk().expect("there is a block in each row");
-            for i in 0..BLOCK {
-                sums[i] = sums[i] + factor * row[i];
+            for (sums, factors) in partial.iter_mut().zip(factors) {
+                let factor = factors[term];
+                for i in 0..BLOCK {
+                    sums[i] = sums[i] + factor * row[i];
+                }
             }
         }
-        *to = sums;
+        for (partial, to) in partial.iter().zip(sums.chunks_exact_mut(columns)) {
+            to[block * BLOCK..][..BLOCK].copy_from_slice(partial);
+        }
     }
-    let from = columns - rest.len();
-    rest.fill(A::zero());
-    for (&factor, row) in factors.iter().zip(rows.chunks_exact(columns)) {
-        for (sum, &x) in rest.iter_mut().zip(&row[from..]) {
-            *sum = *sum + factor * x;
+    let from = blocks * BLOCK;
+    for (factors, to) in factors.into_iter().zip(sums.chunks_exact_mut(columns)) {
+        let rest = &mut to[from..];
+        rest.fill(A::zero());
+        for (&factor, row) in factors.iter().zip(right.chunks_exact(columns)) {
+            for (sum, &x) in rest.iter_mut().zip(&row[from..]) {
+                *sum = *sum + factor * x;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::Element;
+
+    /// As many numbers, of which sums are rounded.
+    fn numbers<A: Element>(count: usize, seed: usize) -> Vec<A> {
+        (0..count).map(|i| A::of(((i * 37 + seed * 101) % 211) as f64 / 97.0 - 1.0)).collect()
+    }
+
+    fn is_a_sum_of_products<A: Element>(rows: usize, columns: usize, terms: usize) {
+        let left: Vec<Vec<A>> = (0..terms).map(|term| numbers(rows, term)).collect();
+        let right: Vec<Vec<A>> = (0..terms).map(|term| numbers(columns, terms + term)).collect();
+        let factors: Vec<(&[A], &[A])> = left.iter().zip(&right).map(|(a, b)| (&a[..], &b[..])).collect();
+        let sum = sum_of_outer(&factors);
+        assert_eq!(sum.len(), rows * columns);
+        for (place, &sum) in sum.iter().enumerate() {
+            let (row, column) = (place / columns, place % columns);
+            let products = factors.iter().map(|(a, b)| a[row] * b[column]);
+            let expected = products.fold(A::zero(), |sum, product| sum + product);
+            assert_eq!(sum, expected, "{rows}×{columns}, {terms} terms, element {row}, {column}");
+        }
+    }
+
+    #[test]
+    fn it_is_the_sum_of_the_products_to_the_bit() {
+        for (rows, columns) in [(1, 1), (2, 63), (3, 64), (4, 65), (64, 192), (5, 200), (64, 5), (0, 7), (7, 0)] {
+            for terms in [1, 2, 31] {
+                is_a_sum_of_products::<f32>(rows, columns, terms);
+                is_a_sum_of_products::<f64>(rows, columns, terms);
+            }
         }
     }
 }
