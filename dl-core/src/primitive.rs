@@ -250,7 +250,7 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         None
     }
 
-    /// About how long [`sum_of_values`](Primitive::sum_of_values) takes, in nanoseconds; `None` where it has no way of its own.
+    /// About how long [`sum_of_values`](Primitive::sum_of_values) takes, in nanoseconds; `None` where that is. It computes nothing.
     #[doc(hidden)]
     fn cost_of_sum(terms: &[(&Self, <Self::Operands as sealed::Operands>::Values<'_>)]) -> Option<f64> {
         let _ = terms;

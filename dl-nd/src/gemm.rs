@@ -22,7 +22,7 @@ mod tests;
 mod tile;
 
 pub(crate) use finish::Finish;
-pub(crate) use outer::sum_of_outer;
+pub(crate) use outer::{nanoseconds_of_sum, sum_of_outer};
 pub(crate) use pack::Scratch;
 
 use crate::lines::{self, LINE_BYTES, Room};

@@ -328,18 +328,20 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
         );
     }
 
-    fn sum_of_values(terms: &[(&Self, (&Nd<A, D>, &Nd<A, E>))]) -> Option<Nd<A, D::Product>> {
-        let factors = outer_factors(terms)?;
-        let (rows, columns) = factors.first().map(|(a, b)| (a.len(), b.len()))?;
+    fn sum_of_values(terms: &[Term<'_, A, D, E>]) -> Option<Nd<A, D::Product>> {
+        let lengths = lengths_of_outer(terms)?;
+        let factors = terms.iter().map(|(_, (a, b))| Some((a.0.as_slice()?, b.0.as_slice()?)));
+        let factors: Vec<(&[A], &[A])> = factors.collect::<Option<_>>()?;
         let mut shape = D::Product::zeros(2);
-        shape.slice_mut().copy_from_slice(&[rows, columns]);
+        shape.slice_mut().copy_from_slice(&lengths);
         Some(Array::from_shape_vec(shape, gemm::sum_of_outer(&factors)).expect("one element each").into())
     }
 
-    fn cost_of_sum(terms: &[(&Self, (&Nd<A, D>, &Nd<A, E>))]) -> Option<f64> {
-        let factors = outer_factors(terms)?;
-        let (rows, columns) = factors.first().map(|(a, b)| (a.len(), b.len()))?;
-        Some(150.0 + gemm::nanoseconds::<A>(rows, factors.len(), columns))
+    fn cost_of_sum(terms: &[Term<'_, A, D, E>]) -> Option<f64> {
+        let [rows, columns] = lengths_of_outer(terms)?;
+        let pending = |(_, (a, b)): &Term<'_, A, D, E>| a.nanoseconds_to_compute() + b.nanoseconds_to_compute();
+        let pending: f64 = terms.iter().map(pending).sum();
+        Some(150.0 + pending + gemm::nanoseconds_of_sum::<A>(terms.len(), rows, columns))
     }
 
     fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> f64 {
@@ -355,19 +357,22 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
     }
 }
 
-/// The columns and rows whose products these are, if all of them are such products, of one shape, as in the delta of a weight that is used for one sample at a time.
-fn outer_factors<'a, A: Element, D: Rank, E: Rank>(terms: &[Term<'a, A, D, E>]) -> Option<Vec<(&'a [A], &'a [A])>> {
-    let mut factors: Vec<(&[A], &[A])> = Vec::with_capacity(terms.len());
-    for &(op, (a, b)) in terms {
-        match (a.shape(), b.shape()) {
-            ([1, _], [1, _]) if op.turned == [true, false] => factors.push((a.0.as_slice()?, b.0.as_slice()?)),
-            _ => return None,
+/// The shape of these products, if each is that of a column and a row, as in the delta of a weight that is used for one sample at a time, and of the same lengths. Nothing is computed for that.
+fn lengths_of_outer<A: Element, D: Rank, E: Rank>(terms: &[Term<'_, A, D, E>]) -> Option<[usize; 2]> {
+    fn row<A: Element, D: Rank>(x: &Nd<A, D>) -> Option<usize> {
+        let in_one_piece = x.formula().is_some() || x.0.as_slice().is_some();
+        match x.shape() {
+            &[1, len] if in_one_piece => Some(len),
+            _ => None,
         }
     }
-    let (rows, columns) = factors.first().map(|(a, b)| (a.len(), b.len()))?;
-    let fit =
-        gemm::is_one_chain(rows, 1, columns) && factors.iter().all(|(a, b)| (a.len(), b.len()) == (rows, columns));
-    fit.then_some(factors)
+    let lengths = |(op, (a, b)): &Term<'_, A, D, E>| match op.turned {
+        [true, false] => Some([row(a)?, row(b)?]),
+        _ => None,
+    };
+    let [rows, columns] = lengths(terms.first()?)?;
+    let all = gemm::is_one_chain(rows, 1, columns) && terms.iter().all(|term| lengths(term) == Some([rows, columns]));
+    all.then_some([rows, columns])
 }
 
 /// A product, and the values of its operands.
@@ -501,5 +506,43 @@ fn each_pair<'a, A: Element>(
         // an outer iterator would not outlive this view
         let [a, b] = [&a, &b].map(|x| x.clone().index_axis_move(Axis(0), index));
         each_pair(a, b, each);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pointwise::binary;
+
+    type OfRows = Product<f64, Ix2, Ix2>;
+
+    fn row(len: usize) -> Nd<f64, Ix2> {
+        Nd::from(Array::from_shape_fn([1, len], |(_, i)| i as f64))
+    }
+
+    /// Whether there is an estimate, which is there if the sum is.
+    fn has_a_way(pairs: &[[&Nd<f64, Ix2>; 2]], turned: [bool; 2]) -> bool {
+        let op = OfRows { name: "matmul", turned, types: PhantomData };
+        let terms: Vec<_> = pairs.iter().map(|&[a, b]| (&op, (a, b))).collect();
+        let estimate = OfRows::cost_of_sum(&terms);
+        assert!(pairs.iter().all(|[a, _]| a.len() < 4096 || a.formula().is_some()), "nothing is computed for it");
+        assert_eq!(OfRows::sum_of_values(&terms).is_some(), estimate.is_some());
+        estimate.is_some()
+    }
+
+    #[test]
+    fn a_sum_in_one_go_has_an_estimate_and_no_other() {
+        let (a, b) = (row(3), row(4));
+        assert!(has_a_way(&[[&a, &b], [&a, &b]], [true, false]));
+        assert!(!has_a_way(&[], [true, false]));
+        assert!(!has_a_way(&[[&a, &b], [&b, &a]], [true, false]), "of two shapes");
+        assert!(!has_a_way(&[[&a, &a]], [false, true]), "a row and a column");
+        let rows = Nd::from(Array::zeros([2, 4]));
+        assert!(!has_a_way(&[[&rows, &rows]], [true, false]), "of two samples");
+        let apart: Nd<f64, Ix2> = Nd::from(Array::zeros([4, 2]).reversed_axes().slice_move(ndarray::s![..1, ..]));
+        assert!(apart.0.as_slice().is_none() && !has_a_way(&[[&a, &apart]], [true, false]), "not side by side");
+        let long = row(1 << 12);
+        let written_down = binary(Binary::Add, &long, &long).expect("they are of one shape");
+        assert!(written_down.formula().is_some() && has_a_way(&[[&written_down, &b]], [true, false]));
     }
 }

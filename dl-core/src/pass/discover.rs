@@ -5,7 +5,7 @@
 //! graph of scalars never sees the queue. The first walk of a pass begins before anybody else has that pass, with the books alone, and stops where they are not enough (see `unshared.rs`). At a small kernel the walk is interrupted, so that the kernel can be run (see `at_once.rs`).
 //!
 //! A pass knows a node again by the claim on it (see `claim.rs`). A claim is an instruction that all others wait for, so what needs none has none. A *lone* node, whose only handle is one operand of one
-//! consumer, cannot be met another way: its entry is known to its consumer, and it is claimed when somebody is given a handle to it. (A consumer with many operands looks them up: it claims a lone one when that is entered.) The first few weights of a pass are found by looking through them, and claimed
+//! consumer, cannot be met another way: its entry is known to its consumer, and it is claimed when somebody is given a handle to it. (A consumer with more than two operands looks them up: it claims a lone one when that is entered.) The first few weights of a pass are found by looking through them, and claimed
 //! when they are met again. And a root that is scalar arithmetic is claimed when its value turns out not to be all that is wanted.
 
 use super::at_once::Met;
@@ -165,12 +165,7 @@ impl Books {
     /// The entry of an operand of this entry's node.
     #[inline]
     pub(crate) fn operand(&self, index: u32, which: usize) -> u32 {
-        let entry = self.entry(index);
-        let known = match which {
-            0 | 1 => entry.operands[which],
-            2 => self.links.get(entry.links as usize).map_or(NONE, |links| links.third),
-            _ => NONE,
-        };
+        let known = self.entry(index).operand(which);
         if known == NONE { self.operand_by_claim(index, which) } else { known }
     }
 
@@ -178,13 +173,6 @@ impl Books {
     fn operand_by_claim(&self, index: u32, which: usize) -> u32 {
         let node = self.node(index);
         self.find(&node.operands()[which]).expect("operands are entered before their consumer")
-    }
-
-    /// Writes down which entries the operands of this one have, of which there are three: they are asked for a dozen times.
-    fn note_three(&mut self, index: u32, operands: [&AnyLayer; 3]) {
-        let [first, second, third] = operands.map(|operand| self.find(operand).unwrap_or(NONE));
-        self.entries[index as usize].operands = [first, second];
-        self.links(index).third = third;
     }
 
     /// A handle to the node of an entry, to be given to somebody else, who may bring it back.
@@ -401,12 +389,13 @@ impl Books {
             }
             expression => {
                 self.others += 1;
-                let index = self.add(Entry::pending(node, operands), node, || lone);
-                if let Expression::Primitive(op) = expression
-                    && let [a, b, c] = op.operands()
-                {
-                    self.note_three(index, [a, b, c]);
+                let mut entry = Entry::pending(node, operands);
+                if let [a, b, c] = node.operands() {
+                    let entered =
+                        |operand: &AnyLayer| self.find(operand).expect("operands are entered before their consumer");
+                    entry.set_operands([a, b, c].map(entered));
                 }
+                let index = self.add(entry, node, || lone);
                 let met = match expression {
                     Expression::Primitive(op) if small != Small::Queued => self.meet(index, &**op, small),
                     _ => Met::Other,

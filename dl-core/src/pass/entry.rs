@@ -14,9 +14,9 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) struct Entry {
     /// Absent when the entry is vacant.
     pub(crate) node: Option<Held>,
-    /// The value, if it is a plain number.
+    /// The value, if it is a plain number; else the entry of the third operand, if there are three.
     pub(super) bits: u64,
-    /// The entries of the first two operands. For a dynamic node, the first is that of the layer that it turned out to be.
+    /// The entries of the first two operands, if there are not more than three. For a dynamic node, the first is that of the layer that it turned out to be.
     pub(crate) operands: [u32; 2],
     /// Where its [`Links`] are, if it has any.
     pub(crate) links: u32,
@@ -42,7 +42,7 @@ pub(super) enum State {
 impl Entry {
     pub(super) const VACANT: Entry = Entry {
         node: None,
-        bits: 0,
+        bits: NONE as u64,
         operands: [NONE; 2],
         links: NONE,
         state: State::Freed,
@@ -61,6 +61,22 @@ impl Entry {
     pub(super) fn of_number(node: Held, number: Scalar, trained: bool) -> Entry {
         let (state, bits) = number.to_bits();
         Entry { node: Some(node), bits, state, trained, ..Entry::VACANT }
+    }
+
+    /// The entry of this operand, or none where it has to be looked up.
+    #[inline(always)]
+    pub(super) fn operand(&self, which: usize) -> u32 {
+        match which {
+            0 | 1 => self.operands[which],
+            2 if self.number().is_none() => self.bits as u32,
+            _ => NONE,
+        }
+    }
+
+    /// Writes down which entries three operands have: they are asked for a dozen times.
+    pub(super) fn set_operands(&mut self, [first, second, third]: [u32; 3]) {
+        self.operands = [first, second];
+        self.bits = u64::from(third);
     }
 
     #[inline(always)]
@@ -125,8 +141,6 @@ impl Seen<'_> {
 pub(super) struct Links {
     /// The value, if it is no number, or the error.
     pub(super) outcome: Option<Result<Value, Error>>,
-    /// The entry of the third operand, if there are three.
-    pub(super) third: u32,
     /// Operands that are not done.
     pub(super) pending: u32,
     /// The first of those who wait for this one.
@@ -160,7 +174,6 @@ pub(super) struct Links {
 impl Links {
     pub(super) const NEW: Links = Links {
         outcome: None,
-        third: NONE,
         pending: 0,
         waiting: NONE,
         chain: CLOSED,

@@ -79,7 +79,7 @@ impl Books {
 
     /// The same as `operand`, also for an entry whose operands are still being entered.
     fn operand_if_entered(&self, index: u32, node: &Node, which: usize) -> Option<u32> {
-        let known = self.entry(index).operands.get(which).copied().filter(|&operand| operand != NONE);
+        let known = Some(self.entry(index).operand(which)).filter(|&operand| operand != NONE);
         known.or_else(|| self.find(&node.operands()[which]))
     }
 

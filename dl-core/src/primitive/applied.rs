@@ -252,7 +252,7 @@ impl<P: Primitive> AnyPrimitive for Applied<P> {
 /// An operation with its type, and the values of its operands.
 type Typed<'a, P> = (&'a P, <<P as Primitive>::Operands as sealed::Operands>::Values<'a>);
 
-/// These operations with their types, if all are of this one, and it can add its values up in one go.
+/// These operations with their types, if all are of this one, and it accumulates.
 fn typed<'a, P: Primitive>(terms: &[(&'a dyn AnyPrimitive, &'a [&'a Value])]) -> Option<Vec<Typed<'a, P>>> {
     if !P::ACCUMULATES {
         return None; // nothing is compiled for the others

@@ -20,8 +20,10 @@ pub(super) fn accumulated(sum: &AnyLayer) -> Option<AnyLayer> {
     }
     let operands = |(term, &left): (&AnyLayer, &bool)| if left { term.operands().to_vec() } else { vec![term.clone()] };
     let operands = terms.iter().zip(&left).flat_map(operands).collect();
+    let mut left_terms = terms.iter().zip(&left).filter(|(_, left)| **left).filter_map(|(term, _)| term.accumulates());
+    let is_plain = summing(sum)?.is_plain() && left_terms.all(|op| op.is_plain());
     let _entered = sum.enter();
-    let accumulated = Accumulated { sum: sum.clone(), left, operands };
+    let accumulated = Accumulated { sum: sum.clone(), left, operands, is_plain };
     Some((sum.kind_of_data.delta_layer)(Expression::Primitive(Kept::operation(accumulated)), sum.place))
 }
 
@@ -39,6 +41,8 @@ struct Accumulated {
     left: Vec<bool>,
     /// Those of the terms that are left to the sum, and the other terms.
     operands: Vec<AnyLayer>,
+    /// Whether the sum and all that is left to it are operations of the library.
+    is_plain: bool,
 }
 
 impl Accumulated {
@@ -46,13 +50,13 @@ impl Accumulated {
         summing(&self.sum).expect("it was made of a sum")
     }
 
-    /// The terms with their operands, if all of them are left to it; at least one.
+    /// The terms with their operands, if all of them are left to it: at least two.
     fn all_left<'a>(&'a self, operands: &'a [&'a Value]) -> Option<Vec<(&'a dyn AnyPrimitive, &'a [&'a Value])>> {
         let only = |term| match term {
             Term::Left(_, op, operands) => Some((op, operands)),
             Term::Whole(_) => None,
         };
-        self.terms(operands).map(only).collect::<Option<Vec<_>>>().filter(|terms| !terms.is_empty())
+        self.terms(operands).map(only).collect()
     }
 
     /// The terms, with these values of the operands.
@@ -108,6 +112,10 @@ impl AnyPrimitive for Accumulated {
             });
         }
         Ok(sum.expect("a sum has terms"))
+    }
+
+    fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     fn cost(&self, operands: &[&Value]) -> f64 {

@@ -22,20 +22,26 @@ pub(crate) fn sum_of_outer<A: Multiply>(factors: &[(&[A], &[A])]) -> Vec<A> {
     (0..rows).for_each(|row| left.extend(factors.iter().map(|(column, _)| column[row])));
     factors.iter().for_each(|(_, row)| right.extend_from_slice(row));
     let columns_of = |row: usize| &left[row * factors.len()..][..factors.len()];
-    // each term waits for the one before: with registers that wide, a row alone is too few sums to do meanwhile
-    let together = if A::kernels().lanes >= BLOCK / 4 && rows.is_multiple_of(2) { 2 } else { 1 };
-    let each = nanoseconds::<A>(together, factors.len(), columns);
+    // each term waits for the one before: a row alone is too few registers of sums to do meanwhile, where they are that wide
+    let in_pairs = BLOCK / A::kernels().lanes < 8 && rows.is_multiple_of(2);
+    let together = if in_pairs { 2 } else { 1 };
+    let each = nanoseconds_of_sum::<A>(factors.len(), together, columns);
     let sum = in_parts(rows * columns, together * columns, each, |part, sums| {
         vectorized(
             #[inline(always)]
-            || match together {
-                2 => sum_of_multiples([columns_of(2 * part), columns_of(2 * part + 1)], &right, sums),
-                _ => sum_of_multiples([columns_of(part)], &right, sums),
+            || match in_pairs {
+                true => sum_of_multiples([columns_of(2 * part), columns_of(2 * part + 1)], &right, sums),
+                false => sum_of_multiples([columns_of(part)], &right, sums),
             },
         );
     });
     [left, right].into_iter().for_each(buffers::give_back);
     sum
+}
+
+/// About how long the sum of so many outer products takes on one thread: products and sums are instructions of their own, and factors are copied.
+pub(crate) fn nanoseconds_of_sum<A: Multiply>(terms: usize, rows: usize, columns: usize) -> f64 {
+    nanoseconds::<A>(rows, 2 * terms, columns)
 }
 
 /// For some rows of the result, the sums of such multiples of the rows on the right, which come one after the other.
@@ -75,9 +81,20 @@ mod tests {
     use super::*;
     use crate::element::Element;
 
-    /// As many numbers, of which sums are rounded.
+    /// So many numbers, of which sums are rounded, and some that are no usual ones.
     fn numbers<A: Element>(count: usize, seed: usize) -> Vec<A> {
-        (0..count).map(|i| A::of(((i * 37 + seed * 101) % 211) as f64 / 97.0 - 1.0)).collect()
+        let number = |i: usize| match (i * 31 + seed) % 97 {
+            0 => -0.0,
+            1 => f64::INFINITY,
+            2 => f64::NAN,
+            _ => ((i * 37 + seed * 101) % 211) as f64 / 97.0 - 1.0,
+        };
+        (0..count).map(|i| A::of(number(i))).collect()
+    }
+
+    fn is_same<A: Element>(a: A, b: A) -> bool {
+        let [a, b] = [a, b].map(|x| x.to_f64().expect("a number"));
+        a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
     }
 
     fn is_a_sum_of_products<A: Element>(rows: usize, columns: usize, terms: usize) {
@@ -90,7 +107,18 @@ mod tests {
             let (row, column) = (place / columns, place % columns);
             let products = factors.iter().map(|(a, b)| a[row] * b[column]);
             let expected = products.fold(A::zero(), |sum, product| sum + product);
-            assert_eq!(sum, expected, "{rows}×{columns}, {terms} terms, element {row}, {column}");
+            assert!(is_same(sum, expected), "{rows}×{columns}, {terms} terms, element {row}, {column}");
+        }
+        // in pairs of rows, whatever this processor's registers are
+        let right: Vec<A> = right.concat();
+        for pair in 0..rows / 2 {
+            let [a, b] = [2 * pair, 2 * pair + 1].map(|row| left.iter().map(|column| column[row]).collect::<Vec<A>>());
+            let mut sums: Vec<A> = numbers(2 * columns, 0);
+            if columns > 0 {
+                sum_of_multiples([&a, &b], &right, &mut sums);
+            }
+            let expected = &sum[2 * pair * columns..][..2 * columns];
+            assert!(sums.iter().zip(expected).all(|(&sum, &expected)| is_same(sum, expected)), "{rows}×{columns}");
         }
     }
 
