@@ -6,7 +6,7 @@
 #   benches/peers/run.sh table                            # the table of the last measurement, as Markdown
 #
 # Environment: PEERS_FOLDER, where all of it goes (target/peers); THREADS="1 2"; LIBRARIES="dl limit …", see below;
-# ROUNDS=3 measures each workload so often with all libraries in turns, and takes the median of each row: for a machine that others use, too;
+# ROUNDS=3 measures each workload so often with all libraries in turns, ROUNDS_w4=9 one of them, and takes medians, of ratios of one round, too: for a machine that others use;
 # KEEP=1 keeps earlier rows: one that is measured again replaces the old one.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -77,7 +77,7 @@ row_of() {
 }
 
 measure() {
-    local workloads=() flags=() keep=() argument threads workload
+    local workloads=() flags=() keep=() argument threads workload rounds
     for argument in "$@"; do
         case $argument in
         --*) flags+=("$argument") ;;
@@ -97,7 +97,8 @@ measure() {
     rm -f "$folder/run.csv"
     for threads in ${THREADS:-1 2}; do
         for workload in "${workloads[@]}"; do
-            for _ in $(seq "${ROUNDS:-1}"); do
+            rounds=ROUNDS_$workload
+            for _ in $(seq "${!rounds:-${ROUNDS:-1}}"); do
                 measure_workload "$threads" "$workload"
             done
         done

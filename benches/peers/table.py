@@ -1,6 +1,8 @@
 """Compares what was measured: `table.py FOLDER [--new] [--keep] [--markdown]`. Fails if two libraries do not compute the same.
 
-With `--new`, the rows of the last run take the place of all earlier ones first, or, with `--keep`, of those of the same name: of rows that it measured several times, the median.
+With `--new`, the rows of the last run take the place of all earlier ones first, or, with `--keep`, of those of the same name. There is a row for each round of a run.
+
+A figure is the median of its rounds, and a ratio that of the ratios of the rounds: what was measured in one round was measured within a minute, and saw about the same machine. Where two libraries have not as many rounds, it is the ratio of their figures.
 
 A library's figure is that of its better build. The best peer is the best of all that build what they compute anew in each step: variants
 batched by hand, or compiled as a whole where the others build a graph, are shown in the rows only.
@@ -37,45 +39,44 @@ PEER_GOALS = {"w8": (2.0, "PyTorch and JAX", ("torch", "jax"))}
 ABSOLUTE_GOALS = {"w2a": 1e6, "w2b": 60.0, "w2c": 60.0}
 
 
+def rounds_in(file):
+    """The values of all rounds, by row and unit."""
+    rounds = defaultdict(list)
+    for *name, value, unit in csv.reader(file):
+        rounds[(*name, unit)].append(float(value))
+    return rounds
+
+
 def take_over(folder, keep):
     """Puts the rows of the last run in the place of earlier ones: of all, or of those of the same name."""
-    rows, new = {}, defaultdict(list)
+    rows = {}
     if not (folder / "run.csv").exists():
         sys.exit("nothing was measured")
     if keep and (folder / "rows.csv").exists():
         with open(folder / "rows.csv") as file:
-            rows = {tuple(name): (value, unit) for *name, value, unit in csv.reader(file)}
+            rows = rounds_in(file)
     with open(folder / "run.csv") as file:
-        for *name, value, unit in csv.reader(file):
-            new[tuple(name), unit].append(float(value))
-    rows.update({name: (statistics.median(values), unit) for (name, unit), values in new.items()})
+        rows.update(rounds_in(file))
     with open(folder / "rows.csv", "w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([*name, *row] for name, row in rows.items())
+        written = ([*name, value, unit] for (*name, unit), values in rows.items() for value in values)
+        csv.writer(file, lineterminator="\n").writerows(written)
     (folder / "run.csv").unlink()
 
 
 def read(folder):
-    """Rows as {(workload, variant, threads): {library: value}}, with their units."""
-    rows, units = {}, {}
+    """Rows as {(workload, variant, threads): {library: the values of its rounds}}, with their units."""
+    table, units = defaultdict(dict), {}
     with open(folder / "rows.csv") as file:
-        for workload, variant, threads, library, value, unit in csv.reader(file):
-            key = workload, variant, int(threads)
-            rows.setdefault(key, {})[library] = float(value)
+        for (workload, variant, threads, library, unit), values in rounds_in(file).items():
+            key, name = (workload, variant, int(threads)), library.split("@")[0]
             units[key] = unit
-    table = {}
-    for key, values in rows.items():
-        best = {}
-        for library, value in values.items():
-            name = library.split("@")[0]
-            best[name] = better(units[key], best.get(name), value)
-        table[key] = best
+            table[key][name] = better(unit, table[key].get(name), values)
     return table, units
 
 
 def better(unit, a, b):
-    if a is None:
-        return b
-    return max(a, b) if unit in RATES else min(a, b)
+    """The better one of two builds."""
+    return b if a is None or ratio(unit, statistics.median(b), statistics.median(a)) > 1 else a
 
 
 def ratio(unit, ours, theirs):
@@ -83,9 +84,18 @@ def ratio(unit, ours, theirs):
     return ours / theirs if unit in RATES else theirs / ours
 
 
+def ratio_of_rounds(unit, ours, theirs):
+    """The same of all rounds."""
+    if len(ours) != len(theirs):
+        return ratio(unit, statistics.median(ours), statistics.median(theirs))
+    return statistics.median(ratio(unit, *pair) for pair in zip(ours, theirs))
+
+
 def best_peer(unit, values):
+    """The peer beside which this library looks worst, or, where it has no row, the best one: its name and its rounds."""
     peers = {name: value for name, value in values.items() if name not in NO_PEERS and not name.endswith(INFORMATION)}
-    return (max if unit in RATES else min)(peers.items(), key=lambda peer: peer[1]) if peers else None
+    ours = values.get("dl", [1.0])
+    return min(peers.items(), key=lambda peer: ratio_of_rounds(unit, ours, peer[1])) if peers else None
 
 
 def verdicts(key, unit, values, limit, peer):
@@ -97,17 +107,17 @@ def verdicts(key, unit, values, limit, peer):
     for goal_workload, pattern, *least in LIMIT_GOALS:
         if workload == goal_workload and re.fullmatch(pattern, variant) and limit:
             least = least[min(threads, 2) - 1]
-            yield f"{least:g} of the limit", ratio(unit, ours, limit) >= least
+            yield f"{least:g} of the limit", ratio_of_rounds(unit, ours, limit) >= least
             break
     if workload in ABSOLUTE_GOALS:
         goal = ABSOLUTE_GOALS[workload]
-        yield f"{number(goal)} {unit}", ratio(unit, ours, goal) >= 1
+        yield f"{number(goal)} {unit}", ratio(unit, statistics.median(ours), goal) >= 1
     if peer and not variant.endswith("p99"):
-        yield "1 of the best peer", ratio(unit, ours, peer[1]) >= 1
+        yield "1 of the best peer", ratio_of_rounds(unit, ours, peer[1]) >= 1
         if workload in PEER_GOALS:
             times, names, beginnings = PEER_GOALS[workload]
-            some = best_peer(unit, {name: value for name, value in values.items() if name.startswith(beginnings)})
-            yield f"{times:g} of {names}", some is not None and ratio(unit, ours, some[1]) >= times
+            some = best_peer(unit, {name: value for name, value in values.items() if name.startswith(("dl", *beginnings))})
+            yield f"{times:g} of {names}", some is not None and ratio_of_rounds(unit, ours, some[1]) >= times
 
 
 def number(value):
@@ -129,11 +139,11 @@ def lines(table, units):
             f"{workload} {variant}",
             str(threads),
             unit,
-            number(ours),
-            number(limit),
-            f"{number(peer[1])} ({peer[0]})" if peer else "–",
-            f"{ratio(unit, ours, limit):.2f}" if ours and limit else "–",
-            f"{ratio(unit, ours, peer[1]):.2f}" if ours and peer else "–",
+            number(ours and statistics.median(ours)),
+            number(limit and statistics.median(limit)),
+            f"{number(statistics.median(peer[1]))} ({peer[0]})" if peer else "–",
+            f"{ratio_of_rounds(unit, ours, limit):.2f}" if ours and limit else "–",
+            f"{ratio_of_rounds(unit, ours, peer[1]):.2f}" if ours and peer else "–",
             ("missed: " + ", ".join(missed)) if missed else ("reached" if found else ""),
         ]
 
