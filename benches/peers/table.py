@@ -4,7 +4,7 @@ With `--new`, the rows of the last run take the place of all earlier ones first,
 
 A figure is the median of its rounds, and a ratio that of the ratios of the rounds: what was measured in one round was measured within a minute, and saw about the same machine. Where two libraries have not as many rounds, it is the ratio of their figures.
 
-A library's figure is that of its better build. The best peer is the best of all that build what they compute anew in each step: variants
+A library's figure is that of its better build. The best peer is the one beside which this library looks worst, of all that build what they compute anew in each step: variants
 batched by hand, or compiled as a whole where the others build a graph, are shown in the rows only.
 """
 import csv

@@ -389,13 +389,11 @@ impl Books {
             }
             expression => {
                 self.others += 1;
-                let mut entry = Entry::pending(node, operands);
-                if let [a, b, c] = node.operands() {
-                    let entered =
-                        |operand: &AnyLayer| self.find(operand).expect("operands are entered before their consumer");
-                    entry.set_operands([a, b, c].map(entered));
+                let index = self.add(Entry::pending(node, operands), node, || lone);
+                if node.operands().len() == 3 {
+                    let operands = [0, 1, 2].map(|which| self.operand_by_claim(index, which));
+                    self.entries[index as usize].set_operands(operands);
                 }
-                let index = self.add(entry, node, || lone);
                 let met = match expression {
                     Expression::Primitive(op) if small != Small::Queued => self.meet(index, &**op, small),
                     _ => Met::Other,
