@@ -1,7 +1,7 @@
 //! Promise 4: a training step happens whole, or not at all; and nothing is swallowed.
 
-use super::support::Custom;
-use dl::nd::{Nd, ops::*};
+use super::support::{Custom, on_threads, watched};
+use dl::nd::{Nd, ndarray::Ix1, ops::*};
 use dl::{Chunk, Differentiable, Error, Groups, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot, Weight};
 use futures::FutureExt;
 use std::sync::Arc;
@@ -92,6 +92,74 @@ fn numbers_take_no_steps_by_operations_of_the_users() {
         let product = Layer::apply(Unable { says_that_it_can }, (weights[0].layer(), weights[1].layer()));
         product.train(&Sgd::new(0.5)).wait().unwrap();
         assert_eq!(weights.map(|w| w.value()), [0.5, 2.0]);
+    }
+}
+
+type Row = Nd<f64, Ix1>;
+
+/// x · y, element by element. It takes no time, and panics where it is added to other terms of a delta.
+#[derive(Clone)]
+struct Brittle {
+    breaks: bool,
+    added: Arc<AtomicUsize>,
+}
+
+impl dl::Primitive for Brittle {
+    type Operands = (Layer<Row>, Layer<Row>);
+    type Output = Row;
+    const ACCUMULATES: bool = true;
+
+    fn name(&self) -> &'static str {
+        "brittle"
+    }
+
+    fn value(&self, (x, y): (&Row, &Row)) -> Result<Row> {
+        Ok((&x.view() * &y.view()).into())
+    }
+
+    fn cost(&self, _: (&Row, &Row)) -> f64 {
+        0.0
+    }
+
+    fn can_accumulate(&self, _: (&Row, &Row), _: &Row) -> bool {
+        true
+    }
+
+    fn accumulate(&self, (x, y): (&Row, &Row), factor: f64, to: &mut Row) {
+        self.added.fetch_add(1, SeqCst);
+        assert!(!self.breaks, "this term breaks");
+        *to = (&to.view() + &(factor * &x.view() * y.view())).into();
+    }
+
+    fn pullback(&self, at: &dl::At<'_, Self>) -> dl::Deltas<Self> {
+        let times = |x: &Layer<Row>| Some(Layer::apply(self.clone(), (at.delta.clone(), x.clone())));
+        (times(&at.operands.1), times(&at.operands.0))
+    }
+}
+
+/// A weight that is used several times has a sum as its delta, to which terms of an operation of the user's are added one by one. They are his code, so they are run where it may panic, and as often as it is needed: not
+/// while a pass keeps its books, and then once more, as the library's own.
+#[test]
+fn a_panic_while_terms_of_a_delta_are_added_up() {
+    for threads in [1, 2] {
+        watched(move || {
+            on_threads(threads, || {
+                let w = Weight::new(Nd::from([0.5, 2.0]));
+                let loss = |breaks, added: &Arc<AtomicUsize>| {
+                    let times = Brittle { breaks, added: added.clone() };
+                    let ones = Layer::constant(Nd::from([1.0, 1.0]));
+                    (0..3).fold(ones, |y, _| Layer::apply(times.clone(), (y, w.layer()))).sum()
+                };
+                let added = Arc::default();
+                let error = loss(true, &added).train(&Sgd::new(0.1)).wait().expect_err("this step must fail");
+                assert!(error.is_panic() && error.to_string().contains("this term breaks"), "{error}");
+                assert_eq!((w.value(), added.load(SeqCst)), (Nd::from([0.5, 2.0]), 1));
+                loss(false, &added).train(&Sgd::new(0.1)).wait().unwrap();
+                assert_eq!(added.load(SeqCst), 1 + 2);
+                let moved = w.value().view().to_owned() - Nd::from([0.425, 0.8]).view();
+                assert!(moved.iter().all(|moved| moved.abs() < 1e-12), "{moved}");
+            });
+        });
     }
 }
 

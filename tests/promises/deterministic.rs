@@ -111,3 +111,46 @@ fn many_weights_that_two_threads_have_built_upon() {
     sum.train(&Sgd::new(0.25)).wait().unwrap();
     assert!(weights.iter().enumerate().all(|(i, w)| w.value() == i as f64 - 1.0));
 }
+
+/// What tensors have trained, in a number: by products, rows, and sums that are longer than a block.
+fn trained_tensors() -> u64 {
+    use dl::nd::{Nd, init, ops::*};
+    let mut rng = init::rng(3);
+    let [v, w] = [[96, 130], [130, 70]].map(|shape| Weight::new(init::xavier_uniform(shape, &mut rng)));
+    let x: Nd = init::normal([90, 96], 0.0, 1.0, &mut rng);
+    for _ in 0..3 {
+        let loss = x.matmul(&v).tanh().matmul(&w).log_softmax(1).exp().square().mean();
+        loss.train(&Sgd::new(0.5)).wait().unwrap();
+    }
+    let bits = [v, w].map(|w| w.value().view().iter().fold(0, |bits: u64, x| bits.rotate_left(5) ^ x.to_bits() as u64));
+    bits[0] ^ bits[1].rotate_left(7)
+}
+
+/// Who names instructions computes with these, whatever else the processor has; and hears of it if it has not.
+#[test]
+fn instructions_can_be_pinned() {
+    const PRINTS: &str = "DL_TEST_PRINTS_ITS_BITS";
+    if std::env::var_os(PRINTS).is_some() {
+        return println!("\nbits {:x}", trained_tensors());
+    }
+    let with = |instructions: &str, threads: &str| {
+        let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+        test.args(["--exact", "deterministic::instructions_can_be_pinned", "--nocapture"]).env(PRINTS, "");
+        let output = test.env("DL_INSTRUCTIONS", instructions).env("RAYON_NUM_THREADS", threads).output().unwrap();
+        let [out, errors] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        let bits = out.lines().find_map(|line| line.strip_prefix("bits ")).expect("it prints them").to_owned();
+        (bits, errors.contains(&format!("DL_INSTRUCTIONS={instructions}: the processor has ")))
+    };
+    let (best, refused) = with("sse9", "1");
+    assert!(refused);
+    for name in ["avx512", "avx2", "neon", "baseline"] {
+        let (bits, refused) = with(name, "1");
+        assert_eq!(with(name, "2"), (bits.clone(), refused));
+        if refused {
+            assert_eq!(bits, best);
+        } else if name == "avx2" {
+            assert_ne!(bits, with("baseline", "1").0, "products and sums are rounded once, or twice");
+        }
+    }
+    assert!(!with("baseline", "1").1, "every processor has that");
+}

@@ -7,6 +7,10 @@ use super::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
 use super::lanes::{Lanes, Portable};
 use super::pack::copy_columns;
 use super::tile::{Raw, Slice, Tile};
+#[cfg(target_arch = "x86_64")]
+use dl_core::simd::arch;
+#[cfg(target_arch = "x86_64")]
+use pulp::Arch;
 
 /// The kernels for one set of instructions.
 pub struct Kernels<A: 'static> {
@@ -137,13 +141,10 @@ macro_rules! choice {
             #[inline]
             fn kernels() -> &'static Kernels<$A> {
                 #[cfg(target_arch = "x86_64")]
-                {
-                    if is_x86_feature_detected!("avx512f") {
-                        return &$avx512;
-                    }
-                    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                        return &$avx2;
-                    }
+                match arch() {
+                    Arch::V4(_) => return &$avx512,
+                    Arch::V3(_) => return &$avx2,
+                    _ => {}
                 }
                 &$portable
             }
