@@ -109,6 +109,7 @@ pub use rules::{
 pub use schedule::Schedule;
 pub use seed::Seed;
 pub use side_effects::SideEffects;
+pub use simd::instructions;
 pub use snapshot::Snapshot;
 pub use stored::{DType, Numbers, Stored, StoredElement};
 pub use tape::Tape;

@@ -1,46 +1,51 @@
-//! Work that is compiled for each instruction set, of which the best one is taken that the processor has.
+//! Work that is compiled for each instruction set, of which one is taken: the best that the processor has, or the one that is asked for.
 
 use pulp::{Arch, Simd, WithSimd};
+use std::io::{Write, stderr};
 use std::sync::LazyLock;
 
-/// The instructions to compute with, asked once: the best that the processor has, or those that the environment variable `DL_INSTRUCTIONS` names.
-///
-/// Results are the same, to the bit, wherever instructions are the same. So who wants those of another machine names what both have: `avx512`, `avx2` or `baseline` on x86, `neon` or `baseline` on
-/// ARM. A name that is none of these, or that the processor does not have, is refused by a line on standard error.
+/// The instructions to compute with, asked once: see [`instructions`].
 #[must_use]
 #[inline(always)]
 pub fn arch() -> Arch {
-    static ARCH: LazyLock<Arch> = LazyLock::new(|| {
-        let name = std::env::var_os("DL_INSTRUCTIONS").map(|name| name.to_string_lossy().into_owned());
-        let named = name.as_deref().and_then(named);
-        if let (Some(name), None) = (&name, named) {
-            eprintln!("DL_INSTRUCTIONS={name}: the processor has {}; computing with the first", names().join(", "));
-        }
-        named.unwrap_or_default()
-    });
-    *ARCH
+    CHOSEN.1
 }
+
+/// The name of the instruction set that loops and products are computed with: `avx512`, `avx2` or `baseline` on x86, `neon` on 64-bit ARM, `baseline` elsewhere.
+///
+/// It is the best that the processor has, or what the environment variable `DL_INSTRUCTIONS` names when it is first asked: last digits are those of other processors then that have these instructions, too.
+/// `baseline` is what a build without flags for a processor computes with. A name that the processor does not have is refused by a line on standard error, and the best is taken.
+///
+/// ```
+/// println!("computed with {}", dl_core::instructions());
+/// assert!(["avx512", "avx2", "baseline", "neon"].contains(&dl_core::instructions()));
+/// ```
+#[must_use]
+pub fn instructions() -> &'static str {
+    CHOSEN.0
+}
+
+static CHOSEN: LazyLock<(&str, Arch)> = LazyLock::new(|| {
+    let all = all();
+    let Some(name) = std::env::var_os("DL_INSTRUCTIONS").filter(|name| !name.is_empty()) else { return all[0] };
+    all.iter().copied().find(|(other, _)| *other == name).unwrap_or_else(|| {
+        let names: Vec<_> = all.iter().map(|(name, _)| *name).collect();
+        // whoever has closed it does not want to know
+        let _ = writeln!(stderr(), "DL_INSTRUCTIONS={}: not one of {}", name.display(), names.join(", "));
+        all[0]
+    })
+});
 
 /// What the processor has, the best first.
 fn all() -> Vec<(&'static str, Arch)> {
-    let mut all = Vec::new();
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
     {
-        all.extend(pulp::x86::V4::try_new().map(|v4| ("avx512", Arch::V4(v4))));
-        all.extend(pulp::x86::V3::try_new().map(|v3| ("avx2", Arch::V3(v3))));
+        let best = pulp::x86::V4::try_new().map(|v4| ("avx512", Arch::V4(v4)));
+        let good = pulp::x86::V3::try_new().map(|v3| ("avx2", Arch::V3(v3)));
+        best.into_iter().chain(good).chain([("baseline", Arch::Scalar)]).collect()
     }
-    #[cfg(target_arch = "aarch64")]
-    all.extend(pulp::aarch64::Neon::try_new().map(|neon| ("neon", Arch::Neon(neon))));
-    all.push(("baseline", Arch::Scalar));
-    all
-}
-
-fn named(name: &str) -> Option<Arch> {
-    all().into_iter().find(|(other, _)| *other == name).map(|(_, arch)| arch)
-}
-
-fn names() -> Vec<&'static str> {
-    all().into_iter().map(|(name, _)| name).collect()
+    #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+    vec![(if cfg!(target_arch = "aarch64") { "neon" } else { "baseline" }, Arch::new())]
 }
 
 /// Whether these instructions, of those that [`arch`] chooses among, compute `a · b + c` at once, rounded once.
@@ -49,7 +54,7 @@ pub const fn fuses<S: Simd>() -> bool {
     !S::IS_SCALAR && cfg!(any(target_arch = "x86", target_arch = "x86_64", target_arch = "aarch64"))
 }
 
-/// Does this with all that the processor can.
+/// Does this with the [instructions](arch) that were chosen.
 ///
 /// Only what is inlined is compiled that way: the closure has to be `#[inline(always)]`, and so has one inside it, or be written as a loop. It is called once; it is no `FnOnce` because a call through
 /// that is one function more, which a compiler may not inline.
@@ -74,13 +79,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_have_names() {
-        assert_eq!(names().last(), Some(&"baseline"));
-        let same = |a: Arch, b: Arch| std::mem::discriminant(&a) == std::mem::discriminant(&b);
-        assert!(same(all()[0].1, Arch::new()), "the best one is the first");
-        for (name, arch) in all() {
-            assert!(named(name).is_some_and(|named| same(named, arch)));
-        }
-        assert!(named("").is_none() && named("AVX2").is_none() && named("sse9").is_none());
+    fn the_best_instructions_are_the_first() {
+        assert_eq!(std::mem::discriminant(&all()[0].1), std::mem::discriminant(&Arch::new()));
+        assert!(all().iter().any(|(name, _)| *name == instructions()));
     }
 }

@@ -1,8 +1,7 @@
 //! Pointwise operations as a straight-line program, which runs over blocks of elements that fit into the nearest cache.
 //!
 //! An instruction does for a block what its operation does for an element, compiled for the instruction set at hand: AVX-512, AVX2, or what every
-//! processor of its kind has. The arithmetic of an element is the same in all of them and does not depend on its place, so neither the blocks nor the
-//! processor decide about the bits of a result.
+//! processor of its kind has. The arithmetic of an element does not depend on its place, so blocks do not decide about the bits of a result; the instruction set does only where elementary functions fuse a product and a sum.
 
 #[allow(unsafe_code, reason = "a hint to the processor is an intrinsic")]
 mod ahead;

@@ -224,5 +224,5 @@ pub(super) fn check_betas(betas: [f64; 2]) -> Result<()> {
 
 /// What the means of the first steps are divided by, because they began with zero.
 pub(super) fn corrections(betas: [f64; 2], steps: u64) -> [f64; 2] {
-    betas.map(|beta| 1.0 - beta.powf(steps as f64))
+    betas.map(|beta| 1.0 - libm::pow(beta, steps as f64))
 }

@@ -91,7 +91,7 @@ impl NAdam {
 
     /// μ of a step.
     fn momentum(&self, step: u64) -> f64 {
-        self.betas[0] * (1.0 - 0.5 * 0.96_f64.powf(step as f64 * self.momentum_decay))
+        self.betas[0] * (1.0 - 0.5 * libm::pow(0.96, step as f64 * self.momentum_decay))
     }
 
     /// The product of μ over the first steps, or some number so small that it adds nothing to 1.

@@ -81,7 +81,7 @@ impl RAdam {
         let [_, beta2] = self.betas;
         let (t, [_, correction]) = (steps as f64, corrections(self.betas, steps));
         let limit = 2.0 / (1.0 - beta2) - 1.0;
-        let length = limit - 2.0 * t * beta2.powf(t) / correction;
+        let length = limit - 2.0 * t * libm::pow(beta2, t) / correction;
         let known = (length - 4.0) * (length - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * length);
         (length > 5.0).then(|| (known * correction).sqrt())
     }

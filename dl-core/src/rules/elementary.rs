@@ -3,7 +3,7 @@
 //! A function is a sequence of additions, multiplications, divisions, selections and operations on bits: no branch, no table, no
 //! call. Every formula stands once, for both formats and for processors with and without fused multiplication; what depends on the
 //! format is in [`Format`], what depends on the processor in [`MulAdd`]. So there are two results in the last digits, and which one it
-//! is depends on the processor alone: not on whether a number is computed by itself or as an element of a vector, nor on its width.
+//! is depends on the [instruction set](crate::instructions) alone: not on whether a number is computed by itself or as an element of a vector, nor on its width.
 //!
 //! The largest errors that were found, by either arithmetic, in units in the last place of the exact value:
 //!

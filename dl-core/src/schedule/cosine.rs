@@ -87,5 +87,5 @@ impl Schedule for Cosine {
 
 /// Some part of the way from one number to another, along half a wave of a cosine.
 pub(super) fn between(from: f64, to: f64, way: f64) -> f64 {
-    to + (from - to) * (1.0 + (PI * way).cos()) / 2.0
+    to + (from - to) * (1.0 + libm::cos(PI * way)) / 2.0
 }

@@ -90,7 +90,7 @@ impl Schedule for Exponential {
 fn powers(initial: f64, gamma: f64, exponent: f64) -> Result<f64> {
     check("the initial learning rate", initial, Allowed::Finite)?;
     check("gamma", gamma, Allowed::FiniteFromZero)?;
-    Ok(initial * gamma.powf(exponent))
+    Ok(initial * libm::pow(gamma, exponent))
 }
 
 /// From one number to another in so many steps, in a line; then it stays. PyTorch's `LinearLR`, which is given factors of the learning rate instead.
@@ -153,6 +153,6 @@ impl Schedule for Polynomial {
         check("the initial learning rate", self.initial, Allowed::Finite)?;
         check_steps("the number of steps", self.steps)?;
         check("the power", self.power, Allowed::FiniteFromZero)?;
-        Ok(self.initial * (1.0 - step.min(self.steps) as f64 / self.steps as f64).powf(self.power))
+        Ok(self.initial * libm::pow(1.0 - step.min(self.steps) as f64 / self.steps as f64, self.power))
     }
 }

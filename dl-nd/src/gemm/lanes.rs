@@ -99,7 +99,8 @@ macro_rules! portable {
             #[inline(always)]
             fn multiply_add(self, b: Self, c: Self) -> Self {
                 let lane = |i: usize| {
-                    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
+                    // on x86 whatever the build is for: these are the instructions that every processor has
+                    if cfg!(target_arch = "aarch64") {
                         self.0[i].mul_add(b.0[i], c.0[i])
                     } else {
                         self.0[i] * b.0[i] + c.0[i]

@@ -95,7 +95,7 @@ fn norm(step: &Step<'_>) -> Result<f64> {
     step.each_delta(&mut |_, chunk| {
         let of_chunk = in_numbers!(chunk, |_, deltas, _| norm_of(deltas));
         // of the greatest infinity and NaN, `hypot` makes infinity
-        total = if of_chunk.is_nan() { of_chunk } else { total.hypot(of_chunk) };
+        total = if of_chunk.is_nan() { of_chunk } else { libm::hypot(total, of_chunk) };
         Ok(())
     })?;
     Ok(total)

@@ -26,7 +26,7 @@ pub struct Fused;
 /// ```
 pub struct Unfused;
 
-/// Elementary functions by what the processor has, which each call looks up, for some 3 ns: those of single numbers. A loop over them is not vectorised, as
+/// Elementary functions by the [instruction set](crate::instructions), which each call looks up, for some 3 ns: those of single numbers. A loop over them is not vectorised, as
 /// one over [`Unfused`], or over [`Fused`] where it is compiled for such a processor, is.
 ///
 /// ```
