@@ -1,7 +1,8 @@
-//! What a bang costs beyond the evaluation of its operand, and what a join of two costs: `cargo bench --bench bang`.
+//! What a bang costs beyond the evaluation of its operand, and what a join of two costs:
+//! `cargo bench --bench bang`.
 //!
-//! Each figure is the difference of two loops that differ in the bangs only, divided by their number: the median of many runs, and
-//! the fastest.
+//! Each figure is the difference of two loops that differ in the bangs only, divided by their
+//! number: the median of many runs, and the fastest.
 
 use dl::prelude::*;
 use std::hint::black_box;

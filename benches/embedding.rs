@@ -5,8 +5,10 @@
 //! cargo bench --bench embedding -- --quick   # short measurements: to see that it runs, not how fast
 //! ```
 //!
-//! A step reads 256 different rows, drawn at random, of a table of width 64, squares them, and trains on the sum. The heights are measured in turns, round by
-//! round; a time is the median of the rounds, a ratio that of the ratios of a round. *First* is the first step of a fresh optimizer, which has to make its state.
+//! A step reads 256 different rows, drawn at random, of a table of width 64, squares them, and
+//! trains on the sum. The heights are measured in turns, round by round; a time is the median of
+//! the rounds, a ratio that of the ratios of a round. *First* is the first step of a fresh
+//! optimizer, which has to make its state.
 
 use dl::nd::{init, ndarray::Ix2};
 use dl::prelude::*;

@@ -1,7 +1,9 @@
-//! The parts that whole workloads are made of, each by itself: `cargo bench --bench parts`, or `cargo bench --bench parts -- product` for those of a name.
+//! The parts that whole workloads are made of, each by itself: `cargo bench --bench parts`, or
+//! `cargo bench --bench parts -- product` for those of a name.
 //!
-//! Every figure is that of a pass: building the layers, evaluating and dropping them. What a workload takes as a whole, and beside other libraries, is measured by the
-//! benchmark `figures`; what a node costs beyond its kernel, by `executor`.
+//! Every figure is that of a pass: building the layers, evaluating and dropping them. What a
+//! workload takes as a whole, and beside other libraries, is measured by the benchmark `figures`;
+//! what a node costs beyond its kernel, by `executor`.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -59,7 +61,8 @@ fn products(criterion: &mut Criterion) {
 
 fn pointwise(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("pointwise");
-    // in the nearest cache, computed at once; in the second one, and in memory, written down and computed together
+    // in the nearest cache, computed at once; in the second one, and in memory, written down and
+    // computed together
     for len in [1 << 11, 1 << 15, 1 << 20] {
         let [a, b, c, d] = [(); 4].map(|()| weight::<1, Ix1>([len]));
         group.throughput(Throughput::Elements(len as u64));
@@ -83,7 +86,8 @@ fn pointwise(criterion: &mut Criterion) {
     train(&mut group, "a bias for each row of 128x512", || (&x + &bias).relu().sum());
 }
 
-/// Each elementary function for 4,096 numbers: in a loop for this processor, in one for every processor, one number at a time, and by the standard library or `libm`.
+/// Each elementary function for 4,096 numbers: in a loop for this processor, in one for every
+/// processor, one number at a time, and by the standard library or `libm`.
 fn elementary(criterion: &mut Criterion) {
     macro_rules! measure {
         ($group:ident, $T:ident, $($name:ident $theirs:expr;)*) => {$(

@@ -1,12 +1,15 @@
-//! What a class likes best: a small convolutional network learns the digits, and then the *image* is what learns. Gradient ascent on the logit of a class draws
-//! the image that the network takes for the best of that class.
+//! What a class likes best: a small convolutional network learns the digits, and then the *image*
+//! is what learns. Gradient ascent on the logit of a class draws the image that the network takes
+//! for the best of that class.
 //!
 //! ```sh
 //! cargo run --release --example activation_maximisation       # draws target/activation_maximisation.svg
 //! ```
 //!
-//! The image is a weight like any other, and the network is frozen; its derivative is that with respect to an input. The first row of the picture is a real
-//! digit of each class, the second is what the class likes best, the third is the saliency of the real one: where a pixel would change the logit most.
+//! The image is a weight like any other, and the network is frozen; its derivative is that with
+//! respect to an input. The first row of the picture is a real digit of each class, the second is
+//! what the class likes best, the third is the saliency of the real one: where a pixel would change
+//! the logit most.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -84,7 +87,8 @@ fn favourite(net: &Net, class: usize) -> dl::Result<(Images, f32)> {
     Do::predict((image, likes.exp())).wait()
 }
 
-/// Where this image would change the logit of its class most: the gradient with respect to the input, by size.
+/// Where this image would change the logit of its class most: the gradient with respect to the
+/// input, by size.
 fn saliency(net: &Net, image: &Images, class: usize) -> dl::Result<Images> {
     let input = Layer::constant(image.clone());
     let slope = net.logits(&input).index_select(1, [class]).sum().gradient(&input).abs();

@@ -1,16 +1,21 @@
-//! Adaptive computation time (Graves, 2016): a recurrent network decides for each question how long to think about it.
+//! Adaptive computation time (Graves, 2016): a recurrent network decides for each question how long
+//! to think about it.
 //!
 //! ```sh
 //! cargo run --release --example adaptive_time --features train             # --seed --epochs --ponder --quick
 //! ```
 //!
-//! The question is which of two numbers of six digits is the larger one, or whether they are equal. In each round the network sees the next digit of both. Nobody tells it
-//! that it may stop at the first place where they differ, but a round costs something: see `ponder`, whose `while` goes on until the network has
-//! no more doubt than `EPSILON`. What it would have made of the rounds after that is never built, forward or backward.
+//! The question is which of two numbers of six digits is the larger one, or whether they are equal.
+//! In each round the network sees the next digit of both. Nobody tells it that it may stop at the
+//! first place where they differ, but a round costs something: see `ponder`, whose `while` goes on
+//! until the network has no more doubt than `EPSILON`. What it would have made of the rounds after
+//! that is never built, forward or backward.
 //!
-//! In the end it prints, for pairs of numbers that differ from the first, the second, … place on, how many rounds it takes and how often it is right. It must be
-//! right for at least 99 % of pairs that it has not seen, and take about one round more than there are places to be looked at. It
-//! is right for all of 1000 pairs for each of the seeds 1, 2, 3, in 4.8 rounds on average, where 3.9 are needed.
+//! In the end it prints, for pairs of numbers that differ from the first, the second, … place on,
+//! how many rounds it takes and how often it is right. It must be right for at least 99 % of pairs
+//! that it has not seen, and take about one round more than there are places to be looked at. It is
+//! right for all of 1000 pairs for each of the seeds 1, 2, 3, in 4.8 rounds on average, where 3.9
+//! are needed.
 
 use clap::Parser;
 use dl::nd::init;
@@ -97,7 +102,8 @@ struct Thought {
     /// The logits of the three answers, `[1, 3]`.
     answer: NdLayer,
     rounds: Do<usize>,
-    /// The rounds, and what was left to decide in the last: its derivative says whether to halt earlier.
+    /// The rounds, and what was left to decide in the last: its derivative says whether to halt
+    /// earlier.
     cost: Layer<f32>,
 }
 
@@ -118,7 +124,8 @@ impl Net {
         self.halt.of(state).sigmoid().at([0, 0])
     }
 
-    /// Thinks until it has halted. The answer is the mean of those after each round, weighted by how much it has halted in that round; the last one takes the rest.
+    /// Thinks until it has halted. The answer is the mean of those after each round, weighted by
+    /// how much it has halted in that round; the last one takes the rest.
     #[differentiable(lazy)]
     fn ponder(&self, question: &Question) -> Thought {
         let mut state = self.cell.of(question.glance(0), self.cell.initial(1));

@@ -1,12 +1,15 @@
-//! A recurrent network learns to write: a gated recurrent unit reads a novel character by character, says which one comes next, and then writes on its own.
+//! A recurrent network learns to write: a gated recurrent unit reads a novel character by
+//! character, says which one comes next, and then writes on its own.
 //!
 //! ```sh
 //! cargo run --release --example char_gru                   # --epochs --seed --quick
 //! ```
 //!
-//! Backpropagation through time is truncated: a step reads a window of the text, and begins in the state in which the step before it ended. That state is a
-//! `Buffer`: the step writes it when it commits, and no gradient flows into it. The text is the first twelve chapters of *Around the World in Eighty Days*; the
-//! last tenth of it is held out, and tells how well the network predicts what it has not read.
+//! Backpropagation through time is truncated: a step reads a window of the text, and begins in the
+//! state in which the step before it ended. That state is a `Buffer`: the step writes it when it
+//! commits, and no gradient flows into it. The text is the first twelve chapters of *Around the
+//! World in Eighty Days*; the last tenth of it is held out, and tells how well the network predicts
+//! what it has not read.
 
 use clap::Parser;
 use dl::nd::{concat, init};
@@ -20,7 +23,8 @@ const TEXT: &str = include_str!("../data/eighty_days.txt");
 
 #[derive(Parser)]
 struct Args {
-    /// How many times to go through the text. With fewer than eight it may miss what it has to reach in the end.
+    /// How many times to go through the text. With fewer than eight it may miss what it has to
+    /// reach in the end.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: u64,
 
@@ -63,7 +67,8 @@ impl Model {
         })
     }
 
-    /// Reads on from a state `[streams, hidden]`, a character of each stream at a time: the scores of the next ones `[times · streams, alphabet]`, and the last state.
+    /// Reads on from a state `[streams, hidden]`, a character of each stream at a time: the scores
+    /// of the next ones `[times · streams, alphabet]`, and the last state.
     fn read(&self, text: &[Vec<usize>], state: impl NdExpression) -> (NdLayer, NdLayer) {
         let mut state = state.into_layer();
         let mut states = Vec::with_capacity(text.len());
@@ -74,7 +79,8 @@ impl Model {
         (self.output.of(concat(0, states)), state)
     }
 
-    /// How many characters it is undecided between, on average: the exponential of the mean cross entropy.
+    /// How many characters it is undecided between, on average: the exponential of the mean cross
+    /// entropy.
     fn perplexity(&self, windows: &[Window]) -> dl::Result<f32> {
         let mut state = self.cell.initial(windows[0].text[0].len());
         let mut sum = 0.0;
@@ -105,7 +111,8 @@ impl Model {
     }
 }
 
-/// What a step reads: the characters of all streams at each time, and those that follow, in the order of the scores.
+/// What a step reads: the characters of all streams at each time, and those that follow, in the
+/// order of the scores.
 struct Window {
     text: Vec<Vec<usize>>,
     next: Vec<usize>,

@@ -4,8 +4,9 @@
 //! cargo run --release --example checkpointing
 //! ```
 //!
-//! Without marks the pass keeps the values of all layers until the backward has used them. With marks it keeps one of 32, and evaluates what is
-//! between two of them again when the backward gets there. The weights are the same to the last bit.
+//! Without marks the pass keeps the values of all layers until the backward has used them. With
+//! marks it keeps one of 32, and evaluates what is between two of them again when the backward gets
+//! there. The weights are the same to the last bit.
 
 use dl::nd::ndarray::Array;
 use dl::prelude::*;

@@ -4,8 +4,9 @@
 //! cargo run --release --example custom_op
 //! ```
 //!
-//! `Unit` is an operation on tensors: its value, and its derivative rule, written in layers, so that it can be differentiated again. `Circle` is a
-//! data type whose delta is of another type: of a circle, only the radius is learned.
+//! `Unit` is an operation on tensors: its value, and its derivative rule, written in layers, so
+//! that it can be differentiated again. `Circle` is a data type whose delta is of another type: of
+//! a circle, only the radius is learned.
 
 use dl::prelude::*;
 use dl::{At, Chunk, Data, Primitive, Result, Trainable};

@@ -1,12 +1,12 @@
-//! A convolutional network on the handwritten digits: convolutions, normalisation with running statistics, pooling, dropout, a loss with label
-//! smoothing, accuracy from a mask.
+//! A convolutional network on the handwritten digits: convolutions, normalisation with running
+//! statistics, pooling, dropout, a loss with label smoothing, accuracy from a mask.
 //!
 //! ```sh
 //! cargo run --release --example digits_conv            # a number behind `--` for more or fewer epochs than 15
 //! ```
 //!
-//! Dropout and normalisation behave differently in `train` and in `predict`; nobody has to say so. The random numbers depend on the seed of the step, not
-//! on threads.
+//! Dropout and normalisation behave differently in `train` and in `predict`; nobody has to say so.
+//! The random numbers depend on the seed of the step, not on threads.
 
 #[path = "common/digits.rs"]
 mod digits;

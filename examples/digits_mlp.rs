@@ -1,13 +1,16 @@
-//! A multilayer perceptron learns handwritten digits: modules in a row, dropout, batches whose images are moved about, and `AdamW` with a schedule of one cycle.
+//! A multilayer perceptron learns handwritten digits: modules in a row, dropout, batches whose
+//! images are moved about, and `AdamW` with a schedule of one cycle.
 //!
 //! ```sh
 //! cargo run --release --example digits_mlp --features data,terminal,plot            # --seeds 1,2,3 --quick --out curves.png
 //! ```
 //!
-//! The loop is that of a `Trainer`, with progress, Ctrl-C and a figure; `char_gru` has one that is written by hand.
+//! The loop is that of a `Trainer`, with progress, Ctrl-C and a figure; `char_gru` has one that is
+//! written by hand.
 //!
-//! A fifth of the images is held out and never learned from. A seed decides about everything: which images those are, the weights in the beginning, the order and
-//! the moves of the others. The accuracy is the same for any number of threads.
+//! A fifth of the images is held out and never learned from. A seed decides about everything: which
+//! images those are, the weights in the beginning, the order and the moves of the others. The
+//! accuracy is the same for any number of threads.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -70,7 +73,8 @@ fn moved(image: Nd<f32, Ix1>, rng: &mut impl Rng) -> dl::Result<Nd<f32, Ix1>> {
     Nd::from_vec([digits::PIXELS], (0..SIDE * SIDE).map(pixel).collect())
 }
 
-/// A run from this seed. After each epoch it looks at the share of held-out images that the network gets right.
+/// A run from this seed. After each epoch it looks at the share of held-out images that the network
+/// gets right.
 fn run(seed: u64, epochs: u64, interrupt: &Interrupt) -> dl::Result<Outcome> {
     let (images, labels) = digits::tensors()?;
     let [train, test] = InMemory(images).zip(InMemory(labels.into_vec()))?.split([0.8, 0.2], seed)?;

@@ -1,15 +1,20 @@
-//! Early exit: a convolutional network on the handwritten digits has an exit after each of its three stages, and an image leaves by the first that is sure enough.
+//! Early exit: a convolutional network on the handwritten digits has an exit after each of its
+//! three stages, and an image leaves by the first that is sure enough.
 //!
 //! ```sh
 //! cargo run --release --example early_exit --features data,plot            # --seed --epochs --threshold --quick --out curve.svg
 //! ```
 //!
-//! Most digits are easy. Look at `classify`: its `if` asks for the confidence of an exit, and the stages behind it are neither computed nor built for an image that
-//! leaves there. The threshold can be chosen afterwards; the network learns at all exits at once (as BranchyNet does: Teerapittayanon et al., 2016).
+//! Most digits are easy. Look at `classify`: its `if` asks for the confidence of an exit, and the
+//! stages behind it are neither computed nor built for an image that leaves there. The threshold
+//! can be chosen afterwards; the network learns at all exits at once (as BranchyNet does:
+//! Teerapittayanon et al., 2016).
 //!
-//! In the end it prints how many images leave by which exit, and draws accuracy over cost, in multiplications for an image, for all thresholds. It must keep
-//! 99 % of the accuracy of the whole network for a fifth of its cost. Through the exits and through all of it, the accuracy is 0.992 and 0.992, 0.989 and 0.986, 0.978 and
-//! 0.978 for the seeds 1, 2, 3, for 0.125, 0.100 and 0.117 of the cost.
+//! In the end it prints how many images leave by which exit, and draws accuracy over cost, in
+//! multiplications for an image, for all thresholds. It must keep 99 % of the accuracy of the whole
+//! network for a fifth of its cost. Through the exits and through all of it, the accuracy is 0.992
+//! and 0.992, 0.989 and 0.986, 0.978 and 0.978 for the seeds 1, 2, 3, for 0.125, 0.100 and 0.117 of
+//! the cost.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -117,7 +122,8 @@ impl Net {
         loss
     }
 
-    /// The logits of an image `[1, 64]`, and by which exit it has left: the first that is confident enough, or the last.
+    /// The logits of an image `[1, 64]`, and by which exit it has left: the first that is confident
+    /// enough, or the last.
     #[differentiable]
     fn classify(&self, image: &Nd, threshold: f32) -> (NdLayer, Do<usize>) {
         let mut features = pixels(image);

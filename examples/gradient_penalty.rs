@@ -1,11 +1,14 @@
-//! A loss with the norm of a gradient in it: a Wasserstein GAN with gradient penalty learns to draw points around a ring of eight spots.
+//! A loss with the norm of a gradient in it: a Wasserstein GAN with gradient penalty learns to draw
+//! points around a ring of eight spots.
 //!
 //! ```sh
 //! cargo run --release --example gradient_penalty       # draws target/gradient_penalty.svg
 //! ```
 //!
-//! The critic is to have slopes of length 1 with respect to its *input*, between real points and those of the generator (Gulrajani et al., *Improved training
-//! of Wasserstein GANs*, 2017). That slope is a layer, so its distance from 1 is part of the loss, and is differentiated again when the critic learns.
+//! The critic is to have slopes of length 1 with respect to its *input*, between real points and
+//! those of the generator (Gulrajani et al., *Improved training of Wasserstein GANs*, 2017). That
+//! slope is a layer, so its distance from 1 is part of the loss, and is differentiated again when
+//! the critic learns.
 
 use dl::nd::{init, ndarray::Array2};
 use dl::prelude::*;
@@ -59,14 +62,16 @@ impl Mlp {
     }
 }
 
-/// How long the slope of the critic is with respect to each of these points: `[batch, 2] → [batch]`.
+/// How long the slope of the critic is with respect to each of these points:
+/// `[batch, 2] → [batch]`.
 fn slope(critic: &Mlp, points: &NdLayer) -> NdLayer<Ix1> {
     // a point has a score of its own, so the gradient of the sum of all scores is that of each
     let slopes = critic.of(points).gradient(points);
     (slopes.square().sum_axis(1) + 1e-12).sqrt()
 }
 
-/// What the critic learns: to tell real points from others (as the difference of its mean scores), with slopes of length 1 in between.
+/// What the critic learns: to tell real points from others (as the difference of its mean scores),
+/// with slopes of length 1 in between.
 fn critic_loss(critic: &Mlp, real: &Points, drawn: &Points, between: Points) -> (Layer<f32>, Layer<f32>) {
     let distance = critic.of(real).mean() - critic.of(drawn).mean();
     let penalty = (slope(critic, &between.into_layer()) - 1.0).square().mean();
@@ -83,7 +88,8 @@ fn real_points(rng: &mut impl Rng) -> Points {
     (&noise.view() + &middles).into()
 }
 
-/// The distance of each point to the next spot, and how many spots have their share of the points: at least half of what is fair.
+/// The distance of each point to the next spot, and how many spots have their share of the points:
+/// at least half of what is fair.
 fn quality(points: &Points) -> (f32, usize) {
     let (mut distances, mut taken) = (0.0, [0; SPOTS]);
     for point in points.view().rows() {

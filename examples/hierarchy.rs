@@ -1,15 +1,21 @@
-//! A hierarchy of classifiers learns handwritten digits: a coarse one says to which group of digits an image belongs, and only the expert for that group looks further.
+//! A hierarchy of classifiers learns handwritten digits: a coarse one says to which group of digits
+//! an image belongs, and only the expert for that group looks further.
 //!
 //! ```sh
 //! cargo run --release --example hierarchy --features data,train            # --seeds 1,2,3 --quick
 //! ```
 //!
-//! Which digits are a group is not made up: a linear classifier is trained first, and what it takes for one another comes together (`groups`). Look at `classify`: the group is a plain number, by a
-//! bang, and indexes a plain `Vec` of experts; the layers of the other experts are never built. `cifar100` does the same on a larger scale.
+//! Which digits are a group is not made up: a linear classifier is trained first, and what it takes
+//! for one another comes together (`groups`). Look at `classify`: the group is a plain number, by a
+//! bang, and indexes a plain `Vec` of experts; the layers of the other experts are never built.
+//! `cifar100` does the same on a larger scale.
 //!
-//! For each seed it prints the groups, the accuracy of the coarse decision and of the digit on held-out images, the share of experts that were never evaluated, and beside it a flat classifier with as
-//! many numbers to train. At the end: the mean accuracies. For the seeds 1, 2 and 3 the digit is right for 0.971 of the images (0.981, 0.967, 0.967), and for 0.980 with the flat classifier (0.983,
-//! 0.981, 0.975), while an image meets half as many numbers and three experts of four are never evaluated. Width and learning rate were chosen on the splits of the seeds 11 to 14.
+//! For each seed it prints the groups, the accuracy of the coarse decision and of the digit on
+//! held-out images, the share of experts that were never evaluated, and beside it a flat classifier
+//! with as many numbers to train. At the end: the mean accuracies. For the seeds 1, 2 and 3 the
+//! digit is right for 0.971 of the images (0.981, 0.967, 0.967), and for 0.980 with the flat
+//! classifier (0.983, 0.981, 0.975), while an image meets half as many numbers and three experts of
+//! four are never evaluated. Width and learning rate were chosen on the splits of the seeds 11 to 14.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -98,7 +104,8 @@ impl Hierarchy {
         places.find_map(|(group, place)| Some((group, place?))).expect("every digit is in a group")
     }
 
-    /// The loss of images `[batch, 64]`: that of the coarse classifier, and of each expert for the images of its group. Here the group is known from the label.
+    /// The loss of images `[batch, 64]`: that of the coarse classifier, and of each expert for the
+    /// images of its group. Here the group is known from the label.
     fn loss(&self, images: &Nd, labels: &Labels) -> Layer<f32> {
         let features = self.features.of(images).relu();
         let places: Vec<_> = labels.view().iter().map(|&label| self.place(label)).collect();
@@ -127,7 +134,8 @@ impl Hierarchy {
     }
 }
 
-/// The group and the digit that an image `[1, 64]` shows. The coarse classifier has spoken before an expert is chosen.
+/// The group and the digit that an image `[1, 64]` shows. The coarse classifier has spoken before
+/// an expert is chosen.
 #[differentiable]
 fn classify(image: &Nd, net: &Hierarchy) -> Do<(usize, usize)> {
     let features = net.features.of(image).relu();
@@ -137,7 +145,8 @@ fn classify(image: &Nd, net: &Hierarchy) -> Do<(usize, usize)> {
     Do::now((group, expert.digits[place]))
 }
 
-/// Groups of digits that are taken for one another: as long as no group gets too large, the two groups come together whose members get the most of each other's probability.
+/// Groups of digits that are taken for one another: as long as no group gets too large, the two
+/// groups come together whose members get the most of each other's probability.
 fn groups(probabilities: &Nd, labels: &Labels) -> Vec<Vec<usize>> {
     let mut confused = [[0.0; DIGITS]; DIGITS];
     for (image, &label) in probabilities.view().rows().into_iter().zip(labels.view()) {
@@ -170,7 +179,8 @@ struct Report {
     flat: f64,
     /// The share of experts that were not evaluated.
     skipped: f64,
-    /// How many of the hierarchy's weights an image meets, as a share of those of the flat classifier.
+    /// How many of the hierarchy's weights an image meets, as a share of those of the flat
+    /// classifier.
     work: f64,
 }
 

@@ -4,13 +4,18 @@
 //! cargo run --release --example iq_robot            # --seed --quick
 //! ```
 //!
-//! First the paper's robot: a weighted sum of the numbers that it sees, all of them plain `f64`s. The two questions of the paper leave open what it should say to others, a few more settle it.
+//! First the paper's robot: a weighted sum of the numbers that it sees, all of them plain `f64`s.
+//! The two questions of the paper leave open what it should say to others, a few more settle it.
 //!
-//! Then a robot with several rules, learned one after the other: arithmetic, geometric and Fibonacci-like sequences. Nobody tells it which rule a question is about. It looks at what a rule says of
-//! the numbers that are *shown*, with a bang, takes the first rule that explains them, and evaluates no further one. A step trains the rule that was taken, and only that one. Look at
-//! `rule_for` and `answer`: a loop, an `if` and a `return`. The questions are made up by simple random rules (`Question::random`), those of the test are other ones than those it learned from.
+//! Then a robot with several rules, learned one after the other: arithmetic, geometric and
+//! Fibonacci-like sequences. Nobody tells it which rule a question is about. It looks at what a
+//! rule says of the numbers that are *shown*, with a bang, takes the first rule that explains them,
+//! and evaluates no further one. A step trains the rule that was taken, and only that one. Look at
+//! `rule_for` and `answer`: a loop, an `if` and a `return`. The questions are made up by simple
+//! random rules (`Question::random`), those of the test are other ones than those it learned from.
 //!
-//! At the end it prints the share of 600 unseen questions that it answers to within 1 %. It is 1.000 for the seeds 1, 2 and 3. The paper's robot, which has learned from as many questions of
+//! At the end it prints the share of 600 unseen questions that it answers to within 1 %. It is
+//! 1.000 for the seeds 1, 2 and 3. The paper's robot, which has learned from as many questions of
 //! the same kinds, answers 0.02 of them.
 
 use clap::Parser;
@@ -144,7 +149,8 @@ impl Rule {
         }
     }
 
-    /// By how much it misses numbers that are shown. It is not a number, if the rule has no place for one of them.
+    /// By how much it misses numbers that are shown. It is not a number, if the rule has no place
+    /// for one of them.
     fn misses(&self, shown: &[f64]) -> Layer<f64> {
         (self.weights.len()..shown.len()).map(|place| square_loss(&self.next(&shown[..place]), shown[place])).sum()
     }
@@ -153,7 +159,8 @@ impl Rule {
 /// A rule that misses by less explains a sequence.
 const TOLERANCE: f64 = 1e-4;
 
-/// The first rule that explains what is shown; if none does, the last one. Those behind it are not asked.
+/// The first rule that explains what is shown; if none does, the last one. Those behind it are not
+/// asked.
 #[differentiable]
 fn rule_for(shown: &[f64], rules: &[Rule]) -> Do<usize> {
     for (number, rule) in rules.iter().enumerate() {
@@ -183,7 +190,8 @@ fn lesson(rules: &[Rule], kinds: &[Kind], questions: u64, rng: &mut impl Rng) ->
     Ok(())
 }
 
-/// The share of these questions that are answered to within 1 %, or a hundredth where the answer is small.
+/// The share of these questions that are answered to within 1 %, or a hundredth where the answer is
+/// small.
 fn exam(rules: &[Rule], questions: &[Question]) -> dl::Result<f64> {
     let mut right = 0;
     for question in questions {

@@ -1,10 +1,12 @@
-//! A mixture of experts learns handwritten digits: a gate sends each image through one of six small networks, and the others do nothing for it.
+//! A mixture of experts learns handwritten digits: a gate sends each image through one of six small
+//! networks, and the others do nothing for it.
 //!
 //! ```sh
 //! cargo run --release --example mixture_of_experts            # --seed --epochs --experts --balance
 //! ```
 //!
-//! Without the load-balancing loss a few experts would take everything: who is good at first is chosen more, and learns more. The results are the same for any number of threads.
+//! Without the load-balancing loss a few experts would take everything: who is good at first is
+//! chosen more, and learns more. The results are the same for any number of threads.
 
 #[path = "common/digits.rs"]
 mod digits;

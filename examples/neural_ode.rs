@@ -1,17 +1,23 @@
-//! A differential equation with a network in it: from noisy observations of a pendulum, its length is found, and the drag of the air.
+//! A differential equation with a network in it: from noisy observations of a pendulum, its length
+//! is found, and the drag of the air.
 //!
 //! ```sh
 //! cargo run --release --example neural_ode --features train             # --seed --quick
 //! ```
 //!
-//! The angle `a` obeys `a″ = −g/l · sin a − drag(a′)`. The length `l` is a weight, and the drag a small network, of which it is known that it is against the movement and alike to both sides (a universal differential equation: Rackauckas et al.,
-//! 2020; Chen et al., 2018). The equation is solved by a pair of Runge–Kutta formulas, whose difference says how good a step is: look at the `while` in `trajectory`, which accepts it or tries
-//! a shorter one. What is decided there is decided by values, so no gradient flows through it: the gradient is that of the accepted steps, through all of the time observed. It is compared with
-//! finite differences.
+//! The angle `a` obeys `a″ = −g/l · sin a − drag(a′)`. The length `l` is a weight, and the drag a
+//! small network, of which it is known that it is against the movement and alike to both sides (a
+//! universal differential equation: Rackauckas et al., 2020; Chen et al., 2018). The equation is
+//! solved by a pair of Runge–Kutta formulas, whose difference says how good a step is: look at the
+//! `while` in `trajectory`, which accepts it or tries a shorter one. What is decided there is
+//! decided by values, so no gradient flows through it: the gradient is that of the accepted steps,
+//! through all of the time observed. It is compared with finite differences.
 //!
-//! The observations are made up, by another solver: a pendulum of 1.2 m whose drag is 0.15 · |a′| · a′, released at 143°, its angle seen ten times a second with an error of 0.02 rad. In the end it
-//! prints the length, which has to be right to 1 %, and the drag beside the true one, from which it may differ by 10 %. The length is 1.2000, 1.1984 and
-//! 1.1982 m for the seeds 1, 2, 3, and the drag 2.4, 2.3 and 2.9 % off.
+//! The observations are made up, by another solver: a pendulum of 1.2 m whose drag is 0.15 · |a′| ·
+//! a′, released at 143°, its angle seen ten times a second with an error of 0.02 rad. In the end it
+//! prints the length, which has to be right to 1 %, and the drag beside the true one, from which it
+//! may differ by 10 %. The length is 1.2000, 1.1984 and 1.1982 m for the seeds 1, 2, 3, and the
+//! drag 2.4, 2.3 and 2.9 % off.
 
 use clap::Parser;
 use dl::nd::init;
@@ -95,7 +101,8 @@ impl Pendulum {
         State { angle: at.velocity.clone(), velocity: -pull - self.drag(&at.velocity) }
     }
 
-    /// A step by the formulas of Bogacki and Shampine (1989), of order 3 and 2: where it leads, the slope there, and how far the two are apart.
+    /// A step by the formulas of Bogacki and Shampine (1989), of order 3 and 2: where it leads, the
+    /// slope there, and how far the two are apart.
     fn step(&self, from: &State, k1: &State, time: f64) -> (State, State, Layer<f64>) {
         let k2 = self.slope(&from.along(time, &[(1.0 / 2.0, k1)]));
         let k3 = self.slope(&from.along(time, &[(3.0 / 4.0, &k2)]));
@@ -146,7 +153,8 @@ impl Pendulum {
     }
 }
 
-/// What is seen of the true pendulum, by the classical Runge–Kutta formula with a thousand steps between observations.
+/// What is seen of the true pendulum, by the classical Runge–Kutta formula with a thousand steps
+/// between observations.
 fn observe(count: usize, rng: &mut ChaCha8Rng) -> (Vec<f64>, Vec<f64>) {
     const STEPS: usize = 1000;
     let slope =
@@ -171,7 +179,8 @@ fn observe(count: usize, rng: &mut ChaCha8Rng) -> (Vec<f64>, Vec<f64>) {
     ((1..=count).map(|number| 0.1 * number as f64).collect(), angles)
 }
 
-/// By how much the gradient with respect to the length differs from the finite difference, as a share of it.
+/// By how much the gradient with respect to the length differs from the finite difference, as a
+/// share of it.
 fn check_gradient(net: &Pendulum, times: &[f64], angles: &[f64]) -> dl::Result<f64> {
     const APART: f64 = 1e-4;
     // so small that it does not matter which steps are chosen

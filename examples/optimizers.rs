@@ -1,10 +1,12 @@
-//! Every optimizer on the handwritten digits, with a schedule, clipping and averages of the weights; and a run that is interrupted and goes on.
+//! Every optimizer on the handwritten digits, with a schedule, clipping and averages of the
+//! weights; and a run that is interrupted and goes on.
 //!
 //! ```sh
 //! cargo run --release --example optimizers             # a number behind `--` for more or fewer epochs than 10
 //! ```
 //!
-//! The learning rates are those of a rough search; the table shows what optimizers look like here, not which one is best.
+//! The learning rates are those of a rough search; the table shows what optimizers look like here,
+//! not which one is best.
 
 #[path = "common/digits.rs"]
 mod digits;

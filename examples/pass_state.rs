@@ -1,11 +1,12 @@
-//! What a pass carries: noise from a seed, a running mean in a buffer, an evaluation on a snapshot while training goes on, and counters.
+//! What a pass carries: noise from a seed, a running mean in a buffer, an evaluation on a snapshot
+//! while training goes on, and counters.
 //!
 //! ```sh
 //! cargo run --release --example pass_state
 //! ```
 //!
-//! A line is fitted to noisy points. In training the inputs are blurred by random numbers, and the mean of the inputs is tracked; in
-//! evaluation nothing is random.
+//! A line is fitted to noisy points. In training the inputs are blurred by random numbers, and the
+//! mean of the inputs is tracked; in evaluation nothing is random.
 
 use dl::prelude::*;
 use dl::{At, Deltas, Primitive, Result};

@@ -1,12 +1,14 @@
-//! What did the network do? A gated network learns handwritten digits for a moment, and a recorder is told of it: a picture of the path of one digit, one of a
-//! training step, the cost of each line, and a trace of the threads.
+//! What did the network do? A gated network learns handwritten digits for a moment, and a recorder
+//! is told of it: a picture of the path of one digit, one of a training step, the cost of each
+//! line, and a trace of the threads.
 //!
 //! ```sh
 //! cargo run --release --example pictures --features view            # --quick --out out
 //! ```
 //!
-//! It writes `path.svg` (the picture of the README, `docs/pictures/gated_net.svg`), `path.dot`, `step.svg`, `costs.json` and `trace.json` (for
-//! <https://ui.perfetto.dev>), and prints the table of costs.
+//! It writes `path.svg` (the picture of the README, `docs/pictures/gated_net.svg`), `path.dot`,
+//! `step.svg`, `costs.json` and `trace.json` (for <https://ui.perfetto.dev>), and prints the table
+//! of costs.
 
 #[path = "common/digits.rs"]
 mod digits;

@@ -1,16 +1,21 @@
-//! A policy gradient: an agent learns to balance a pole on a cart by trying (REINFORCE with a baseline: Williams, 1992).
+//! A policy gradient: an agent learns to balance a pole on a cart by trying (REINFORCE with a
+//! baseline: Williams, 1992).
 //!
 //! ```sh
 //! cargo run --release --example policy_gradient --features train            # --seed --updates --quick
 //! ```
 //!
-//! The network says how probable it is to push the cart to the right, and a coin of that probability decides: look at the `if` in `episode`. The graph of an
-//! episode is written while it is played, as long as the pole stands; the likelihoods of what was done are layers, and its backward goes through these alone. The
-//! baseline is what a second network expects of a state, read with a bang: no gradient flows from there into the policy.
+//! The network says how probable it is to push the cart to the right, and a coin of that
+//! probability decides: look at the `if` in `episode`. The graph of an episode is written while it
+//! is played, as long as the pole stands; the likelihoods of what was done are layers, and its
+//! backward goes through these alone. The baseline is what a second network expects of a state,
+//! read with a bang: no gradient flows from there into the policy.
 //!
-//! The cart and the pole are those of Barto, Sutton and Anderson (1983) with the constants of Gym's `CartPole-v1`: an episode ends when the pole leans by more than 12°, the
-//! cart is 2.4 from the middle, or after 500 steps, each of which is worth 1. In the end a hundred fresh episodes are played. Their mean return must be at least
-//! 475, by which Gym calls the problem solved; it is 497.5, 500.0 and 499.9 for the seeds 1, 2, 3, where an agent that has learned nothing gets some 22.
+//! The cart and the pole are those of Barto, Sutton and Anderson (1983) with the constants of Gym's
+//! `CartPole-v1`: an episode ends when the pole leans by more than 12°, the cart is 2.4 from the
+//! middle, or after 500 steps, each of which is worth 1. In the end a hundred fresh episodes are
+//! played. Their mean return must be at least 475, by which Gym calls the problem solved; it is
+//! 497.5, 500.0 and 499.9 for the seeds 1, 2, 3, where an agent that has learned nothing gets some 22.
 
 use clap::Parser;
 use dl::nd::init;
@@ -146,7 +151,8 @@ impl Agent {
         Do::now(episode)
     }
 
-    /// What makes pushes that came out better than expected more likely, and the expectations better.
+    /// What makes pushes that came out better than expected more likely, and the expectations
+    /// better.
     #[differentiable]
     fn loss(&self, longest: usize, seeds: &[u64]) -> Layer<f32> {
         let episodes: Vec<_> = seeds.iter().map(|&seed| self.episode(longest, seed)).collect();

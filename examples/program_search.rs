@@ -1,17 +1,23 @@
-//! A program that is learned: gradient descent chooses the instructions of a small loop, and finds Kadane's algorithm for the largest sum of neighbours.
+//! A program that is learned: gradient descent chooses the instructions of a small loop, and finds
+//! Kadane's algorithm for the largest sum of neighbours.
 //!
 //! ```sh
 //! cargo run --release --example program_search             # --seed --quick
 //! ```
 //!
-//! The loop reads a list number by number, with two registers, and has three instructions in its body. Which operation each of them carries out, and on what, is
-//! not known: there are 262,144 such programs. All that is given is lists of at most five numbers, and for each the largest sum that numbers in a row can have.
-//! As long as a choice is open, its options are blended, by their probability (as in the differentiable interpreters of Neelakantan et al., 2016, and Gaunt et
-//! al., 2016); an option that is next to impossible is not computed. So look at `blend`: its `if` makes the program cheaper while it is learned, down to one operation
-//! for each instruction, and then it *is* a program. About every other search ends in a bad place; the next one begins with other weights.
+//! The loop reads a list number by number, with two registers, and has three instructions in its
+//! body. Which operation each of them carries out, and on what, is not known: there are 262,144
+//! such programs. All that is given is lists of at most five numbers, and for each the largest sum
+//! that numbers in a row can have. As long as a choice is open, its options are blended, by their
+//! probability (as in the differentiable interpreters of Neelakantan et al., 2016, and Gaunt et
+//! al., 2016); an option that is next to impossible is not computed. So look at `blend`: its `if`
+//! makes the program cheaper while it is learned, down to one operation for each instruction, and
+//! then it *is* a program. About every other search ends in a bad place; the next one begins with
+//! other weights.
 //!
-//! In the end it prints the program, and how many of a thousand lists of fifty numbers, ten times as long as those it has learned from, come out exactly right:
-//! all of them have to. Found by the second, first and first search for the seeds 1, 2, 3; three ways to write it.
+//! In the end it prints the program, and how many of a thousand lists of fifty numbers, ten times
+//! as long as those it has learned from, come out exactly right: all of them have to. Found by the
+//! second, first and first search for the seeds 1, 2, 3; three ways to write it.
 
 use clap::Parser;
 use dl::nd::init;
@@ -59,7 +65,8 @@ struct Program {
     best: Instruction,
 }
 
-/// The options, each as much as it is probable. Those that are next to impossible are never computed.
+/// The options, each as much as it is probable. Those that are next to impossible are never
+/// computed.
 #[differentiable]
 fn blend(logits: &NdWeight<Ix1>, options: [NdLayer<Ix1>; 4]) -> NdLayer<Ix1> {
     let chances = logits.softmax(0);
@@ -152,7 +159,8 @@ fn likeliest(logits: &NdWeight<Ix1>) -> usize {
     (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).expect("there are options")
 }
 
-/// Random lists, and for each the largest sum of numbers in a row, by trying all of them. No number at all has the sum 0.
+/// Random lists, and for each the largest sum of numbers in a row, by trying all of them. No number
+/// at all has the sum 0.
 fn examples(count: usize, length: usize, rng: &mut ChaCha8Rng) -> Examples {
     let lists: Vec<Vec<f32>> =
         (0..count).map(|_| (0..length).map(|_| rng.random_range(-5..=5) as f32).collect()).collect();

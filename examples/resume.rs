@@ -1,11 +1,13 @@
-//! A run that is stopped in the middle and goes on from its checkpoint ends with the same bits as one that never stopped.
+//! A run that is stopped in the middle and goes on from its checkpoint ends with the same bits as
+//! one that never stopped.
 //!
 //! ```sh
 //! cargo run --release --example resume --features train
 //! ```
 //!
-//! What a step depends on is all in the checkpoint: weights, running statistics, moments and averages of the optimizer, the step of its schedule, and the generator that
-//! shuffles. What dropout draws depends on the seed of the step, which is its number.
+//! What a step depends on is all in the checkpoint: weights, running statistics, moments and
+//! averages of the optimizer, the step of its schedule, and the generator that shuffles. What
+//! dropout draws depends on the seed of the step, which is its number.
 
 #[path = "common/digits.rs"]
 mod digits;

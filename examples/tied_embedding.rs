@@ -1,12 +1,14 @@
-//! One table, used twice: its rows stand for characters on the way in (a sparse delta), and all of it scores the next character on the way out (a
-//! dense one). The two deltas meet in one training step.
+//! One table, used twice: its rows stand for characters on the way in (a sparse delta), and all of
+//! it scores the next character on the way out (a dense one). The two deltas meet in one training
+//! step.
 //!
 //! ```sh
 //! cargo run --release --example tied_embedding
 //! ```
 //!
-//! The model is log-bilinear (Mnih and Hinton, 2007): the vectors of the last characters, each scaled by its place, add up to a guess of the
-//! vector of the next one. The text is the Apache licence, as it lies in this repository; the last tenth of it is held back.
+//! The model is log-bilinear (Mnih and Hinton, 2007): the vectors of the last characters, each
+//! scaled by its place, add up to a guess of the vector of the next one. The text is the Apache
+//! licence, as it lies in this repository; the last tenth of it is held back.
 
 use dl::Result;
 use dl::nd::init;

@@ -1,18 +1,26 @@
-//! A recursive network reads boolean formulas as the trees that they are, and says whether they are true.
+//! A recursive network reads boolean formulas as the trees that they are, and says whether they are
+//! true.
 //!
 //! ```sh
 //! cargo run --release --example tree_lstm            # --steps --seed --quick
 //! ```
 //!
-//! The network of a formula has the shape of the formula: `Net::state` is a recursive function, in which a `match` on the node chooses the weights (a tree-LSTM after Tai, Socher and Manning, 2015,
-//! with a cell for each operator). The network is told the value of the whole formula, never that of a part. The formulas are generated: random trees over `true`, `false`, `not`, `and`, `or`, `xor`.
+//! The network of a formula has the shape of the formula: `Net::state` is a recursive function, in
+//! which a `match` on the node chooses the weights (a tree-LSTM after Tai, Socher and Manning,
+//! 2015, with a cell for each operator). The network is told the value of the whole formula, never
+//! that of a part. The formulas are generated: random trees over `true`, `false`, `not`, `and`,
+//! `or`, `xor`.
 //!
-//! It learns from trees of depth 4 and less, and is tested on deeper ones. Two things to look at: it finds the values of formulas of several times that size, where a bag of tokens (a perceptron
-//! that is given how often each token is there) is hardly better than a constant answer. And when it is in a hurry it asks itself, by a bang, whether the left operand has settled the matter
-//! (`settles`): the network of the right one is then never built. Nobody has taught it short-circuit evaluation; it needs no more than its own opinion of a part.
+//! It learns from trees of depth 4 and less, and is tested on deeper ones. Two things to look at:
+//! it finds the values of formulas of several times that size, where a bag of tokens (a perceptron
+//! that is given how often each token is there) is hardly better than a constant answer. And when
+//! it is in a hurry it asks itself, by a bang, whether the left operand has settled the matter
+//! (`settles`): the network of the right one is then never built. Nobody has taught it
+//! short-circuit evaluation; it needs no more than its own opinion of a part.
 //!
-//! At the end it prints the share of deeper formulas, not seen before, whose value it finds: 1.000 for each of the seeds 1, 2 and 3, also in a hurry, where 58 % of the
-//! operations are evaluated. The bag of tokens finds 0.53 of them.
+//! At the end it prints the share of deeper formulas, not seen before, whose value it finds: 1.000
+//! for each of the seeds 1, 2 and 3, also in a hurry, where 58 % of the operations are evaluated.
+//! The bag of tokens finds 0.53 of them.
 
 use clap::Parser;
 use dl::nd::{concat, init};
@@ -170,7 +178,8 @@ impl Net {
         })
     }
 
-    /// The state of a formula, and of all its parts on the way. In a hurry, it leaves out what makes no difference.
+    /// The state of a formula, and of all its parts on the way. In a hurry, it leaves out what
+    /// makes no difference.
     #[differentiable(lazy)]
     fn state(&self, formula: &Formula, hurry: bool) -> State {
         match formula {

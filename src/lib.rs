@@ -1,9 +1,10 @@
 //! `dl`: monadic deep learning. Networks whose shape depends on their own values, as ordinary Rust.
 //!
-//! You write functions over *layers*: immutable, lazy, typed differentiable expressions. In a function marked
-//! [`#[differentiable]`](differentiable), `!layer` gets at the forward value, to be used in plain `if`, `match`, `while`. Independent
-//! parts run in parallel, forward and backward; what is not taken costs nothing; results are bit-identical for any number of
-//! threads; a training step happens whole or not at all.
+//! You write functions over *layers*: immutable, lazy, typed differentiable expressions. In a
+//! function marked [`#[differentiable]`](differentiable), `!layer` gets at the forward value, to be
+//! used in plain `if`, `match`, `while`. Independent parts run in parallel, forward and backward;
+//! what is not taken costs nothing; results are bit-identical for any number of threads; a training
+//! step happens whole or not at all.
 //!
 //! ```
 //! use dl::prelude::*;

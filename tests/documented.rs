@@ -1,7 +1,9 @@
-//! Every public item has an example that runs: its own, or one of what it belongs to, a trait, a type or a module, in which it is used by name.
+//! Every public item has an example that runs: its own, or one of what it belongs to, a trait, a
+//! type or a module, in which it is used by name.
 //!
-//! The items are those that rustdoc finds, so what macros write and what is re-exported counts as well. Its JSON output is not stable: rustdoc alone is told
-//! that it may, so that nothing else is built anew.
+//! The items are those that rustdoc finds, so what macros write and what is re-exported counts as
+//! well. Its JSON output is not stable: rustdoc alone is told that it may, so that nothing else is
+//! built anew.
 
 #![cfg(unix)]
 
@@ -12,7 +14,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Documented elsewhere: the macros have their examples where they are re-exported, since they need the library.
+/// Documented elsewhere: the macros have their examples where they are re-exported, since they need
+/// the library.
 const ELSEWHERE: [&str; 5] = ["Layers", "Module", "Variables", "differentiable", "direct"];
 
 const CRATES: [&str; 8] = ["dl", "dl_core", "dl_data", "dl_macros", "dl_nd", "dl_nn", "dl_train", "dl_view"];

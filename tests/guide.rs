@@ -109,8 +109,8 @@ fn like(shown: &[&str], text: &str) -> Option<Vec<String>> {
     Some(lines[..=until].iter().map(|line| line.get(left..).unwrap_or("").to_owned()).collect())
 }
 
-/// A block after the line `<!-- expansion: name -->` is part of `dl-macros/snapshots/name.rs`; only such a block is not compiled. `UPDATE_EXPECT=1` writes
-/// them anew.
+/// A block after the line `<!-- expansion: name -->` is part of `dl-macros/snapshots/name.rs`; only
+/// such a block is not compiled. `UPDATE_EXPECT=1` writes them anew.
 #[test]
 fn expansions_are_the_real_ones() {
     let mut checked = 0;

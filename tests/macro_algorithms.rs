@@ -1,4 +1,5 @@
-//! Ordinary algorithms mean the same in an annotated module: each is written once, and compiled twice.
+//! Ordinary algorithms mean the same in an annotated module: each is written once, and compiled
+//! twice.
 
 use dl::prelude::*;
 

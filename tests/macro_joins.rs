@@ -1,4 +1,5 @@
-//! Which bangs run together, and which keep the written order: told from what happened, not from how long it took.
+//! Which bangs run together, and which keep the written order: told from what happened, not from
+//! how long it took.
 
 use dl::prelude::*;
 use std::future::poll_fn;

@@ -1,4 +1,5 @@
-//! What annotated functions return, and the other forms of the notation: structs, blocks, whole `impl`s and modules.
+//! What annotated functions return, and the other forms of the notation: structs, blocks, whole
+//! `impl`s and modules.
 
 #![deny(warnings)]
 

@@ -1,7 +1,9 @@
-//! Random programs mean the same three times over: run by an annotated interpreter, by one that is written by hand with
-//! `flat_map` and `zip`, and by an eager one that knows no layers at all. They agree in value and gradient.
+//! Random programs mean the same three times over: run by an annotated interpreter, by one that is
+//! written by hand with `flat_map` and `zip`, and by an eager one that knows no layers at all. They
+//! agree in value and gradient.
 //!
-//! A program is a list of statements over three variables, two of which are trained. Its branches and loops are decided by values.
+//! A program is a list of statements over three variables, two of which are trained. Its branches
+//! and loops are decided by values.
 
 use dl::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -353,7 +355,8 @@ mod by_hand {
     }
 }
 
-/// The value of a layer, and its derivative with respect to two weights, as a training step finds it.
+/// The value of a layer, and its derivative with respect to two weights, as a training step finds
+/// it.
 fn learned(whole: fn(&Program, &Env) -> Layer<f64>, program: &Program, start: [f64; 3]) -> Dual {
     let weights = [Weight::new(start[0]), Weight::new(start[1])];
     let layer = whole(program, &[weights[0].layer(), weights[1].layer(), Layer::constant(start[2])]);

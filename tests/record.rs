@@ -1,4 +1,5 @@
-//! Records of networks as users write them: shapes, the functions of the user, the ways that were taken.
+//! Records of networks as users write them: shapes, the functions of the user, the ways that were
+//! taken.
 
 use dl::prelude::*;
 use dl::record::{Direction, NodeRecord, PassRecord, Recorder};

@@ -5,7 +5,8 @@ use dl::{At, Primitive, Result};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Computes for a given time and returns its operand, plus an offset that cancels out: its derivative is 1, at the same expense.
+/// Computes for a given time and returns its operand, plus an offset that cancels out: its
+/// derivative is 1, at the same expense.
 #[derive(Clone, Copy)]
 pub(crate) struct Busy {
     turns: usize,

@@ -1,7 +1,8 @@
 //! How long a line of the cache takes from one core to another and back.
 //!
-//! That is what a second thread pays when it looks at what the first one has written. It depends on where the two cores are: with a cache in common or not, which on a shared machine
-//! changes from minute to minute. Whoever compares figures of two threads looks here first.
+//! That is what a second thread pays when it looks at what the first one has written. It depends on
+//! where the two cores are: with a cache in common or not, which on a shared machine changes from
+//! minute to minute. Whoever compares figures of two threads looks here first.
 
 use crate::report::{Figure, Goal, Report};
 use crate::timing::{Clock, Seen};

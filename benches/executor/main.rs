@@ -7,9 +7,10 @@
 //! cargo bench --bench executor -- --quick         # short measurements: to see that it runs, not how fast
 //! ```
 //!
-//! The sections are `cores`, `scalars`, `shared`, `nodes`, `scale` and `parallel`. What is compared is measured in turns, round by round; a ratio or
-//! a difference is taken in each round. The figure that counts is the median of the rounds. Beside it stands what the fastest runs give,
-//! which says more on a busy machine.
+//! The sections are `cores`, `scalars`, `shared`, `nodes`, `scale` and `parallel`. What is compared
+//! is measured in turns, round by round; a ratio or a difference is taken in each round. The figure
+//! that counts is the median of the rounds. Beside it stands what the fastest runs give, which says
+//! more on a busy machine.
 
 mod busy;
 mod cores;

@@ -1,8 +1,10 @@
-//! What a general node costs beyond its kernel: tensors, dynamic nodes, layers from computations; and what an extract costs.
+//! What a general node costs beyond its kernel: tensors, dynamic nodes, layers from computations;
+//! and what an extract costs.
 //!
-//! Each figure is the difference of two programs that differ in these nodes only, divided by their number. From the nodes' side that is
-//! building, running forward and dropping; the other side does by hand what is the user's own work: the kernels with their results, or
-//! the closures and the futures, boxed and polled once.
+//! Each figure is the difference of two programs that differ in these nodes only, divided by their
+//! number. From the nodes' side that is building, running forward and dropping; the other side does
+//! by hand what is the user's own work: the kernels with their results, or the closures and the
+//! futures, boxed and polled once.
 
 use crate::report::{Figure, Goal, Report};
 use crate::scalars::TINY_RATE;
@@ -167,7 +169,8 @@ fn train_rows(clock: &Clock) -> Seen {
 
 type Boxed<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
-/// Makes a body what the runtime has to make of it: a boxed closure, whose boxed future is polled once.
+/// Makes a body what the runtime has to make of it: a boxed closure, whose boxed future is polled
+/// once.
 fn poll_once<T: 'static, F>(body: impl Fn() -> F + 'static) -> T
 where
     F: Future<Output = Result<T>> + Send + 'static,

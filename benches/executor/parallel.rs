@@ -1,7 +1,8 @@
-//! How much faster two threads are where there is enough to do: independent branches whose kernels only compute.
+//! How much faster two threads are where there is enough to do: independent branches whose kernels
+//! only compute.
 //!
-//! The time of `backward` is that of the deltas and the step alone. For comparison, the same kernels run on rayon without any layers:
-//! this is what the machine has to give.
+//! The time of `backward` is that of the deltas and the step alone. For comparison, the same
+//! kernels run on rayon without any layers: this is what the machine has to give.
 
 use crate::busy::Busy;
 use crate::report::{Figure, Goal, Report, number};
@@ -41,7 +42,8 @@ impl Branches {
     }
 }
 
-/// Small networks on the same input, each of four products with an activation, and the sum of their results.
+/// Small networks on the same input, each of four products with an activation, and the sum of their
+/// results.
 struct Networks {
     input: Nd,
     weights: Vec<[NdWeight; 4]>,
@@ -73,7 +75,8 @@ pub(crate) fn measure(clock: &Clock, report: &mut Report) {
         speed_up(clock, report, &format!("{name};machine"), &format!("{text}: without layers"), Goal::None, machine);
         three_ways(clock, report, name, text, goal, || branches.layer());
     }
-    // of about 20 µs each; and of about 5, which are not worth a hand-over, but must not lose by the second thread either
+    // of about 20 µs each; and of about 5, which are not worth a hand-over, but must not lose by
+    // the second thread either
     for (name, rows, goal) in [("networks", 64, 1.6), ("small-networks", 16, 1.0 / 1.05)] {
         let networks = Networks::new(20, rows);
         let text = format!("20 networks of 4 products [{rows}, 64] × [64, 64]");

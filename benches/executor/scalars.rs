@@ -1,12 +1,14 @@
-//! Overhead of scalar operations, and whether a second thread does them any harm: three workloads that other libraries run as well
-//! (`benches/peers`), each built anew, run forward, differentiated, stepped and dropped every time.
+//! Overhead of scalar operations, and whether a second thread does them any harm: three workloads
+//! that other libraries run as well (`benches/peers`), each built anew, run forward,
+//! differentiated, stepped and dropped every time.
 
 use crate::report::{Figure, Goal, Report, check, number};
 use crate::timing::{Clock, Seen};
 use dl::prelude::*;
 use std::hint::black_box;
 
-/// Small enough that a step changes no weight of these workloads, though it is computed and written.
+/// Small enough that a step changes no weight of these workloads, though it is computed and
+/// written.
 pub(crate) const TINY_RATE: f64 = 1e-30;
 
 const CHAIN: usize = 10_000;

@@ -1,5 +1,5 @@
-//! Whether a node of a large graph costs more than a node of a small one: graphs of 10⁴, 10⁵ and 10⁶ nodes, built anew, evaluated and
-//! dropped each time, on one thread.
+//! Whether a node of a large graph costs more than a node of a small one: graphs of 10⁴, 10⁵ and
+//! 10⁶ nodes, built anew, evaluated and dropped each time, on one thread.
 
 use crate::nodes::Negative;
 use crate::report::{Figure, Goal, Report, number};

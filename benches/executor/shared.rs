@@ -1,7 +1,8 @@
 //! Two threads with a graph each, over the same weights: does either slow the other down?
 //!
-//! Each figure is the time of a thread beside the other one, relative to the time alone: the slower of the two. For comparison, the
-//! same is measured with weights of its own for each thread, and plain arithmetic: what the machine takes away from two threads.
+//! Each figure is the time of a thread beside the other one, relative to the time alone: the slower
+//! of the two. For comparison, the same is measured with weights of its own for each thread, and
+//! plain arithmetic: what the machine takes away from two threads.
 //!
 //! | way | what runs |
 //! |---|---|

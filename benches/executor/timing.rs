@@ -27,8 +27,8 @@ impl Clock {
         Clock { rounds, slice, one: pool(1), two: pool(2) }
     }
 
-    /// A measurement of `f` on this pool, in seconds per call. It warms up first, and finds out how many calls fill a slice, so
-    /// that no clock is read between two calls.
+    /// A measurement of `f` on this pool, in seconds per call. It warms up first, and finds out how
+    /// many calls fill a slice, so that no clock is read between two calls.
     pub(crate) fn on<'a>(&self, pool: &'a ThreadPool, mut f: impl FnMut() + Send + 'a) -> Measurement<'a> {
         let slice = self.slice;
         let calls = pool.install(|| {
@@ -64,7 +64,8 @@ impl Clock {
             .collect()
     }
 
-    /// How much longer the first takes than the second, in nanoseconds, divided by `count`; both on one thread.
+    /// How much longer the first takes than the second, in nanoseconds, divided by `count`; both on
+    /// one thread.
     pub(crate) fn nanoseconds_beyond(
         &self,
         count: usize,
@@ -82,7 +83,8 @@ impl Clock {
 pub(crate) struct Seen {
     /// The median of what the rounds gave.
     pub(crate) median: f64,
-    /// What the fastest of all runs of each kind would give: less disturbed by others on the machine, but luckier, too.
+    /// What the fastest of all runs of each kind would give: less disturbed by others on the
+    /// machine, but luckier, too.
     pub(crate) fastest: f64,
 }
 

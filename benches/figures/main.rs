@@ -1,4 +1,5 @@
-//! How fast whole workloads are: one row each, `workload,variant,threads,library,value,unit`, and a table of all at the end.
+//! How fast whole workloads are: one row each, `workload,variant,threads,library,value,unit`, and a
+//! table of all at the end.
 //!
 //! ```sh
 //! cargo bench --bench figures                    # everything, on one thread and on two
@@ -10,8 +11,8 @@
 //! cargo bench --bench figures --features view -- --trace step.json   # no figures, but what two threads do in a step of the paper's network
 //! ```
 //!
-//! The workloads are defined in `benches/README.md`. Other libraries run the same with the same numbers: `benches/peers`. Results by
-//! which they can be seen to do so go to standard error.
+//! The workloads are defined in `benches/README.md`. Other libraries run the same with the same
+//! numbers: `benches/peers`. Results by which they can be seen to do so go to standard error.
 
 #[path = "../peers/common/src/lib.rs"]
 #[allow(

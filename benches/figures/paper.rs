@@ -1,5 +1,5 @@
-//! w1: the network of the evaluation in *Monadic Deep Learning*: columns, a coarse classifier, and 20 fine ones, of which a mini-batch of
-//! one coarse class needs one.
+//! w1: the network of the evaluation in *Monadic Deep Learning*: columns, a coarse classifier, and
+//! 20 fine ones, of which a mini-batch of one coarse class needs one.
 
 use crate::common::{Bench, Numbers, coarse_labels, fine_labels};
 use crate::dense::{dense, uniform};

@@ -1,4 +1,5 @@
-//! w3: a million elements through pointwise operations, `Σ tanh(a·b + c·d) · exp(-a)`: the value and all gradients.
+//! w3: a million elements through pointwise operations, `Σ tanh(a·b + c·d) · exp(-a)`: the value
+//! and all gradients.
 
 use crate::common::{Bench, Numbers};
 use crate::dense::uniform;

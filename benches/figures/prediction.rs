@@ -1,4 +1,5 @@
-//! w8: how long a prediction of the paper's network takes: the coarse classifier's output chooses the fine classifier.
+//! w8: how long a prediction of the paper's network takes: the coarse classifier's output chooses
+//! the fine classifier.
 
 use crate::common::Bench;
 use crate::paper::{Net, images_and_net};

@@ -1,6 +1,8 @@
-//! What two threads do in a step of the paper's network, with all of its fine classifiers, in the format of `chrome://tracing`.
+//! What two threads do in a step of the paper's network, with all of its fine classifiers, in the
+//! format of `chrome://tracing`.
 //!
-//! In a step that is recorded, every kernel and every delta goes through the executor, so that it is seen; one that is not takes shorter ways with small ones.
+//! In a step that is recorded, every kernel and every delta goes through the executor, so that it
+//! is seen; one that is not takes shorter ways with small ones.
 
 use crate::common::{coarse_labels, fine_labels};
 use crate::paper::images_and_net;

@@ -1,16 +1,20 @@
 //! What `#[differentiable]` writes: the runtime half of the macro.
 //!
-//! Nobody calls this by hand, and none of it is stable; but the compiler prints these names when something does not fit, so
-//! they say what they do.
+//! Nobody calls this by hand, and none of it is stable; but the compiler prints these names when
+//! something does not fit, so they say what they do.
 //!
 //! - `value`, `place`: `!x` by the type of `x` (`kind`); `join`: several at once;
 //! - `operand`: an operand that is used again later;
-//! - `keep_value`, `keep_reference`, `keep_lent`, `keep`, `lend`: the parameters of a body that runs anew in each pass (`kept`);
+//! - `keep_value`, `keep_reference`, `keep_lent`, `keep`, `lend`: the parameters of a body that
+//!   runs anew in each pass (`kept`);
 //! - `lazy`: such a body, as what its function returns; `attempt`: its `?`;
-//! - `decide`, `part`: a body that makes a struct of layers, and each of them (`#[derive(Layers)]`);
-//! - `Module`, `Visitor`: what `#[derive(Module)]` writes; `Variables`, `EachVariable`: what `#[derive(Variables)]` writes;
+//! - `decide`, `part`: a body that makes a struct of layers, and each of them
+//!   (`#[derive(Layers)]`);
+//! - `Module`, `Visitor`: what `#[derive(Module)]` writes; `Variables`, `EachVariable`: what
+//!   `#[derive(Variables)]` writes;
 //! - `capture`: what a `direct!` block keeps of the variables around it (`captured`);
-//! - `function`, `method`: a function that is being run (`inside`); `Branch`, `took`, `yes`, `no`: what decides in it;
+//! - `function`, `method`: a function that is being run (`inside`); `Branch`, `took`, `yes`, `no`:
+//!   what decides in it;
 //! - `not_in_a_closure` and its like: a `!` that extracts nothing, and says so (`not`);
 //! - `ComparedWith`: what a comparison of layers says (`compared`).
 

@@ -18,8 +18,10 @@ use std::fmt;
 
 /// State beside the weights: running statistics, a count of steps.
 ///
-/// It is a handle, like a [`Weight`](crate::Weight), and reads like one; no gradient flows to it. A pass writes it by [`Layer::updating`], in the commit of a training
-/// step and nowhere else: if the step fails, the buffer is what it was. Outside of passes, [`set`](Buffer::set) and the loading of files write it.
+/// It is a handle, like a [`Weight`](crate::Weight), and reads like one; no gradient flows to it. A
+/// pass writes it by [`Layer::updating`], in the commit of a training step and nowhere else: if the
+/// step fails, the buffer is what it was. Outside of passes, [`set`](Buffer::set) and the loading
+/// of files write it.
 ///
 /// ```
 /// use dl_core::{Buffer, Differentiable, Sgd, Weight};
@@ -62,7 +64,8 @@ impl<T: Data> Buffer<T> {
     /// ```
     ///
     /// # Panics
-    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that step is an error then, which says so.
+    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that
+    /// step is an error then, which says so.
     pub fn set(&self, value: T) {
         self.0.set(value);
     }
@@ -88,10 +91,12 @@ impl<T: Data> Differentiable for Buffer<T> {
 }
 
 impl<T: Data> Layer<T> {
-    /// This layer. When a training step that evaluates it commits, the buffer takes the value of `new`.
+    /// This layer. When a training step that evaluates it commits, the buffer takes the value of
+    /// `new`.
     ///
-    /// `new` is evaluated with this layer, and sees the old value of the buffer. No gradient flows into it. A step that writes one buffer
-    /// from two such layers is refused. If the deltas of one tape are stepped several times, the buffer is written the first time.
+    /// `new` is evaluated with this layer, and sees the old value of the buffer. No gradient flows
+    /// into it. A step that writes one buffer from two such layers is refused. If the deltas of one
+    /// tape are stepped several times, the buffer is written the first time.
     ///
     /// ```
     /// use dl_core::{Buffer, Differentiable, Sgd, Weight};

@@ -1,8 +1,10 @@
 //! The memory of values that are gone, for the values that come.
 //!
-//! A tensor of some megabytes costs more to get from the system, page by page, than to compute; thousands of tensors of some bytes cost more to get from the allocator. So
-//! a type with buffers leaves them here when it goes, and a kernel takes one of the right size from here, in the same pass or in a later one. Large ones are shared
-//! by all threads; of small ones, each thread keeps its own.
+//! A tensor of some megabytes costs more to get from the system, page by page, than to compute;
+//! thousands of tensors of some bytes cost more to get from the allocator. So a type with buffers
+//! leaves them here when it goes, and a kernel takes one of the right size from here, in the same
+//! pass or in a later one. Large ones are shared by all threads; of small ones, each thread keeps
+//! its own.
 //!
 //! ```
 //! use dl_core::buffers;
@@ -50,7 +52,8 @@ pub struct Free {
 pub struct Buffers<A> {
     /// Those that came last at the end.
     free: Vec<Vec<A>>,
-    /// How many of each capacity were taken and have not come back. Others, which somebody got from the allocator, would pile up here.
+    /// How many of each capacity were taken and have not come back. Others, which somebody got from
+    /// the allocator, would pile up here.
     taken: BTreeMap<usize, usize>,
 }
 
@@ -85,7 +88,8 @@ const SHARED_BYTES: usize = 1 << 14;
 /// More than this is not kept.
 const KEPT_BYTES: usize = 1 << 28;
 
-/// A large buffer is longer by a line of the cache than it was asked for: who wants to begin where one does finds room in it, too.
+/// A large buffer is longer by a line of the cache than it was asked for: who wants to begin where
+/// one does finds room in it, too.
 const SLACK_BYTES: usize = 64;
 
 /// Of so many sizes it is known how many were taken.
@@ -136,7 +140,9 @@ pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
     }
 }
 
-/// The same as [`take_filled`], or nothing if there is no memory for them. Where it is new, `before` is called with all of it, which may be more than was asked for, before anybody writes to it.
+/// The same as [`take_filled`], or nothing if there is no memory for them. Where it is new,
+/// `before` is called with all of it, which may be more than was asked for, before anybody writes
+/// to it.
 ///
 /// ```
 /// assert_eq!(dl_core::buffers::try_take_filled::<f32>(100_000, |_| {}).expect("memory").len(), 100_000);
@@ -174,7 +180,10 @@ pub fn give_back<A: Number>(buffer: Vec<A>) {
     }
 }
 
-/// Hands all free buffers back to the allocator, and what is kept of large graphs and passes, but for what other threads keep for themselves: usually a few megabytes at most for each of them, and more where one has dropped large graphs in no order, as the memory that it keeps for its next nodes then lies scattered.
+/// Hands all free buffers back to the allocator, and what is kept of large graphs and passes, but
+/// for what other threads keep for themselves: usually a few megabytes at most for each of them,
+/// and more where one has dropped large graphs in no order, as the memory that it keeps for its
+/// next nodes then lies scattered.
 pub fn release() {
     small::release();
     node::release();

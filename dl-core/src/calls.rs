@@ -1,7 +1,9 @@
-//! Where in the functions of the user a layer was written: the chain of annotated functions that led there.
+//! Where in the functions of the user a layer was written: the chain of annotated functions that
+//! led there.
 //!
-//! A chain is a number: a node of the tree of all calls that were met, which is shared by all threads and only grows (see `calls/tree.rs`). A thread knows in
-//! which one it is (`calls/here.rs`), and what it builds keeps that.
+//! A chain is a number: a node of the tree of all calls that were met, which is shared by all
+//! threads and only grows (see `calls/tree.rs`). A thread knows in which one it is
+//! (`calls/here.rs`), and what it builds keeps that.
 
 mod branch;
 mod here;
@@ -37,12 +39,16 @@ impl fmt::Display for Call {
     }
 }
 
-/// The annotated functions in which a layer was written, the innermost first: a backtrace in the code of the user only.
+/// The annotated functions in which a layer was written, the innermost first: a backtrace in the
+/// code of the user only.
 ///
-/// A delta has those of the operation whose derivative it is. An error has them, too: see [`Error::calls`](crate::Error::calls).
+/// A delta has those of the operation whose derivative it is. An error has them, too: see
+/// [`Error::calls`](crate::Error::calls).
 ///
-/// Two layers with the same chain have equal `Calls`. Of a function that calls itself, maybe through others, the chain has the outermost call and the last one,
-/// however deep it goes. Beyond 64 calls in one another, or 65,536 different chains in a program, what is further in is left out.
+/// Two layers with the same chain have equal `Calls`. Of a function that calls itself, maybe
+/// through others, the chain has the outermost call and the last one, however deep it goes. Beyond
+/// 64 calls in one another, or 65,536 different chains in a program, what is further in is left
+/// out.
 ///
 /// ```
 /// use dl_core::{Calls, Differentiable, Weight, record::Recorder};

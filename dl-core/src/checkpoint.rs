@@ -1,4 +1,5 @@
-//! Marks between which a training pass forgets its values, and evaluates them again when the backward gets there.
+//! Marks between which a training pass forgets its values, and evaluates them again when the
+//! backward gets there.
 //!
 //! ```
 //! use dl_core::{Differentiable, Layer, Sgd, Weight};
@@ -14,9 +15,11 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! The *segment* of a mark is what lies between the marked layer and the marks, weights, constants and other leaves below it. Going forward, the pass
-//! closes a segment when the marked layer is done (`pass/segment.rs`). Going back, the walk gathers what has no value into groups, each of which is
-//! evaluated again when a delta arrives at it (`group.rs`); what a group hands on is not known before that (`perhaps.rs`).
+//! The *segment* of a mark is what lies between the marked layer and the marks, weights, constants
+//! and other leaves below it. Going forward, the pass closes a segment when the marked layer is
+//! done (`pass/segment.rs`). Going back, the walk gathers what has no value into groups, each of
+//! which is evaluated again when a delta arrives at it (`group.rs`); what a group hands on is not
+//! known before that (`perhaps.rs`).
 
 mod group;
 mod perhaps;
@@ -34,11 +37,13 @@ use smallvec::smallvec;
 use std::any::Any;
 
 impl<T: Data> Layer<T> {
-    /// This layer. A training pass keeps its value, and forgets what it was computed from: the values of all layers between this one and the marks,
-    /// weights and constants below it. When the backward gets here, they are evaluated again.
+    /// This layer. A training pass keeps its value, and forgets what it was computed from: the
+    /// values of all layers between this one and the marks, weights and constants below it. When
+    /// the backward gets here, they are evaluated again.
     ///
-    /// A chain of n operations with a mark every √n needs memory for some √n values instead of n, and takes a step in some 1.2 to
-    /// 1.4 times the time. Gradients are the same to the last bit. In `predict` a mark does nothing, unless a derivative is taken there.
+    /// A chain of n operations with a mark every √n needs memory for some √n values instead of n,
+    /// and takes a step in some 1.2 to 1.4 times the time. Gradients are the same to the last bit.
+    /// In `predict` a mark does nothing, unless a derivative is taken there.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Sgd, Weight};
@@ -51,14 +56,16 @@ impl<T: Data> Layer<T> {
     /// # dl_core::Result::Ok(())
     /// ```
     ///
-    /// Each operation between two marks runs twice in a step; the marked one, and what lies above the last mark, once. Random layers, weights and
-    /// buffers have the values that they had before, and a dynamic layer stays what it has turned out to be: its body does not run again.
+    /// Each operation between two marks runs twice in a step; the marked one, and what lies above
+    /// the last mark, once. Random layers, weights and buffers have the values that they had
+    /// before, and a dynamic layer stays what it has turned out to be: its body does not run again.
     ///
-    /// What is used on both sides of a mark, or in two segments, is kept as if it were marked itself. So is what somebody has a handle to besides
-    /// the layers that use it: a variable of yours that is still alive, the body of a dynamic layer (`dropout` is one), or a layer that was looked at by a
-    /// bang. What no trained weight depends on is
-    /// not evaluated again. A gradient that is a layer is right, to any order, but keeps the values that come back. Several uses of one weight each have a
-    /// delta, and these are kept until all are summed.
+    /// What is used on both sides of a mark, or in two segments, is kept as if it were marked
+    /// itself. So is what somebody has a handle to besides the layers that use it: a variable of
+    /// yours that is still alive, the body of a dynamic layer (`dropout` is one), or a layer that
+    /// was looked at by a bang. What no trained weight depends on is not evaluated again. A
+    /// gradient that is a layer is right, to any order, but keeps the values that come back.
+    /// Several uses of one weight each have a delta, and these are kept until all are summed.
     #[track_caller]
     pub fn checkpoint(&self) -> Layer<T> {
         Layer::from_expression(Expression::Primitive(Kept::operation(Mark([self.any().clone()]))))

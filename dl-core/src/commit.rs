@@ -25,7 +25,8 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 thread_local! {
-    /// Whether this thread is working out a step: its optimizer may evaluate something, and take steps of its own.
+    /// Whether this thread is working out a step: its optimizer may evaluate something, and take
+    /// steps of its own.
     static STEPPING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -74,11 +75,13 @@ pub(crate) struct Update {
     pub(crate) place: &'static Location<'static>,
 }
 
-/// Steps each of these weights, which must be different, by its delta, and writes the buffers that these passes have updated.
+/// Steps each of these weights, which must be different, by its delta, and writes the buffers that
+/// these passes have updated.
 ///
-/// First the optimizer works out new values and new state for all of them in fresh copies; whatever goes wrong there, an error
-/// or a panic, leaves everything as it was. Then the copies take their places, which cannot fail. The locks of all variables are
-/// held meanwhile, taken in one order everywhere, so two commits on shared weights never interleave.
+/// First the optimizer works out new values and new state for all of them in fresh copies; whatever
+/// goes wrong there, an error or a panic, leaves everything as it was. Then the copies take their
+/// places, which cannot fail. The locks of all variables are held meanwhile, taken in one order
+/// everywhere, so two commits on shared weights never interleave.
 pub(crate) fn commit<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
     deltas: Vec<(L, AnyDelta)>,
@@ -96,7 +99,8 @@ where
     })
 }
 
-/// The same, when the pass is going to end with it: so weights need not outlive their steps as values of the pass.
+/// The same, when the pass is going to end with it: so weights need not outlive their steps as
+/// values of the pass.
 pub(crate) fn commit_and_end<L: Deref<Target = Node>>(
     optimizer: &dyn Optimizer,
     deltas: Vec<(L, AnyDelta)>,
@@ -115,7 +119,8 @@ where
     })
 }
 
-/// Drops the deltas after the step: it has been taken then, or has failed, and a destructor that panics has nobody to tell.
+/// Drops the deltas after the step: it has been taken then, or has failed, and a destructor that
+/// panics has nobody to tell.
 fn discarding<D: Row>(deltas: Vec<D>, step: impl FnOnce(&[D]) -> Result<()>) -> Result<()> {
     let taken = step(&deltas);
     let _ = catch_unwind(AssertUnwindSafe(|| tables::put_away(deltas)));
@@ -153,7 +158,8 @@ fn commit_with<L: Deref<Target = Node>>(
     Ok(())
 }
 
-/// Takes a step, and has it recorded by the pass that takes it, or else by one of those that it is made of.
+/// Takes a step, and has it recorded by the pass that takes it, or else by one of those that it is
+/// made of.
 fn recorded<R>(passes: &[&Arc<Pass>], step: impl FnOnce() -> R) -> R {
     pass::with_current(|current| {
         match current.into_iter().chain(passes.iter().copied()).find(|pass| pass.is_watched()) {
@@ -225,7 +231,8 @@ fn commit_changes(optimizer: &dyn Optimizer, changes: &mut Changes<'_>, passes: 
 type Changes<'a> = SmallVec<[Change<'a>; FEW_CHANGES]>;
 const FEW_CHANGES: usize = 8;
 
-/// A table for so many changes, unless they are few. As they borrow, what is kept of it between steps is the memory.
+/// A table for so many changes, unless they are few. As they borrow, what is kept of it between
+/// steps is the memory.
 fn room<'a>(changes: usize) -> Changes<'a> {
     if changes <= FEW_CHANGES {
         return Changes::new();
@@ -235,7 +242,8 @@ fn room<'a>(changes: usize) -> Changes<'a> {
     SmallVec::from_vec(room)
 }
 
-/// Drops changes, and with them the old values, or those that were refused. A destructor that panics has nobody to tell, nor have those after it.
+/// Drops changes, and with them the old values, or those that were refused. A destructor that
+/// panics has nobody to tell, nor have those after it.
 fn discard(changes: &mut Changes<'_>) {
     // a step that was refused holds its locks still, and a destructor may look at a weight
     for change in changes.iter_mut() {
@@ -339,10 +347,13 @@ fn propose(changes: &mut [Change<'_>], optimizer: &dyn Optimizer, shelves: Optio
     }
 }
 
-/// Takes the steps of plain gradient descent that are in place and cannot fail; all of them together take about so long.
+/// Takes the steps of plain gradient descent that are in place and cannot fail; all of them
+/// together take about so long.
 ///
-/// Each is taken by the thread that has met the weight on the way forward, and has it in its caches, as far as that keeps all threads busy. Where a step is so dear that it keeps all of them busy by itself, they have all met the weight:
-/// such steps are taken one after the other, each divided by its operation, so that nobody waits for long for the last pieces of several.
+/// Each is taken by the thread that has met the weight on the way forward, and has it in its
+/// caches, as far as that keeps all threads busy. Where a step is so dear that it keeps all of them
+/// busy by itself, they have all met the weight: such steps are taken one after the other, each
+/// divided by its operation, so that nobody waits for long for the last pieces of several.
 fn descend(changes: &[Change<'_>], nanoseconds: f64) {
     if !parallel::is_worth_while(nanoseconds) {
         return changes.iter().for_each(Change::descend);
@@ -365,7 +376,8 @@ fn descend(changes: &[Change<'_>], nanoseconds: f64) {
     });
 }
 
-/// Orders steps by the threads that have met the weights, this one first, and divides them: little ones of one thread are together, and first.
+/// Orders steps by the threads that have met the weights, this one first, and divides them: little
+/// ones of one thread are together, and first.
 fn in_pieces<T>(steps: &mut [(usize, f64, T)]) -> Vec<&[(usize, f64, T)]> {
     steps.sort_by_key(|&(elsewhere, cost, _)| (elsewhere, parallel::is_worth_while(cost)));
     let mut spent = steps.first().map_or(0.0, |&(_, cost, _)| cost);
@@ -414,7 +426,8 @@ impl AnyDelta {
         self.is_number_of(variable) || self.can_descend_there(variable)
     }
 
-    /// Whether it is a plain number that was made, as the weight is one. Such a step cannot fail, and asks nobody.
+    /// Whether it is a plain number that was made, as the weight is one. Such a step cannot fail,
+    /// and asks nobody.
     #[inline(always)]
     fn is_number_of(&self, variable: &Variable) -> bool {
         matches!(self, AnyDelta::Ready(_)) && variable.is_number()

@@ -7,8 +7,8 @@ use crate::value::Value;
 
 /// A type of forward values, together with the type of its derivatives.
 ///
-/// [`Delta`](Data::Delta) is usually the type itself; it need not be: a dense table may have sparse rows as its delta, and what has no
-/// derivative has [`Nothing`](crate::Nothing).
+/// [`Delta`](Data::Delta) is usually the type itself; it need not be: a dense table may have sparse
+/// rows as its delta, and what has no derivative has [`Nothing`](crate::Nothing).
 ///
 /// ```
 /// use dl_core::Data;
@@ -23,10 +23,12 @@ pub trait Data: Clone + Send + Sync + 'static {
     /// The type of derivatives with respect to a value of this type.
     type Delta: Delta;
 
-    /// The delta that a backward pass starts with: the derivative of a value with respect to itself, for every element 1.
+    /// The delta that a backward pass starts with: the derivative of a value with respect to
+    /// itself, for every element 1.
     fn one(&self) -> Self::Delta;
 
-    /// Whether a delta belongs to this value: a tensor's must have its shape. A delta or direction that is given by hand is looked at so.
+    /// Whether a delta belongs to this value: a tensor's must have its shape. A delta or direction
+    /// that is given by hand is looked at so.
     ///
     /// # Errors
     /// When it does not.
@@ -51,7 +53,8 @@ pub trait Data: Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// A number in it that is infinite or NaN, if there is one: what [`Layer::refuse_non_finite`](crate::Layer::refuse_non_finite) refuses.
+    /// A number in it that is infinite or NaN, if there is one: what
+    /// [`Layer::refuse_non_finite`](crate::Layer::refuse_non_finite) refuses.
     ///
     /// ```
     /// use dl_core::Data;
@@ -61,12 +64,14 @@ pub trait Data: Clone + Send + Sync + 'static {
         None
     }
 
-    /// The memory that a value occupies, in bytes: what a pass counts in [`bytes_peak`](crate::Counters::bytes_peak).
+    /// The memory that a value occupies, in bytes: what a pass counts in
+    /// [`bytes_peak`](crate::Counters::bytes_peak).
     fn bytes(&self) -> usize {
         size_of::<Self>()
     }
 
-    /// Type and shape of a value, for whoever looks at a [record](crate::record) of a pass: `f32[16, 64]`. If nothing else is said, the name of the type.
+    /// Type and shape of a value, for whoever looks at a [record](crate::record) of a pass:
+    /// `f32[16, 64]`. If nothing else is said, the name of the type.
     ///
     /// ```
     /// use dl_core::{Data, Nothing};
@@ -86,8 +91,9 @@ pub trait Data: Clone + Send + Sync + 'static {
         path.rsplit("::").next().unwrap_or(path).to_owned()
     }
 
-    /// Makes values, which may be recipes, what they are. The runtime calls it, outside of its locks, with the values that it is about to hand out, or to step weights by:
-    /// those of one type together, so that what they share is computed once.
+    /// Makes values, which may be recipes, what they are. The runtime calls it, outside of its
+    /// locks, with the values that it is about to hand out, or to step weights by: those of one
+    /// type together, so that what they share is computed once.
     ///
     /// ```
     /// use dl_core::Data;
@@ -97,8 +103,9 @@ pub trait Data: Clone + Send + Sync + 'static {
         let _ = values;
     }
 
-    /// The same value, as a weight or a buffer keeps it. What is computed with it may depend on how it lies in memory, to the last bit, and a checkpoint knows nothing of that: so it
-    /// lies there in one way.
+    /// The same value, as a weight or a buffer keeps it. What is computed with it may depend on how
+    /// it lies in memory, to the last bit, and a checkpoint knows nothing of that: so it lies there
+    /// in one way.
     #[doc(hidden)]
     fn at_rest(self) -> Self {
         self
@@ -147,12 +154,14 @@ pub trait Trainable: Data {
     /// ```
     const DESCENDS: bool = false;
 
-    /// Whether that cannot panic, nor a clone of the value, so that a step may change the value where it is.
+    /// Whether that cannot panic, nor a clone of the value, so that a step may change the value
+    /// where it is.
     #[doc(hidden)]
     const IN_PLACE: bool = false;
 
-    /// Takes `rate · delta` away in place, for a delta that [belongs to this value](Data::check_delta): a step of plain gradient descent, which cannot fail. Where it
-    /// is not there, the runtime works on a copy, with [`update`](Trainable::update).
+    /// Takes `rate · delta` away in place, for a delta that [belongs to this
+    /// value](Data::check_delta): a step of plain gradient descent, which cannot fail. Where it is
+    /// not there, the runtime works on a copy, with [`update`](Trainable::update).
     ///
     /// ```
     /// use dl_core::{Chunk, Data, Result, Trainable};
@@ -188,13 +197,14 @@ pub trait Trainable: Data {
         let _ = (rate, delta);
     }
 
-    /// Calls `rule` with the numbers of this value, of its delta and of the optimizer's state, in runs of equal length.
+    /// Calls `rule` with the numbers of this value, of its delta and of the optimizer's state, in
+    /// runs of equal length.
     ///
     /// A sparse delta calls it for the rows that it touches only.
     ///
     /// # Errors
-    /// The rule's own, and a shape error when the delta does not fit. The value may then be half changed: the runtime works on
-    /// a copy, which it throws away.
+    /// The rule's own, and a shape error when the delta does not fit. The value may then be half
+    /// changed: the runtime works on a copy, which it throws away.
     fn update(
         &mut self,
         delta: &Self::Delta,

@@ -1,5 +1,5 @@
-//! `Do`: deferred, asynchronous computations. A monad ([`flat_map`](Do::flat_map)) and a parallel applicative
-//! ([`zip`](Do::zip), [`join`](Do::join)).
+//! `Do`: deferred, asynchronous computations. A monad ([`flat_map`](Do::flat_map)) and a parallel
+//! applicative ([`zip`](Do::zip), [`join`](Do::join)).
 //!
 //! ```
 //! use dl_core::Do;
@@ -29,15 +29,17 @@ use wait::block_on;
 
 /// A deferred computation that ends with a `T` or an [`Error`].
 ///
-/// It is a recipe: nothing happens until it is run, by [`wait`](Do::wait) or by `.await`, and every run is a fresh one.
-/// Whatever layers a run evaluates belong to the pass that it runs in, or else to a pass of its own.
+/// It is a recipe: nothing happens until it is run, by [`wait`](Do::wait) or by `.await`, and every
+/// run is a fresh one. Whatever layers a run evaluates belong to the pass that it runs in, or else
+/// to a pass of its own.
 ///
-/// Computations nest on the stack: a chain of a few thousand [`map`](Do::map) or [`flat_map`](Do::flat_map), or as many
-/// `predict().await` inside one another, is fine; for longer ones write a loop in [`from_fn`](Do::from_fn), or chain layers, which
-/// take no stack.
+/// Computations nest on the stack: a chain of a few thousand [`map`](Do::map) or
+/// [`flat_map`](Do::flat_map), or as many `predict().await` inside one another, is fine; for longer
+/// ones write a loop in [`from_fn`](Do::from_fn), or chain layers, which take no stack.
 ///
-/// Under [`wait`](Do::wait), and on a worker of rayon, a run does its own work if nobody else does. Awaited under another executor it leaves the
-/// work to the workers of rayon, so that it does not hold up that executor: do not block all of them until it ends.
+/// Under [`wait`](Do::wait), and on a worker of rayon, a run does its own work if nobody else does.
+/// Awaited under another executor it leaves the work to the workers of rayon, so that it does not
+/// hold up that executor: do not block all of them until it ends.
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Weight};
@@ -71,8 +73,8 @@ pub(crate) trait Recipe<T>: Send + Sync {
         Kept::future(async move { future.await.map(outcome) })
     }
 
-    /// Runs it as far as it goes without waiting for anything, on a thread that has nothing else to do: a recipe that may be through by
-    /// then saves itself a future.
+    /// Runs it as far as it goes without waiting for anything, on a thread that has nothing else to
+    /// do: a recipe that may be through by then saves itself a future.
     fn run_at_once(&self, settings: &Settings) -> AtOnce<T> {
         let _ = settings;
         AtOnce::No
@@ -114,7 +116,8 @@ where
     }
 }
 
-/// A computation as the body of a layer. Settings are for runs that start a pass: mostly there is no need of them.
+/// A computation as the body of a layer. Settings are for runs that start a pass: mostly there is
+/// no need of them.
 pub(crate) enum Body<T> {
     Around(Shared<dyn Recipe<T>>),
     Other(Box<Do<T>>),
@@ -176,7 +179,8 @@ impl<T: Send + 'static> Do<T> {
 
     /// The values of several layers, computed in one pass: what they share is evaluated once.
     ///
-    /// `layers` is what the bang of `#[differentiable]` takes: a tuple, an array or a `Vec` of layers and weights, or of such.
+    /// `layers` is what the bang of `#[differentiable]` takes: a tuple, an array or a `Vec` of
+    /// layers and weights, or of such.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Weight};
@@ -321,10 +325,12 @@ impl<T: Send + 'static> Do<T> {
         Run::new(self.recipe.clone(), self.settings.clone())
     }
 
-    /// The same computation, whose random numbers are drawn from this seed: see [`Seed`](crate::Seed).
+    /// The same computation, whose random numbers are drawn from this seed: see
+    /// [`Seed`](crate::Seed).
     ///
-    /// Like [`mode`](Do::mode) and [`on`](Do::on), it is a setting of the pass that a run starts, and of passes inside that
-    /// one which do not say otherwise; a run that is part of a pass around it has the settings of that pass.
+    /// Like [`mode`](Do::mode) and [`on`](Do::on), it is a setting of the pass that a run starts,
+    /// and of passes inside that one which do not say otherwise; a run that is part of a pass
+    /// around it has the settings of that pass.
     ///
     /// ```
     /// use dl_core::{Differentiable, Seed};
@@ -350,7 +356,8 @@ impl<T: Send + 'static> Do<T> {
         self
     }
 
-    /// The same computation, on the weights as they were when the snapshot was taken: see [`Snapshot`].
+    /// The same computation, on the weights as they were when the snapshot was taken: see
+    /// [`Snapshot`].
     ///
     /// ```
     /// use dl_core::{Differentiable, Snapshot, Weight};
@@ -365,8 +372,9 @@ impl<T: Send + 'static> Do<T> {
         self
     }
 
-    /// The same computation, whose passes tell this recorder what they do: see [`record`](crate::record). As [`seed`](Do::seed), it is a setting of the pass
-    /// that a run starts, and of passes inside that one: a whole training run can be recorded, too.
+    /// The same computation, whose passes tell this recorder what they do: see
+    /// [`record`](crate::record). As [`seed`](Do::seed), it is a setting of the pass that a run
+    /// starts, and of passes inside that one: a whole training run can be recorded, too.
     ///
     /// It changes no value.
     ///
@@ -414,8 +422,9 @@ impl<T: Send + 'static> Do<T> {
 
     /// Runs the computation and blocks until it ends.
     ///
-    /// The thread helps with the work of its own pass meanwhile, and with no other, so it is safe on any thread: inside a
-    /// rayon worker, and inside another pass, too. The run never joins a pass around it: use `.await` for that.
+    /// The thread helps with the work of its own pass meanwhile, and with no other, so it is safe
+    /// on any thread: inside a rayon worker, and inside another pass, too. The run never joins a
+    /// pass around it: use `.await` for that.
     ///
     /// # Errors
     /// Those of the computation; a panic in it is one of them.

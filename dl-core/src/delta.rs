@@ -10,7 +10,8 @@ use std::marker::PhantomData;
 
 /// A type of derivatives: a vector space.
 ///
-/// Deltas are lazy layers, so what is asked here is how to *write* the sum of some of them and a multiple of one, not how to compute them at once.
+/// Deltas are lazy layers, so what is asked here is how to *write* the sum of some of them and a
+/// multiple of one, not how to compute them at once.
 ///
 /// ```
 /// use dl_core::{Delta, Differentiable, Layer};
@@ -36,14 +37,16 @@ pub trait Delta: Data<Delta = Self> {
         if terms.is_empty() { Self::none() } else { Self::sum(terms) }
     }
 
-    /// Adds another delta in place, to the bit what the value of their [`sum`](Delta::sum) is. Says whether it has: where it does not know how, nothing is changed.
+    /// Adds another delta in place, to the bit what the value of their [`sum`](Delta::sum) is. Says
+    /// whether it has: where it does not know how, nothing is changed.
     #[doc(hidden)]
     fn add_in_place(&mut self, other: &Self) -> bool {
         let _ = other;
         false
     }
 
-    /// The sum of no layers: zero for scalars. Where it has no shape, as for tensors, it is a layer that fails when it is evaluated.
+    /// The sum of no layers: zero for scalars. Where it has no shape, as for tensors, it is a layer
+    /// that fails when it is evaluated.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer};
@@ -59,7 +62,8 @@ pub trait Delta: Data<Delta = Self> {
     /// `factor` times a layer.
     fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self>;
 
-    /// The sum of the squares of its numbers: what [`SideEffects::clip_norm`](crate::SideEffects::clip_norm) adds up over the weights.
+    /// The sum of the squares of its numbers: what
+    /// [`SideEffects::clip_norm`](crate::SideEffects::clip_norm) adds up over the weights.
     fn squared_norm(&self) -> f64;
 }
 

@@ -20,8 +20,9 @@ use std::sync::Arc;
 
 /// Anything with data, a delta and a forward: plain values, weights, layers, and types of your own.
 ///
-/// The paper calls this type class `DeepLearning`. To make a type of your own differentiable, say what its data is and how to
-/// run it forward; usually that is the forward of some layer made from its parts:
+/// The paper calls this type class `DeepLearning`. To make a type of your own differentiable, say
+/// what its data is and how to run it forward; usually that is the forward of some layer made from
+/// its parts:
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Sgd, Tape, Weight};
@@ -53,8 +54,9 @@ pub trait Differentiable {
 
     /// The forward pass: a computation of the value together with its backward.
     ///
-    /// Nothing is computed before it is awaited. In a running pass it is part of that pass, otherwise it is a pass of its own. A tape
-    /// that was made in a `predict` has no backward: that pass keeps no values for it.
+    /// Nothing is computed before it is awaited. In a running pass it is part of that pass,
+    /// otherwise it is a pass of its own. A tape that was made in a `predict` has no backward: that
+    /// pass keeps no values for it.
     fn forward(&self) -> Do<Tape<Self::Data, Self::Delta>>;
 
     /// This, as a layer.
@@ -96,8 +98,9 @@ pub trait Differentiable {
         Do::new(Predict(self.layer()))
     }
 
-    /// Forward and backward, in a new pass, and no step yet: what a training step would do to the weights. Such side effects can be added up, scaled,
-    /// clipped and looked at, and are taken in one step: see [`SideEffects`].
+    /// Forward and backward, in a new pass, and no step yet: what a training step would do to the
+    /// weights. Such side effects can be added up, scaled, clipped and looked at, and are taken in
+    /// one step: see [`SideEffects`].
     ///
     /// # Errors
     /// As [`predict`](Differentiable::predict).
@@ -115,13 +118,15 @@ pub trait Differentiable {
         Do::new(Backward(self.layer()))
     }
 
-    /// One training step, in a new pass: computes the value, the deltas of all weights that it depends on, and lets the
-    /// optimizer step them. Ends with the value, as it was before the step.
+    /// One training step, in a new pass: computes the value, the deltas of all weights that it
+    /// depends on, and lets the optimizer step them. Ends with the value, as it was before the
+    /// step.
     ///
     /// A value that is not a single number is trained as the sum of its elements.
     ///
     /// # Errors
-    /// As [`predict`](Differentiable::predict), and those of the optimizer. Then no weight has changed.
+    /// As [`predict`](Differentiable::predict), and those of the optimizer. Then no weight has
+    /// changed.
     #[track_caller]
     fn train<O: Optimizer + Clone + 'static>(&self, optimizer: &O) -> Do<Self::Data> {
         Do::new(Train(self.layer(), optimizer.clone()))
@@ -228,7 +233,8 @@ impl<T: Data, O: Optimizer + Clone + 'static> Recipe<T> for Train<T, O> {
             Begun::Number(result) => AtOnce::Done(result),
             Begun::Value(pass, value, true) => {
                 let result = value.and_then(|value| self.step_at_once(&pass, value));
-                // the step has been taken, or has failed: a destructor that panics now has nobody to tell
+                // the step has been taken, or has failed: a destructor that panics now has nobody
+                // to tell
                 let _ = Pass::part(pass);
                 AtOnce::Done(result)
             }

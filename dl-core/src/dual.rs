@@ -12,11 +12,13 @@ use crate::node::Side;
 use crate::reverse::one_side;
 use crate::rules::{Algebra, Binary, Term, Unary};
 
-/// A value and its tangent, the derivative along a direction: `value + tangent · ε`, where `ε² = 0`.
+/// A value and its tangent, the derivative along a direction: `value + tangent · ε`, where
+/// `ε² = 0`.
 ///
-/// This is the paper's `DualNumber`. All arithmetic and all [pointwise operations](crate::Unary) work on it, over everything that they work on: numbers,
-/// layers (of tensors, too), and dual numbers, which gives second derivatives. No derivative is written for it: the tangent of an operation is its rule,
-/// with the tangent in the place of the delta.
+/// This is the paper's `DualNumber`. All arithmetic and all [pointwise operations](crate::Unary)
+/// work on it, over everything that they work on: numbers, layers (of tensors, too), and dual
+/// numbers, which gives second derivatives. No derivative is written for it: the tangent of an
+/// operation is its rule, with the tangent in the place of the delta.
 ///
 /// A function over any [`Algebra`] can be read in numbers, in dual numbers and in layers:
 ///
@@ -48,8 +50,9 @@ use crate::rules::{Algebra, Binary, Term, Unary};
 /// assert_eq!(cube.tangent().tangent(), 12.0); // 6x
 /// ```
 ///
-/// Plain tensors are not in an algebra, as their shapes may not fit: take layers of them. For programs that are not pointwise, or that decide as they run,
-/// there is [`Layer::jvp`](crate::Layer::jvp).
+/// Plain tensors are not in an algebra, as their shapes may not fit: take layers of them. For
+/// programs that are not pointwise, or that decide as they run, there is
+/// [`Layer::jvp`](crate::Layer::jvp).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dual<A> {
     value: A,

@@ -20,9 +20,11 @@ type Boxed = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a pass failed.
 ///
-/// An error is made where the fault is seen (inside `predict`, `train`, …), but it points at the place where the user wrote
-/// the operation: its [`op`](Error::op) and [`place`](Error::place). It is cheap to clone, because one failure may reach
-/// several waiters. Ask it with the `is_*` predicates, or for an error of your own with [`downcast_ref`](Error::downcast_ref), rather than by its text.
+/// An error is made where the fault is seen (inside `predict`, `train`, …), but it points at the
+/// place where the user wrote the operation: its [`op`](Error::op) and [`place`](Error::place). It
+/// is cheap to clone, because one failure may reach several waiters. Ask it with the `is_*`
+/// predicates, or for an error of your own with [`downcast_ref`](Error::downcast_ref), rather than
+/// by its text.
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Error, Layer};
@@ -183,8 +185,8 @@ impl Error {
         failed.map_or(Ok(values), Err)
     }
 
-    /// What else failed, in parallel with this: operands further to the right, in the order of the program. At most sixteen are
-    /// kept.
+    /// What else failed, in parallel with this: operands further to the right, in the order of the
+    /// program. At most sixteen are kept.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Error, Layer};
@@ -197,7 +199,8 @@ impl Error {
         &self.0.others
     }
 
-    /// The same error, of the same kind, with a word on where in the work it happened before its text.
+    /// The same error, of the same kind, with a word on where in the work it happened before its
+    /// text.
     ///
     /// ```
     /// let error = dl_core::Error::shape("[2] and [3]").context("sample 7").context("batch 1");
@@ -230,8 +233,10 @@ impl Error {
         self.0.site.map(|site| site.place)
     }
 
-    /// The annotated functions in which the operation that failed was written, the innermost first: with [`place`](Error::place), a backtrace in the code of the
-    /// user only. For a derivative, those of the operation whose derivative it is. There are none outside of `#[differentiable]` functions.
+    /// The annotated functions in which the operation that failed was written, the innermost first:
+    /// with [`place`](Error::place), a backtrace in the code of the user only. For a derivative,
+    /// those of the operation whose derivative it is. There are none outside of `#[differentiable]`
+    /// functions.
     ///
     /// `{error:#}` and `{error:?}` show them, a line each; `{error}` is one line.
     ///
@@ -320,7 +325,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// What `fn main() -> dl::Result<()>` prints: the message, its [`calls`](Error::calls), and the same of each of the [`others`](Error::others).
+/// What `fn main() -> dl::Result<()>` prints: the message, its [`calls`](Error::calls), and the
+/// same of each of the [`others`](Error::others).
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Error, Layer};

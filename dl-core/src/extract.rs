@@ -131,7 +131,8 @@ impl Future for ExtractValue {
 /// How many layers are asked for under one lock.
 const AT_ONCE: usize = 128;
 
-/// The forward values of many layers of the current pass, evaluated in parallel. The leftmost error is the one reported.
+/// The forward values of many layers of the current pass, evaluated in parallel. The leftmost error
+/// is the one reported.
 pub(crate) struct ExtractAll {
     layers: Vec<AnyLayer>,
     results: Vec<Result<Value>>,

@@ -1,5 +1,5 @@
-//! Writing a file so that it is there whole or not at all, whenever the program or the machine stops: for the crates around this one, which write checkpoints, tensors and
-//! pictures.
+//! Writing a file so that it is there whole or not at all, whenever the program or the machine
+//! stops: for the crates around this one, which write checkpoints, tensors and pictures.
 
 use crate::error::{Error, Result};
 use std::ffi::{OsStr, OsString};
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 const TEMPORARY: &str = ".tmp";
 
-/// Writes what `content` writes to a new file in the same folder, waits until the disk has it, and lets it take the place of this one, with its permissions.
-/// A symbolic link stays, and the file that it leads to is written.
+/// Writes what `content` writes to a new file in the same folder, waits until the disk has it, and
+/// lets it take the place of this one, with its permissions. A symbolic link stays, and the file
+/// that it leads to is written.
 pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let but = |error: io::Error, what: &str| Error::other(error).context(format_args!("{}: {what}", path.display()));
     let failed = |error| but(error, "not written");
@@ -47,7 +48,8 @@ pub fn check_replaceable(path: &Path) -> io::Result<Option<Permissions>> {
     }
 }
 
-/// Where symbolic links lead to, although there may be no file yet. They end somewhere, or there would be no metadata.
+/// Where symbolic links lead to, although there may be no file yet. They end somewhere, or there
+/// would be no metadata.
 fn target(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     while let Ok(next) = fs::read_link(&path) {
@@ -60,7 +62,8 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A new file `.name.0.tmp`, which is locked as long as it is open: so what a program that was killed has left behind can be told from what is being written.
+/// A new file `.name.0.tmp`, which is locked as long as it is open: so what a program that was
+/// killed has left behind can be told from what is being written.
 fn create_beside(folder: &Path, name: &OsStr) -> io::Result<(File, PathBuf)> {
     let mut number = 0_u32;
     loop {
@@ -96,7 +99,8 @@ fn fill(
     file.sync_all()
 }
 
-/// Waits until the disk knows the names in a folder, where that can be asked for: not of a folder that may only be written to, nor of many network disks.
+/// Waits until the disk knows the names in a folder, where that can be asked for: not of a folder
+/// that may only be written to, nor of many network disks.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     /// What such a disk may say: the folder is not open for writing.
     const EBADF: i32 = 9;
@@ -129,7 +133,8 @@ pub fn create_folder(folder: &Path) -> io::Result<()> {
     sync_folder(parent)
 }
 
-/// Whether a file of this name is one that `write` had not finished, for a file whose name starts so.
+/// Whether a file of this name is one that `write` had not finished, for a file whose name starts
+/// so.
 pub fn is_unfinished(name: &str, start: &str) -> bool {
     name.strip_prefix('.').is_some_and(|name| name.starts_with(start) && name.ends_with(TEMPORARY))
 }
@@ -151,7 +156,8 @@ mod tests {
     use std::io::ErrorKind;
     use std::path::Path;
 
-    /// The folder of the processes is on no disk, as many a folder on a network is on none that waits.
+    /// The folder of the processes is on no disk, as many a folder on a network is on none that
+    /// waits.
     #[test]
     fn a_folder_that_cannot_be_synced() {
         let processes = Path::new("/proc");

@@ -29,8 +29,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl<T: Data> Layer<T> {
-    /// This layer, but for an error in the place of a value that is not finite: for a loss, so that a training step is refused. What an optimizer does with
-    /// deltas, [`Optimizer::refuse_non_finite`](crate::Optimizer::refuse_non_finite), it does with values.
+    /// This layer, but for an error in the place of a value that is not finite: for a loss, so that
+    /// a training step is refused. What an optimizer does with deltas,
+    /// [`Optimizer::refuse_non_finite`](crate::Optimizer::refuse_non_finite), it does with values.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -45,14 +46,16 @@ impl<T: Data> Layer<T> {
         Layer::apply(Finite(PhantomData), (self.clone(),))
     }
 
-    /// Which operation is the first whose value, or whose derivative, is not finite although all that went into it is: an error with its name and its place; nothing
-    /// if there is none.
+    /// Which operation is the first whose value, or whose derivative, is not finite although all
+    /// that went into it is: an error with its name and its place; nothing if there is none.
     ///
-    /// It runs forward and backward in a pass that keeps all it computes, and changes nothing. So after a step that was refused, and with the same
-    /// [`seed`](Do::seed), it sees what that step has seen.
+    /// It runs forward and backward in a pass that keeps all it computes, and changes nothing. So
+    /// after a step that was refused, and with the same [`seed`](Do::seed), it sees what that step
+    /// has seen.
     ///
-    /// Values come before derivatives, and count if they lead to a value of this layer that is not finite: the infinite numbers of a mask before a softmax do not.
-    /// The first one is that of the order of the program, and the last operation comes first where derivatives are concerned.
+    /// Values come before derivatives, and count if they lead to a value of this layer that is not
+    /// finite: the infinite numbers of a mask before a softmax do not. The first one is that of the
+    /// order of the program, and the last operation comes first where derivatives are concerned.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -122,7 +125,8 @@ async fn find(root: AnyLayer) -> Result<Option<Error>> {
     Differentiated::new(&pass, (root, one), order).await?.first().await
 }
 
-/// The first of these entries whose value is not finite, among those that lead to such a value of the root.
+/// The first of these entries whose value is not finite, among those that lead to such a value of
+/// the root.
 fn first_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
     let non_finite = |index| match books.status(index) {
         Status::Done(value) => (books.node(index).kind_of_data.non_finite)(value.as_value()),

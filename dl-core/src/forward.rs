@@ -10,9 +10,11 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! It walks the evaluated graph from the variables towards the root, operands before their consumers, and *writes down* the *tangent* of each node that
-//! depends on them, as a layer. There are no rules of its own: a pointwise operation has a diagonal Jacobian, so its tangent is the rule of the backward
-//! read with the tangent in the place of the delta; the tangent of any other operation is the transpose of its pullback, or what
+//! It walks the evaluated graph from the variables towards the root, operands before their
+//! consumers, and *writes down* the *tangent* of each node that depends on them, as a layer. There
+//! are no rules of its own: a pointwise operation has a diagonal Jacobian, so its tangent is the
+//! rule of the backward read with the tangent in the place of the delta; the tangent of any other
+//! operation is the transpose of its pullback, or what
 //! [`Primitive::pushforward`](crate::Primitive::pushforward) says.
 
 use crate::calls::in_places_of_the_user;
@@ -36,16 +38,19 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
-/// One derivative along a direction costs about as much as the value does, however many elements the value has; one gradient costs some times as much
-/// as the value, however many variables there are.
+/// One derivative along a direction costs about as much as the value does, however many elements
+/// the value has; one gradient costs some times as much as the value, however many variables there
+/// are.
 ///
-/// As gradients they can be predicted, trained on and differentiated again; they go through dynamic nodes along the path taken. They are written down
-/// when the value is there, so they need a pass that keeps its values, as gradients do.
+/// As gradients they can be predicted, trained on and differentiated again; they go through dynamic
+/// nodes along the path taken. They are written down when the value is there, so they need a pass
+/// that keeps its values, as gradients do.
 ///
-/// A hand-written backward (see [`Tape::new`](crate::Tape::new)) cannot be read forward: on the way from a weight, it is an error.
+/// A hand-written backward (see [`Tape::new`](crate::Tape::new)) cannot be read forward: on the way
+/// from a weight, it is an error.
 impl<T: Data> Layer<T> {
-    /// The Jacobian-vector product `∂self/∂variables · direction`: the derivative of this layer as the variables move along a direction, which has the
-    /// shape of the gradients.
+    /// The Jacobian-vector product `∂self/∂variables · direction`: the derivative of this layer as
+    /// the variables move along a direction, which has the shape of the gradients.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -62,7 +67,8 @@ impl<T: Data> Layer<T> {
         self.value_and_jvp(variables, direction).1
     }
 
-    /// The value, and its derivative along a direction: both from one evaluation, also in a `predict`.
+    /// The value, and its derivative along a direction: both from one evaluation, also in a
+    /// `predict`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Layer, Weight};
@@ -82,9 +88,11 @@ impl<T: Data> Layer<T> {
         (part(&derivatives, 0, place), part(&derivatives, 1, place))
     }
 
-    /// The derivative of this layer as a linear function, from directions of the variables to derivatives along them.
+    /// The derivative of this layer as a linear function, from directions of the variables to
+    /// derivatives along them.
     ///
-    /// All that is asked for in one pass that keeps its values shares these: see [`keeping_values`](Layer::keeping_values).
+    /// All that is asked for in one pass that keeps its values shares these: see
+    /// [`keeping_values`](Layer::keeping_values).
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -158,10 +166,12 @@ struct HandWritten {
     backward: Arc<dyn AnyBackward>,
 }
 
-/// The tangents of some layers that have been evaluated in `pass`, as the variables move along the directions; none where they do not move.
+/// The tangents of some layers that have been evaluated in `pass`, as the variables move along the
+/// directions; none where they do not move.
 ///
 /// # Errors
-/// A panic in a rule of the user's; a pass that does not keep its values; a hand-written backward that leads to one of the variables.
+/// A panic in a rule of the user's; a pass that does not keep its values; a hand-written backward
+/// that leads to one of the variables.
 fn tangents_of(
     pass: &Arc<Pass>,
     roots: &[AnyLayer],
@@ -293,7 +303,8 @@ fn of_primitive(
         .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))
 }
 
-/// The pushforward of any operation: `u ↦ pullback(u)` is linear, so `J · v` is the gradient of `⟨pullback(u), v⟩` with respect to `u`.
+/// The pushforward of any operation: `u ↦ pullback(u)` is linear, so `J · v` is the gradient of
+/// `⟨pullback(u), v⟩` with respect to `u`.
 pub(crate) fn transposed<T: Data>(
     along: &AnyAlong<'_>,
     pullback: impl FnOnce(&Layer<T::Delta>) -> Few<Option<AnyLayer>>,

@@ -30,18 +30,25 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-/// All of these can be predicted, trained on and differentiated again; they go through dynamic nodes along the path taken. A variable that the layer
-/// does not depend on has the derivative zero. Only what leads to the variables that were asked for is written down.
+/// All of these can be predicted, trained on and differentiated again; they go through dynamic
+/// nodes along the path taken. A variable that the layer does not depend on has the derivative
+/// zero. Only what leads to the variables that were asked for is written down.
 ///
-/// In a `predict`, whose pass keeps no values to look back at, the derivatives of one call are computed together, in a pass of their own: what they share
-/// with the rest is then evaluated in both. A program that takes gradients of what it made of gradients, an unrolled descent for instance, starts anew for
-/// each of them there. [`value_and_gradients`](Layer::value_and_gradients) evaluates it once, and so does [`keeping_values`](Layer::keeping_values).
+/// In a `predict`, whose pass keeps no values to look back at, the derivatives of one call are
+/// computed together, in a pass of their own: what they share with the rest is then evaluated in
+/// both. A program that takes gradients of what it made of gradients, an unrolled descent for
+/// instance, starts anew for each of them there.
+/// [`value_and_gradients`](Layer::value_and_gradients) evaluates it once, and so does
+/// [`keeping_values`](Layer::keeping_values).
 ///
-/// Through a hand-written backward (see [`Tape::new`](crate::Tape::new)) a derivative flows to weights, not to other layers.
+/// Through a hand-written backward (see [`Tape::new`](crate::Tape::new)) a derivative flows to
+/// weights, not to other layers.
 impl<T: Data> Layer<T> {
-    /// The derivative of this layer (of the sum of its elements) with respect to a weight or to another layer, as a layer.
+    /// The derivative of this layer (of the sum of its elements) with respect to a weight or to
+    /// another layer, as a layer.
     ///
-    /// That is also how to ask for the derivative with respect to an input, or to anything in between.
+    /// That is also how to ask for the derivative with respect to an input, or to anything in
+    /// between.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -61,7 +68,8 @@ impl<T: Data> Layer<T> {
         Derivation::of(self).with(Location::caller(), |each| each.variable(x)).1
     }
 
-    /// The derivatives with respect to several variables at once, in the shape of these: see [`Variables`].
+    /// The derivatives with respect to several variables at once, in the shape of these: see
+    /// [`Variables`].
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -76,7 +84,8 @@ impl<T: Data> Layer<T> {
         Derivation::of(self).with(Location::caller(), |each| variables.map(each)).1
     }
 
-    /// The value, and the derivative with respect to a weight or a layer: both from one evaluation, also in a `predict`.
+    /// The value, and the derivative with respect to a weight or a layer: both from one evaluation,
+    /// also in a `predict`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Weight};
@@ -94,7 +103,8 @@ impl<T: Data> Layer<T> {
         (part(&derivatives, 0, Location::caller()), gradient)
     }
 
-    /// The value, and the derivatives with respect to several variables: all from one evaluation, also in a `predict`.
+    /// The value, and the derivatives with respect to several variables: all from one evaluation,
+    /// also in a `predict`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -109,7 +119,8 @@ impl<T: Data> Layer<T> {
         (part(&derivatives, 0, Location::caller()), gradients)
     }
 
-    /// The vector-Jacobian product: what the backward makes of this delta, `deltaᵀ · ∂self/∂variables`.
+    /// The vector-Jacobian product: what the backward makes of this delta,
+    /// `deltaᵀ · ∂self/∂variables`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -125,8 +136,9 @@ impl<T: Data> Layer<T> {
         derivation.with(Location::caller(), |each| variables.map(each)).1
     }
 
-    /// This layer, evaluated in a pass that keeps its values, where derivatives share all that they have in common: the current one, if it does, as that
-    /// of a `train`; else, in a `predict`, one of its own.
+    /// This layer, evaluated in a pass that keeps its values, where derivatives share all that they
+    /// have in common: the current one, if it does, as that of a `train`; else, in a `predict`, one
+    /// of its own.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -145,10 +157,12 @@ impl<T: Data> Layer<T> {
         part(&kept, 0, place)
     }
 
-    /// The Hessian of this layer (of the sum of its elements) times a direction, which has the shape of the gradients. It costs about as much as two
-    /// gradients, whatever the number of variables is.
+    /// The Hessian of this layer (of the sum of its elements) times a direction, which has the
+    /// shape of the gradients. It costs about as much as two gradients, whatever the number of
+    /// variables is.
     ///
-    /// This is the derivative of the gradients along the direction, forward over reverse: Pearlmutter, *Fast exact multiplication by the Hessian*, 1994.
+    /// This is the derivative of the gradients along the direction, forward over reverse:
+    /// Pearlmutter, *Fast exact multiplication by the Hessian*, 1994.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -170,8 +184,9 @@ impl<T: Data> Layer<T> {
 
 /// The derivative of a function as a function: `x ↦ ∂f(x)/∂x`, in the shape of `x`.
 ///
-/// This generalises the paper's `typeSafeTransform`: `f` takes layers (or weights, or a tuple, array or `Vec` of these) and ends with a layer of any type.
-/// What comes back has the same argument, and so can be differentiated again.
+/// This generalises the paper's `typeSafeTransform`: `f` takes layers (or weights, or a tuple,
+/// array or `Vec` of these) and ends with a layer of any type. What comes back has the same
+/// argument, and so can be differentiated again.
 ///
 /// ```
 /// use dl_core::{Differentiable, Layer, derivative};
@@ -200,8 +215,8 @@ pub(crate) struct Derivation {
     pub(crate) known: Vec<AnyLayer>,
 }
 
-/// The value of the first root, and what was asked for of the variables: layers, or, where these would have to look back at values that are gone,
-/// values.
+/// The value of the first root, and what was asked for of the variables: layers, or, where these
+/// would have to look back at values that are gone, values.
 #[derive(Clone)]
 pub(crate) struct Derivatives(Arc<[AnyDelta]>);
 
@@ -216,7 +231,8 @@ impl Data for Derivatives {
 /// Layers that were written down in a pass.
 pub(crate) struct Written {
     layers: Vec<AnyLayer>,
-    /// The operands of the first layer, if its value [waits](crate::Primitive::CAN_WAIT) for those of the others.
+    /// The operands of the first layer, if its value [waits](crate::Primitive::CAN_WAIT) for those
+    /// of the others.
     waiting: Option<Vec<Value>>,
 }
 
@@ -234,8 +250,8 @@ pub(crate) enum Wanted {
     Values,
 }
 
-/// A layer of derivatives that are written down in a pass that keeps its values: the current one, or, where these would have to look back at values
-/// that are gone, one of their own.
+/// A layer of derivatives that are written down in a pass that keeps its values: the current one,
+/// or, where these would have to look back at values that are gone, one of their own.
 pub(crate) fn derivatives<F, Fut>(place: &'static Location<'static>, write: F) -> Layer<Derivatives>
 where
     F: Fn(Wanted) -> Fut + Send + Sync + 'static,
@@ -323,7 +339,8 @@ impl Derivation {
                 *delta = Some(zero(variable).await?);
             }
         }
-        // somebody may have asked for the root meanwhile: a variable that depends on it, for instance
+        // somebody may have asked for the root meanwhile: a variable that depends on it, for
+        // instance
         let is_there = waiting.is_some() && reverse::evaluated(&*reverse::kept(&pass)?, &self.roots[0]).is_ok();
         let waiting = waiting.filter(|_| !is_there);
         let first = self.roots.first().cloned();
@@ -350,8 +367,9 @@ impl Derivation {
         can_wait && self.deltas.is_empty() && !variables.iter().any(|variable| variable.identity() == root.identity())
     }
 
-    /// The values of the operands of a root that waits, and these operands with the deltas that the walk then begins with. Nothing if it is not worth while to wait; nor
-    /// when somebody watches, who is to see all of it.
+    /// The values of the operands of a root that waits, and these operands with the deltas that the
+    /// walk then begins with. Nothing if it is not worth while to wait; nor when somebody watches,
+    /// who is to see all of it.
     async fn below(&self) -> Result<Option<(Vec<Value>, Vec<(AnyLayer, AnyLayer)>)>> {
         let root = &self.roots[0];
         let Expression::Primitive(op) = &root.expression else { return Ok(None) };

@@ -23,9 +23,10 @@ use std::panic::Location;
 
 /// A differentiable expression whose forward value is a `T`.
 ///
-/// A layer is built by operators and functions on other layers, [weights](crate::Weight) and plain values. Building computes
-/// nothing: [`predict`](crate::Differentiable::predict) and [`train`](crate::Differentiable::train) do, each time anew. A layer
-/// is cheap to clone, and all clones are the same expression: in one pass it is evaluated at most once.
+/// A layer is built by operators and functions on other layers, [weights](crate::Weight) and plain
+/// values. Building computes nothing: [`predict`](crate::Differentiable::predict) and
+/// [`train`](crate::Differentiable::train) do, each time anew. A layer is cheap to clone, and all
+/// clones are the same expression: in one pass it is evaluated at most once.
 #[must_use = "a layer is lazy: nothing is computed until it is predicted or trained"]
 pub struct Layer<T> {
     any: AnyLayer,
@@ -67,7 +68,8 @@ impl<T: Data> Layer<T> {
         Self::from_any(AnyLayer::new::<T>(expression, Location::caller()))
     }
 
-    /// The same for an expression that is to be made where it stays: moving it would cost a good part of what a scalar operation does.
+    /// The same for an expression that is to be made where it stays: moving it would cost a good
+    /// part of what a scalar operation does.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn from_making(make: impl FnOnce() -> Expression) -> Self {
@@ -88,7 +90,8 @@ impl<T: Data> Layer<T> {
 
     /// The layer of an operation of your own. See [`Primitive`].
     ///
-    /// Errors point to the line of this call. A function around it should be `#[track_caller]`, so that they point to the line of whoever calls that.
+    /// Errors point to the line of this call. A function around it should be `#[track_caller]`, so
+    /// that they point to the line of whoever calls that.
     ///
     /// ```
     /// use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result};
@@ -114,11 +117,14 @@ impl<T: Data> Layer<T> {
         Self::from_expression(Expression::Primitive(Kept::operation(Applied::new(op, operands))))
     }
 
-    /// The operation and its operands, if this is an application of such an operation. So [`Delta::sum`](crate::Delta::sum) may look at what it is to add up: many parts
-    /// of one tensor, for instance.
+    /// The operation and its operands, if this is an application of such an operation. So
+    /// [`Delta::sum`](crate::Delta::sum) may look at what it is to add up: many parts of one
+    /// tensor, for instance.
     ///
-    /// It is for rules that write down layers. To the pass that evaluates this layer, an operand that nobody else has a handle to is part of the operation: asked for its value
-    /// it is evaluated once more, and `self.gradient` with respect to it is zero. Keep a handle to what you want to ask for.
+    /// It is for rules that write down layers. To the pass that evaluates this layer, an operand
+    /// that nobody else has a handle to is part of the operation: asked for its value it is
+    /// evaluated once more, and `self.gradient` with respect to it is zero. Keep a handle to what
+    /// you want to ask for.
     ///
     /// ```
     /// use dl_core::{At, Deltas, Layer, Primitive, Result};
@@ -148,8 +154,9 @@ impl<T: Data> Layer<T> {
 
     /// A layer that decides, in each pass anew, which layer it is.
     ///
-    /// This is what `#[differentiable]` makes of a function with bangs. `body` is called once in every pass that needs the
-    /// value; the gradient flows into the layer that the future ends with.
+    /// This is what `#[differentiable]` makes of a function with bangs. `body` is called once in
+    /// every pass that needs the value; the gradient flows into the layer that the future ends
+    /// with.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Weight};
@@ -219,7 +226,8 @@ impl<T: Data> Layer<T> {
         Self::from_any(AnyLayer::new::<T>(Expression::constant(value.into_value()), place))
     }
 
-    /// The forward value as a future, detached: no gradient flows through it. This is the bang of `#[differentiable]`.
+    /// The forward value as a future, detached: no gradient flows through it. This is the bang of
+    /// `#[differentiable]`.
     ///
     /// The future belongs to the pass in which it is first polled.
     ///

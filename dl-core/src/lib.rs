@@ -1,4 +1,5 @@
-//! The runtime of `dl`: layers, weights, deferred computations, the executor, the reverse pass. It knows no tensors.
+//! The runtime of `dl`: layers, weights, deferred computations, the executor, the reverse pass. It
+//! knows no tensors.
 //!
 //! Users add the `monadic-dl` package (`use dl::prelude::*`), which re-exports all of this.
 //!

@@ -1,11 +1,14 @@
-//! Models: small programs that a checker runs again and again, each time with another interleaving of their threads.
+//! Models: small programs that a checker runs again and again, each time with another interleaving
+//! of their threads.
 //!
-//! `just model` runs them. Under `shuttle` a model is the whole executor with a pool of its own, and schedules are drawn at random: uniformly
-//! and by PCT (Burckhardt et al. 2010), which finds a bug that needs few preemptions with a known probability. Under `loom` only
-//! counts, leaves, claims, commits and shared kernels are modelled, but in every interleaving of so many preemptions, and with every value that an atomic load may see.
+//! `just model` runs them. Under `shuttle` a model is the whole executor with a pool of its own,
+//! and schedules are drawn at random: uniformly and by PCT (Burckhardt et al. 2010), which finds a
+//! bug that needs few preemptions with a known probability. Under `loom` only counts, leaves,
+//! claims, commits and shared kernels are modelled, but in every interleaving of so many
+//! preemptions, and with every value that an atomic load may see.
 //!
-//! Besides its own assertions a model fails if all threads wait (a deadlock), if they run on for ever, if a node or a variable is
-//! used after it was freed, is freed twice, or is never freed.
+//! Besides its own assertions a model fails if all threads wait (a deadlock), if they run on for
+//! ever, if a node or a variable is used after it was freed, is freed twice, or is never freed.
 //!
 //! ```text
 //! just model                              # about half a minute
@@ -14,9 +17,10 @@
 //! SHUTTLE_RANDOM_SEED=2 just model        # others
 //! ```
 //!
-//! What a checker does not see: `std::sync::Arc` is the real one; `shuttle` knows one order of all that happens, so an ordering
-//! that is too weak is for `loom` to find; and `loom` lets an acquire fence see what an earlier thread in the order has read relaxed, so the
-//! `AcqRel` of [`make_strict`](crate::node) rests on an argument alone.
+//! What a checker does not see: `std::sync::Arc` is the real one; `shuttle` knows one order of all
+//! that happens, so an ordering that is too weak is for `loom` to find; and `loom` lets an acquire
+//! fence see what an earlier thread in the order has read relaxed, so the `AcqRel` of
+//! [`make_strict`](crate::node) rests on an argument alone.
 
 #[cfg(shuttle)]
 mod checkpoints;
@@ -62,7 +66,8 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut checker = loom::model::Builder::new();
     checker.max_branches = 10_000;
-    // enough for every bug that was put in to try the models; without a bound the largest ones take minutes
+    // enough for every bug that was put in to try the models; without a bound the largest ones take
+    // minutes
     checker.preemption_bound = checker.preemption_bound.or(Some(2));
     checker.check(nothing_is_left(model));
 }
@@ -74,7 +79,8 @@ fn nothing_is_left(model: impl Fn() + Send + Sync + 'static) -> impl Fn() + Send
     }
 }
 
-/// Workers of the pool may outlive what they worked for by a moment. The checker knows when it has been too long.
+/// Workers of the pool may outlive what they worked for by a moment. The checker knows when it has
+/// been too long.
 fn eventually(done: impl Fn() -> bool) {
     while !done() {
         thread::yield_now();

@@ -23,8 +23,9 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! Words: an *entry* is a weight or a buffer with its *path*, the names of the fields that lead to it, joined by dots. A weight that can be reached by several paths is
-//! *tied*: it has an entry for each of them, and counts once.
+//! Words: an *entry* is a weight or a buffer with its *path*, the names of the fields that lead to
+//! it, joined by dots. A weight that can be reached by several paths is *tied*: it has an entry for
+//! each of them, and counts once.
 //!
 //! A module says nothing of what is computed with its weights.
 
@@ -48,10 +49,12 @@ use std::fmt::{Display, Write};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A weight, a buffer, or something that is made of these: usually a struct with `#[derive(Module)]`.
+/// A weight, a buffer, or something that is made of these: usually a struct with
+/// `#[derive(Module)]`.
 ///
-/// `Vec`, arrays, tuples, `Option`, `Box`, `Arc` and references of modules are modules. Numbers, `bool` and strings are modules without weights, so settings may stand
-/// in a struct beside its weights. See [`module`](crate::module) for the words.
+/// `Vec`, arrays, tuples, `Option`, `Box`, `Arc` and references of modules are modules. Numbers,
+/// `bool` and strings are modules without weights, so settings may stand in a struct beside its
+/// weights. See [`module`](crate::module) for the words.
 ///
 /// ```
 /// use dl_core::{Buffer, Module, Weight};
@@ -147,8 +150,8 @@ pub trait Module {
         self.weights().iter().map(Entry::len).sum()
     }
 
-    /// From now on no training step changes any of the weights, and none computes a delta for them. A derivative that is asked for
-    /// ([`gradient`](crate::Layer::gradient)) is what it is.
+    /// From now on no training step changes any of the weights, and none computes a delta for them.
+    /// A derivative that is asked for ([`gradient`](crate::Layer::gradient)) is what it is.
     ///
     /// ```
     /// use dl_core::{Module, Weight};
@@ -173,9 +176,11 @@ pub trait Module {
         self.weights().iter().for_each(Entry::unfreeze);
     }
 
-    /// Freezes the weights whose path matches a pattern, and says how many they are. A tied weight counts once.
+    /// Freezes the weights whose path matches a pattern, and says how many they are. A tied weight
+    /// counts once.
     ///
-    /// A pattern is a path in which `*` stands for any part of one name, and `**` for any number of names. It holds for what it matches and for all that is below: `encoder` freezes
+    /// A pattern is a path in which `*` stands for any part of one name, and `**` for any number of
+    /// names. It holds for what it matches and for all that is below: `encoder` freezes
     /// `encoder.0.bias`, `**.bias` all biases.
     ///
     /// ```

@@ -1,7 +1,8 @@
 //! The node behind every layer: what to compute, from which operands, and where the user wrote it.
 //!
-//! A node is immutable but for its *claim*: one word that says which pass has it in its books, and under which number. All
-//! other state of a pass lives in the pass, so nothing has to be unmarked when it ends (see `pass/claim.rs`).
+//! A node is immutable but for its *claim*: one word that says which pass has it in its books, and
+//! under which number. All other state of a pass lives in the pass, so nothing has to be unmarked
+//! when it ends (see `pass/claim.rs`).
 
 #[cfg_attr(any(shuttle, loom), allow(dead_code, reason = "a model checker looks at what is gone"))]
 #[allow(unsafe_code, reason = "memory of nodes: see the module")]
@@ -64,14 +65,16 @@ const _: () = assert!(size_of::<Node>() == 64, "a node is one cache line: more c
 
 /// The kinds of expression.
 pub(crate) enum Expression {
-    /// A plain number: no gradient flows to it. The variants of [`Value`] stand here one by one: that in a variant of its own would make a node larger than a cache line.
+    /// A plain number: no gradient flows to it. The variants of [`Value`] stand here one by one:
+    /// that in a variant of its own would make a node larger than a cache line.
     F32(f32),
     F64(f64),
     /// Another plain value.
     Plain(Shared),
     /// A trainable variable, and which of its leaves this is.
     Weight(VariableRef, u8),
-    /// Scalar arithmetic, done in place by discovery and by the numeric reading of the reverse pass.
+    /// Scalar arithmetic, done in place by discovery and by the numeric reading of the reverse
+    /// pass.
     Unary(Unary, [AnyLayer; 1]),
     /// The same with two operands.
     Binary(Binary, [AnyLayer; 2]),
@@ -124,7 +127,8 @@ pub(crate) trait Recipe: Send + Sync {
     fn name(&self) -> &'static str;
     fn position(&self) -> Position;
 
-    /// Whether it is the body of the annotated function in which it is written, and so is called by the name of that.
+    /// Whether it is the body of the annotated function in which it is written, and so is called by
+    /// the name of that.
     fn is_function(&self) -> bool {
         false
     }
@@ -270,7 +274,8 @@ impl Node {
         self.place = calls::place_of_rule().unwrap_or(self.place);
     }
 
-    /// In which functions it was written; for a delta, those of the operation whose derivative it is.
+    /// In which functions it was written; for a delta, those of the operation whose derivative it
+    /// is.
     pub(crate) fn calls(&self) -> Calls {
         self.origin.calls()
     }
@@ -350,7 +355,8 @@ impl Node {
         self.variable().map_or(std::ptr::from_ref(self).addr(), |variable| variable.address())
     }
 
-    /// Whether the operand at hand is the only handle to this node, so that nobody else can come by it.
+    /// Whether the operand at hand is the only handle to this node, so that nobody else can come by
+    /// it.
     #[inline]
     pub(crate) fn is_lone(&self) -> bool {
         self.count.is_one()

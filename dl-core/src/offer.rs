@@ -1,13 +1,19 @@
 //! Offers of work to the pool: jobs that nobody need take.
 //!
-//! A worker that waits for a pass works for that pass, and parks; jobs of the pool it leaves alone. While all workers do that, as in `configs.par_iter().map(train)`, nobody so much as looks at
-//! a job, so there must not be one for every kernel that could be divided.
+//! A worker that waits for a pass works for that pass, and parks; jobs of the pool it leaves alone.
+//! While all workers do that, as in `configs.par_iter().map(train)`, nobody so much as looks at a
+//! job, so there must not be one for every kernel that could be divided.
 //!
-//! An offer lies on the *desk* of the thread that makes it. Idle threads of the pool learn of it by a *bell*, a job that takes the next offer from the desk. To wake a thread takes longer than many a kernel, so
-//! who has taken an offer stays awake for a moment, and looks at that desk: for him no bell is rung, and he has the next offer in a few hundred nanoseconds. So in a training that goes on step after step a helper is
-//! mostly awake. Who stays awake does nothing else, as the pool may have had him take the offer
-//! while he waited for something of his own: so he goes back to the pool after [`AWAKE`] without an offer, or later where offers have lately come at longer intervals, as from steps in which one thread does much by itself: to
-//! wake him for each of them would cost that thread tens of microseconds. After [`LONGEST`] he goes in any case; then the jobs of others have their turn, and he comes back.
+//! An offer lies on the *desk* of the thread that makes it. Idle threads of the pool learn of it by
+//! a *bell*, a job that takes the next offer from the desk. To wake a thread takes longer than many
+//! a kernel, so who has taken an offer stays awake for a moment, and looks at that desk: for him no
+//! bell is rung, and he has the next offer in a few hundred nanoseconds. So in a training that goes
+//! on step after step a helper is mostly awake. Who stays awake does nothing else, as the pool may
+//! have had him take the offer while he waited for something of his own: so he goes back to the
+//! pool after [`AWAKE`] without an offer, or later where offers have lately come at longer
+//! intervals, as from steps in which one thread does much by itself: to wake him for each of them
+//! would cost that thread tens of microseconds. After [`LONGEST`] he goes in any case; then the
+//! jobs of others have their turn, and he comes back.
 
 use crate::sync::{
     AtomicBool, Mutex, MutexGuard, Ordering, Patience, current_num_threads, give_way, spawn, spin_loop, spins,
@@ -40,7 +46,8 @@ struct Offers {
 #[derive(Default)]
 struct Rhythm {
     last: Option<Instant>,
-    /// The longest interval of late that was longer than [`AWAKE`], unless one has been longer than [`LONGEST`] since. Each that is longer than [`AWAKE`] makes it a little shorter.
+    /// The longest interval of late that was longer than [`AWAKE`], unless one has been longer than
+    /// [`LONGEST`] since. Each that is longer than [`AWAKE`] makes it a little shorter.
     longest: Option<Duration>,
 }
 
@@ -76,7 +83,8 @@ const ENOUGH: usize = 4;
 /// A little more than the parts of a small training step take that nobody shares.
 pub(crate) const AWAKE: Duration = Duration::from_micros(100);
 const LONGEST: Duration = Duration::from_millis(1);
-/// How often one looks at a desk before one lets another thread have the processor: for about a microsecond.
+/// How often one looks at a desk before one lets another thread have the processor: for about a
+/// microsecond.
 const GLANCES: usize = spins(50);
 /// How often that, before one looks at the clock.
 const LOOKS: usize = spins(4);
@@ -129,7 +137,8 @@ impl Desk {
         job
     }
 
-    /// This thread has heard of what was offered here, and stays for more; or it comes back, after the jobs of others have had their turn.
+    /// This thread has heard of what was offered here, and stays for more; or it comes back, after
+    /// the jobs of others have had their turn.
     fn stay(self: &Arc<Self>, comes_back: bool) {
         struct Stays;
 
@@ -144,7 +153,8 @@ impl Desk {
             return self.ring(self.offers());
         }
         let _stays = Stays;
-        // not for ever, should one job call for the next: something may wait for this thread to come back
+        // not for ever, should one job call for the next: something may wait for this thread to
+        // come back
         let turn = Patience::new();
         while comes_back && turn.lasts(LONGEST) && give_way() {}
         let (all, mut since) = (Patience::new(), Patience::new());
@@ -301,7 +311,8 @@ mod tests {
         });
     }
 
-    /// Whatever calls for its own kind again, until something has been done that waits for this thread.
+    /// Whatever calls for its own kind again, until something has been done that waits for this
+    /// thread.
     #[test]
     fn who_gives_way_comes_back() {
         fn again(is_done: Arc<AtomicBool>, begun: Instant) {

@@ -1,7 +1,9 @@
-//! The operators `+ - * / %`, `min`, `max` and `pow` between values, weights and layers, owned and borrowed.
+//! The operators `+ - * / %`, `min`, `max` and `pow` between values, weights and layers, owned and
+//! borrowed.
 //!
-//! All `std::ops` implementations stand here, over the open trait [`Operand`]: it says which right operands go with the data of
-//! the left one. Other crates implement it for their data, and get every operator.
+//! All `std::ops` implementations stand here, over the open trait [`Operand`]: it says which right
+//! operands go with the data of the left one. Other crates implement it for their data, and get
+//! every operator.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight, max};
@@ -111,8 +113,8 @@ macro_rules! scalar_pairs {
 
 scalar_pairs!(f32 f64);
 
-/// Says that an expression of type `Self` on the left goes with an `R` on the right, whose data is `D`: what the functions
-/// [`min`], [`max`] and [`pow`] ask of their first argument.
+/// Says that an expression of type `Self` on the left goes with an `R` on the right, whose data is
+/// `D`: what the functions [`min`], [`max`] and [`pow`] ask of their first argument.
 ///
 /// ```
 /// use dl_core::{Differentiable, LeftOperand, Layer, Weight, max};

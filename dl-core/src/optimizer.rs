@@ -1,8 +1,9 @@
 //! How weights learn from their deltas.
 //!
-//! An optimizer is a rule over the numbers of one weight. The runtime calls it when forward and *all* deltas have succeeded; it
-//! works on fresh copies, which take their place only when the rule has succeeded for every weight. So a rule may fail, or
-//! panic, at any weight, and nothing has changed.
+//! An optimizer is a rule over the numbers of one weight. The runtime calls it when forward and *all*
+//! deltas have succeeded; it works on fresh copies, which take their place only when the rule has
+//! succeeded for every weight. So a rule may fail, or panic, at any weight, and nothing has
+//! changed.
 //!
 //! ```
 //! use dl_core::{AdamW, Differentiable, Optimizer, Weight, schedule::Cosine};
@@ -15,16 +16,19 @@
 //!
 //! # Parts
 //!
-//! `.clip_norm(…)`, `.weight_decay(…)` and the other methods of [`Optimizer`] make an optimizer that contains the one they are called on. A delta passes
-//! the outermost part first, which is the one that is written last, and the rule comes at the end. So
-//! `Sgd::new(0.1).weight_decay(1e-4).clip_norm(1.0)` clips the deltas and then adds the decay, as a program in PyTorch usually does, and
-//! `Sgd::new(0.1).clip_norm(1.0).weight_decay(1e-4)` clips the sum of both.
+//! `.clip_norm(…)`, `.weight_decay(…)` and the other methods of [`Optimizer`] make an optimizer
+//! that contains the one they are called on. A delta passes the outermost part first, which is the
+//! one that is written last, and the rule comes at the end. So
+//! `Sgd::new(0.1).weight_decay(1e-4).clip_norm(1.0)` clips the deltas and then adds the decay, as a
+//! program in PyTorch usually does, and `Sgd::new(0.1).clip_norm(1.0).weight_decay(1e-4)` clips the
+//! sum of both.
 //!
 //! # State
 //!
-//! What an optimizer remembers of each weight is in its [`Memory`], together with the number of training steps, which is where its [`Schedule`] is. All of it
-//! changes with a step or not at all, is shared by the clones of the optimizer, and can be [taken](Optimizer::state) and
-//! [put back](Optimizer::load_state): a run that goes on so is bit-identical to one that never stopped.
+//! What an optimizer remembers of each weight is in its [`Memory`], together with the number of
+//! training steps, which is where its [`Schedule`] is. All of it changes with a step or not at all,
+//! is shared by the clones of the optimizer, and can be [taken](Optimizer::state) and [put
+//! back](Optimizer::load_state): a run that goes on so is bit-identical to one that never stopped.
 
 mod adadelta;
 mod adagrad;
@@ -79,11 +83,13 @@ pub(crate) fn check(setting: &str, number: f64, allowed: Allowed) -> Result<()> 
 ///
 /// A handle: it is cheap to clone, and clones share their state.
 ///
-/// A rule of your own needs [`step`](Optimizer::step), and [`slots`](Optimizer::slots) and [`memory`](Optimizer::memory) if it remembers something.
+/// A rule of your own needs [`step`](Optimizer::step), and [`slots`](Optimizer::slots) and
+/// [`memory`](Optimizer::memory) if it remembers something.
 ///
-/// One that contains another optimizer hands on `slots`, `memory`, [`begin`](Optimizer::begin), [`for_weight`](Optimizer::for_weight), `step`,
-/// [`decays_weights`](Optimizer::decays_weights) and [`notes`](Optimizer::notes), each with what it adds. [`descent`](Optimizer::descent) it hands on only if its
-/// `step` adds nothing: it is what the runtime does instead of `step`.
+/// One that contains another optimizer hands on `slots`, `memory`, [`begin`](Optimizer::begin),
+/// [`for_weight`](Optimizer::for_weight), `step`, [`decays_weights`](Optimizer::decays_weights) and
+/// [`notes`](Optimizer::notes), each with what it adds. [`descent`](Optimizer::descent) it hands on
+/// only if its `step` adds nothing: it is what the runtime does instead of `step`.
 ///
 /// ```
 /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Weight};
@@ -123,7 +129,8 @@ pub trait Optimizer: Send + Sync {
         &[]
     }
 
-    /// Where the state buffers are kept, and training steps are counted; needed when there are [`slots`](Optimizer::slots).
+    /// Where the state buffers are kept, and training steps are counted; needed when there are
+    /// [`slots`](Optimizer::slots).
     ///
     /// ```
     /// use dl_core::{Adam, Optimizer, Sgd};
@@ -133,8 +140,9 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// Looks at a training step before any weight changes, and says which optimizer takes it: another one that knows the learning rate of this step or the
-    /// norm of its deltas, for instance, or this one itself, `None`.
+    /// Looks at a training step before any weight changes, and says which optimizer takes it:
+    /// another one that knows the learning rate of this step or the norm of its deltas, for
+    /// instance, or this one itself, `None`.
     ///
     /// ```
     /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Sgd, Step, Weight};
@@ -185,18 +193,21 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// Changes the numbers of one weight, or of a part of it. This is step number `steps` of the weight, counted from 1 beside its state
-    /// buffers; where there are none, nobody counts, and it is 1.
+    /// Changes the numbers of one weight, or of a part of it. This is step number `steps` of the
+    /// weight, counted from 1 beside its state buffers; where there are none, nobody counts, and it
+    /// is 1.
     ///
-    /// It runs while the weights of the step are locked: it must not [`set`](crate::Weight::set) them. It may take steps of its own on other
-    /// weights; those wait for nobody, so if another step holds such a weight, they fail.
+    /// It runs while the weights of the step are locked: it must not [`set`](crate::Weight::set)
+    /// them. It may take steps of its own on other weights; those wait for nobody, so if another
+    /// step holds such a weight, they fail.
     ///
     /// # Errors
     /// Any error refuses the whole training step: no weight and no state changes.
     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()>;
 
-    /// The learning rate, if every step is `w ← w − rate · delta` and nothing else. The runtime may then do without [`step`](Optimizer::step): it changes values in
-    /// place, and a delta that is a product goes into its weight without being made.
+    /// The learning rate, if every step is `w ← w − rate · delta` and nothing else. The runtime may
+    /// then do without [`step`](Optimizer::step): it changes values in place, and a delta that is a
+    /// product goes into its weight without being made.
     ///
     /// ```
     /// use dl_core::{Adam, Optimizer, Sgd};
@@ -208,8 +219,10 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// The same rate, which is finite, if nothing else need be asked of it: it begins no step, treats all weights alike and remembers nothing. A step of a few plain numbers is then taken at
-    /// once. Others are not, so [`descent`](Optimizer::descent) and [`step`](Optimizer::step) have to do the same. An optimizer around another one may hand it on if it adds nothing.
+    /// The same rate, which is finite, if nothing else need be asked of it: it begins no step,
+    /// treats all weights alike and remembers nothing. A step of a few plain numbers is then taken
+    /// at once. Others are not, so [`descent`](Optimizer::descent) and [`step`](Optimizer::step)
+    /// have to do the same. An optimizer around another one may hand it on if it adds nothing.
     ///
     /// ```
     /// use dl_core::{Optimizer, Sgd};
@@ -221,7 +234,8 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// Whether its steps take away from the weights themselves, beside what they do with the deltas: a decoupled weight decay. An L2 penalty around it,
+    /// Whether its steps take away from the weights themselves, beside what they do with the
+    /// deltas: a decoupled weight decay. An L2 penalty around it,
     /// [`weight_decay`](Optimizer::weight_decay), then refuses to begin a step.
     ///
     /// ```
@@ -272,10 +286,13 @@ pub trait Optimizer: Send + Sync {
         Part { plugin, inner: self }
     }
 
-    /// The same optimizer, which learns from `d + x · w` instead of `d`: an L2 penalty. On a sparse delta it is lazy: only rows that are touched decay.
+    /// The same optimizer, which learns from `d + x · w` instead of `d`: an L2 penalty. On a sparse
+    /// delta it is lazy: only rows that are touched decay.
     ///
-    /// [`AdamW`] and [`Lion`] have a weight decay of their own, of the same name, which does not pass through the rule: it is set before other parts are put
-    /// around them. This one refuses every step of an optimizer that [decays its weights itself](Optimizer::decays_weights), unless x is 0.
+    /// [`AdamW`] and [`Lion`] have a weight decay of their own, of the same name, which does not
+    /// pass through the rule: it is set before other parts are put around them. This one refuses
+    /// every step of an optimizer that [decays its weights itself](Optimizer::decays_weights),
+    /// unless x is 0.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -291,7 +308,8 @@ pub trait Optimizer: Send + Sync {
         self.plug(WeightDecay(weight_decay))
     }
 
-    /// The same optimizer, which learns from `d + x · sign(w)` instead of `d`: an L1 penalty. On a sparse delta it is lazy.
+    /// The same optimizer, which learns from `d + x · sign(w)` instead of `d`: an L1 penalty. On a
+    /// sparse delta it is lazy.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -307,7 +325,8 @@ pub trait Optimizer: Send + Sync {
         self.plug(L1(l1))
     }
 
-    /// The same optimizer, which brings every number of a delta into the range from −x to x. PyTorch's `clip_grad_value_`.
+    /// The same optimizer, which brings every number of a delta into the range from −x to x.
+    /// PyTorch's `clip_grad_value_`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -323,8 +342,9 @@ pub trait Optimizer: Send + Sync {
         self.plug(ClipValue(clip_value))
     }
 
-    /// The same optimizer, which scales the deltas of a step so that the norm of all of them together is at most x. PyTorch's `clip_grad_norm_`; a norm that
-    /// is not finite refuses the step, as with `error_if_nonfinite`.
+    /// The same optimizer, which scales the deltas of a step so that the norm of all of them
+    /// together is at most x. PyTorch's `clip_grad_norm_`; a norm that is not finite refuses the
+    /// step, as with `error_if_nonfinite`.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -385,7 +405,8 @@ pub trait Optimizer: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When two weights have the same name, a weight comes twice, or it remembers a weight that is not among these.
+    /// When two weights have the same name, a weight comes twice, or it remembers a weight that is
+    /// not among these.
     fn state<N: AsRef<str>>(&self, named: &[(N, WeightHandle)]) -> Result<OptimizerState>
     where
         Self: Sized,
@@ -393,7 +414,8 @@ pub trait Optimizer: Send + Sync {
         state::taken_from(self, &state::names(named)?)
     }
 
-    /// Forgets what it remembers of these weights, and remembers this state instead: what follows is as if it had gone on from where the state was taken.
+    /// Forgets what it remembers of these weights, and remembers this state instead: what follows
+    /// is as if it had gone on from where the state was taken.
     ///
     /// ```
     /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
@@ -413,8 +435,9 @@ pub trait Optimizer: Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// When the state is that of another kind of optimizer, has other names of weights or slots, other keys, or values that do not fit their weights; and in the
-    /// middle of a step. Then nothing has changed.
+    /// When the state is that of another kind of optimizer, has other names of weights or slots,
+    /// other keys, or values that do not fit their weights; and in the middle of a step. Then
+    /// nothing has changed.
     fn load_state<N: AsRef<str>>(&self, state: &OptimizerState, named: &[(N, WeightHandle)]) -> Result<()>
     where
         Self: Sized,
@@ -422,7 +445,8 @@ pub trait Optimizer: Send + Sync {
         self.check_state(state, named)?.set()
     }
 
-    /// The first half of [`load_state`](Optimizer::load_state): a state that fits, which is not put back yet. The second half is [`NewState::set`].
+    /// The first half of [`load_state`](Optimizer::load_state): a state that fits, which is not put
+    /// back yet. The second half is [`NewState::set`].
     ///
     /// ```
     /// use dl_core::{Adam, Optimizer, OptimizerState, Weight};

@@ -1,7 +1,8 @@
 //! One kernel on several threads.
 //!
-//! A kernel that has much to do divides it into pieces, by the shape of its operands and never by the number of threads, so that its result does not depend on that
-//! number. The thread that runs the kernel works through the pieces; threads that are idle come and help.
+//! A kernel that has much to do divides it into pieces, by the shape of its operands and never by
+//! the number of threads, so that its result does not depend on that number. The thread that runs
+//! the kernel works through the pieces; threads that are idle come and help.
 //!
 //! ```
 //! let mut squares = vec![0_u64; 10_000];
@@ -14,12 +15,17 @@
 //! assert_eq!(squares[9_999], 9_999 * 9_999);
 //! ```
 //!
-//! Nobody waits for a thread to become free, so this cannot deadlock, whatever locks the caller holds: the caller takes piece after piece until none is left, runs nothing else
-//! meanwhile, and then waits for those pieces alone that helpers are running at that moment. Should one of these be divided in its turn, he helps with that, which whoever runs it would else do while
-//! he waits. Helpers are only *offered* the work, by tickets for the rayon pool and in the books of the pass. Whoever comes too late finds the door closed, and goes.
+//! Nobody waits for a thread to become free, so this cannot deadlock, whatever locks the caller
+//! holds: the caller takes piece after piece until none is left, runs nothing else meanwhile, and
+//! then waits for those pieces alone that helpers are running at that moment. Should one of these
+//! be divided in its turn, he helps with that, which whoever runs it would else do while he waits.
+//! Helpers are only *offered* the work, by tickets for the rayon pool and in the books of the pass.
+//! Whoever comes too late finds the door closed, and goes.
 //!
-//! Each thread begins with a share of its own, of pieces side by side, and goes on with what is left of the shares of others. Whose share is which mostly depends on the threads' numbers alone, and not on who calls. So what is divided in
-//! the same way time and again, as the weights are in each step, mostly stays in the caches of the same processors.
+//! Each thread begins with a share of its own, of pieces side by side, and goes on with what is
+//! left of the shares of others. Whose share is which mostly depends on the threads' numbers alone,
+//! and not on who calls. So what is divided in the same way time and again, as the weights are in
+//! each step, mostly stays in the caches of the same processors.
 
 use crate::error::drop_payload;
 use crate::node::thread_number;
@@ -38,8 +44,10 @@ use std::sync::{Arc, PoisonError};
 /// Waking another thread costs a few microseconds: there must be as much work as this for each.
 const WORTH_A_THREAD_NANOSECONDS: f64 = 10_000.0;
 
-/// Calls `work` for each of so many pieces, once. A piece takes about so many nanoseconds; if all of them together take less than some 20 µs, they do not leave this
-/// thread. The threads that work, this one included, are never more than those of the rayon pool, if no piece is divided itself by someone from outside of the pool.
+/// Calls `work` for each of so many pieces, once. A piece takes about so many nanoseconds; if all
+/// of them together take less than some 20 µs, they do not leave this thread. The threads that
+/// work, this one included, are never more than those of the rayon pool, if no piece is divided
+/// itself by someone from outside of the pool.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,7 +59,8 @@ const WORTH_A_THREAD_NANOSECONDS: f64 = 10_000.0;
 /// ```
 ///
 /// # Panics
-/// When a piece does, with the payload of the first such piece. By then no piece is running any more; later pieces may have been left out.
+/// When a piece does, with the payload of the first such piece. By then no piece is running any
+/// more; later pieces may have been left out.
 pub fn for_each(pieces: usize, nanoseconds_each: f64, work: impl Fn(usize) + Sync) {
     match workers(pieces, nanoseconds_each) {
         (0 | 1, _) => (0..pieces).for_each(work),
@@ -61,8 +70,8 @@ pub fn for_each(pieces: usize, nanoseconds_each: f64, work: impl Fn(usize) + Syn
     }
 }
 
-/// Whether [`for_each`] would offer such pieces to other threads. Who needs room of its own for the result of each piece can do without, if not. What comes out
-/// must be the same.
+/// Whether [`for_each`] would offer such pieces to other threads. Who needs room of its own for the
+/// result of each piece can do without, if not. What comes out must be the same.
 ///
 /// ```
 /// use dl_core::parallel;
@@ -72,7 +81,8 @@ pub fn is_divided(pieces: usize, nanoseconds_each: f64) -> bool {
     workers(pieces, nanoseconds_each).0 > 1
 }
 
-/// How many threads are to work on such pieces, and how many the pool has if there is more than one.
+/// How many threads are to work on such pieces, and how many the pool has if there is more than
+/// one.
 fn workers(pieces: usize, nanoseconds_each: f64) -> (usize, usize) {
     let nanoseconds = pieces as f64 * nanoseconds_each;
     if pieces < 2 || !is_worth_while(nanoseconds) {
@@ -112,7 +122,8 @@ pub fn for_each_mut<T: Send>(pieces: &mut [T], nanoseconds_each: f64, work: impl
 
     let (len, pieces) = (pieces.len(), Pieces(pieces.as_mut_ptr()));
     for_each(len, nanoseconds_each, |index| {
-        // SAFETY: `for_each` gives out each index below `len` once, so nobody else has this piece; the slice is borrowed until all have come back
+        // SAFETY: `for_each` gives out each index below `len` once, so nobody else has this piece;
+        // the slice is borrowed until all have come back
         work(index, unsafe { &mut *pieces.at(index) });
     });
 }
@@ -204,8 +215,10 @@ unsafe impl Sync for Lent {}
 const fn shared_between_threads<T: Sync>() {}
 const _: () = shared_between_threads::<Job<'static>>();
 
-/// How often the caller looks whether the last pieces are done before it lets another thread have the processor. It sleeps after [`AWAKE`]: a piece usually takes less, but a processor that others use, too, may take twice as
-/// long; and to wake a thread whose processor has gone to sleep takes tens of microseconds.
+/// How often the caller looks whether the last pieces are done before it lets another thread have
+/// the processor. It sleeps after [`AWAKE`]: a piece usually takes less, but a processor that
+/// others use, too, may take twice as long; and to wake a thread whose processor has gone to sleep
+/// takes tens of microseconds.
 const GLANCES: usize = spins(50);
 
 /// For models, with so many helpers.
@@ -272,7 +285,8 @@ impl Crew {
                         _ => first.replace((piece, payload)),
                     };
                     drop(first);
-                    // nothing may unwind from here: this may be a thread of the pool, and the caller waits until it goes
+                    // nothing may unwind from here: this may be a thread of the pool, and the
+                    // caller waits until it goes
                     if let Some((_, payload)) = untold {
                         drop_payload(payload);
                     }
@@ -319,7 +333,8 @@ impl Crew {
         while may() && self.open_within().is_some_and(|inner| inner.help_from_outside(may)) {}
     }
 
-    /// The same for whoever is done with that of which this one is part, and is one of those who work already. Says whether he came in.
+    /// The same for whoever is done with that of which this one is part, and is one of those who
+    /// work already. Says whether he came in.
     fn help_from_outside(self: &Arc<Self>, may: &dyn Fn() -> bool) -> bool {
         self.help_with(None, |own, Job { work, pass, help }| match pass {
             None => self.work(own, *work, may),
@@ -331,11 +346,13 @@ impl Crew {
         if !self.come_in() {
             return false;
         }
-        // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this thread is
+        // SAFETY: the caller does not return while somebody is inside; from `come_in` to `go` this
+        // thread is
         let job = unsafe { &*self.job.0 };
         let helped = catch_unwind(AssertUnwindSafe(|| at_work(helper, || help(self.own_share(), job))));
         self.go();
-        // pieces do not unwind, but whoever watches them may, as a subscriber of the user's: this may be a thread of the pool, or a caller with helpers inside
+        // pieces do not unwind, but whoever watches them may, as a subscriber of the user's: this
+        // may be a thread of the pool, or a caller with helpers inside
         if let Err(payload) = helped {
             drop_payload(payload);
         }
@@ -357,7 +374,8 @@ impl Crew {
         self.within.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A piece of this one is divided itself: the callers of this one, and of those around it, may be waiting for it.
+    /// A piece of this one is divided itself: the callers of this one, and of those around it, may
+    /// be waiting for it.
     fn add(self: &Arc<Self>, inner: &Arc<Crew>) {
         let mut within = self.within();
         within.push(inner.clone());
@@ -391,7 +409,8 @@ impl Crew {
             return false;
         }
         let open = |door: usize| (door & CLOSED == 0).then_some(door + HELPER);
-        // acquire: not for the job, which came with the ticket, but so that nothing of `help` moves in front of it
+        // acquire: not for the job, which came with the ticket, but so that nothing of `help` moves
+        // in front of it
         self.door.fetch_update(Ordering::Acquire, Ordering::Relaxed, open).is_ok()
     }
 
@@ -403,7 +422,8 @@ impl Crew {
     }
 }
 
-/// What a crew has borrowed is in use. When this goes, the door is closed, and nobody is inside any more.
+/// What a crew has borrowed is in use. When this goes, the door is closed, and nobody is inside any
+/// more.
 struct Inside<'a> {
     crew: &'a Arc<Crew>,
     pass: Option<&'a Arc<Pass>>,
@@ -412,7 +432,8 @@ struct Inside<'a> {
 }
 
 impl Inside<'_> {
-    /// How many threads may have nothing to do: those that do not work on what will lead them here, as the crew around and the books of the pass do.
+    /// How many threads may have nothing to do: those that do not work on what will lead them here,
+    /// as the crew around and the books of the pass do.
     fn idle(&self) -> usize {
         let busy = match (&self.crew.around, self.pass.filter(|_| self.known)) {
             (Some(around), _) => 1 + around.door.load(Ordering::SeqCst) / HELPER,

@@ -73,7 +73,8 @@ use smallvec::smallvec;
 /// # Result::Ok(())
 /// ```
 pub trait Primitive: Send + Sync + Sized + 'static {
-    /// The layers that it works on: a tuple of one, two or three, or a `Vec` of layers of the same type.
+    /// The layers that it works on: a tuple of one, two or three, or a `Vec` of layers of the same
+    /// type.
     type Operands: Operands;
     /// The type of its value.
     type Output: Data;
@@ -84,29 +85,36 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     /// Computes the value.
     ///
     /// # Errors
-    /// For operands that do not fit. The runtime adds the name and the place where the user wrote the operation.
+    /// For operands that do not fit. The runtime adds the name and the place where the user wrote
+    /// the operation.
     fn value(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> Result<Self::Output>;
 
     /// The deltas of the operands, as lazy layers; `None` where no gradient flows.
     ///
-    /// A delta that nobody trains on is never computed. A rule writes layers and computes nothing: it runs while the books of the
-    /// pass are locked, so it must not call `backward` on a tape of that pass.
+    /// A delta that nobody trains on is never computed. A rule writes layers and computes nothing:
+    /// it runs while the books of the pass are locked, so it must not call `backward` on a tape of
+    /// that pass.
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self>;
 
-    /// Computes at once what [`pullback`](Primitive::pullback) would write down for a small delta that is there, and adds it to what has arrived at the operands, from the first to the
-    /// last: to the bit what the layers come to. Says whether it has; where there is no such short way, nothing is added. It is for operations that are [plain](Primitive::IS_PLAIN).
+    /// Computes at once what [`pullback`](Primitive::pullback) would write down for a small delta
+    /// that is there, and adds it to what has arrived at the operands, from the first to the last:
+    /// to the bit what the layers come to. Says whether it has; where there is no such short way,
+    /// nothing is added. It is for operations that are [plain](Primitive::IS_PLAIN).
     #[doc(hidden)]
     fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
         let _ = (at, sums);
         false
     }
 
-    /// How the value moves as the operands move along their tangents: the Jacobian times these, as a lazy layer; `None` if it does not move.
+    /// How the value moves as the operands move along their tangents: the Jacobian times these, as
+    /// a lazy layer; `None` if it does not move.
     ///
-    /// The default is right for every operation: a pullback is linear in the delta, and its transpose is the pushforward. It evaluates the
-    /// pullback on the way. So where the pushforward is a line, that line is better: the operation itself, applied to the tangent, if it is linear;
-    /// the sum of it with one operand after the other replaced by its tangent, if it is so in each; the pullback
-    /// [read at the tangent](Along::at), if the Jacobian is symmetric, as that of a pointwise operation is.
+    /// The default is right for every operation: a pullback is linear in the delta, and its
+    /// transpose is the pushforward. It evaluates the pullback on the way. So where the pushforward
+    /// is a line, that line is better: the operation itself, applied to the tangent, if it is
+    /// linear; the sum of it with one operand after the other replaced by its tangent, if it is so
+    /// in each; the pullback [read at the tangent](Along::at), if the Jacobian is symmetric, as
+    /// that of a pointwise operation is.
     ///
     /// ```
     /// use dl_core::{Along, At, Deltas, Layer, Primitive, Result, Weight, Differentiable};
@@ -173,8 +181,10 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     /// ```
     const ACCUMULATES: bool = false;
 
-    /// Whether the value is the sum of the operands, from the first to the last. A term whose operation [accumulates](Primitive::ACCUMULATES), and which nobody else
-    /// wants, need not be made for it: in a step, the delta of a weight that is used many times is added up in one place.
+    /// Whether the value is the sum of the operands, from the first to the last. A term whose
+    /// operation [accumulates](Primitive::ACCUMULATES), and which nobody else wants, need not be
+    /// made for it: in a step, the delta of a weight that is used many times is added up in one
+    /// place.
     ///
     /// ```
     /// use dl_core::{At, Layer, Primitive, Result};
@@ -198,17 +208,22 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     /// ```
     const IS_SUM: bool = false;
 
-    /// Whether the kernel is nothing but a computation on its operands: it runs no code of others, starts no pass, and waits for nobody; it returns errors, and does not panic; its operands and its result
-    /// are plain data, whose destructors do nothing; and its cost says when it is not small. A pass may then run it while its books are locked, on the way forward and on the way back.
+    /// Whether the kernel is nothing but a computation on its operands: it runs no code of others,
+    /// starts no pass, and waits for nobody; it returns errors, and does not panic; its operands
+    /// and its result are plain data, whose destructors do nothing; and its cost says when it is
+    /// not small. A pass may then run it while its books are locked, on the way forward and on the
+    /// way back.
     #[doc(hidden)]
     const IS_PLAIN: bool = false;
 
-    /// Whether the value can wait until the deltas below it are known, and be computed beside them, where what both read is read once. There are [`slopes`](Primitive::slopes) then.
+    /// Whether the value can wait until the deltas below it are known, and be computed beside them,
+    /// where what both read is read once. There are [`slopes`](Primitive::slopes) then.
     #[doc(hidden)]
     const CAN_WAIT: bool = false;
 
-    /// The deltas of the operands where that of the value is 1, without the value; `None` if it is not worth while to wait for these operands. As a
-    /// [`pullback`](Primitive::pullback), it computes nothing.
+    /// The deltas of the operands where that of the value is 1, without the value; `None` if it is
+    /// not worth while to wait for these operands. As a [`pullback`](Primitive::pullback), it
+    /// computes nothing.
     #[doc(hidden)]
     fn slopes(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> Option<Deltas<Self>> {
         let _ = operands;
@@ -226,14 +241,16 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         self.value(operands)
     }
 
-    /// Whether the value fits `to`, so that [`accumulate`](Primitive::accumulate) cannot fail; and whether, with a factor of 1, it gives the bits of the sum of both. Where
-    /// it does not, results would depend on who else wants the value.
+    /// Whether the value fits `to`, so that [`accumulate`](Primitive::accumulate) cannot fail; and
+    /// whether, with a factor of 1, it gives the bits of the sum of both. Where it does not,
+    /// results would depend on who else wants the value.
     fn can_accumulate(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>, to: &Self::Output) -> bool {
         let _ = (operands, to);
         false
     }
 
-    /// Adds `factor` times the value to `to`, without making the value. A step of plain gradient descent ends so, if this is the delta of a weight.
+    /// Adds `factor` times the value to `to`, without making the value. A step of plain gradient
+    /// descent ends so, if this is the delta of a weight.
     fn accumulate(
         &self,
         operands: <Self::Operands as sealed::Operands>::Values<'_>,
@@ -243,30 +260,33 @@ pub trait Primitive: Send + Sync + Sized + 'static {
         let _ = (operands, factor, to);
     }
 
-    /// The sum of the values of some operations on these operands, from the first to the last, to the bit, computed in one go; `None` where it has no way of its own to do that.
+    /// The sum of the values of some operations on these operands, from the first to the last, to
+    /// the bit, computed in one go; `None` where it has no way of its own to do that.
     #[doc(hidden)]
     fn sum_of_values(terms: &[(&Self, <Self::Operands as sealed::Operands>::Values<'_>)]) -> Option<Self::Output> {
         let _ = terms;
         None
     }
 
-    /// About how long [`sum_of_values`](Primitive::sum_of_values) takes, in nanoseconds; `None` where that is. It computes nothing.
+    /// About how long [`sum_of_values`](Primitive::sum_of_values) takes, in nanoseconds; `None`
+    /// where that is. It computes nothing.
     #[doc(hidden)]
     fn cost_of_sum(terms: &[(&Self, <Self::Operands as sealed::Operands>::Values<'_>)]) -> Option<f64> {
         let _ = terms;
         None
     }
 
-    /// A rough estimate of the time that [`value`](Primitive::value) takes, in nanoseconds. Work that is dear enough is
-    /// offered to other threads.
+    /// A rough estimate of the time that [`value`](Primitive::value) takes, in nanoseconds. Work
+    /// that is dear enough is offered to other threads.
     fn cost(&self, operands: <Self::Operands as sealed::Operands>::Values<'_>) -> f64 {
         let _ = operands;
         1_000.0
     }
 }
 
-/// What the pullback of `P` returns: a tuple with an `Option` of a layer for each operand, or a `Vec` of such. Written out, it is for instance
-/// `(Option<Layer<f64>>, Option<Layer<f64>>)`; here is the short form.
+/// What the pullback of `P` returns: a tuple with an `Option` of a layer for each operand, or a
+/// `Vec` of such. Written out, it is for instance `(Option<Layer<f64>>, Option<Layer<f64>>)`; here
+/// is the short form.
 ///
 /// ```
 /// use dl_core::{At, Deltas, Layer, Primitive, Result};
@@ -326,7 +346,8 @@ impl<'a> Others<'a> {
 pub struct At<'a, P: Primitive> {
     /// The operands.
     pub operands: &'a P::Operands,
-    /// Their values, for shapes. A delta that *depends* on a value should use the layer: it can then be differentiated again.
+    /// Their values, for shapes. A delta that *depends* on a value should use the layer: it can
+    /// then be differentiated again.
     pub values: <P::Operands as sealed::Operands>::Values<'a>,
     /// The operation itself, as a layer.
     pub output: &'a Layer<P::Output>,
@@ -360,7 +381,8 @@ impl<P: Primitive> Now<'_, P> {
     }
 }
 
-/// Where a pushforward takes place: the operation's operands, its value, and the tangents of the operands. See [`Primitive::pushforward`].
+/// Where a pushforward takes place: the operation's operands, its value, and the tangents of the
+/// operands. See [`Primitive::pushforward`].
 ///
 /// ```
 /// use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
@@ -388,7 +410,8 @@ impl<P: Primitive> Now<'_, P> {
 pub struct Along<'a, P: Primitive> {
     /// The operands.
     pub operands: &'a P::Operands,
-    /// Their values, for shapes. A tangent that *depends* on a value should use the layer: it can then be differentiated again.
+    /// Their values, for shapes. A tangent that *depends* on a value should use the layer: it can
+    /// then be differentiated again.
     pub values: <P::Operands as sealed::Operands>::Values<'a>,
     /// The operation itself, as a layer.
     pub output: &'a Layer<P::Output>,
@@ -400,8 +423,8 @@ pub struct Along<'a, P: Primitive> {
 }
 
 impl<P: Primitive> Along<'_, P> {
-    /// The same place, as a pullback meets it with this delta. A pullback with a symmetric Jacobian is its own pushforward, and takes the tangent
-    /// in the place of the delta.
+    /// The same place, as a pullback meets it with this delta. A pullback with a symmetric Jacobian
+    /// is its own pushforward, and takes the tangent in the place of the delta.
     ///
     /// ```
     /// use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
@@ -432,7 +455,8 @@ impl<P: Primitive> Along<'_, P> {
         At { operands: self.operands, values, output: self.output, value: self.value, delta }
     }
 
-    /// The pushforward by transposing the pullback of `op`: what [`Primitive::pushforward`] is where it is not written by hand.
+    /// The pushforward by transposing the pullback of `op`: what [`Primitive::pushforward`] is
+    /// where it is not written by hand.
     ///
     /// ```
     /// use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Weight};

@@ -1,6 +1,8 @@
-//! What passes did: the layers that they met, when their kernels ran, and which branches were taken.
+//! What passes did: the layers that they met, when their kernels ran, and which branches were
+//! taken.
 //!
-//! A [`Recorder`] is a setting of a pass, as a seed is; what it hands out are [`Recording`]s, plain data.
+//! A [`Recorder`] is a setting of a pass, as a seed is; what it hands out are [`Recording`]s, plain
+//! data.
 //!
 //! ```
 //! use dl_core::record::{NodeKind, Recorder};
@@ -35,29 +37,31 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! A pass keeps its books as it always does, and copies them into the record when they change and when it rests. So a pass that nobody records pays about one instruction in a hundred, at
-//! most; one that is recorded computes the same bits. Scalar arithmetic, which runs while it is entered, has nodes and no spans.
+//! A pass keeps its books as it always does, and copies them into the record when they change and
+//! when it rests. So a pass that nobody records pays about one instruction in a hundred, at most;
+//! one that is recorded computes the same bits. Scalar arithmetic, which runs while it is entered,
+//! has nodes and no spans.
 //!
 //! # With `tracing`
 //!
-//! With the feature `tracing` passes are spans of the crate of that name, too, whether they are recorded or not. The target is `dl`. At the level `DEBUG` there are `pass`, with the
-//! fields `purpose` and `threads`, and inside of it `backward` and `commit`; at `TRACE` also `kernel` and `body`, with `op`, `file` and `line`, and `help` inside of
-//! a kernel for a thread that comes to help. On every thread their parent is the pass. Its span ends when the run has ended that it belongs to; what it does later, if a tape or
-//! [`SideEffects`](crate::SideEffects) make it go on, is in another span of the same name.
+//! With the feature `tracing` passes are spans of the crate of that name, too, whether they are
+//! recorded or not. The target is `dl`. At the level `DEBUG` there are `pass`, with the fields
+//! `purpose` and `threads`, and inside of it `backward` and `commit`; at `TRACE` also `kernel` and
+//! `body`, with `op`, `file` and `line`, and `help` inside of a kernel for a thread that comes to
+//! help. On every thread their parent is the pass. Its span ends when the run has ended that it
+//! belongs to; what it does later, if a tape or [`SideEffects`](crate::SideEffects) make it go on,
+//! is in another span of the same name.
 //!
 #![cfg_attr(feature = "tracing", doc = "```")]
 #![cfg_attr(not(feature = "tracing"), doc = "```ignore")]
-//! use dl_core::{Differentiable, Sgd, Weight};
-//! use tracing_subscriber::fmt::format::FmtSpan;
-//! // to be seen on all threads: `.init()` instead of `.finish()` and `with_default`
-//! let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_span_events(FmtSpan::CLOSE);
-//! tracing::subscriber::with_default(subscriber.finish(), || {
-//!     let w = Weight::new(1.0_f64);
-//!     (&w * &w).train(&Sgd::new(0.1)).wait()
-//! })?;
-//! // DEBUG pass{purpose="train" threads=2}:backward{op="mul" file="src/main.rs" line=6}: dl: close time.busy=4.5µs time.idle=1.2µs
-//! // DEBUG pass{purpose="train" threads=2}:commit: dl: close time.busy=2.9µs time.idle=0.4µs
-//! // DEBUG pass{purpose="train" threads=2}: dl: close time.busy=0ns time.idle=35µs
+//! use dl_core::{Differentiable, Sgd, Weight}; use tracing_subscriber::fmt::format::FmtSpan; // to
+//! be seen on all threads: `.init()` instead of `.finish()` and `with_default` let subscriber =
+//! tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_span_events(FmtSpan::CLOSE);
+//! tracing::subscriber::with_default(subscriber.finish(), || { let w = Weight::new(1.0_f64); (&w *
+//! &w).train(&Sgd::new(0.1)).wait() })?; // DEBUG pass{purpose="train" threads=2}:backward{op="mul"
+//! file="src/main.rs" line=6}: dl: close time.busy=4.5µs time.idle=1.2µs // DEBUG
+//! pass{purpose="train" threads=2}:commit: dl: close time.busy=2.9µs time.idle=0.4µs // DEBUG
+//! pass{purpose="train" threads=2}: dl: close time.busy=0ns time.idle=35µs
 //! # dl_core::Result::Ok(())
 //! ```
 
@@ -86,11 +90,13 @@ pub struct PassRecord {
     pub began: Duration,
     /// When it was over: when nobody waited for anything of it any more, and nobody worked for it.
     pub ended: Duration,
-    /// The layers that it met; before each those that it was computed from, looked at and turned out to be. An index of this table is what a node is called by elsewhere in the record.
+    /// The layers that it met; before each those that it was computed from, looked at and turned
+    /// out to be. An index of this table is what a node is called by elsewhere in the record.
     pub nodes: Vec<NodeRecord>,
     /// Which ways were taken, in the order of time.
     pub decisions: Vec<Decision>,
-    /// When which thread worked for it, in the order in which it was through. A kernel on which several threads work has a span for each.
+    /// When which thread worked for it, in the order in which it was through. A kernel on which
+    /// several threads work has a span for each.
     pub spans: Vec<Span>,
 }
 
@@ -104,13 +110,15 @@ pub struct NodeRecord {
     pub name: &'static str,
     /// Of a weight or a buffer: which one. That is its [`Entry::id`](crate::Entry::id).
     pub variable: Option<u64>,
-    /// Where it was written; for a delta, the operation whose derivative it is, or the rule, if that is your own.
+    /// Where it was written; for a delta, the operation whose derivative it is, or the rule, if
+    /// that is your own.
     pub place: &'static Location<'static>,
     /// In which functions it was written; for a delta, the operation whose derivative it is.
     pub calls: Calls,
     /// Whether it is part of the way back.
     pub direction: Direction,
-    /// What it was computed from. A weight with leaves on several threads is one node, and a mark on a plain number is that number.
+    /// What it was computed from. A weight with leaves on several threads is one node, and a mark
+    /// on a plain number is that number.
     pub operands: Vec<u32>,
     /// Of what decides: what it looked at on the way (its bangs).
     pub looked_at: Vec<u32>,
@@ -166,7 +174,8 @@ pub enum NodeKind {
     Weight,
     /// An operation.
     Operation,
-    /// Something that turned out to be another layer: an annotated function with bangs, a computation.
+    /// Something that turned out to be another layer: an annotated function with bangs, a
+    /// computation.
     Decision,
     /// A random number.
     Seed,

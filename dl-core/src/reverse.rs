@@ -1,9 +1,10 @@
 //! The reverse pass: from the delta of a root to lazy deltas of the weights.
 //!
-//! It walks the evaluated graph from the root towards the weights, each node once, and *writes down* the deltas: what arrives at
-//! a node from its consumers is summed in the order in which they are visited, which is fixed by the graph. Where node and delta
-//! are plain numbers the deltas are computed at once (the numeric reading of the rules, see [`crate::rules`]); elsewhere they
-//! are layers, which the executor evaluates like any others.
+//! It walks the evaluated graph from the root towards the weights, each node once, and *writes
+//! down* the deltas: what arrives at a node from its consumers is summed in the order in which they
+//! are visited, which is fixed by the graph. Where node and delta are plain numbers the deltas are
+//! computed at once (the numeric reading of the rules, see [`crate::rules`]); elsewhere they are
+//! layers, which the executor evaluates like any others.
 
 mod accumulated;
 mod arithmetic;
@@ -59,8 +60,9 @@ pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta, w
     Ok(effects)
 }
 
-/// The lazy deltas of these layers, from those of layers that have been evaluated in `pass` and depend on them; none where nothing arrives.
-/// What is `known` does not depend on them. With them comes a layer below the roots whose backward is hand-written, if there is one.
+/// The lazy deltas of these layers, from those of layers that have been evaluated in `pass` and
+/// depend on them; none where nothing arrives. What is `known` does not depend on them. With them
+/// comes a layer below the roots whose backward is hand-written, if there is one.
 ///
 /// # Errors
 /// As [`side_effects`].
@@ -100,7 +102,8 @@ pub(crate) fn derivatives_of(
     }
 }
 
-/// That a derivative with respect to another layer was asked for below this one, whose backward is hand-written.
+/// That a derivative with respect to another layer was asked for below this one, whose backward is
+/// hand-written.
 pub(crate) fn for_weights_only(hand_written: &AnyLayer) -> Error {
     let why = "a hand-written backward hands derivatives to weights only, and one with respect to another layer was asked for: \
                write the operation as a `Primitive` or `with_rule`";
@@ -122,8 +125,8 @@ fn unmarked(books: &mut Books, layers: &[AnyLayer]) -> Vec<AnyLayer> {
     layers.iter().map(&mut unmarked).collect()
 }
 
-/// The same where nothing but scalar arithmetic was evaluated: the deltas are there at once. They are to be used while somebody has a
-/// handle to the root.
+/// The same where nothing but scalar arithmetic was evaluated: the deltas are there at once. They
+/// are to be used while somebody has a handle to the root.
 pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<Vec<(Held, AnyDelta)>> {
     let mut theirs = SideEffects::none();
     let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, When::Asked, &mut theirs))?;
@@ -131,7 +134,8 @@ pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Resu
     Ok(deltas)
 }
 
-/// The same from an entry that is a plain number, in the books of a pass that nobody else has, which knows no marks.
+/// The same from an entry that is a plain number, in the books of a pass that nobody else has,
+/// which knows no marks.
 pub(crate) fn deltas_of_number(books: &mut Books, root: u32, number: Scalar) -> Vec<(Held, Scalar)> {
     debug_assert!(books.in_order(), "scalar arithmetic has no decisions");
     if !books.trained(root) {
@@ -243,8 +247,8 @@ pub(crate) fn kept(pass: &Pass) -> Result<MutexGuard<'_, Books>> {
     Ok(books)
 }
 
-/// The deltas of all weights that are trained: those since the last backward of the user's that it met; those before, and what that one did, are
-/// added to `effects`.
+/// The deltas of all weights that are trained: those since the last backward of the user's that it
+/// met; those before, and what that one did, are added to `effects`.
 fn walk_to_weights<K: Knows>(
     pass: &Arc<Pass>,
     root: &AnyLayer,
@@ -268,7 +272,9 @@ where
     walk_back(pass, books, (0..steps).rev().map(step), &Trained, when, arrived, effects)
 }
 
-/// The same for these layers, from those that depend on them and their deltas; and a layer with a hand-written backward that lies in between, if there is one. All deltas are layers here, never plain numbers.
+/// The same for these layers, from those that depend on them and their deltas; and a layer with a
+/// hand-written backward that lies in between, if there is one. All deltas are layers here, never
+/// plain numbers.
 fn walk_towards(
     pass: &Arc<Pass>,
     roots: &[(AnyLayer, AnyLayer)],
@@ -280,7 +286,8 @@ fn walk_towards(
     let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&books, root)).collect::<Result<_>>()?;
     let known: FxHashSet<u32> = known.iter().filter_map(|layer| books.find_any_leaf(layer)).collect();
     let targets_met: FxHashSet<u32> = targets.iter().filter_map(|target| books.find_any_leaf(target)).collect();
-    // what is below the only target does not matter: in a loop of gradients that is all that came before
+    // what is below the only target does not matter: in a loop of gradients that is all that came
+    // before
     let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
     let order = order(&mut books, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
     let mut arrived = books.take_arrived();
@@ -327,7 +334,8 @@ where
     let mut deltas = tables::spare();
     deltas.reserve(books.weights_met().min(FEW_DELTAS));
     let mut eager = if when == When::AtOnce { Eager::of(pass, &books) } else { None };
-    // a constant may be what the delta of a delta is asked for: it stays the layer that it is, unless a step takes it
+    // a constant may be what the delta of a delta is asked for: it stays the layer that it is,
+    // unless a step takes it
     let at_weight = |delta: AnyDelta| if when == When::AtOnce { delta.at_hand() } else { delta };
     for index in steps {
         let numeric = match &arrived[index as usize] {
@@ -434,8 +442,8 @@ where
     Ok(deltas)
 }
 
-/// The sum of the deltas that have arrived at this node; that of the user's data may panic. Not inlined: the loop over plain numbers is
-/// faster without.
+/// The sum of the deltas that have arrived at this node; that of the user's data may panic. Not
+/// inlined: the loop over plain numbers is faster without.
 #[inline(never)]
 fn take_sum(arrived: &mut Arrived, node: Held) -> Result<AnyDelta> {
     let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("one delta is no sum") };
@@ -448,7 +456,8 @@ pub(crate) fn sum(node: Held, deltas: Vec<AnyDelta>) -> Result<AnyDelta> {
         .map_err(|payload| Error::panic(payload).at(node.name(), node.site()))
 }
 
-/// What the delta of an entry adds to its operands, by the rule of the operation; that of an operand that nobody wants may be left out.
+/// What the delta of an entry adds to its operands, by the rule of the operation; that of an
+/// operand that nobody wants may be left out.
 pub(crate) fn pull_back(
     books: &mut Books,
     index: u32,

@@ -1,18 +1,20 @@
 //! The pointwise operations: their mathematics, written once.
 //!
-//! A line of the tables below says what an operation is called in PyTorch, what it costs, how it computes its value and how it
-//! pulls back a delta. It has several readings:
+//! A line of the tables below says what an operation is called in PyTorch, what it costs, how it
+//! computes its value and how it pulls back a delta. It has several readings:
 //!
-//! - *numeric*, on plain `f32` and `f64`: the forward value of scalars, of each element of a tensor, and the reverse pass of
-//!   scalar regions;
+//! - *numeric*, on plain `f32` and `f64`: the forward value of scalars, of each element of a
+//!   tensor, and the reverse pass of scalar regions;
 //! - *dual numbers*: values together with their derivatives along a direction, see [`Dual`];
-//! - *layer*: lazy deltas, which the executor evaluates (or never does), and which can be differentiated again.
+//! - *layer*: lazy deltas, which the executor evaluates (or never does), and which can be
+//!   differentiated again.
 //!
-//! In a rule `x` (or `a`, `b`) are the operands, `y` is the value and `d` the delta that arrives. To add an operation, add its
-//! line. One of one operand appears as a method of every layer and weight, scalar or tensor, in both directions; one of two gets
-//! its operator or function in [`crate::operators`], or, if its right operand is a plain number, its method in `with_numbers`.
-//! All are in the gradient check, in the comparison with PyTorch, and in the documentation. Lines without a name of PyTorch's
-//! are there for the rules of others.
+//! In a rule `x` (or `a`, `b`) are the operands, `y` is the value and `d` the delta that arrives.
+//! To add an operation, add its line. One of one operand appears as a method of every layer and
+//! weight, scalar or tensor, in both directions; one of two gets its operator or function in
+//! [`crate::operators`], or, if its right operand is a plain number, its method in `with_numbers`.
+//! All are in the gradient check, in the comparison with PyTorch, and in the documentation. Lines
+//! without a name of PyTorch's are there for the rules of others.
 //!
 //! ```
 //! use dl_core::{Differentiable, Weight};
@@ -57,12 +59,14 @@ pub trait Pointwise: Data {
     /// The layer of an operation on two operands of the same type.
     #[track_caller]
     fn binary(op: Binary, a: &Layer<Self>, b: &Layer<Self>) -> Layer<Self>;
-    /// The layer of an operation on a number and an operand; the number stands on the left when `left`.
+    /// The layer of an operation on a number and an operand; the number stands on the left when
+    /// `left`.
     #[track_caller]
     fn with_number(op: Binary, x: &Layer<Self>, number: f64, left: bool) -> Layer<Self>;
 }
 
-/// A loop over numbers that [`Unary::each`] compiles anew for every operation, so that the choice stands outside of it.
+/// A loop over numbers that [`Unary::each`] compiles anew for every operation, so that the choice
+/// stands outside of it.
 ///
 /// ```
 /// use dl_core::{Native, Unary, UnaryLoop};
@@ -79,8 +83,10 @@ pub trait Pointwise: Data {
 pub trait UnaryLoop<A> {
     /// What the loop ends with.
     type Output;
-    /// The elementary functions that it is made of. A loop that is compiled for certain instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused products, and else
-    /// [`Unfused`]; any other one takes [`Native`], which is what single numbers are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
+    /// The elementary functions that it is made of. A loop that is compiled for certain
+    /// instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused
+    /// products, and else [`Unfused`]; any other one takes [`Native`], which is what single numbers
+    /// are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
     type Functions: Elementary;
     /// The loop; `value` is the operation, which may be kept for later loops.
     fn run(self, value: impl Fn(A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
@@ -103,8 +109,10 @@ pub trait UnaryLoop<A> {
 pub trait BinaryLoop<A> {
     /// What the loop ends with.
     type Output;
-    /// The elementary functions that it is made of. A loop that is compiled for certain instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused products, and else
-    /// [`Unfused`]; any other one takes [`Native`], which is what single numbers are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
+    /// The elementary functions that it is made of. A loop that is compiled for certain
+    /// instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused
+    /// products, and else [`Unfused`]; any other one takes [`Native`], which is what single numbers
+    /// are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
     type Functions: Elementary;
     /// The loop; `value` is the operation, which may be kept for later loops.
     fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
@@ -189,7 +197,8 @@ macro_rules! unary {
                 if name.is_empty() { None } else { Some(name) }
             }
 
-            /// A rough estimate of the time that it takes for an element of a tensor, in nanoseconds.
+            /// A rough estimate of the time that it takes for an element of a tensor, in
+            /// nanoseconds.
             ///
             /// ```
             /// assert!(dl_core::Unary::Sin.cost() > 0.0);
@@ -329,7 +338,8 @@ macro_rules! binary {
                 if name.is_empty() { None } else { Some(name) }
             }
 
-            /// A rough estimate of the time that it takes for an element of a tensor, in nanoseconds.
+            /// A rough estimate of the time that it takes for an element of a tensor, in
+            /// nanoseconds.
             ///
             /// ```
             /// assert!(dl_core::Binary::Mul.cost() > 0.0);
@@ -496,10 +506,12 @@ binary! {
     /// `a · ln b`, and 0 where `a` is 0.
     Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * E::ln(b) },
         |y, d| (d.xlogy(b), d * a / b);
-    /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below, NaN if either is. No gradient flows through it.
+    /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below, NaN
+    /// if either is. No gradient flows through it.
     Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else if a < b { A::zero() } else { a + b },
         |y, d| (Flat, Flat);
-    /// `a` where `b` is positive, 0 where it is not (and `a` if it is NaN). No gradient flows to `b`.
+    /// `a` where `b` is positive, 0 where it is not (and `a` if it is NaN). No gradient flows to
+    /// `b`.
     Gate gate = "", 0.5 ns: |a, b| if b <= A::zero() { A::zero() } else { a }, |y, d| (d.gate(b), Flat);
     /// The slope of a line with a kink at 0: 1 where `a` is positive, `b` elsewhere.
     Kink kink = "", 0.5 ns: |a, b| if a > A::zero() { A::one() } else { b }, |y, d| (Flat, d * (1.0 - a.relu().sign()));

@@ -1,7 +1,9 @@
 //! Learning rates that change from step to step.
 //!
-//! An optimizer takes a schedule in the place of a number. The steps are those of the optimizer's [`Memory`](crate::Memory): training steps, all weights together, counted when
-//! they are taken. So a step that fails does not move the schedule on, and clones of an optimizer are at the same step.
+//! An optimizer takes a schedule in the place of a number. The steps are those of the optimizer's
+//! [`Memory`](crate::Memory): training steps, all weights together, counted when they are taken. So
+//! a step that fails does not move the schedule on, and clones of an optimizer are at the same
+//! step.
 //!
 //! ```
 //! use dl_core::{Differentiable, Sgd, Weight, schedule::{Cosine, Linear, Schedule}};
@@ -15,8 +17,9 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! The definitions are those of PyTorch's `lr_scheduler`; where that one multiplies the last learning rate, these are functions of the step. For a schedule by
-//! epochs, multiply what counts by the steps of an epoch.
+//! The definitions are those of PyTorch's `lr_scheduler`; where that one multiplies the last
+//! learning rate, these are functions of the step. For a schedule by epochs, multiply what counts
+//! by the steps of an epoch.
 //!
 //! | here | PyTorch |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Random numbers that depend on the seed of the pass and on the place of the layer that draws them, and on nothing else.
+//! Random numbers that depend on the seed of the pass and on the place of the layer that draws
+//! them, and on nothing else.
 //!
 //! ```
 //! use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Seed, Weight};
@@ -40,13 +41,17 @@ use std::cell::Cell;
 
 /// A random number for one layer of one pass, to seed a generator with.
 ///
-/// A layer draws it with [`Seed::draw`]. Its value is a function of the seed of the pass ([`Do::seed`](crate::Do::seed)) and of the position at which
-/// the layer was built: the body that built it, and how many were built there before. So it is the same for any number of
-/// threads, and two layers have different ones.
+/// A layer draws it with [`Seed::draw`]. Its value is a function of the seed of the pass
+/// ([`Do::seed`](crate::Do::seed)) and of the position at which the layer was built: the body that
+/// built it, and how many were built there before. So it is the same for any number of threads, and
+/// two layers have different ones.
 ///
-/// What is built outside of bodies should be built by one thread. There, only the order counts, and how many layers that draw are built between those of one pass:
-/// so a graph that is built anew draws the same numbers again. A layer that is built once and used beside layers that are built for each step gets further from
-/// them with every step: build it with them, or let [`Trainer`](https://docs.rs/monadic-dl-train) count, which gives every step positions by its number.
+/// What is built outside of bodies should be built by one thread. There, only the order counts, and
+/// how many layers that draw are built between those of one pass: so a graph that is built anew
+/// draws the same numbers again. A layer that is built once and used beside layers that are built
+/// for each step gets further from them with every step: build it with them, or let
+/// [`Trainer`](https://docs.rs/monadic-dl-train) count, which gives every step positions by its
+/// number.
 ///
 /// ```
 /// use dl_core::{Differentiable, Seed};
@@ -82,7 +87,8 @@ impl Seed {
         NEXT.get().number
     }
 
-    /// What is built by `build` has the positions from this one on; what is built after it, those that it would have had without.
+    /// What is built by `build` has the positions from this one on; what is built after it, those
+    /// that it would have had without.
     #[doc(hidden)]
     pub fn at_position<T>(number: u64, build: impl FnOnce() -> T) -> T {
         struct Back(Position);
@@ -177,7 +183,8 @@ impl Position {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection in which every bit depends on every other.
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection in which every bit depends on
+/// every other.
 fn scramble(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

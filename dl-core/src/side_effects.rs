@@ -19,8 +19,9 @@ use std::sync::{Arc, PoisonError};
 
 /// Lazy deltas of weights: what a training step will do, before it is done.
 ///
-/// They form a vector space: `f + g` does to the weights what `f` and `g` do together, `2.0 * f` does twice as much. Nothing is
-/// computed and nothing changes before [`step`](SideEffects::step) is awaited; then all weights change at once, or none.
+/// They form a vector space: `f + g` does to the weights what `f` and `g` do together, `2.0 * f`
+/// does twice as much. Nothing is computed and nothing changes before [`step`](SideEffects::step)
+/// is awaited; then all weights change at once, or none.
 ///
 /// ```
 /// use dl_core::{Differentiable, Do, Sgd, Weight};
@@ -44,7 +45,8 @@ struct Part {
     /// The pass that holds the forward values which the deltas mention.
     pass: Holder,
     deltas: Deltas,
-    /// The same once they are evaluated: sums as they are added up, so that whoever asks again finds them.
+    /// The same once they are evaluated: sums as they are added up, so that whoever asks again
+    /// finds them.
     accumulated: Arc<Mutex<Option<Deltas>>>,
 }
 
@@ -102,7 +104,8 @@ impl SideEffects {
         SideEffects { parts: Vec::new(), fault: Some(error) }
     }
 
-    /// Adds the deltas of weights that are different from one another. Also without any, a step writes the buffers of the pass.
+    /// Adds the deltas of weights that are different from one another. Also without any, a step
+    /// writes the buffers of the pass.
     pub(crate) fn push(&mut self, pass: &Arc<Pass>, deltas: Deltas) {
         if !deltas.is_empty() || pass.has_updates() {
             self.parts.push(Part::new(Holder::of(pass), deltas));
@@ -120,8 +123,8 @@ impl SideEffects {
         Ok(layers.iter().map(delta).collect())
     }
 
-    /// The delta of this weight; none if it is not touched. It is computed where its forward values are, once, and what else is done with
-    /// these side effects finds it there.
+    /// The delta of this weight; none if it is not touched. It is computed where its forward values
+    /// are, once, and what else is done with these side effects finds it there.
     ///
     /// # Errors
     /// Those of the deltas.
@@ -145,7 +148,8 @@ impl SideEffects {
         })
     }
 
-    /// The same side effects with all deltas computed, which lets go of the forward values: to accumulate over many losses takes the memory of one.
+    /// The same side effects with all deltas computed, which lets go of the forward values: to
+    /// accumulate over many losses takes the memory of one.
     ///
     /// # Errors
     /// Those of the deltas.
@@ -196,8 +200,8 @@ impl SideEffects {
         })
     }
 
-    /// The same side effects, scaled so that their [`norm`](SideEffects::norm) is `max` at most, as PyTorch's `clip_grad_norm_` does it: times
-    /// `max / (norm + 1e-6)`, if that is less than 1.
+    /// The same side effects, scaled so that their [`norm`](SideEffects::norm) is `max` at most, as
+    /// PyTorch's `clip_grad_norm_` does it: times `max / (norm + 1e-6)`, if that is less than 1.
     ///
     /// # Errors
     /// Those of the deltas; a norm that is not finite; a `max` that is negative or not a number.
@@ -361,7 +365,8 @@ async fn run_on(pass: &Owner, deltas: Deltas) -> Result<Deltas> {
     .await
 }
 
-/// The deltas, evaluated in the pass that this runs in; with `late`, as far as a step of plain gradient descent needs it.
+/// The deltas, evaluated in the pass that this runs in; with `late`, as far as a step of plain
+/// gradient descent needs it.
 async fn values(mut deltas: Deltas, late: bool) -> Result<Deltas> {
     // who watches sees each operation
     if !pass::with_current(|pass| pass.is_some_and(|pass| pass.is_watched())) {

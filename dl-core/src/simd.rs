@@ -1,4 +1,5 @@
-//! Work that is compiled for each instruction set, of which one is taken: the best that the processor has, or the one that is asked for.
+//! Work that is compiled for each instruction set, of which one is taken: the best that the
+//! processor has, or the one that is asked for.
 
 use pulp::{Arch, Simd, WithSimd};
 use std::io::{Write, stderr};
@@ -11,10 +12,14 @@ pub fn arch() -> Arch {
     CHOSEN.1
 }
 
-/// The name of the instruction set that loops and products are computed with: `avx512`, `avx2` or `baseline` on x86, `neon` on 64-bit ARM, `baseline` elsewhere.
+/// The name of the instruction set that loops and products are computed with: `avx512`, `avx2` or
+/// `baseline` on x86, `neon` on 64-bit ARM, `baseline` elsewhere.
 ///
-/// It is the best that the processor has, or what the environment variable `DL_INSTRUCTIONS` names when it is first asked: last digits are those of other processors then that have these instructions, too.
-/// `baseline` is what a build without flags for a processor computes with. A name that the processor does not have is refused by a line on standard error, and the best is taken.
+/// It is the best that the processor has, or what the environment variable `DL_INSTRUCTIONS` names
+/// when it is first asked: last digits are those of other processors then that have these
+/// instructions, too. `baseline` is what a build without flags for a processor computes with. A
+/// name that the processor does not have is refused by a line on standard error, and the best is
+/// taken.
 ///
 /// ```
 /// println!("computed with {}", dl_core::instructions());
@@ -48,7 +53,8 @@ fn all() -> Vec<(&'static str, Arch)> {
     vec![(if cfg!(target_arch = "aarch64") { "neon" } else { "baseline" }, Arch::new())]
 }
 
-/// Whether these instructions, of those that [`arch`] chooses among, compute `a · b + c` at once, rounded once.
+/// Whether these instructions, of those that [`arch`] chooses among, compute `a · b + c` at once,
+/// rounded once.
 #[must_use]
 pub const fn fuses<S: Simd>() -> bool {
     !S::IS_SCALAR && cfg!(any(target_arch = "x86", target_arch = "x86_64", target_arch = "aarch64"))
@@ -56,8 +62,9 @@ pub const fn fuses<S: Simd>() -> bool {
 
 /// Does this with the [instructions](arch) that were chosen.
 ///
-/// Only what is inlined is compiled that way: the closure has to be `#[inline(always)]`, and so has one inside it, or be written as a loop. It is called once; it is no `FnOnce` because a call through
-/// that is one function more, which a compiler may not inline.
+/// Only what is inlined is compiled that way: the closure has to be `#[inline(always)]`, and so has
+/// one inside it, or be written as a loop. It is called once; it is no `FnOnce` because a call
+/// through that is one function more, which a compiler may not inline.
 #[inline(always)]
 pub fn vectorized<R>(work: impl FnMut() -> R) -> R {
     struct Work<F>(F);

@@ -10,9 +10,10 @@ use std::sync::{Arc, PoisonError, Weak};
 
 /// All weights and buffers as they were when it was taken.
 ///
-/// A pass that runs [on](crate::Do::on) it sees them so, whatever steps are taken meanwhile; a pass that overlaps a step may else see
-/// some weights before and others after it. Taking one copies nothing: a step that changes a weight leaves its old value with the
-/// snapshots that were taken before. They go with the last clone of the snapshot.
+/// A pass that runs [on](crate::Do::on) it sees them so, whatever steps are taken meanwhile; a pass
+/// that overlaps a step may else see some weights before and others after it. Taking one copies
+/// nothing: a step that changes a weight leaves its old value with the snapshots that were taken
+/// before. They go with the last clone of the snapshot.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Snapshot, Weight};
@@ -55,8 +56,8 @@ impl Snapshot {
     }
 
     pub(crate) fn read(&self, variable: &Variable) -> Value {
-        // whoever overwrites it holds this lock; it may be the very step in which this thread evaluates something, and which has not
-        // overwritten anything yet
+        // whoever overwrites it holds this lock; it may be the very step in which this thread
+        // evaluates something, and which has not overwritten anything yet
         let _no_commit = if is_stepping() { variable.try_lock() } else { Some(variable.lock()) };
         // first: whoever overwrites it without our lock has kept the old one before
         let now = variable.read();
@@ -83,7 +84,8 @@ impl Drop for Old {
     }
 }
 
-/// The snapshots that were taken before a commit. To be asked for once in a commit, under the locks of its variables.
+/// The snapshots that were taken before a commit. To be asked for once in a commit, under the locks
+/// of its variables.
 pub(crate) struct Earlier(Vec<Arc<Old>>);
 
 impl Earlier {

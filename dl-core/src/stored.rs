@@ -14,7 +14,8 @@ use crate::data::Data;
 use crate::error::{Error, Result};
 use std::fmt;
 
-/// Data that are an array of numbers of one type. A [`Module`](crate::Module) can be made of weights and buffers of such data, and they can be written to files.
+/// Data that are an array of numbers of one type. A [`Module`](crate::Module) can be made of
+/// weights and buffers of such data, and they can be written to files.
 ///
 /// For a type of your own, say how its numbers lie in a row:
 ///

@@ -1,11 +1,14 @@
-//! Where threads meet: the primitives of the standard library and of rayon, or those of a model checker.
+//! Where threads meet: the primitives of the standard library and of rayon, or those of a model
+//! checker.
 //!
-//! Under `--cfg shuttle` the whole executor runs on `shuttle`, which tries thousands of interleavings; under `--cfg loom` the counts
-//! and the claims run on `loom`, which tries all of them, and all that the memory model of the language allows (see `model`).
+//! Under `--cfg shuttle` the whole executor runs on `shuttle`, which tries thousands of
+//! interleavings; under `--cfg loom` the counts and the claims run on `loom`, which tries all of
+//! them, and all that the memory model of the language allows (see `model`).
 //!
-//! Besides the names of the standard library there are a few that the checkers cannot do without. [`globals`] are statics that
-//! begin anew in every execution; [`thread_local`] belongs to a thread of the checker; [`spins`] says how
-//! often to spin, which a checker need not do often, and [`Patience`] how long to wait, as it knows no time; [`Guarded`] sits in what is freed by hand.
+//! Besides the names of the standard library there are a few that the checkers cannot do without.
+//! [`globals`] are statics that begin anew in every execution; [`thread_local`] belongs to a thread
+//! of the checker; [`spins`] says how often to spin, which a checker need not do often, and
+//! [`Patience`] how long to wait, as it knows no time; [`Guarded`] sits in what is freed by hand.
 
 /// What takes longer, and should take no time, is stuck.
 pub(crate) const STUCK: std::time::Duration = std::time::Duration::from_millis(200);

@@ -55,8 +55,9 @@ pub(crate) trait AnyBackward: Send + Sync {
 impl<T: Data> Tape<T, T::Delta> {
     /// A tape with a backward of your own: `backward` says what a delta does to the weights.
     ///
-    /// Each backward of another tape that it calls is a walk of its own through what lies below. So tapes like this one on top of one
-    /// another, which hand a delta on twice each, cost 2ⁿ; an operation with a rule, a [`Primitive`](crate::Primitive), costs n.
+    /// Each backward of another tape that it calls is a walk of its own through what lies below. So
+    /// tapes like this one on top of one another, which hand a delta on twice each, cost 2ⁿ; an
+    /// operation with a rule, a [`Primitive`](crate::Primitive), costs n.
     ///
     /// ```
     /// use dl_core::{Differentiable, Do, Layer, Sgd, Tape, Weight};
@@ -98,9 +99,11 @@ impl<T: Data> Tape<T, T::Delta> {
         self.value.get()
     }
 
-    /// What the backward pass does to the weights, as lazy deltas: nothing is computed, nothing is changed.
+    /// What the backward pass does to the weights, as lazy deltas: nothing is computed, nothing is
+    /// changed.
     ///
-    /// `delta` is run at most once, and only if some weight depends on it. If it has another shape than the value, whoever asks for a delta of a weight gets a shape error.
+    /// `delta` is run at most once, and only if some weight depends on it. If it has another shape
+    /// than the value, whoever asks for a delta of a weight gets a shape error.
     #[track_caller]
     pub fn backward(&self, delta: Do<T::Delta>) -> SideEffects {
         let delta = Layer::from(delta).into_any();

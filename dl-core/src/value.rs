@@ -1,9 +1,11 @@
-//! A forward value with its type forgotten, as the executor stores it: scalars inline, everything else behind one pointer.
+//! A forward value with its type forgotten, as the executor stores it: scalars inline, everything
+//! else behind one pointer.
 
 use crate::data::Data;
 use crate::node::Shared;
 
-/// A value of some [`Data`] type. The type is known to whoever made it: every layer is built typed and erased afterwards.
+/// A value of some [`Data`] type. The type is known to whoever made it: every layer is built typed
+/// and erased afterwards.
 #[derive(Clone)]
 pub struct Value(pub(crate) Repr);
 

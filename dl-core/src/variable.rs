@@ -24,7 +24,8 @@ impl<T> Handle<T> {
     /// The layer of the variable, for use by this thread.
     #[inline]
     pub(crate) fn to_layer(&self) -> Layer<T> {
-        // mostly that of the handle, and the variable, which is somewhere else in memory, need not be looked at
+        // mostly that of the handle, and the variable, which is somewhere else in memory, need not
+        // be looked at
         if self.leaf.any().is_leaf_of_this_thread() {
             return self.leaf.clone();
         }
@@ -45,7 +46,8 @@ impl<T: Data> Handle<T> {
     }
 
     /// # Panics
-    /// In the middle of a step, if that or another one holds the variable: whoever waits there may wait for himself.
+    /// In the middle of a step, if that or another one holds the variable: whoever waits there may
+    /// wait for himself.
     pub(crate) fn set(&self, value: T) {
         let (variable, mut value) = (self.variable(), value.at_rest().into_value());
         let commit = commit::lock(&variable, commit::is_stepping()).unwrap_or_else(|error| panic!("{error}"));

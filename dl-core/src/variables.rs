@@ -9,8 +9,8 @@ use crate::node::AnyLayer;
 use crate::weight::Weight;
 use std::panic::Location;
 
-/// Something to differentiate with respect to: a weight, a layer or a buffer, or a tuple, an array, a `Vec` or an `Option` of such. For a struct of such there is
-/// `#[derive(Variables)]`.
+/// Something to differentiate with respect to: a weight, a layer or a buffer, or a tuple, an array,
+/// a `Vec` or an `Option` of such. For a struct of such there is `#[derive(Variables)]`.
 ///
 /// The derivatives come in the same shape: a layer in the place of each weight or layer.
 ///
@@ -53,7 +53,8 @@ pub trait Variables {
     /// The same with a layer of the derivative in the place of each weight or layer.
     type Gradients: Variables<Gradients = Self::Gradients>;
 
-    /// Calls [`each.variable`](EachVariable::variable) for each weight and layer, always in the same order.
+    /// Calls [`each.variable`](EachVariable::variable) for each weight and layer, always in the
+    /// same order.
     fn map(&self, each: &mut EachVariable<'_>) -> Self::Gradients;
 }
 

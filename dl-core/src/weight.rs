@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 /// A trainable variable.
 ///
-/// It is a handle: clones are the same variable. Its value changes only in the commit of a training step (or by
-/// [`set`](Weight::set)); a pass reads it once and sees that value throughout.
+/// It is a handle: clones are the same variable. Its value changes only in the commit of a training
+/// step (or by [`set`](Weight::set)); a pass reads it once and sees that value throughout.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Weight};
@@ -61,13 +61,14 @@ impl<T: Trainable> Weight<T> {
     /// ```
     ///
     /// # Panics
-    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that step is an error then, which says so.
+    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that
+    /// step is an error then, which says so.
     pub fn set(&self, value: T) {
         self.0.set(value);
     }
 
-    /// From now on no training step changes this weight, and none computes a delta for it. A derivative that is asked for
-    /// ([`gradient`](crate::Layer::gradient)) is what it is.
+    /// From now on no training step changes this weight, and none computes a delta for it. A
+    /// derivative that is asked for ([`gradient`](crate::Layer::gradient)) is what it is.
     ///
     /// ```
     /// use dl_core::{Differentiable, Sgd, Weight};
@@ -213,7 +214,8 @@ pub(crate) trait AnyWeight: Send + Sync {
 
     fn name(&self) -> &'static str;
 
-    /// What the optimizer makes of the value and of its own state, in fresh copies. Changes nothing.
+    /// What the optimizer makes of the value and of its own state, in fresh copies. Changes
+    /// nothing.
     fn propose(
         &self,
         variable: &Variable,

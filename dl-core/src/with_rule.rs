@@ -10,19 +10,23 @@ use crate::value::Value;
 use std::any::Any;
 use std::marker::PhantomData;
 
-/// What a rule for these operands returns: as [`Deltas`], for a function in the place of a primitive.
+/// What a rule for these operands returns: as [`Deltas`], for a function in the place of a
+/// primitive.
 type DeltasOf<O> = <O as sealed::Operands>::Deltas;
 
 /// A function of layers with a derivative rule of your own.
 ///
-/// The value is that of the layer that `function` makes of the operands. The derivative is not: `rule` is given the operands, that layer and the delta that
-/// arrives, and writes the deltas of the operands, as layers (`None` where no gradient flows). So a derivative can be cheaper, more accurate, or another one
-/// on purpose. No gradient flows through `function` itself, also not to other layers that it mentions.
+/// The value is that of the layer that `function` makes of the operands. The derivative is not:
+/// `rule` is given the operands, that layer and the delta that arrives, and writes the deltas of
+/// the operands, as layers (`None` where no gradient flows). So a derivative can be cheaper, more
+/// accurate, or another one on purpose. No gradient flows through `function` itself, also not to
+/// other layers that it mentions.
 ///
-/// The rule writes layers and computes nothing: it runs while the books of the pass are locked. What it gives is checked to have the shape of the operand.
+/// The rule writes layers and computes nothing: it runs while the books of the pass are locked.
+/// What it gives is checked to have the shape of the operand.
 ///
-/// For derivatives in forward mode, which transpose the rule, it has to be linear in the delta. For a kernel of your own write a [`Primitive`]; for one operand there
-/// is [`Layer::with_rule`].
+/// For derivatives in forward mode, which transpose the rule, it has to be linear in the delta. For
+/// a kernel of your own write a [`Primitive`]; for one operand there is [`Layer::with_rule`].
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Weight, with_rule};
@@ -92,7 +96,8 @@ where
 
     fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
         let mut deltas = (self.rule)(at, &self.operands);
-        // a rule is easily written for the shape of the value; the sum with other deltas would hide it
+        // a rule is easily written for the shape of the value; the sum with other deltas would hide
+        // it
         for (delta, operand) in deltas.iter_mut().zip(&self.operands) {
             *delta = delta.take().map(|delta| (operand.kind_of_data.checked_delta)(operand, &delta));
         }
@@ -112,8 +117,8 @@ where
 }
 
 impl<T: Data> Layer<T> {
-    /// A function of this layer with a derivative rule of your own: [`with_rule`] for one operand. The rule is given this layer, the value, and the delta
-    /// that arrives.
+    /// A function of this layer with a derivative rule of your own: [`with_rule`] for one operand.
+    /// The rule is given this layer, the value, and the delta that arrives.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight, max, min};
@@ -137,10 +142,11 @@ impl<T: Data> Layer<T> {
         with_rule((self.clone(),), |(x,)| function(x), move |(x,), value, delta| (Some(rule(x, value, delta)),))
     }
 
-    /// This layer, through which no gradient flows. The value is the same; what depends on it in other ways is differentiated as before.
+    /// This layer, through which no gradient flows. The value is the same; what depends on it in
+    /// other ways is differentiated as before.
     ///
-    /// PyTorch calls it `detach`, JAX and TensorFlow call it `stop_gradient`. To exempt a weight from training altogether there is
-    /// [`Weight::freeze`](crate::Weight::freeze).
+    /// PyTorch calls it `detach`, JAX and TensorFlow call it `stop_gradient`. To exempt a weight
+    /// from training altogether there is [`Weight::freeze`](crate::Weight::freeze).
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};

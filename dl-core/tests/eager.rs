@@ -1,4 +1,5 @@
-//! Deltas that a training step computes on its way back: the same, as often, and with the same errors, as if they were computed later.
+//! Deltas that a training step computes on its way back: the same, as often, and with the same
+//! errors, as if they were computed later.
 
 use dl_core::{At, Deltas, Differentiable, Error, Layer, Primitive, Result, Sgd, Weight};
 use std::sync::Arc;
@@ -12,7 +13,8 @@ struct Seen {
     fails: bool,
 }
 
-/// A product, as an operation that may run on the way back. Its rule writes down one delta for both operands.
+/// A product, as an operation that may run on the way back. Its rule writes down one delta for both
+/// operands.
 struct Product(Seen);
 
 impl Primitive for Product {
@@ -98,7 +100,8 @@ fn each_delta_is_computed_once_and_only_where_somebody_trains() {
 
             let twice = seen.product(&both, &both);
             twice.train(&sgd).wait()?;
-            // forward 2; at the upper one two for the same operand, at the lower one one for each weight
+            // forward 2; at the upper one two for the same operand, at the lower one one for each
+            // weight
             assert_eq!(seen.counts(), (6, 2), "{threads} threads");
             // (a·b)² at −2 and 3.5
             assert_eq!((a.value(), b.value()), (22.5, -10.5), "{threads} threads");
@@ -108,7 +111,8 @@ fn each_delta_is_computed_once_and_only_where_somebody_trains() {
     }
 }
 
-/// `(a + b)² / 2`. Its rule writes down a sum for both operands, which goes last of all: what is written down next lies in its place.
+/// `(a + b)² / 2`. Its rule writes down a sum for both operands, which goes last of all: what is
+/// written down next lies in its place.
 struct HalfTheSquare;
 
 impl Primitive for HalfTheSquare {

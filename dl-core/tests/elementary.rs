@@ -1,13 +1,16 @@
-//! The elementary functions of [`Number`]: errors in units in the last place, special values, bounds.
+//! The elementary functions of [`Number`]: errors in units in the last place, special values,
+//! bounds.
 //!
-//! The truth for `f64` is that of mpmath (`reference/elementary.py`), and, for many random numbers, `libm`; for `f32` it is the
-//! function of the standard library or of `libm` in `f64`. Every check is made of what the processor has and of products rounded on
-//! their own. `cargo test --release --test elementary -- --ignored` tries every `f32`.
+//! The truth for `f64` is that of mpmath (`reference/elementary.py`), and, for many random numbers,
+//! `libm`; for `f32` it is the function of the standard library or of `libm` in `f64`. Every check
+//! is made of what the processor has and of products rounded on their own.
+//! `cargo test --release --test elementary -- --ignored` tries every `f32`.
 
 use dl_core::{Elementary, Native, Number, Unfused};
 use proptest::prelude::*;
 
-/// A function in both formats, what it is compared with, and the largest errors, in units in the last place.
+/// A function in both formats, what it is compared with, and the largest errors, in units in the
+/// last place.
 struct Function {
     name: &'static str,
     by: &'static str,

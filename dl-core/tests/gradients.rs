@@ -1,5 +1,5 @@
-//! Every scalar operation against finite differences in `f64`, in both readings of its rule, and once more for the derivative
-//! of the derivative.
+//! Every scalar operation against finite differences in `f64`, in both readings of its rule, and
+//! once more for the derivative of the derivative.
 
 use dl_core::{Binary, Differentiable, Layer, Pointwise, Sgd, Unary, Weight, pow};
 

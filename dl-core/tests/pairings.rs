@@ -1,4 +1,5 @@
-//! Every operator, for every pairing of value, weight and layer, owned and borrowed, of both scalar types.
+//! Every operator, for every pairing of value, weight and layer, owned and borrowed, of both scalar
+//! types.
 
 use dl_core::{Differentiable, Layer, Weight, max, min, pow};
 

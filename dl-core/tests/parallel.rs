@@ -125,7 +125,8 @@ impl Arrivals {
     }
 }
 
-/// Two threads have a piece each. One is through with its own; the other divides it, and does not work alone at that.
+/// Two threads have a piece each. One is through with its own; the other divides it, and does not
+/// work alone at that.
 #[test]
 fn who_is_through_helps_with_what_another_piece_divides() {
     pool(2).install(|| {
@@ -147,7 +148,8 @@ fn who_is_through_helps_with_what_another_piece_divides() {
     });
 }
 
-/// Three threads: two wait, and a third one divides what is a piece of a piece. Both of them help, also the one who waits for what is around it all.
+/// Three threads: two wait, and a third one divides what is a piece of a piece. Both of them help,
+/// also the one who waits for what is around it all.
 #[test]
 fn who_waits_for_what_is_around_helps_with_what_is_inside() {
     pool(3).install(|| {
@@ -203,7 +205,8 @@ fn who_is_through_helps_however_deep() {
     }
 }
 
-/// The caller holds a lock that every other worker of the pool waits for: nobody can help, and nobody needs to.
+/// The caller holds a lock that every other worker of the pool waits for: nobody can help, and
+/// nobody needs to.
 #[test]
 fn a_lock_that_all_others_wait_for() {
     let pool = pool(3);
@@ -262,7 +265,8 @@ impl Drop for BreaksWhenDropped {
     }
 }
 
-/// Only the first panic is told. The payloads of the others go, and may panic when they do: that must not unwind into the pool, which would end the process.
+/// Only the first panic is told. The payloads of the others go, and may panic when they do: that
+/// must not unwind into the pool, which would end the process.
 #[test]
 fn payloads_that_break() {
     let pool = pool(2);

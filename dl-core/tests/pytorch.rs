@@ -1,12 +1,14 @@
-//! Every pointwise operation that PyTorch has, against PyTorch: values and first derivatives, in `f64` and `f32`, in both
-//! readings of a rule. `reference/pointwise.py` writes the reference.
+//! Every pointwise operation that PyTorch has, against PyTorch: values and first derivatives, in
+//! `f64` and `f32`, in both readings of a rule. `reference/pointwise.py` writes the reference.
 //!
 //! Differences on purpose:
 //!
-//! - `clamp` shares the gradient at a bound, where PyTorch gives it to the operand (see `gradients.rs`);
+//! - `clamp` shares the gradient at a bound, where PyTorch gives it to the operand (see
+//!   `gradients.rs`);
 //! - `sign` of NaN is NaN, as in NumPy, where PyTorch says 0;
 //! - `gelu`, `gelu_tanh` and `silu` at −∞ are 0, their limit, where PyTorch says NaN;
-//! - the derivative of `xlogy` in an `a` that is 0 is `ln b`, where PyTorch says 0 if `b` is not positive.
+//! - the derivative of `xlogy` in an `a` that is 0 is `ln b`, where PyTorch says 0 if `b` is not
+//!   positive.
 //!
 //! Where PyTorch's derivative is NaN, and where the value is, ours may be anything.
 

@@ -1,4 +1,5 @@
-//! A subscriber of the user's that panics where a thread begins to help: what the kernel has lent is in use by others, so the kernel comes back only when they are through.
+//! A subscriber of the user's that panics where a thread begins to help: what the kernel has lent
+//! is in use by others, so the kernel comes back only when they are through.
 
 #![cfg(feature = "tracing")]
 

@@ -1,4 +1,5 @@
-//! An operation whose value can wait is computed beside the derivatives, once, where values alone are wanted.
+//! An operation whose value can wait is computed beside the derivatives, once, where values alone
+//! are wanted.
 
 use dl_core::{At, Data, Delta, Deltas, Differentiable, Do, Error, Layer, Others, Primitive, Result, Weight};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! What a fuzz target does with bytes: it reads them as a file of each kind, and looks that what comes back makes sense. The targets of `cargo fuzz` run these
-//! functions, and so does `tests/mutations.rs` on stable Rust.
+//! What a fuzz target does with bytes: it reads them as a file of each kind, and looks that what
+//! comes back makes sense. The targets of `cargo fuzz` run these functions, and so does
+//! `tests/mutations.rs` on stable Rust.
 
 use dl_data::{Csv, Npz, Source, cifar, idx, read_image};
 use dl_nd::ndarray::{Ix1, IxDyn};

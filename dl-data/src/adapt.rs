@@ -198,7 +198,8 @@ pub struct Concat<D> {
     parts: Vec<D>,
 }
 
-/// The samples of the first data set, then those of the second, and so on. Those of different types go into `Box<dyn Dataset<Item = …>>`.
+/// The samples of the first data set, then those of the second, and so on. Those of different types
+/// go into `Box<dyn Dataset<Item = …>>`.
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory, concat};

@@ -1,7 +1,8 @@
 //! The batches of one epoch, loaded when they are asked for or ahead of that.
 //!
-//! Each batch is a [`Do`]: a recipe that threads of the loader, or the consumer itself, run. What is ready lies in a shelf that knows the order; a consumer
-//! that comes too early leaves its waker there.
+//! Each batch is a [`Do`]: a recipe that threads of the loader, or the consumer itself, run. What
+//! is ready lies in a shelf that knows the order; a consumer that comes too early leaves its waker
+//! there.
 
 use crate::collate::Collate;
 use crate::dataset::Dataset;
@@ -19,8 +20,9 @@ type BatchOf<D> = <<D as Dataset>::Item as Collate>::Batch;
 
 /// The batches of an epoch: what [`Loader::epoch`](crate::Loader::epoch) returns.
 ///
-/// An iterator; [`next_batch`](Batches::next_batch) is the same for `async` code. What cannot be read is an error at its place in the order, after which one may go on with
-/// the next batch. Dropping it stops the threads that load ahead, after the sample at which each one is.
+/// An iterator; [`next_batch`](Batches::next_batch) is the same for `async` code. What cannot be
+/// read is an error at its place in the order, after which one may go on with the next batch.
+/// Dropping it stops the threads that load ahead, after the sample at which each one is.
 ///
 /// ```
 /// use dl_data::{InMemory, Loader};
@@ -85,7 +87,8 @@ where
         Ok(batches)
     }
 
-    /// A computation that ends with the next batch, or with `None` after the last one. Each run of it takes another batch; a run that is dropped takes none.
+    /// A computation that ends with the next batch, or with `None` after the last one. Each run of
+    /// it takes another batch; a run that is dropped takes none.
     ///
     /// ```
     /// use dl_data::{InMemory, Loader};

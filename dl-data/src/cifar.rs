@@ -1,4 +1,5 @@
-//! CIFAR-10 and CIFAR-100 in their binary version: colour images of 32 × 32 pixels behind their labels.
+//! CIFAR-10 and CIFAR-100 in their binary version: colour images of 32 × 32 pixels behind their
+//! labels.
 //!
 //! ```no_run
 //! use dl_data::{Dataset, InMemory, Loader, cifar};
@@ -53,8 +54,8 @@ pub fn read_100<'a>(source: impl Into<Source<'a>>) -> Result<Cifar100> {
     Ok(Cifar100 { images, coarse, fine })
 }
 
-/// Reads a file of CIFAR-10, a label and the pixels for each image: the images as `[n, 3, 32, 32]`, the labels below 10. [`concat`](crate::concat) puts the
-/// files of the training set together.
+/// Reads a file of CIFAR-10, a label and the pixels for each image: the images as `[n, 3, 32, 32]`,
+/// the labels below 10. [`concat`](crate::concat) puts the files of the training set together.
 ///
 /// ```
 /// use dl_data::{Source, cifar};

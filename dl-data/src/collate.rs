@@ -6,8 +6,9 @@ use dl_nd::{Item, Nd, Rank};
 
 /// Samples that can be put together to a batch.
 ///
-/// Tensors are stacked along a new first axis, `[3, 32, 32]` to `[batch, 3, 32, 32]`; numbers, labels among them, become a vector; tuples are put together
-/// member by member; texts stay apart. A sample of your own type says itself what a batch of it is.
+/// Tensors are stacked along a new first axis, `[3, 32, 32]` to `[batch, 3, 32, 32]`; numbers,
+/// labels among them, become a vector; tuples are put together member by member; texts stay apart.
+/// A sample of your own type says itself what a batch of it is.
 ///
 /// ```
 /// use dl_data::Collate;

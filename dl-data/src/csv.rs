@@ -17,8 +17,9 @@ use std::str::FromStr;
 
 /// Reads comma-separated values.
 ///
-/// Fields may be quoted, and white space around them does not count. If nothing else is said, the first line names the columns, and all columns but those of targets and
-/// the label are features. Every field that is read must be a finite number or, in the column of the label, a class.
+/// Fields may be quoted, and white space around them does not count. If nothing else is said, the
+/// first line names the columns, and all columns but those of targets and the label are features.
+/// Every field that is read must be a finite number or, in the column of the label, a class.
 ///
 /// ```
 /// use dl_data::{Csv, Source};
@@ -146,8 +147,9 @@ impl Csv {
         self
     }
 
-    /// The column of the label. Its classes are what is found there, in the order of numbers if all are whole numbers, else in alphabetical order. For
-    /// files that may lack some class, name them all: [`label_of`](Csv::label_of).
+    /// The column of the label. Its classes are what is found there, in the order of numbers if all
+    /// are whole numbers, else in alphabetical order. For files that may lack some class, name them
+    /// all: [`label_of`](Csv::label_of).
     pub fn label(mut self, column: impl Into<Column>) -> Self {
         self.label = Some((column.into(), Kind::Found));
         self
@@ -240,8 +242,9 @@ impl Csv {
     /// Reads a file, line by line.
     ///
     /// # Errors
-    /// When a setting makes no sense, the file cannot be read, there is no such column or two of the same name, a row has more or fewer fields than the first
-    /// one, a field is not what it should be, or there are no rows.
+    /// When a setting makes no sense, the file cannot be read, there is no such column or two of
+    /// the same name, a row has more or fewer fields than the first one, a field is not what it
+    /// should be, or there are no rows.
     pub fn read<'a, A: Element + FromStr>(&self, source: impl Into<Source<'a>>) -> Result<Frame<A>> {
         let mut lines = Lines::open(source.into(), self.delimiter, self.comment)?;
         let mut labels = Labels::new(self.label.as_ref().map(|(_, kind)| kind))?;

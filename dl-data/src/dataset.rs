@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 /// A finite sequence of samples, each to be had by its index.
 ///
-/// What is [`InMemory`], and all that the methods here make of other data sets, are data sets. To add another kind, write [`len`](Dataset::len) and [`get`](Dataset::get): reading happens in `get`, so that a [`Loader`](crate::Loader) can do it ahead, on other threads.
+/// What is [`InMemory`], and all that the methods here make of other data sets, are data sets. To
+/// add another kind, write [`len`](Dataset::len) and [`get`](Dataset::get): reading happens in
+/// `get`, so that a [`Loader`](crate::Loader) can do it ahead, on other threads.
 ///
 /// ```
 /// use dl_core::Result;
@@ -49,8 +51,9 @@ pub trait Dataset: Send + Sync {
     /// When there is none, or it cannot be read.
     fn get(&self, index: usize) -> Result<Self::Item>;
 
-    /// The sample of this index, as it is drawn in one epoch: what a loader asks for. Only data sets that are random somewhere
-    /// ([`augment`](Dataset::augment)) tell epochs apart; a data set made of others hands the draw on to them.
+    /// The sample of this index, as it is drawn in one epoch: what a loader asks for. Only data
+    /// sets that are random somewhere ([`augment`](Dataset::augment)) tell epochs apart; a data set
+    /// made of others hands the draw on to them.
     ///
     /// ```
     /// use dl_data::{Dataset, Draw};
@@ -91,7 +94,8 @@ pub trait Dataset: Send + Sync {
         self.len() == 0
     }
 
-    /// All samples in one batch, in their order: a test set, for instance. Samples that are random are those of [`get`](Dataset::get).
+    /// All samples in one batch, in their order: a test set, for instance. Samples that are random
+    /// are those of [`get`](Dataset::get).
     ///
     /// ```
     /// use dl_data::{Dataset, InMemory};
@@ -144,11 +148,12 @@ pub trait Dataset: Send + Sync {
         Mapped::new(self, f)
     }
 
-    /// A random function of each sample. Its generator depends on the seed of the loader, the epoch and the index of the sample alone, so
-    /// neither on threads nor on the order of the samples.
+    /// A random function of each sample. Its generator depends on the seed of the loader, the epoch
+    /// and the index of the sample alone, so neither on threads nor on the order of the samples.
     ///
-    /// [`get`](Dataset::get) is a draw with the seed 0 in epoch 0. Both members of a [`zip`](Dataset::zip) draw the same numbers; an augmentation of an augmentation
-    /// draws others.
+    /// [`get`](Dataset::get) is a draw with the seed 0 in epoch 0. Both members of a
+    /// [`zip`](Dataset::zip) draw the same numbers; an augmentation of an augmentation draws
+    /// others.
     ///
     /// ```
     /// use dl_data::{Dataset, Draw, InMemory, rand::Rng};
@@ -186,7 +191,8 @@ pub trait Dataset: Send + Sync {
         Subset::new(self, indices)
     }
 
-    /// Parts of these sizes, as fractions of the whole, drawn with a seed: see [`split()`](split::split).
+    /// Parts of these sizes, as fractions of the whole, drawn with a seed: see
+    /// [`split()`](split::split).
     ///
     /// ```
     /// use dl_data::{Dataset, InMemory};
@@ -205,7 +211,8 @@ pub trait Dataset: Send + Sync {
         Ok(split::subsets(self, parts))
     }
 
-    /// The same, with every class in every part in its fraction: see [`split_by_class`](split::split_by_class).
+    /// The same, with every class in every part in its fraction: see
+    /// [`split_by_class`](split::split_by_class).
     ///
     /// ```
     /// use dl_data::{Dataset, InMemory};
@@ -243,7 +250,8 @@ pub(crate) fn no_sample(index: usize, len: usize) -> Error {
     Error::invalid(format!("there is no sample {index} among {len}, which are numbered from 0"))
 }
 
-/// Samples that are in memory: a vector of them, or a tensor, whose samples are its rows, the tensors along its first axis.
+/// Samples that are in memory: a vector of them, or a tensor, whose samples are its rows, the
+/// tensors along its first axis.
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory};

@@ -2,7 +2,8 @@
 
 use rand::SeedableRng;
 
-/// The generator of augmentations, splits and orders: ChaCha, whose stream is specified, so that a seed means the same on every platform.
+/// The generator of augmentations, splits and orders: ChaCha, whose stream is specified, so that a
+/// seed means the same on every platform.
 ///
 /// ```
 /// use dl_data::{Draw, Rng, rand::RngCore};

@@ -1,4 +1,5 @@
-//! What is wrong with a file, in one line: which, where, what was expected, what was found, what to do.
+//! What is wrong with a file, in one line: which, where, what was expected, what was found, what to
+//! do.
 
 use dl_core::Error;
 use std::fmt::Display;

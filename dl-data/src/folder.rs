@@ -12,10 +12,12 @@ use std::fs;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The images in the folders of a folder, which are their classes: `root/cat/1.png`, `root/dog/x.jpg`. A sample is the image as `[channels, height, width]` between
-/// 0 and 1, and the number of its class in alphabetical order.
+/// The images in the folders of a folder, which are their classes: `root/cat/1.png`,
+/// `root/dog/x.jpg`. A sample is the image as `[channels, height, width]` between 0 and 1, and the
+/// number of its class in alphabetical order.
 ///
-/// Opening it lists the files; an image is read and decoded when it is asked for. Images come in colour, three channels, and in their own sizes, if nothing else is said.
+/// Opening it lists the files; an image is read and decoded when it is asked for. Images come in
+/// colour, three channels, and in their own sizes, if nothing else is said.
 ///
 /// ```
 /// use dl_data::{Dataset, ImageFolder, Loader};
@@ -59,7 +61,8 @@ impl ImageFolder {
     /// Lists the files of all classes. Files and folders whose name begins with a dot do not count.
     ///
     /// # Errors
-    /// When a folder cannot be read, there are no folders of classes or one is empty, a name is not UTF-8, or there is a file that is no `.png`, `.jpg` or `.jpeg`.
+    /// When a folder cannot be read, there are no folders of classes or one is empty, a name is not
+    /// UTF-8, or there is a file that is no `.png`, `.jpg` or `.jpeg`.
     pub fn open(root: impl AsRef<Path>) -> Result<Self> {
         let root = root.as_ref().to_owned();
         let (mut classes, mut files, mut labels) = (Vec::new(), Vec::new(), Vec::new());
@@ -175,7 +178,8 @@ fn format_of(file: &Path) -> Option<ImageFormat> {
     }
 }
 
-/// Reads one PNG or JPEG file, which its first bytes tell, as `[channels, height, width]` between 0 and 1: in colour or grey, in this `(height, width)` or its own.
+/// Reads one PNG or JPEG file, which its first bytes tell, as `[channels, height, width]` between 0
+/// and 1: in colour or grey, in this `(height, width)` or its own.
 ///
 /// ```
 /// use dl_data::{Source, read_image};
@@ -184,8 +188,8 @@ fn format_of(file: &Path) -> Option<ImageFormat> {
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read, is no such image, is damaged as far as the format tells (a JPEG has no checksum, but its end is looked for), or needs more memory than
-/// the limit of the source.
+/// When the file cannot be read, is no such image, is damaged as far as the format tells (a JPEG
+/// has no checksum, but its end is looked for), or needs more memory than the limit of the source.
 pub fn read_image<'a>(source: impl Into<Source<'a>>, grey: bool, size: Option<(u32, u32)>) -> Result<Nd<f32, Ix3>> {
     let source = source.into();
     let limit = source.limit_in_bytes();
@@ -263,12 +267,14 @@ impl Ends {
     }
 }
 
-/// Whether the segments of a JPEG lead to the mark of its end. Something else may follow there, the film of a telephone for instance. Goes back to the beginning.
+/// Whether the segments of a JPEG lead to the mark of its end. Something else may follow there, the
+/// film of a telephone for instance. Goes back to the beginning.
 fn reaches_end(file: &mut (impl Read + Seek)) -> io::Result<bool> {
     fn walk(mut file: BufReader<impl Read + Seek>) -> io::Result<()> {
         let mut byte = [0];
         loop {
-            // to the next mark, through the numbers of a scan; a mark may begin with more than one such byte
+            // to the next mark, through the numbers of a scan; a mark may begin with more than one
+            // such byte
             while byte[0] != 0xFF {
                 file.read_exact(&mut byte)?;
             }

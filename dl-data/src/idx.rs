@@ -1,4 +1,5 @@
-//! IDX, the format of MNIST and its relatives: a magic number, lengths, elements, all big-endian; as it is or in gzip.
+//! IDX, the format of MNIST and its relatives: a magic number, lengths, elements, all big-endian;
+//! as it is or in gzip.
 //!
 //! ```no_run
 //! use dl_data::{Dataset, InMemory, Loader, idx};
@@ -14,7 +15,8 @@ use dl_core::Result;
 use dl_nd::ndarray::{Ix1, Ix3, Ix4, IxDyn};
 use dl_nd::{Item, Nd, Rank};
 
-/// What an IDX file can hold: `u8`, `i32`, `f32` and `f64`. The format knows `i8` and `i16` as well, which are read as `i32`.
+/// What an IDX file can hold: `u8`, `i32`, `f32` and `f64`. The format knows `i8` and `i16` as
+/// well, which are read as `i32`.
 ///
 /// ```
 /// fn can_be_read<A: dl_data::idx::IdxItem>(_: A) {}
@@ -86,7 +88,8 @@ fn type_name(code: u8) -> String {
 /// ```
 ///
 /// # Errors
-/// When the file cannot be read, is no such file, is cut short or too long, or holds elements of another type or a tensor of another rank.
+/// When the file cannot be read, is no such file, is cut short or too long, or holds elements of
+/// another type or a tensor of another rank.
 pub fn read<'a, A: IdxItem, D: Rank>(source: impl Into<Source<'a>>) -> Result<Nd<A, D>> {
     let mut input = source.into().open()?;
     let [zero, nought, code, rank] = input.array("the magic number")?;
@@ -130,7 +133,8 @@ pub fn read<'a, A: IdxItem, D: Rank>(source: impl Into<Source<'a>>) -> Result<Nd
     Ok(tensor.into())
 }
 
-/// Reads images and their labels, which come in two files: the images as `[n, 1, height, width]`, ready for convolutions.
+/// Reads images and their labels, which come in two files: the images as `[n, 1, height, width]`,
+/// ready for convolutions.
 ///
 /// ```
 /// use dl_data::{Source, idx};
@@ -144,7 +148,8 @@ pub fn read<'a, A: IdxItem, D: Rank>(source: impl Into<Source<'a>>) -> Result<Nd
 /// ```
 ///
 /// # Errors
-/// Those of [`read`], and when there are more images than labels or fewer, or a label is not below `classes`.
+/// Those of [`read`], and when there are more images than labels or fewer, or a label is not below
+/// `classes`.
 pub fn read_labelled<'a, 'b>(
     images: impl Into<Source<'a>>,
     labels: impl Into<Source<'b>>,

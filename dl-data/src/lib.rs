@@ -24,7 +24,8 @@
 //!
 //! - *sample*: what a [`Dataset`] holds at an index: a tensor, a label, a pair of both.
 //! - *batch*: samples that were put together, by [`Collate`].
-//! - *epoch*: each sample once, in an order that depends on the seed and the number of the epoch; the batches of a [`Loader`].
+//! - *epoch*: each sample once, in an order that depends on the seed and the number of the epoch;
+//!   the batches of a [`Loader`].
 //! - *position*: the epoch and the batch at which a run is; see [`Position`].
 //! - *source*: where bytes come from, and how many of them are accepted; see [`Source`].
 //!
@@ -39,8 +40,9 @@
 //! | CIFAR-10 and CIFAR-100, binary | [`cifar`] |
 //! | folders of PNG and JPEG files | `ImageFolder` (feature `images`) |
 //!
-//! Files are not trusted: no reader panics, takes more memory than some times what the file really holds, or believes a length before the bytes are there. An
-//! error names the file, the place in it, what was expected there and what was found.
+//! Files are not trusted: no reader panics, takes more memory than some times what the file really
+//! holds, or believes a length before the bytes are there. An error names the file, the place in
+//! it, what was expected there and what was found.
 //!
 //! What it does not do: it downloads nothing, and writes no files.
 //!

@@ -14,9 +14,10 @@ const MOST_THREADS: usize = 1024;
 
 /// Draws mini-batches from a data set.
 ///
-/// What a batch holds is a function of the data set, the settings, the seed and the epoch, so it is the same however many threads load, and a run that was
-/// stopped goes on with the batches that it would have seen ([`resume`](Loader::resume)). A loader does not change: each [`epoch`](Loader::epoch) is
-/// an iterator of its own.
+/// What a batch holds is a function of the data set, the settings, the seed and the epoch, so it is
+/// the same however many threads load, and a run that was stopped goes on with the batches that it
+/// would have seen ([`resume`](Loader::resume)). A loader does not change: each
+/// [`epoch`](Loader::epoch) is an iterator of its own.
 ///
 /// ```
 /// use dl_data::{Dataset, InMemory, Loader};
@@ -70,7 +71,8 @@ impl<D: Dataset + 'static> Loader<D>
 where
     D::Item: Collate,
 {
-    /// Batches of so many samples, in the order of the data, loaded when they are asked for; the last one may be smaller.
+    /// Batches of so many samples, in the order of the data, loaded when they are asked for; the
+    /// last one may be smaller.
     ///
     /// ```
     /// use dl_data::{InMemory, Loader};
@@ -104,7 +106,8 @@ where
         self
     }
 
-    /// Whether a last batch that is not full is left out, with [`by_class`](Loader::by_class) one of each class.
+    /// Whether a last batch that is not full is left out, with [`by_class`](Loader::by_class) one
+    /// of each class.
     ///
     /// ```
     /// assert_eq!(dl_data::Loader::new(dl_data::InMemory(vec![1.0_f32; 10]), 4).drop_last(true).epoch(0)?.len(), 2);
@@ -115,8 +118,9 @@ where
         self
     }
 
-    /// Batches that hold one class each, by the labels of the samples in the order of the data: what a network needs that takes another way for each class.
-    /// With [`shuffle`](Loader::shuffle) the batches of different classes are mixed.
+    /// Batches that hold one class each, by the labels of the samples in the order of the data:
+    /// what a network needs that takes another way for each class. With
+    /// [`shuffle`](Loader::shuffle) the batches of different classes are mixed.
     ///
     /// ```
     /// use dl_data::{InMemory, Loader};
@@ -132,16 +136,19 @@ where
         self
     }
 
-    /// Loads so many batches ahead in the background; with 0, which is so if nothing is said, a batch is loaded when it is asked for.
+    /// Loads so many batches ahead in the background; with 0, which is so if nothing is said, a
+    /// batch is loaded when it is asked for.
     ///
-    /// It is done on threads of its own, which may wait for files without keeping others from computing. At most so many batches are begun or ready at any
-    /// time. Their order, and every bit in them, are the same as without.
+    /// It is done on threads of its own, which may wait for files without keeping others from
+    /// computing. At most so many batches are begun or ready at any time. Their order, and every
+    /// bit in them, are the same as without.
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.ahead = batches;
         self
     }
 
-    /// The number of threads that load ahead; 1 if nothing is said. No more than are loaded ahead can be busy.
+    /// The number of threads that load ahead; 1 if nothing is said. No more than are loaded ahead
+    /// can be busy.
     ///
     /// ```
     /// use dl_data::{InMemory, Loader};

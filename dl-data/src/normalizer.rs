@@ -4,7 +4,8 @@ use dl_core::{Error, Result};
 use dl_nd::ndarray::Axis;
 use dl_nd::{Element, Nd, Rank};
 
-/// Brings each feature to mean 0 and standard deviation 1: the mean and the deviation are those of the training part, and are then used for all parts.
+/// Brings each feature to mean 0 and standard deviation 1: the mean and the deviation are those of
+/// the training part, and are then used for all parts.
 ///
 /// ```
 /// use dl_data::Normalizer;
@@ -22,8 +23,9 @@ pub struct Normalizer {
 }
 
 impl Normalizer {
-    /// The mean and the standard deviation (that of the whole population) of each feature. Features are numbered along `axis`: 1 for `[rows, features]`
-    /// and for `[images, channels, height, width]`. A feature that is constant is only moved to 0.
+    /// The mean and the standard deviation (that of the whole population) of each feature. Features
+    /// are numbered along `axis`: 1 for `[rows, features]` and for
+    /// `[images, channels, height, width]`. A feature that is constant is only moved to 0.
     ///
     /// # Errors
     /// When there is no such axis, there are no numbers, or one is not finite.
@@ -42,7 +44,8 @@ impl Normalizer {
                     "feature {feature} holds {bad}: replace such numbers, or leave out the samples that have them"
                 )));
             }
-            // differences from one of them: of a constant feature nothing is left, not even by rounding
+            // differences from one of them: of a constant feature nothing is left, not even by
+            // rounding
             let (n, origin) = (numbers.len() as f64, numbers.first().map_or(0.0, |&x| x.into()));
             let of_feature = numbers.iter().map(|&x| x.into() - origin).sum::<f64>() / n;
             let variance = numbers.iter().map(|&x| (x.into() - origin - of_feature).powi(2)).sum::<f64>() / n;
@@ -74,7 +77,8 @@ impl Normalizer {
         &self.deviation
     }
 
-    /// The same numbers on the common scale. In a single sample the axis of the features is one less.
+    /// The same numbers on the common scale. In a single sample the axis of the features is one
+    /// less.
     ///
     /// # Errors
     /// When there are more features along this axis than there were, or fewer.

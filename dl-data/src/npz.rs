@@ -1,4 +1,5 @@
-//! `.npz`: several tensors in a zip archive, as `numpy.savez` and `numpy.savez_compressed` write them.
+//! `.npz`: several tensors in a zip archive, as `numpy.savez` and `numpy.savez_compressed` write
+//! them.
 
 use crate::fault::{fault, list, quoted};
 use crate::source::{ReadSeek, Source};
@@ -13,7 +14,8 @@ const SUFFIX: &str = ".npy";
 
 /// Tensors of a `.npz` file, read one by one.
 ///
-/// A tensor of more bytes than the [limit](Source::limit) of the source is refused; below that, memory is taken as its elements come.
+/// A tensor of more bytes than the [limit](Source::limit) of the source is refused; below that,
+/// memory is taken as its elements come.
 ///
 /// ```
 /// use dl_data::Npz;
@@ -47,7 +49,8 @@ impl<'a> Npz<'a> {
     /// Reads the table of contents.
     ///
     /// # Errors
-    /// When the file cannot be read, is no zip archive, holds anything but tensors, or two of the same name.
+    /// When the file cannot be read, is no zip archive, holds anything but tensors, or two of the
+    /// same name.
     pub fn open(source: impl Into<Source<'a>>) -> Result<Self> {
         let source = source.into();
         let (name, limit) = (source.name().to_owned(), source.limit_in_bytes());
@@ -89,7 +92,8 @@ impl<'a> Npz<'a> {
     /// Reads the tensor of this name.
     ///
     /// # Errors
-    /// When there is none, it is damaged or larger than the limit, or has elements of another type or another rank.
+    /// When there is none, it is damaged or larger than the limit, or has elements of another type
+    /// or another rank.
     pub fn read<A: NpyItem, D: Rank>(&mut self, tensor: &str) -> Result<Nd<A, D>> {
         let entry = format!("entry `{tensor}`");
         let Some(number) = self.names.iter().position(|name| name == tensor) else {

@@ -1,4 +1,5 @@
-//! Which samples make which batch in an epoch: a function of the settings, the seed and the epoch alone.
+//! Which samples make which batch in an epoch: a function of the settings, the seed and the epoch
+//! alone.
 
 use crate::draw::{Draw, Purpose, generator};
 use crate::split::by_class;
@@ -88,7 +89,8 @@ mod tests {
         assert_eq!(batches(&Settings { len: 8, ..PLAIN }, 0, 0).len(), 2);
     }
 
-    /// The same numbers on every platform, and in every version of this crate: positions are kept in files.
+    /// The same numbers on every platform, and in every version of this crate: positions are kept
+    /// in files.
     #[test]
     fn a_shuffled_order_is_fixed_by_seed_and_epoch() {
         let shuffled = Settings { shuffle: true, batch_size: 10, ..PLAIN };
@@ -106,8 +108,8 @@ mod tests {
         }
     }
 
-    /// Each of 5 samples is at each of 5 places in a fifth of the epochs: a chi-squared test with 16 degrees of freedom, of which 39 is the
-    /// quantile 0.999.
+    /// Each of 5 samples is at each of 5 places in a fifth of the epochs: a chi-squared test with
+    /// 16 degrees of freedom, of which 39 is the quantile 0.999.
     #[test]
     fn no_place_is_preferred() {
         const EPOCHS: u64 = 5000;

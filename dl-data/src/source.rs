@@ -7,10 +7,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
-/// A file, or bytes in memory, to be read; compressed with gzip or not, which the first two bytes tell.
+/// A file, or bytes in memory, to be read; compressed with gzip or not, which the first two bytes
+/// tell.
 ///
-/// Readers take anything that is a source: a path, for instance. A reader that gets more than the [`limit`](Source::limit), counted after decompression,
-/// gives up: a file of some megabytes can be a bomb of many gigabytes.
+/// Readers take anything that is a source: a path, for instance. A reader that gets more than the
+/// [`limit`](Source::limit), counted after decompression, gives up: a file of some megabytes can be
+/// a bomb of many gigabytes.
 ///
 /// ```
 /// use dl_data::{Source, idx};
@@ -161,8 +163,9 @@ impl Input<'_> {
         self.read_exact(bytes).map_err(|error| self.failed(error, start, length as u64, what))
     }
 
-    /// The next `length` bytes, as numbers of `size` bytes each. A length that the file cannot have is refused before memory is taken for it; where nobody
-    /// knows what the file can have, memory is taken as bytes come.
+    /// The next `length` bytes, as numbers of `size` bytes each. A length that the file cannot have
+    /// is refused before memory is taken for it; where nobody knows what the file can have, memory
+    /// is taken as bytes come.
     pub(crate) fn numbers<A>(
         &mut self,
         length: u64,

@@ -7,10 +7,11 @@ use rand::seq::SliceRandom;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The indices 0 to `len` in parts of these sizes, as fractions of the whole: at random, but in ascending order within a part. Fractions that sum to
-/// less than 1 leave some out.
+/// The indices 0 to `len` in parts of these sizes, as fractions of the whole: at random, but in
+/// ascending order within a part. Fractions that sum to less than 1 leave some out.
 ///
-/// The end of a part is rounded to the nearest sample. [`Dataset::split`](crate::Dataset::split) makes data sets of the parts.
+/// The end of a part is rounded to the nearest sample. [`Dataset::split`](crate::Dataset::split)
+/// makes data sets of the parts.
 ///
 /// ```
 /// let [train, valid, test] = dl_data::split(10, [0.5, 0.2, 0.3], 1)?;
@@ -24,8 +25,9 @@ pub fn split<const N: usize>(len: usize, fractions: [f64; N], seed: u64) -> Resu
     parts(vec![(0..len).collect()], fractions, seed)
 }
 
-/// The same for each class by itself: of every class every part has its fraction, where the end of a part is rounded to the nearest sample. Of a class of a few samples a
-/// part may get none: of five samples, fractions of 0.7, 0.15 and 0.15 are four, none and one.
+/// The same for each class by itself: of every class every part has its fraction, where the end of
+/// a part is rounded to the nearest sample. Of a class of a few samples a part may get none: of
+/// five samples, fractions of 0.7, 0.15 and 0.15 are four, none and one.
 ///
 /// ```
 /// let labels = [0, 0, 0, 0, 1, 1];

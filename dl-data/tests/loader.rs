@@ -1,4 +1,5 @@
-//! The loader: the same batches for any number of threads, from any position; errors at their place; nothing ahead of its bound, nothing after it is dropped.
+//! The loader: the same batches for any number of threads, from any position; errors at their
+//! place; nothing ahead of its bound, nothing after it is dropped.
 
 use dl_core::{Error, Result};
 use dl_data::rand::Rng;
@@ -81,8 +82,8 @@ fn augmentations_draw_apart_and_pairs_alike() {
     assert_eq!(boxed.drawn(1, draw).unwrap(), pair.0);
 }
 
-/// The numbers that a seed means, on every platform: the first of ChaCha with 8 rounds whose key is seed, epoch, index and 3, as another implementation
-/// of it computes them.
+/// The numbers that a seed means, on every platform: the first of ChaCha with 8 rounds whose key is
+/// seed, epoch, index and 3, as another implementation of it computes them.
 #[test]
 fn an_augmentation_is_fixed_by_its_seed() {
     let data = InMemory(vec![(); 10]).augment(|(), rng| Ok(rng.random::<u64>()));
@@ -118,7 +119,8 @@ fn a_resumed_run_sees_the_batches_that_it_would_have_seen() {
     }
 }
 
-/// Counts what is read, and can be looked at while a loader has it; may be slow, or fail at one sample and panic at another.
+/// Counts what is read, and can be looked at while a loader has it; may be slow, or fail at one
+/// sample and panic at another.
 #[derive(Clone, Default)]
 struct Watched(Arc<State>);
 

@@ -1,7 +1,9 @@
-//! Every reader on random and on damaged files: it never panics, and what it says makes sense (`fuzz/readers.rs`).
+//! Every reader on random and on damaged files: it never panics, and what it says makes sense
+//! (`fuzz/readers.rs`).
 //!
-//! Some thousand inputs for each reader; `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations` tries as many as that. An input that fails is
-//! kept in the temporary folder.
+//! Some thousand inputs for each reader;
+//! `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations` tries as many as that. An input
+//! that fails is kept in the temporary folder.
 #![cfg(feature = "images")]
 
 use dl_data::rand::seq::IndexedRandom;
@@ -25,7 +27,8 @@ fn runs() -> usize {
     std::env::var("DL_FUZZ_RUNS").map_or(3000, |runs| runs.parse().expect("DL_FUZZ_RUNS is a number"))
 }
 
-/// Runs a reader on good files, on random bytes and on damaged files, each of which is wrapped in some way before it is read.
+/// Runs a reader on good files, on random bytes and on damaged files, each of which is wrapped in
+/// some way before it is read.
 fn mutate(name: &str, reader: fn(&[u8]), good: &[Vec<u8>], words: &[&str], wrap: fn(&[u8]) -> Vec<u8>) {
     for file in good {
         reader(&wrap(file));
@@ -208,7 +211,8 @@ fn image() {
     mutate("image", readers::image, &files, &["IHDR", "IDAT", "IEND", "PLTE", "tRNS"], with_right_checksums);
 }
 
-/// A PNG file is read no further than to the first wrong checksum: so each chunk gets the right one.
+/// A PNG file is read no further than to the first wrong checksum: so each chunk gets the right
+/// one.
 fn with_right_checksums(bytes: &[u8]) -> Vec<u8> {
     let (mut bytes, mut start) = (bytes.to_vec(), 8);
     while bytes.starts_with(b"\x89PNG") && bytes.len() >= start + 12 {

@@ -1,7 +1,7 @@
 //! The arguments of macros of the standard library are expressions like all others.
 //!
-//! The tree holds a macro as tokens. A macro whose arguments are a list of expressions is *opened*, a call whose function is the
-//! macro, and *closed* again at the end:
+//! The tree holds a macro as tokens. A macro whose arguments are a list of expressions is *opened*,
+//! a call whose function is the macro, and *closed* again at the end:
 //!
 //! ```text
 //! // Input:  println!("{} {n}", !a, n = b + c)
@@ -46,7 +46,8 @@ pub(crate) fn opened(call: &ExprCall) -> Option<&Macro> {
     }
 }
 
-/// How many of the arguments are always evaluated: all, but of an assertion only the condition, and of one for development nothing.
+/// How many of the arguments are always evaluated: all, but of an assertion only the condition, and
+/// of one for development nothing.
 pub(crate) fn always_evaluated(mac: &Macro) -> usize {
     match name(mac).as_str() {
         "debug_assert" | "debug_assert_eq" | "debug_assert_ne" => 0,

@@ -1,5 +1,5 @@
-//! An expression with attributes becomes a block with them: what it is rewritten to keeps them, and what may be compiled out is
-//! planned on its own.
+//! An expression with attributes becomes a block with them: what it is rewritten to keeps them, and
+//! what may be compiled out is planned on its own.
 //!
 //! ```text
 //! // Input:  #[cfg(debug_assertions)] return x * 2.0;

@@ -51,7 +51,8 @@ fn later(group: usize, position: usize) -> Ident {
 }
 
 impl Expander<'_> {
-    /// Begins to extract an operand. What it needs on the way is dropped before anything is awaited.
+    /// Begins to extract an operand. What it needs on the way is dropped before anything is
+    /// awaited.
     ///
     /// ```text
     /// // Input:  x         Output: ::dl::bang::place(&x).start()
@@ -113,7 +114,8 @@ impl Expander<'_> {
         parse_quote_spanned!(span=> { let #name = #start; let #value = #name.await?; #value })
     }
 
-    /// The data of the first of a group. It runs the others as well, whose results are kept in variables.
+    /// The data of the first of a group. It runs the others as well, whose results are kept in
+    /// variables.
     ///
     /// ```text
     /// // Input:  !x + !y
@@ -131,7 +133,8 @@ impl Expander<'_> {
         let members = &self.plan.groups[group].members;
         let mut starts = vec![self.start(operand)];
         starts.extend(members[1..].iter().map(|member| self.start(&self.operands[member])));
-        // One statement each: what one operand needs on the way is dropped before the next is built.
+        // One statement each: what one operand needs on the way is dropped before the next is
+        // built.
         let names: Vec<Ident> =
             (0..members.len()).map(|position| Ident::new(&format!("start_{position}"), Span::mixed_site())).collect();
         let first = Ident::new("first", Span::mixed_site().located_at(span));

@@ -1,4 +1,5 @@
-//! What decides by a forward value: each `if`, `match`, `while` and `let … else` of a lazy body after a bang. The body tells which way it goes on.
+//! What decides by a forward value: each `if`, `match`, `while` and `let … else` of a lazy body
+//! after a bang. The body tells which way it goes on.
 //!
 //! ```text
 //! // Input:  if !x > limit { a } else { b }
@@ -33,7 +34,8 @@ struct Branch {
     arms: Vec<String>,
 }
 
-/// Finds those that stand after a bang, or have one in their condition. In a loop, what comes later in a round comes before the next one.
+/// Finds those that stand after a bang, or have one in their condition. In a loop, what comes later
+/// in a round comes before the next one.
 pub(crate) fn find(body: &Block, plan: &Plan) -> Branches {
     let mut finder = Finder { plan, after: false, branches: Branches::default() };
     finder.visit_block(body);

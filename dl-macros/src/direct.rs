@@ -63,7 +63,8 @@ fn parse(input: ParseStream<'_>) -> syn::Result<(Path, Block)> {
 fn expand(krate: &Path, mut block: Block, problems: &mut Problems) -> TokenStream {
     arguments::open(&mut block);
     attributes::enclose(&mut block);
-    // Whatever is used and not made here is a variable of the function around the block: a parameter, so to say.
+    // Whatever is used and not made here is a variable of the function around the block: a
+    // parameter, so to say.
     let captured: Vec<Ident> = flow::control(std::iter::empty(), &block, true).free;
     let parameters: Vec<(Pat, Type)> =
         captured.iter().map(|name| (parameter(name), Type::Infer(parse_quote!(_)))).collect();

@@ -49,7 +49,8 @@ pub(crate) enum Flow {
 pub(crate) struct Variable {
     name: String,
     known: Known,
-    /// Something that may outlive the statement refers to it: it cannot be moved, although its name may not come up again.
+    /// Something that may outlive the statement refers to it: it cannot be moved, although its name
+    /// may not come up again.
     pub(crate) borrowed: bool,
     /// How many closures it is inside of.
     depth: usize,
@@ -64,7 +65,8 @@ pub(crate) struct Control {
     pub(crate) always: HashSet<NodeId>,
     /// Operands of `!` that are plain: no bang.
     pub(crate) plain: HashSet<NodeId>,
-    /// Names that stand for what can be given away and is still there, unchanged: numbers, shared references, and what is no variable.
+    /// Names that stand for what can be given away and is still there, unchanged: numbers, shared
+    /// references, and what is no variable.
     pub(crate) given: HashSet<NodeId>,
     /// Names that are used as values and are no variables of the function.
     pub(crate) free: Vec<Ident>,
@@ -117,7 +119,8 @@ struct Reader {
     bangs: usize,
     /// Whether a borrow made here may last beyond the statement.
     binding: bool,
-    /// What has been borrowed for the expressions that we are inside of: it stays so until the innermost of them is through.
+    /// What has been borrowed for the expressions that we are inside of: it stays so until the
+    /// innermost of them is through.
     held: Vec<Var>,
 }
 
@@ -171,7 +174,8 @@ impl Reader {
         self.binding = outer;
     }
 
-    /// An expression that uses what its parts borrow, and so reads it after them. What is made of it may go on to borrow that.
+    /// An expression that uses what its parts borrow, and so reads it after them. What is made of
+    /// it may go on to borrow that.
     ///
     /// ```text
     /// // Input:  f(&h, h * 2.0)
@@ -203,7 +207,8 @@ impl Reader {
         if variable.known.plain {
             self.flow.push(Flow::Read(var));
         } else if variable.depth < self.depth || self.bangs > 0 {
-            // A closure may run again; what is built for a bang may be built earlier than it is written.
+            // A closure may run again; what is built for a bang may be built earlier than it is
+            // written.
             self.control.always.insert(id);
             self.flow.push(Flow::Read(var));
         } else {
@@ -437,7 +442,8 @@ impl<'a> Visit<'a> for Reader {
                         reader.held.extend(borrowed);
                     }
                 });
-                // what a format string captures comes after its arguments, of which only a guard is still among the tokens
+                // what a format string captures comes after its arguments, of which only a guard is
+                // still among the tokens
                 match arguments::format_string(mac) {
                     Some(_) => reader.captured(format::captured(mac)),
                     None => reader.visit_macro(mac),

@@ -5,7 +5,8 @@ use proc_macro2::{Literal, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Ident, LitStr, Macro};
 
-/// The variables that the format strings of a macro capture. In one that is not of the standard library, any string may be one.
+/// The variables that the format strings of a macro capture. In one that is not of the standard
+/// library, any string may be one.
 pub(crate) fn captured(mac: &Macro) -> Vec<Ident> {
     let place = arguments::is_known(mac).then(|| arguments::format_string(mac));
     let mut captured = Vec::new();
@@ -44,7 +45,8 @@ fn named(tokens: &TokenStream) -> Vec<Ident> {
     named
 }
 
-/// The names in a format string: those behind `{`, but not behind `{{`, and those of a width or a precision, which stand before `$`.
+/// The names in a format string: those behind `{`, but not behind `{{`, and those of a width or a
+/// precision, which stand before `$`.
 fn names(literal: &Literal) -> Vec<Ident> {
     let text = syn::parse2::<LitStr>(literal.to_token_stream()).map(|text| text.value()).unwrap_or_default();
     let mut names = Vec::new();

@@ -148,7 +148,8 @@ pub(crate) fn parameters(sig: &Signature) -> Vec<Parameter> {
         .collect()
 }
 
-/// Whether a parameter is `impl …Expression`, or of a type parameter with such a bound, or a reference to one.
+/// Whether a parameter is `impl …Expression`, or of a type parameter with such a bound, or a
+/// reference to one.
 fn expression(ty: &Type, sig: &Signature) -> bool {
     match ty {
         Type::Reference(ty) if ty.mutability.is_none() => expression(&ty.elem, sig),

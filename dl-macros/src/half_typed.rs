@@ -1,4 +1,5 @@
-//! What comes out while a function is being typed: always an item with its signature, so that an editor keeps completing.
+//! What comes out while a function is being typed: always an item with its signature, so that an
+//! editor keeps completing.
 
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;

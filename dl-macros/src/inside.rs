@@ -8,7 +8,8 @@
 //! //         }
 //! ```
 //!
-//! In a function with `#[track_caller]`, what it calls would be told the place of the caller, too. A closure ends that: operators are where they are written.
+//! In a function with `#[track_caller]`, what it calls would be told the place of the caller, too.
+//! A closure ends that: operators are where they are written.
 
 use crate::body::mentions_impl;
 use crate::function::{Function, Returned};

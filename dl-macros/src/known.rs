@@ -1,7 +1,7 @@
 //! Types that can be told to be plain from the text alone.
 //!
-//! What is known to be a number or a `bool` needs neither duplicating nor a bang decided by its type: this keeps expansions
-//! short and plain code cheap to compile.
+//! What is known to be a number or a `bool` needs neither duplicating nor a bang decided by its
+//! type: this keeps expansions short and plain code cheap to compile.
 
 use crate::node::bare;
 use syn::{BinOp, Expr, Lit, Type, UnOp};

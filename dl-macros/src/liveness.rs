@@ -1,8 +1,9 @@
 //! Which operands are used later.
 //!
-//! Operators take their operands by value. An operand that is a variable and is read again on some way through the function
-//! must be duplicated, any other can be moved: the same question as the one the borrow checker answers. It is answered here
-//! backwards, over the control flow that [`flow`](crate::flow) makes of the function.
+//! Operators take their operands by value. An operand that is a variable and is read again on some
+//! way through the function must be duplicated, any other can be moved: the same question as the
+//! one the borrow checker answers. It is answered here backwards, over the control flow that
+//! [`flow`](crate::flow) makes of the function.
 
 use crate::flow::{Control, Flow, Jump, Var};
 use crate::node::NodeId;
@@ -64,7 +65,8 @@ impl Backwards<'_> {
             }
             Flow::Loop(target, body) => {
                 self.jumps.insert(Jump::Break(*target), live);
-                // What is live where the loop starts is live where it ends: until that is stable, nothing is decided.
+                // What is live where the loop starts is live where it ends: until that is stable,
+                // nothing is decided.
                 let recording = std::mem::replace(&mut self.recording, false);
                 let mut start = Live::new();
                 loop {

@@ -1,8 +1,10 @@
-//! A `!` that extracts nothing: in closures and `async` blocks, in functions that are not lazy, and in functions inside functions.
+//! A `!` that extracts nothing: in closures and `async` blocks, in functions that are not lazy, and
+//! in functions inside functions.
 //!
-//! It is Rust's "not", and stays so. But who writes it in front of a layer means to extract, and is told why that cannot be. Only
-//! what may be a layer is asked for its type: a `!` in front of something that is a `bool` by its looks is left alone, and so is a
-//! function that has nothing to do with layers.
+//! It is Rust's "not", and stays so. But who writes it in front of a layer means to extract, and is
+//! told why that cannot be. Only what may be a layer is asked for its type: a `!` in front of
+//! something that is a `bool` by its looks is left alone, and so is a function that has nothing to
+//! do with layers.
 
 use crate::arguments;
 use crate::node::{NodeId, bare};

@@ -4,8 +4,8 @@ use syn::Expr;
 
 /// The place of a boxed expression in the tree.
 ///
-/// A box does not move while the expressions around it are rewritten or moved, so a plan made before rewriting is still good
-/// while it goes on.
+/// A box does not move while the expressions around it are rewritten or moved, so a plan made
+/// before rewriting is still good while it goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct NodeId(usize);
 
@@ -34,8 +34,9 @@ pub(crate) fn variable(e: &Expr) -> Option<&syn::Ident> {
     }
 }
 
-/// Whether an expression names a place rather than making a value: `x`, `x.field`, `x[i]`, `*x`. A field of what a call makes is one,
-/// too: the call may lend what it belongs to. A field of what is made here is a value.
+/// Whether an expression names a place rather than making a value: `x`, `x.field`, `x[i]`, `*x`. A
+/// field of what a call makes is one, too: the call may lend what it belongs to. A field of what is
+/// made here is a value.
 pub(crate) fn is_place(e: &Expr) -> bool {
     match bare(e) {
         Expr::Path(_) | Expr::Index(_) => true,
@@ -45,7 +46,8 @@ pub(crate) fn is_place(e: &Expr) -> bool {
     }
 }
 
-/// Whether an expression surely makes what it is: `Pair { … }`, `Pair(…)`, `(…, …)`, or a field of those.
+/// Whether an expression surely makes what it is: `Pair { … }`, `Pair(…)`, `(…, …)`, or a field of
+/// those.
 fn is_made(e: &Expr) -> bool {
     match bare(e) {
         Expr::Struct(_) | Expr::Tuple(_) => true,

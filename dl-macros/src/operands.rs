@@ -21,7 +21,8 @@ pub(crate) fn duplicate(block: &mut Block, operands: &HashSet<NodeId>, krate: &P
     Duplicator { operands, krate }.visit_block_mut(block);
 }
 
-/// The duplicate of one operand, which is moved, not written anew: a plan that knows what is inside by its place is still good.
+/// The duplicate of one operand, which is moved, not written anew: a plan that knows what is inside
+/// by its place is still good.
 pub(crate) fn duplicated(mut operand: Expr, krate: &Path) -> Expr {
     let span = operand.span();
     let bang = module(krate, span);
@@ -55,7 +56,8 @@ pub(crate) fn duplicated(mut operand: Expr, krate: &Path) -> Expr {
     })
 }
 
-/// The module of the runtime that expansions name, with the span of what the user wrote: this is where operators say they are.
+/// The module of the runtime that expansions name, with the span of what the user wrote: this is
+/// where operators say they are.
 pub(crate) fn module(krate: &Path, span: Span) -> TokenStream {
     let krate: TokenStream = krate
         .to_token_stream()

@@ -1,7 +1,8 @@
 //! Which bangs are joined, and where each group of them starts.
 //!
-//! The building of later operands is pulled forward to the place of the first bang of a group; everything before it stays put.
-//! That is done only if nobody can tell the difference except by the time it takes:
+//! The building of later operands is pulled forward to the place of the first bang of a group;
+//! everything before it stays put. That is done only if nobody can tell the difference except by
+//! the time it takes:
 //!
 //! | between the first bang and the candidate | joined? |
 //! |---|---|
@@ -39,7 +40,8 @@ pub(crate) struct Plan {
 }
 
 pub(crate) struct Group {
-    /// The statement, or the expression with a context of its own, before which the results of later members are declared.
+    /// The statement, or the expression with a context of its own, before which the results of
+    /// later members are declared.
     pub(crate) anchor: NodeId,
     pub(crate) members: Vec<NodeId>,
 }
@@ -105,7 +107,8 @@ impl Planner<'_> {
         self.barrier();
     }
 
-    /// A condition that is evaluated again and again, or that has a `let`: a context of its own, in as many parts as needed.
+    /// A condition that is evaluated again and again, or that has a `let`: a context of its own, in
+    /// as many parts as needed.
     fn condition(&mut self, e: &Expr) {
         match e {
             Expr::Let(e) => self.region(&e.expr),
@@ -535,7 +538,8 @@ impl<'a> Visit<'a> for Operand<'_> {
     }
 }
 
-/// A macro that we cannot look into: a bang in it is an error, rather than a `!` that means something else.
+/// A macro that we cannot look into: a bang in it is an error, rather than a `!` that means
+/// something else.
 fn foreign(mac: &Macro, problems: &mut Problems) {
     // It knows what a bang is.
     if mac.path.segments.last().is_some_and(|segment| segment.ident == "direct") {

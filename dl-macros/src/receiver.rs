@@ -1,4 +1,5 @@
-//! `self` under another name: a lazy body runs after the method has returned, when there is no `self` any more.
+//! `self` under another name: a lazy body runs after the method has returned, when there is no
+//! `self` any more.
 //!
 //! ```text
 //! // Input:  self.gate.of(input)
@@ -17,8 +18,9 @@ pub(crate) fn this(span: Span) -> Ident {
     Ident::new("this", Span::mixed_site().located_at(span))
 }
 
-/// Renames `self`, in tokens of macros too, but not in nested items, which have a `self` of their own. Macros of the standard library
-/// are opened still: what is in their arguments is renamed as everywhere.
+/// Renames `self`, in tokens of macros too, but not in nested items, which have a `self` of their
+/// own. Macros of the standard library are opened still: what is in their arguments is renamed as
+/// everywhere.
 pub(crate) fn rename(block: &mut syn::Block, has_receiver: bool, problems: &mut Problems) {
     Renamer { has_receiver, problems }.visit_block_mut(block);
 }

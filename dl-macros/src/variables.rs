@@ -172,7 +172,8 @@ fn mentioned(generics: &Generics, fields: &[(Member, &Field)]) -> Generics {
     generics
 }
 
-/// Whether a struct with parameters is in a box: so it may hold the one that it is in, and their conditions would need each other.
+/// Whether a struct with parameters is in a box: so it may hold the one that it is in, and their
+/// conditions would need each other.
 fn boxes(ty: &Type) -> bool {
     struct Boxes(bool);
     impl<'a> Visit<'a> for Boxes {
@@ -196,7 +197,8 @@ fn recurs(ty: &Type, name: &Ident) -> bool {
     mentions(ty, name) || mentions(ty, &Ident::new("Self", Span::call_site())) || boxes(ty)
 }
 
-/// With the condition that each field whose type mentions a parameter is a variable, unless it may hold the struct itself.
+/// With the condition that each field whose type mentions a parameter is a variable, unless it may
+/// hold the struct itself.
 fn with_parts(mut generics: Generics, name: &Ident, fields: &[(Member, &Field)], bang: &TokenStream) -> Generics {
     let parameters: Vec<Ident> = generics.type_params().map(|parameter| parameter.ident.clone()).collect();
     let depends = |ty: &Type| parameters.iter().any(|parameter| mentions(ty, parameter));
@@ -284,7 +286,8 @@ fn variables(item: &DeriveInput) -> syn::Result<Vec<(Member, &Field)>> {
     Ok(variables)
 }
 
-/// Whether this is, by its name, a type that is no variable: the compiler would say so at each mention.
+/// Whether this is, by its name, a type that is no variable: the compiler would say so at each
+/// mention.
 fn is_plain(ty: &Type) -> bool {
     const PLAIN: [&str; 17] = [
         "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32",

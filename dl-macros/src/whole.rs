@@ -1,7 +1,8 @@
-//! A whole `impl` block, trait or module under one attribute: each function in it as if it were annotated itself.
+//! A whole `impl` block, trait or module under one attribute: each function in it as if it were
+//! annotated itself.
 //!
-//! Functions that cannot be annotated (`const`, `async`, `extern`, without a body) and those that have an attribute of their own are
-//! left as they are.
+//! Functions that cannot be annotated (`const`, `async`, `extern`, without a body) and those that
+//! have an attribute of their own are left as they are.
 
 use crate::body;
 use crate::diagnostics::Problems;

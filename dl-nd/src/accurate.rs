@@ -1,5 +1,6 @@
-//! Sums whose rounding error grows with the logarithm of the number of terms, not with the number: the halves are summed on their own (Higham,
-//! *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2). The order is fixed by the shape and the strides.
+//! Sums whose rounding error grows with the logarithm of the number of terms, not with the number:
+//! the halves are summed on their own (Higham, *Accuracy and Stability of Numerical Algorithms*,
+//! 2002, section 4.2). The order is fixed by the shape and the strides.
 
 use crate::element::Element;
 use crate::pieces;
@@ -39,9 +40,11 @@ fn sum_slice<A: Element>(elements: &[A]) -> A {
     })
 }
 
-/// The sum of so many terms; `piece` sums those in a range of places, for about so many nanoseconds each.
+/// The sum of so many terms; `piece` sums those in a range of places, for about so many nanoseconds
+/// each.
 ///
-/// The sum of a whole piece is that of a whole subtree, so it does not matter that there are pieces.
+/// The sum of a whole piece is that of a whole subtree, so it does not matter that there are
+/// pieces.
 pub(crate) fn sum_of_pieces<A: Element>(
     len: usize,
     nanoseconds: f64,
@@ -54,7 +57,8 @@ pub(crate) fn sum_of_pieces<A: Element>(
     sum_of_sums(sums.into_iter(), PIECE, len)
 }
 
-/// The sum of so many terms, by the sums of pieces, which come one after the other and have `each` of them, a power of two of [runs](RUN); the last one has the rest.
+/// The sum of so many terms, by the sums of pieces, which come one after the other and have `each`
+/// of them, a power of two of [runs](RUN); the last one has the rest.
 pub(crate) fn sum_of_sums<A: Element>(mut sums: impl DoubleEndedIterator<Item = A>, each: usize, len: usize) -> A {
     let rest = if len.is_multiple_of(each) { None } else { sums.next_back() };
     let mut whole = Tree::new();
@@ -86,7 +90,8 @@ fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
     sums
 }
 
-/// What is along the first axis, as rows each of which lies in one piece: all of it does, or the other axes do, as in some columns of a matrix or some channels of a batch.
+/// What is along the first axis, as rows each of which lies in one piece: all of it does, or the
+/// other axes do, as in some columns of a matrix or some channels of a batch.
 fn as_rows<'a, A: Element>(x: &ArrayViewD<'a, A>) -> Option<ArrayView2<'a, A>> {
     let rows = x.shape().first().copied().filter(|&rows| rows > 0)?;
     let rows = match x.to_slice() {
@@ -105,7 +110,8 @@ fn as_rows<'a, A: Element>(x: &ArrayViewD<'a, A>) -> Option<ArrayView2<'a, A>> {
     rows.filter(|rows| rows.row(0).as_slice().is_some())
 }
 
-/// The sums along an axis, of at most [`RUN`] terms, if those that are next to one another are sums of what lies side by side.
+/// The sums along an axis, of at most [`RUN`] terms, if those that are next to one another are sums
+/// of what lies side by side.
 fn sum_rows<A: Element>(x: &ArrayViewD<'_, A>, axis: Axis) -> Option<Vec<A>> {
     if axis == Axis(0) {
         let rows = as_rows(x)?;
@@ -230,8 +236,9 @@ fn sum_of_run<A: Element>(run: &[A]) -> A {
 #[inline(always)]
 fn halves_added<A: Element, const N: usize, const HALF: usize>(all: &[A; N]) -> [A; HALF] {
     const { assert!(N == 2 * HALF) };
-    // a compiler that sees all steps together takes the lanes apart into single numbers. They stay where they are: who reads what has just been copied in other parts waits until all
-    // that was written before has reached the cache
+    // a compiler that sees all steps together takes the lanes apart into single numbers. They stay
+    // where they are: who reads what has just been copied in other parts waits until all that was
+    // written before has reached the cache
     let (first, second) = std::hint::black_box(all).split_at(HALF);
     let mut sums = [A::zero(); HALF];
     for lane in 0..HALF {
@@ -240,7 +247,8 @@ fn halves_added<A: Element, const N: usize, const HALF: usize>(all: &[A; N]) -> 
     sums
 }
 
-/// Sums that come one after the other, as the leaves of a tree: a sum of two has as many leaves on either side.
+/// Sums that come one after the other, as the leaves of a tree: a sum of two has as many leaves on
+/// either side.
 struct Tree<A> {
     leaves: usize,
     /// The sum of 2ⁱ leaves at place i, for the bits of their number that are 1.
@@ -318,7 +326,8 @@ mod tests {
         }
     }
 
-    /// Rows that lie in one piece are summed in a loop of their own, which is the same sum, to the bit.
+    /// Rows that lie in one piece are summed in a loop of their own, which is the same sum, to the
+    /// bit.
     #[test]
     fn rows_in_pieces() {
         let x = Array::from_shape_fn((100, 40), |(i, j)| (i * 7 + j) as f32 * 0.1);

@@ -1,4 +1,5 @@
-//! Linear operations that keep, drop, shift or accumulate elements: triangles, diagonals, rolls, running sums.
+//! Linear operations that keep, drop, shift or accumulate elements: triangles, diagonals, rolls,
+//! running sums.
 
 use crate::axes::axis_of;
 use crate::element::{Element, HasRank, Rank};
@@ -19,7 +20,8 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The lower triangle of each matrix (the last two axes), up to the diagonal `k` above the main one; zeros elsewhere.
+    /// The lower triangle of each matrix (the last two axes), up to the diagonal `k` above the main
+    /// one; zeros elsewhere.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
@@ -35,7 +37,8 @@ pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         triangle(self.layer(), true, k, A::zero())
     }
 
-    /// The upper triangle of each matrix (the last two axes), from the diagonal `k` above the main one on; zeros elsewhere.
+    /// The upper triangle of each matrix (the last two axes), from the diagonal `k` above the main
+    /// one on; zeros elsewhere.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};

@@ -15,8 +15,9 @@ use std::marker::PhantomData;
 
 const NAME: &str = "scaled_dot_product_attention";
 
-/// `softmax(q · kᵀ / √E) · v` (Vaswani et al., 2017), for queries `[…, L, E]`, keys `[…, S, E]` and values `[…, S, Ev]`: a tensor of shape `[…, L, Ev]`. This is
-/// PyTorch's function of the same name.
+/// `softmax(q · kᵀ / √E) · v` (Vaswani et al., 2017), for queries `[…, L, E]`, keys `[…, S, E]` and
+/// values `[…, S, Ev]`: a tensor of shape `[…, L, Ev]`. This is PyTorch's function of the same
+/// name.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -91,7 +92,8 @@ where
 
 /// The settings of [`scaled_dot_product_attention_with`].
 ///
-/// A query that may attend to nothing, because all scores are masked or −∞, gets 0, and has no gradient.
+/// A query that may attend to nothing, because all scores are masked or −∞, gets 0, and has no
+/// gradient.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -131,7 +133,8 @@ impl<A: Element> Attention<A> {
         Attention { causal: true, ..self }
     }
 
-    /// Which query may attend to which key: `true` where it may. The mask broadcasts to the scores, `[…, L, S]`.
+    /// Which query may attend to which key: `true` where it may. The mask broadcasts to the scores,
+    /// `[…, L, S]`.
     ///
     /// ```
     /// use dl_nd::{Attention, Nd};
@@ -143,7 +146,8 @@ impl<A: Element> Attention<A> {
         Attention { mask: Some(mask.to_dyn()), ..self }
     }
 
-    /// What is added to the scores, `[…, L, S]`, to which it broadcasts; −∞ is a mask. A gradient flows to it.
+    /// What is added to the scores, `[…, L, S]`, to which it broadcasts; −∞ is a mask. A gradient
+    /// flows to it.
     ///
     /// ```
     /// use dl_nd::{Attention, Nd};

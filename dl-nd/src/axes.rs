@@ -5,7 +5,8 @@ use dl_core::{Error, Result};
 use ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::ops::RangeFull;
 
-/// One axis or several of a tensor of rank `D`. A negative number counts from the last axis: −1 is the last one.
+/// One axis or several of a tensor of rank `D`. A negative number counts from the last axis: −1 is
+/// the last one.
 ///
 /// A function that is generic in the rank asks for it: `where isize: Axes<D>`.
 ///

@@ -1,4 +1,5 @@
-//! Broadcasting: which shape two operands have together, and how a delta finds back to the shape of its operand.
+//! Broadcasting: which shape two operands have together, and how a delta finds back to the shape of
+//! its operand.
 
 use crate::accurate::sum_along;
 use crate::element::{Element, Rank};
@@ -21,7 +22,8 @@ pub(crate) fn broadcast_shape<D: Rank>(a: &[usize], b: &[usize]) -> Result<D> {
     })
 }
 
-/// The same; else the axis along which they do not go together, counted from the end, where the last one is 1.
+/// The same; else the axis along which they do not go together, counted from the end, where the
+/// last one is 1.
 pub(crate) fn common_shape<D: Rank>(a: &[usize], b: &[usize]) -> std::result::Result<D, usize> {
     let rank = a.len().max(b.len());
     let mut shape = D::zeros(rank);
@@ -36,7 +38,8 @@ pub(crate) fn common_shape<D: Rank>(a: &[usize], b: &[usize]) -> std::result::Re
     Ok(shape)
 }
 
-/// How many elements tensors of these shapes have together. A number of its own type: the shapes may not fit.
+/// How many elements tensors of these shapes have together. A number of its own type: the shapes
+/// may not fit.
 pub(crate) fn common_len(shapes: &[&[usize]]) -> f64 {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or_default();
     let along = |axis: usize| shapes.iter().filter_map(move |shape| Some(shape[shape.len().checked_sub(axis)?]));

@@ -9,7 +9,8 @@ use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Train
 use ndarray::{DimMax, Ix0};
 use std::marker::PhantomData;
 
-/// A tensor, or a number that stands for a tensor of one element: what [`where_`] chooses from, and what tensors are compared with.
+/// A tensor, or a number that stands for a tensor of one element: what [`where_`] chooses from, and
+/// what tensors are compared with.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -103,8 +104,8 @@ macro_rules! comparisons {
             }
         }
 
-        /// Comparisons, element by element, with a tensor or a number. They broadcast, and give masks: tensors of `bool`, through which no
-        /// gradient flows.
+        /// Comparisons, element by element, with a tensor or a number. They broadcast, and give
+        /// masks: tensors of `bool`, through which no gradient flows.
         ///
         /// ```
         /// use dl_core::Differentiable;
@@ -265,10 +266,12 @@ impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
     }
 }
 
-/// Each element from `a` where the mask is true, from `b` where it is not; each may be a number. All three broadcast.
+/// Each element from `a` where the mask is true, from `b` where it is not; each may be a number.
+/// All three broadcast.
 ///
-/// The other one has no part in it: its element may be infinite or NaN, and its delta is 0. But a delta of 0 that goes on through a steep slope is
-/// NaN, as in PyTorch: mask the argument of a root, not only the root.
+/// The other one has no part in it: its element may be infinite or NaN, and its delta is 0. But a
+/// delta of 0 that goes on through a steep slope is NaN, as in PyTorch: mask the argument of a
+/// root, not only the root.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};

@@ -1,9 +1,9 @@
 //! Convolution and its transpose, over one, two or three spatial axes.
 //!
-//! Convolution is linear in each of its two operands, and so are its gradients: with a delta `y` of the output, all
-//! three are parts of one form `Σ y·w·x`, trilinear in output, weight and input. Hence there is one operation,
-//! [`Convolution`], that asks for one of the three, given the other two; the deltas of its operands are the same
-//! operation again, asked for another one.
+//! Convolution is linear in each of its two operands, and so are its gradients: with a delta `y` of
+//! the output, all three are parts of one form `Σ y·w·x`, trilinear in output, weight and input.
+//! Hence there is one operation, [`Convolution`], that asks for one of the three, given the other
+//! two; the deltas of its operands are the same operation again, asked for another one.
 
 mod kernel;
 mod patches;
@@ -16,8 +16,8 @@ use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use kernel::Geometry;
 use std::marker::PhantomData;
 
-/// How a convolution moves over its input, in PyTorch's words: by default with stride 1, padding 0, dilation 1 and one
-/// group.
+/// How a convolution moves over its input, in PyTorch's words: by default with stride 1, padding 0,
+/// dilation 1 and one group.
 ///
 /// A plain number holds for all spatial axes, an array has one for each.
 ///
@@ -84,7 +84,8 @@ impl<const N: usize> Conv<N> {
         self
     }
 
-    /// In how many groups the channels fall: each group of output channels sees its own group of input channels only.
+    /// In how many groups the channels fall: each group of output channels sees its own group of
+    /// input channels only.
     ///
     /// ```
     /// let depthwise = dl_nd::Conv::<2>::new().groups(32); // for 32 channels
@@ -115,8 +116,8 @@ impl<const N: usize> Conv<N> {
         Ok([&[outputs, inputs / groups], &kernel.into().0[..]].concat())
     }
 
-    /// For a transposed convolution: how many elements its result is longer at the end of each spatial axis. It comes
-    /// last.
+    /// For a transposed convolution: how many elements its result is longer at the end of each
+    /// spatial axis. It comes last.
     ///
     /// ```
     /// let up = dl_nd::Conv::<2>::new().stride(2).padding(1).output_padding(1);
@@ -126,7 +127,8 @@ impl<const N: usize> Conv<N> {
     }
 }
 
-/// How a transposed convolution moves: a [`Conv`], perhaps with [`output_padding`](Conv::output_padding).
+/// How a transposed convolution moves: a [`Conv`], perhaps with
+/// [`output_padding`](Conv::output_padding).
 ///
 /// ```
 /// use dl_nd::{Conv, ConvTranspose};
@@ -146,8 +148,8 @@ impl<const N: usize> From<Conv<N>> for ConvTranspose<N> {
 
 /// Convolutions, on layers, weights and plain values alike.
 ///
-/// As in PyTorch, a convolution is a cross-correlation: the weight is not mirrored. A bias is added by broadcasting,
-/// for `conv2d` in the shape `[1, channels, 1, 1]`.
+/// As in PyTorch, a convolution is a cross-correlation: the weight is not mirrored. A bias is added
+/// by broadcasting, for `conv2d` in the shape `[1, channels, 1, 1]`.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -168,8 +170,9 @@ impl<const N: usize> From<Conv<N>> for ConvTranspose<N> {
 /// let y = matrix.conv2d(&matrix, Conv::new());
 /// ```
 pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// Convolution over one axis: `[batch, channels, length]` with a weight `[out, channels / groups, kernel]` gives
-    /// `[batch, out, length′]`. See [`conv2d`](ConvOps::conv2d).
+    /// Convolution over one axis: `[batch, channels, length]` with a weight
+    /// `[out, channels / groups, kernel]` gives `[batch, out, length′]`. See
+    /// [`conv2d`](ConvOps::conv2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Conv, ConvOps, Nd};
@@ -191,9 +194,10 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve(self.layer(), weight.into_layer(), conv)
     }
 
-    /// Convolution over two axes: `[batch, channels, height, width]` with a weight `[out, channels / groups, kernel
-    /// height, kernel width]` gives `[batch, out, height′, width′]`, where along each axis (the formula is PyTorch's,
-    /// of `Conv2d`)
+    /// Convolution over two axes: `[batch, channels, height, width]` with a weight
+    /// `[out, channels / groups, kernel height, kernel width]` gives
+    /// `[batch, out, height′, width′]`, where along each axis (the formula is PyTorch's, of
+    /// `Conv2d`)
     ///
     /// `length′ = ⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`
     ///
@@ -207,8 +211,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When input and weight have unequal numbers of channels, the groups do not divide them, the kernel is longer than
-    /// the input with its padding, a spatial axis has length 0, or a stride, a dilation or the number of groups is 0.
+    /// When input and weight have unequal numbers of channels, the groups do not divide them, the
+    /// kernel is longer than the input with its padding, a spatial axis has length 0, or a stride,
+    /// a dilation or the number of groups is 0.
     #[track_caller]
     fn conv2d<W, E>(&self, weight: W, conv: Conv<2>) -> Layer<Nd<A, D>>
     where
@@ -219,9 +224,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve(self.layer(), weight.into_layer(), conv)
     }
 
-    /// Convolution over three axes: `[batch, channels, depth, height, width]` with a weight `[out, channels / groups,
-    /// kernel depth, kernel height, kernel width]` gives `[batch, out, depth′, height′, width′]`. See
-    /// [`conv2d`](ConvOps::conv2d).
+    /// Convolution over three axes: `[batch, channels, depth, height, width]` with a weight
+    /// `[out, channels / groups, kernel depth, kernel height, kernel width]` gives
+    /// `[batch, out, depth′, height′, width′]`. See [`conv2d`](ConvOps::conv2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Conv, ConvOps, Nd};
@@ -243,8 +248,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve(self.layer(), weight.into_layer(), conv)
     }
 
-    /// Transposed convolution over one axis: `[batch, channels, length]` with a weight `[channels, out / groups,
-    /// kernel]` gives `[batch, out, length′]`. See [`conv_transpose2d`](ConvOps::conv_transpose2d).
+    /// Transposed convolution over one axis: `[batch, channels, length]` with a weight
+    /// `[channels, out / groups, kernel]` gives `[batch, out, length′]`. See
+    /// [`conv_transpose2d`](ConvOps::conv_transpose2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Conv, ConvOps, Nd};
@@ -266,9 +272,11 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve_transposed(self.layer(), weight.into_layer(), conv.into())
     }
 
-    /// Transposed convolution over two axes, the gradient of [`conv2d`](ConvOps::conv2d) by its input: `[batch,
-    /// channels, height, width]` with a weight `[channels, out / groups, kernel height, kernel width]` gives `[batch,
-    /// out, height′, width′]`, where along each axis (the formula is PyTorch's, of `ConvTranspose2d`)
+    /// Transposed convolution over two axes, the gradient of [`conv2d`](ConvOps::conv2d) by its
+    /// input: `[batch, channels, height, width]` with a weight
+    /// `[channels, out / groups, kernel height, kernel width]` gives
+    /// `[batch, out, height′, width′]`, where along each axis (the formula is PyTorch's, of
+    /// `ConvTranspose2d`)
     ///
     /// `length′ = (length − 1)·stride − 2·padding + dilation·(kernel − 1) + output_padding + 1`
     ///
@@ -281,9 +289,10 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When input and weight have unequal numbers of channels, the groups do not divide them, the result would have no
-    /// length along an axis, a spatial axis has length 0, the output padding is less neither than the stride nor than
-    /// the dilation, or a stride, a dilation or the number of groups is 0.
+    /// When input and weight have unequal numbers of channels, the groups do not divide them, the
+    /// result would have no length along an axis, a spatial axis has length 0, the output padding
+    /// is less neither than the stride nor than the dilation, or a stride, a dilation or the number
+    /// of groups is 0.
     #[track_caller]
     fn conv_transpose2d<W, E>(&self, weight: W, conv: impl Into<ConvTranspose<2>>) -> Layer<Nd<A, D>>
     where
@@ -294,8 +303,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         convolve_transposed(self.layer(), weight.into_layer(), conv.into())
     }
 
-    /// Transposed convolution over three axes: `[batch, channels, depth, height, width]` with a weight `[channels, out
-    /// / groups, kernel depth, kernel height, kernel width]` gives `[batch, out, depth′, height′, width′]`. See
+    /// Transposed convolution over three axes: `[batch, channels, depth, height, width]` with a
+    /// weight `[channels, out / groups, kernel depth, kernel height, kernel width]` gives
+    /// `[batch, out, depth′, height′, width′]`. See
     /// [`conv_transpose2d`](ConvOps::conv_transpose2d).
     ///
     /// ```
@@ -353,8 +363,8 @@ impl<const N: usize> Conv<N> {
     }
 }
 
-/// A member of the form, and its spatial lengths. They follow from those of the operands, unless it is the delta of a
-/// tensor, whose lengths it has.
+/// A member of the form, and its spatial lengths. They follow from those of the operands, unless it
+/// is the delta of a tensor, whose lengths it has.
 #[derive(Clone, Copy)]
 enum Wanted {
     /// `x` from `y` and `w`: the transposed convolution.

@@ -1,6 +1,8 @@
-//! The loss of labels and classes: cross entropy, and the negative log-likelihood that it is made of.
+//! The loss of labels and classes: cross entropy, and the negative log-likelihood that it is made
+//! of.
 //!
-//! Classes are axis 1, as in PyTorch: `[batch, classes]`, or `[batch, classes, height, width]` with labels `[batch, height, width]`.
+//! Classes are axis 1, as in PyTorch: `[batch, classes]`, or `[batch, classes, height, width]` with
+//! labels `[batch, height, width]`.
 
 use crate::axes::AxisList;
 use crate::element::{Element, HasRank, Rank};
@@ -18,10 +20,11 @@ use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Nothing, Pointwis
 use ndarray::{Array, ArrayBase, ArrayView, ArrayViewMut1, Axis, Data, Dimension, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
 use std::marker::PhantomData;
 
-/// What [`cross_entropy`](crate::LossOps::cross_entropy) compares logits of rank `D` with: labels, which have an axis less, or probabilities of
-/// all classes, in the shape of the logits.
+/// What [`cross_entropy`](crate::LossOps::cross_entropy) compares logits of rank `D` with: labels,
+/// which have an axis less, or probabilities of all classes, in the shape of the logits.
 ///
-/// Labels are [`Indices`](crate::Indices): a tensor of `usize`, or a list of them. To probabilities a gradient flows.
+/// Labels are [`Indices`](crate::Indices): a tensor of `usize`, or a list of them. To probabilities
+/// a gradient flows.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -144,7 +147,8 @@ impl<A: Element> Default for CrossEntropy<A> {
 }
 
 impl<A: Element, R: Reduction> CrossEntropy<A, R> {
-    /// Targets are mixed with the uniform distribution: `(1 − ε) · target + ε / classes` (Szegedy et al., 2016). It must lie between 0 and 1.
+    /// Targets are mixed with the uniform distribution: `(1 − ε) · target + ε / classes` (Szegedy
+    /// et al., 2016). It must lie between 0 and 1.
     ///
     /// ```
     /// let settings = dl_nd::CrossEntropy::<f32>::new().label_smoothing(0.1);
@@ -154,8 +158,8 @@ impl<A: Element, R: Reduction> CrossEntropy<A, R> {
         CrossEntropy { label_smoothing: epsilon, ..self }
     }
 
-    /// A label whose positions do not count: their loss and their gradient are 0, and a mean does not include them. It may be any number, also one
-    /// that is no class.
+    /// A label whose positions do not count: their loss and their gradient are 0, and a mean does
+    /// not include them. It may be any number, also one that is no class.
     ///
     /// ```
     /// let settings = dl_nd::CrossEntropy::<f32>::new().ignore_index(255);
@@ -165,7 +169,8 @@ impl<A: Element, R: Reduction> CrossEntropy<A, R> {
         CrossEntropy { ignore_index: Some(label), ..self }
     }
 
-    /// A weight for each class, by which its losses are multiplied. With labels, a mean is divided by the sum of the weights of all labels.
+    /// A weight for each class, by which its losses are multiplied. With labels, a mean is divided
+    /// by the sum of the weights of all labels.
     ///
     /// ```
     /// use dl_nd::{CrossEntropy, Nd};
@@ -238,7 +243,8 @@ where
     likelihood(name, x, target.into_targets(), settings)
 }
 
-/// `−Σ w·t·x` over the classes, with targets `t` and logarithms of probabilities `x`; for labels, `t` is 1 at the label and 0 elsewhere.
+/// `−Σ w·t·x` over the classes, with targets `t` and logarithms of probabilities `x`; for labels,
+/// `t` is 1 at the label and 0 elsewhere.
 #[track_caller]
 fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
     name: &'static str,
@@ -445,7 +451,8 @@ impl<A: Element, D: Rank, E: Rank> Primitive for Excess<A, D, E> {
     }
 }
 
-/// (x, labels) ↦ labels that fit to `x`, with the axis of the classes; a class stands for the ignored one.
+/// (x, labels) ↦ labels that fit to `x`, with the axis of the classes; a class stands for the
+/// ignored one.
 struct Lined<A, D, E> {
     name: &'static str,
     ignored: Option<usize>,

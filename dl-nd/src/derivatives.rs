@@ -81,7 +81,8 @@ type Matrix<Y, X> = Nd<<Y as Numeric>::Element, Joined<Y, X>>;
 
 /// Matrices of derivatives.
 ///
-/// For variables that are not one tensor, derivatives come in the shape of these; so does their matrix, by taking `gradients` of `gradients`:
+/// For variables that are not one tensor, derivatives come in the shape of these; so does their
+/// matrix, by taking `gradients` of `gradients`:
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -93,11 +94,12 @@ type Matrix<Y, X> = Nd<<Y as Numeric>::Element, Joined<Y, X>>;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait DerivativeOps: Differentiable<Data: Numeric> {
-    /// The Jacobian: the derivative of each element of this with respect to each element of a weight or layer, in the shape of this, followed by the
-    /// shape of that.
+    /// The Jacobian: the derivative of each element of this with respect to each element of a
+    /// weight or layer, in the shape of this, followed by the shape of that.
     ///
-    /// It takes one derivative forward for each element of `x`, or one backward for each element of this, whichever are fewer; the values are
-    /// shared. Where a product with it will do, [`jvp`](Layer::jvp) or [`vjp`](Layer::vjp) is one derivative.
+    /// It takes one derivative forward for each element of `x`, or one backward for each element of
+    /// this, whichever are fewer; the values are shared. Where a product with it will do,
+    /// [`jvp`](Layer::jvp) or [`vjp`](Layer::vjp) is one derivative.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};
@@ -121,9 +123,11 @@ pub trait DerivativeOps: Differentiable<Data: Numeric> {
         jacobian(self.layer(), x.layer())
     }
 
-    /// The Hessian of a number: its second derivatives with respect to each two elements of a weight or layer, in the shape of that, twice.
+    /// The Hessian of a number: its second derivatives with respect to each two elements of a
+    /// weight or layer, in the shape of that, twice.
     ///
-    /// It takes one derivative of the gradient for each element; where a product with it will do, [`hvp`](Layer::hvp) takes one.
+    /// It takes one derivative of the gradient for each element; where a product with it will do,
+    /// [`hvp`](Layer::hvp) takes one.
     ///
     /// ```
     /// use dl_core::{Differentiable, Weight};

@@ -23,11 +23,12 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait DropoutOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// In passes that train, each element is 0 with probability `p`, and `x / (1 − p)` otherwise; in passes that evaluate nothing changes (Srivastava
-    /// et al., 2014).
+    /// In passes that train, each element is 0 with probability `p`, and `x / (1 − p)` otherwise;
+    /// in passes that evaluate nothing changes (Srivastava et al., 2014).
     ///
-    /// Which ones are 0 depends on the seed of the pass and on the place of this layer in the program ([`Seed`]), not on the number of threads. It is the
-    /// same forward, backward and in derivatives of higher order.
+    /// Which ones are 0 depends on the seed of the pass and on the place of this layer in the
+    /// program ([`Seed`]), not on the number of threads. It is the same forward, backward and in
+    /// derivatives of higher order.
     ///
     /// ```
     /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{DropoutOps, Nd, ReduceOps};
@@ -61,7 +62,8 @@ pub(crate) fn dropout<A: Element, D: Rank>(x: Layer<Nd<A, D>>, p: f64) -> Layer<
     by_mode(dropped, x)
 }
 
-/// (x, seed) ↦ x · mask / (1 − p), where the mask depends on the seed and the number of elements: linear in x.
+/// (x, seed) ↦ x · mask / (1 − p), where the mask depends on the seed and the number of elements:
+/// linear in x.
 struct Dropout<A, D> {
     p: f64,
     types: PhantomData<(A, D)>,

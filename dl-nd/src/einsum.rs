@@ -13,11 +13,11 @@ use plan::{Plan, Spec};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-/// A sum of products over named axes, by Einstein's convention, as in NumPy and PyTorch: `einsum("ij,jk->ik", [a, b])` is
-/// `yᵢₖ = Σⱼ aᵢⱼ·bⱼₖ`.
+/// A sum of products over named axes, by Einstein's convention, as in NumPy and PyTorch:
+/// `einsum("ij,jk->ik", [a, b])` is `yᵢₖ = Σⱼ aᵢⱼ·bⱼₖ`.
 ///
-/// The specification gives each axis of each operand a letter. Axes with the same letter run together; those that the output does not
-/// name are summed over.
+/// The specification gives each axis of each operand a letter. Axes with the same letter run
+/// together; those that the output does not name are summed over.
 ///
 /// | written | means |
 /// |---|---|
@@ -29,10 +29,12 @@ use std::marker::PhantomData;
 /// | `ii->i`, `ii->` | the diagonal, and its sum |
 /// | `...ij,...jk->...ik` | the same for all axes in front, which broadcast |
 ///
-/// `...` stands for any number of axes, also none; in an output that leaves it out they are summed over. An axis of length 1 is repeated
-/// where another axis of that letter is longer. Spaces mean nothing.
+/// `...` stands for any number of axes, also none; in an output that leaves it out they are summed
+/// over. An axis of length 1 is repeated where another axis of that letter is longer. Spaces mean
+/// nothing.
 ///
-/// Several operands are multiplied from left to right, so of `ij,jk,kl->il` the product of the first two comes first.
+/// Several operands are multiplied from left to right, so of `ij,jk,kl->il` the product of the
+/// first two comes first.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -53,8 +55,8 @@ use std::marker::PhantomData;
 /// ```
 ///
 /// # Errors
-/// When the specification cannot be read, or does not fit the number of operands or of their axes, and a shape error when a letter
-/// has two lengths, neither of them 1.
+/// When the specification cannot be read, or does not fit the number of operands or of their axes,
+/// and a shape error when a letter has two lengths, neither of them 1.
 #[track_caller]
 pub fn einsum<A, X>(specification: &str, operands: impl IntoIterator<Item = X>) -> Layer<Nd<A, IxDyn>>
 where

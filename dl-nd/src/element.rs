@@ -11,7 +11,8 @@ use dl_core::{Binary, Data, Delta, Layer, Nothing, Number, Pointwise, StoredElem
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
 
-/// What a tensor may hold: `f32` and `f64`, and `bool`, `u8`, `i32`, `i64` and `usize` as plain data: masks, labels, indices.
+/// What a tensor may hold: `f32` and `f64`, and `bool`, `u8`, `i32`, `i64` and `usize` as plain
+/// data: masks, labels, indices.
 ///
 /// ```
 /// use dl_nd::Nd;
@@ -57,7 +58,8 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     }
 }
 
-/// The numbers that can be differentiated: `f32` and `f64`, and no others: what it demands cannot be had for other types.
+/// The numbers that can be differentiated: `f32` and `f64`, and no others: what it demands cannot
+/// be had for other types.
 ///
 /// ```
 /// fn zero<A: dl_nd::Element>() -> A {
@@ -223,7 +225,8 @@ impl Derivative for Nothing {
     }
 }
 
-/// The rank of a tensor, in its type: `Ix0` to `Ix6`, or `IxDyn` for a rank that is known only when it runs.
+/// The rank of a tensor, in its type: `Ix0` to `Ix6`, or `IxDyn` for a rank that is known only when
+/// it runs.
 ///
 /// ```
 /// fn axes<D: dl_nd::Rank>() -> Option<usize> {

@@ -1,4 +1,5 @@
-//! Where the elements of a tensor are: in an array, or in a formula that is computed when somebody looks.
+//! Where the elements of a tensor are: in an array, or in a formula that is computed when somebody
+//! looks.
 
 use crate::element::{Element, Item, Rank};
 use crate::formula::Formula;
@@ -7,7 +8,8 @@ use ndarray::{ArcArray, Array, ArrayView, Dimension};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The elements of a tensor. Whoever looks at them as an array has them computed; whoever drops them leaves their memory to others.
+/// The elements of a tensor. Whoever looks at them as an array has them computed; whoever drops
+/// them leaves their memory to others.
 #[derive(Clone)]
 pub(crate) struct Elements<A: Item, D: Rank>(Place<A, D>);
 
@@ -86,12 +88,14 @@ impl<A: Item, D: Rank> Elements<A, D> {
 }
 
 impl<A: Element, D: Rank> Elements<A, D> {
-    /// Lets them begin where a line of the cache does, if they are many and in row-major order: somebody is going to read them time and again, as a weight.
+    /// Lets them begin where a line of the cache does, if they are many and in row-major order:
+    /// somebody is going to read them time and again, as a weight.
     pub(crate) fn line_up(&mut self) {
         self.move_to_a_line(|array| !lines::is_begin(array.as_ptr()));
     }
 
-    /// The same for what is going to be written to, and so must be copied at any rate if somebody else has it.
+    /// The same for what is going to be written to, and so must be copied at any rate if somebody
+    /// else has it.
     pub(crate) fn line_up_alone(&mut self) {
         self.move_to_a_line(|array| !lines::is_begin(array.as_ptr()) || !array.is_unique());
     }

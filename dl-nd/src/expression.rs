@@ -25,7 +25,8 @@ pub type NdLayer<D = Ix2, A = f32> = Layer<Nd<A, D>>;
 /// ```
 pub type NdWeight<D = Ix2, A = f32> = Weight<Nd<A, D>>;
 
-/// Anything whose value is a tensor: a plain [`Nd`], an [`NdWeight`], an [`NdLayer`], or a type of your own.
+/// Anything whose value is a tensor: a plain [`Nd`], an [`NdWeight`], an [`NdLayer`], or a type of
+/// your own.
 ///
 /// ```
 /// use dl_core::Differentiable;

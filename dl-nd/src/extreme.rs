@@ -17,7 +17,8 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The places of the largest elements along an axis (of all elements: `x.flatten().argmax(0)`): of the first NaN if there is one, else of the first of equals.
+    /// The places of the largest elements along an axis (of all elements: `x.flatten().argmax(0)`):
+    /// of the first NaN if there is one, else of the first of equals.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
@@ -36,7 +37,8 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
         Layer::apply(Extreme { largest: true, axis, keep: false, types: PhantomData }, (self.layer(),))
     }
 
-    /// [`argmax`](ExtremeOps::argmax) along an axis that stays, with length 1: as [`gather`](crate::IndexOps::gather) wants it.
+    /// [`argmax`](ExtremeOps::argmax) along an axis that stays, with length 1: as
+    /// [`gather`](crate::IndexOps::gather) wants it.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
@@ -48,7 +50,8 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
         Layer::apply(Extreme { largest: true, axis, keep: true, types: PhantomData }, (self.layer(),))
     }
 
-    /// The places of the smallest elements along an axis: of the first NaN if there is one, else of the first of equals.
+    /// The places of the smallest elements along an axis: of the first NaN if there is one, else of
+    /// the first of equals.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
@@ -67,7 +70,8 @@ pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A,
         Layer::apply(Extreme { largest: false, axis, keep: false, types: PhantomData }, (self.layer(),))
     }
 
-    /// [`argmin`](ExtremeOps::argmin) along an axis that stays, with length 1: as [`gather`](crate::IndexOps::gather) wants it.
+    /// [`argmin`](ExtremeOps::argmin) along an axis that stays, with length 1: as
+    /// [`gather`](crate::IndexOps::gather) wants it.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};

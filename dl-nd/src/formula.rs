@@ -1,9 +1,10 @@
-//! Tensors that are not computed yet: pointwise operations on large tensors are written down, and computed together when somebody looks at the
-//! elements.
+//! Tensors that are not computed yet: pointwise operations on large tensors are written down, and
+//! computed together when somebody looks at the elements.
 //!
-//! A run of pointwise operations thereby reads its operands and writes its result once, however many operations it has. What lies in between is
-//! not in memory: a cheap operation is computed a second time, for the backward for instance, which costs less than to fetch its result. The result of a dear one, an
-//! exponential for instance, is kept if somebody else has it.
+//! A run of pointwise operations thereby reads its operands and writes its result once, however
+//! many operations it has. What lies in between is not in memory: a cheap operation is computed a
+//! second time, for the backward for instance, which costs less than to fetch its result. The
+//! result of a dear one, an exponential for instance, is kept if somebody else has it.
 
 use crate::element::{Element, Item, Rank};
 use crate::elements::Elements;
@@ -17,8 +18,9 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-/// Smaller tensors are computed at once: to write an operation down costs about as much as to compute it. The environment variable `DL_FUSE_FROM` says another number of
-/// elements; results do not depend on it.
+/// Smaller tensors are computed at once: to write an operation down costs about as much as to
+/// compute it. The environment variable `DL_FUSE_FROM` says another number of elements; results do
+/// not depend on it.
 pub(crate) fn is_worth_writing_down(len: usize) -> bool {
     static FROM: LazyLock<usize> = LazyLock::new(|| {
         let from = std::env::var("DL_FUSE_FROM").ok().and_then(|from| from.parse().ok());
@@ -27,7 +29,8 @@ pub(crate) fn is_worth_writing_down(len: usize) -> bool {
     len >= *FROM
 }
 
-/// Longer formulas are computed before anything is added, so that nothing is as deep as a program is long.
+/// Longer formulas are computed before anything is added, so that nothing is as deep as a program
+/// is long.
 const LONGEST: usize = 32;
 
 /// Somebody is computing, as long as this is there: a panic, for want of memory, ends it, too.
@@ -54,7 +57,8 @@ const GLANCES: usize = 200;
 /// A tensor of a shape, and the operation whose result it is.
 pub(crate) struct Formula<A: Item, D: Rank> {
     shape: D,
-    /// The operations below that were not computed when it was written; one that is reached twice counts twice.
+    /// The operations below that were not computed when it was written; one that is reached twice
+    /// counts twice.
     length: usize,
     /// A rough estimate of the time that they take for an element.
     nanoseconds: f64,
@@ -84,7 +88,8 @@ impl<A: Item, D: Rank> Formula<A, D> {
         &self.shape
     }
 
-    /// Whether it can be a part of another formula, which has become so long already. What is repeated, as it is not of the same shape, is small and is computed.
+    /// Whether it can be a part of another formula, which has become so long already. What is
+    /// repeated, as it is not of the same shape, is small and is computed.
     fn goes_into(&self, length: &mut usize, of_same_shape: bool) -> bool {
         let goes = of_same_shape && *length + self.length <= LONGEST;
         *length += if goes { self.length } else { 0 };
@@ -111,7 +116,8 @@ impl<A: Item, D: Rank> Formula<A, D> {
         if let Some(value) = self.value.get() {
             return value;
         }
-        // who comes second waits: nothing in there waits for anybody. To be woken takes longer than most formulas
+        // who comes second waits: nothing in there waits for anybody. To be woken takes longer than
+        // most formulas
         if self.begun.load(Ordering::Relaxed) {
             self.wait_awake();
         }
@@ -155,7 +161,8 @@ impl<A: Item, D: Rank> Formula<A, D> {
         self.forget_operation();
     }
 
-    /// The operation, for whoever computes the elements: he is going to keep them, or to put it back.
+    /// The operation, for whoever computes the elements: he is going to keep them, or to put it
+    /// back.
     pub(crate) fn take_operation(&self) -> Option<Operation<A, D>> {
         self.operation.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -203,7 +210,8 @@ impl<A: Element, D: Rank> Operation<A, D> {
     }
 }
 
-/// How many nanoseconds it takes until an operation on these, with so many elements, can be written down: as long as to compute those that do not go into its formula.
+/// How many nanoseconds it takes until an operation on these, with so many elements, can be written
+/// down: as long as to compute those that do not go into its formula.
 pub(crate) fn nanoseconds_before<A: Element, D: Rank>(len: usize, operands: &[&Nd<A, D>]) -> f64 {
     let mut length = 1;
     let pending = operands.iter().filter_map(|x| x.formula());
@@ -222,7 +230,8 @@ fn pending<'a, A: Element, D: Rank>(tensors: &[&'a Nd<A, D>]) -> Vec<&'a Formula
     pending
 }
 
-/// The sum of the elements of a formula, which are not kept; and those of these tensors that have its shape and are not computed yet, in the same run.
+/// The sum of the elements of a formula, which are not kept; and those of these tensors that have
+/// its shape and are not computed yet, in the same run.
 pub(crate) fn sum_beside<A: Element, D: Rank>(summed: &Formula<A, D>, others: &[&Nd<A, D>]) -> A {
     let mut together = pending(others);
     together.retain(|formula| formula.shape == summed.shape && !std::ptr::eq(*formula, summed));
@@ -230,7 +239,8 @@ pub(crate) fn sum_beside<A: Element, D: Rank>(summed: &Formula<A, D>, others: &[
     program::sum(summed, &together)
 }
 
-/// Computes those of these tensors that are not computed yet, all of a shape together, as far as a program has so many results.
+/// Computes those of these tensors that are not computed yet, all of a shape together, as far as a
+/// program has so many results.
 pub(crate) fn settle<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) {
     let mut pending = pending(tensors);
     pending.sort_by(|a, b| a.shape.slice().cmp(b.shape.slice()));

@@ -1,12 +1,19 @@
-//! Products of matrices: `c = alpha · a · b + beta · old`, where what is old is mostly `c`; and perhaps a pointwise operation on that.
+//! Products of matrices: `c = alpha · a · b + beta · old`, where what is old is mostly `c`; and
+//! perhaps a pointwise operation on that.
 //!
-//! The sums of a tile of the result stay in registers while they run over the depth, and the two operands are read where they are or, if that pays, copied first in the order in
-//! which they are read: transposed operands cost no more than that. There are kernels for AVX-512, for AVX2, and for any processor; which one is chosen when it runs.
+//! The sums of a tile of the result stay in registers while they run over the depth, and the two
+//! operands are read where they are or, if that pays, copied first in the order in which they are
+//! read: transposed operands cost no more than that. There are kernels for AVX-512, for AVX2, and
+//! for any processor; which one is chosen when it runs.
 //!
-//! Each element is a chain of multiply-adds over the depth, in as few equal parts as none is longer than [`DEPTH`](run::DEPTH), whatever tile it is in. So its bits depend neither on how the product is divided, nor
-//! on the number of threads, nor on the sizes of caches. Only the product of a matrix and a vector has another order, which depends on the shape, and on whether the vector meets rows or columns that lie one after the other.
+//! Each element is a chain of multiply-adds over the depth, in as few equal parts as none is longer
+//! than [`DEPTH`](run::DEPTH), whatever tile it is in. So its bits depend neither on how the
+//! product is divided, nor on the number of threads, nor on the sizes of caches. Only the product
+//! of a matrix and a vector has another order, which depends on the shape, and on whether the
+//! vector meets rows or columns that lie one after the other.
 //!
-//! The kernels work on raw pointers. They are made here, from views, and all that a kernel may touch is checked here.
+//! The kernels work on raw pointers. They are made here, from views, and all that a kernel may
+//! touch is checked here.
 
 mod dot;
 mod finish;
@@ -82,12 +89,14 @@ impl<'a, A: Multiply> Matrix<'a, A> {
     }
 }
 
-/// Whether each element of such a product is a single chain of multiply-adds, to which [`product_into`] adds what was there with one more rounding.
+/// Whether each element of such a product is a single chain of multiply-adds, to which
+/// [`product_into`] adds what was there with one more rounding.
 pub(crate) fn is_one_chain(rows: usize, depth: usize, columns: usize) -> bool {
     rows > 1 && columns > 1 && depth <= DEPTH
 }
 
-/// `c = alpha · a · b + beta · c`. With a `beta` of 0, what was in `c` does not count, not even if it is NaN.
+/// `c = alpha · a · b + beta · c`. With a `beta` of 0, what was in `c` does not count, not even if
+/// it is NaN.
 ///
 /// # Panics
 /// If the shapes do not fit.
@@ -108,8 +117,10 @@ pub(crate) fn product_into<A: Multiply>(
     unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a, b, beta, old, c, finish }) }
 }
 
-/// The product of two matrices, in row-major order, as an array of this shape, in a buffer that the pass may have at hand. A row that is given is added to each of it: to the bit what
-/// [`product_into`] makes of such rows. An operation that is to finish it gives, to the bit, what it would give by itself.
+/// The product of two matrices, in row-major order, as an array of this shape, in a buffer that the
+/// pass may have at hand. A row that is given is added to each of it: to the bit what
+/// [`product_into`] makes of such rows. An operation that is to finish it gives, to the bit, what
+/// it would give by itself.
 ///
 /// # Panics
 /// If the shapes do not fit.
@@ -157,7 +168,8 @@ pub(crate) fn products<A: Multiply>(pairs: &[(Matrix<'_, A>, Matrix<'_, A>)]) ->
     elements
 }
 
-/// A buffer in parts of equal length, each of which is written whole by `work`, in about so many nanoseconds: what is there at first may be anything.
+/// A buffer in parts of equal length, each of which is written whole by `work`, in about so many
+/// nanoseconds: what is there at first may be anything.
 ///
 /// # Panics
 /// If the length is not a multiple of that of a part.
@@ -176,7 +188,8 @@ pub(crate) fn in_parts<A: Multiply>(
     elements
 }
 
-/// The product of two matrices, and of a row that is added to each of it, in row-major order, which fills all of `to`.
+/// The product of two matrices, and of a row that is added to each of it, in row-major order, which
+/// fills all of `to`.
 fn product_to<A: Multiply>(
     a: Matrix<'_, A>,
     b: Matrix<'_, A>,
@@ -193,7 +206,8 @@ fn product_to<A: Multiply>(
         None => (A::zero(), c.to_read()),
     };
     let (alpha, a, b) = (A::one(), a.raw, b.raw);
-    // SAFETY: the matrices and the row are of these shapes; `to` is unique, has the size of the result, and is not read before it was written
+    // SAFETY: the matrices and the row are of these shapes; `to` is unique, has the size of the
+    // result, and is not read before it was written
     unsafe { multiply(A::kernels(), &Product { rows, depth, columns, alpha, a, b, beta, old, c, finish }) }
 }
 
@@ -207,8 +221,9 @@ pub(crate) fn nanoseconds<A: Multiply>(rows: usize, depth: usize, columns: usize
 }
 
 /// # Safety
-/// All that belongs to the product can be read, or written, and nobody else has `c`. What is old is `c`, or elsewhere. With a `beta` of 0 it is not read; where it is not `c`, `c` is not
-/// read before it was written.
+/// All that belongs to the product can be read, or written, and nobody else has `c`. What is old is
+/// `c`, or elsewhere. With a `beta` of 0 it is not read; where it is not `c`, `c` is not read
+/// before it was written.
 unsafe fn multiply<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
     let &Product { rows, depth, columns, alpha, a, b, beta, old, c, finish } = product;
     if rows == 0 || columns == 0 {
@@ -254,7 +269,8 @@ unsafe fn multiply<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) {
     }
 }
 
-/// Whether `cᵀ = bᵀ · aᵀ` is less work: the lanes of a register are columns, which should be many, and lie one after the other in `b` and `c`.
+/// Whether `cᵀ = bᵀ · aᵀ` is less work: the lanes of a register are columns, which should be many,
+/// and lie one after the other in `b` and `c`.
 fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>) -> bool {
     let &Product { rows, depth, columns, a, b, c, .. } = product;
     // in cycles
@@ -270,45 +286,57 @@ fn is_better_transposed<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>)
     work(columns, rows, a.row != 1, c.row != 1) < work(rows, columns, b.column != 1, c.column != 1)
 }
 
-/// Whether a panel of so many bytes a row, which is read for so many rows of the result, is better read from a copy, although its columns lie one after the other:
-/// where each row is in another page, they get into each other's way in the caches, and to find the pages takes longer than to read a narrow panel. If a row is a line, a quarter of a page between
-/// rows is enough: nothing foresees the next one, and the line that a processor fetches beside the one that is read belongs to another panel.
+/// Whether a panel of so many bytes a row, which is read for so many rows of the result, is better
+/// read from a copy, although its columns lie one after the other: where each row is in another
+/// page, they get into each other's way in the caches, and to find the pages takes longer than to
+/// read a narrow panel. If a row is a line, a quarter of a page between rows is enough: nothing
+/// foresees the next one, and the line that a processor fetches beside the one that is read belongs
+/// to another panel.
 fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool {
     const PAGE: usize = 4096;
     let apart = if bytes == LINE_BYTES { PAGE / 4 } else { PAGE };
     row_bytes >= apart && rows >= bytes
 }
 
-/// Whether a panel that is read for so many rows of the result is better read from a copy because its rows do not begin where lines of the cache do: where a register is as wide as a
-/// line, each is in two of them.
+/// Whether a panel that is read for so many rows of the result is better read from a copy because
+/// its rows do not begin where lines of the cache do: where a register is as wide as a line, each
+/// is in two of them.
 fn is_split(place: usize, row_bytes: usize, register_bytes: usize, rows: usize) -> bool {
     // the copy costs as much as these
     const ROWS: usize = 96;
     rows >= ROWS && register_bytes == LINE_BYTES && !(place | row_bytes).is_multiple_of(LINE_BYTES)
 }
 
-/// Whether a panel that is read for so many rows of a piece is better read from a copy if it comes from far away: because another thread has written half of it, as it has of a weight that takes steps by rows, or
-/// because it is copied slice by slice, and lines are asked for ahead. Where rows lie apart, a product fetches their lines a few at a time, and a copy as many at once as the processor can.
+/// Whether a panel that is read for so many rows of a piece is better read from a copy if it comes
+/// from far away: because another thread has written half of it, as it has of a weight that takes
+/// steps by rows, or because it is copied slice by slice, and lines are asked for ahead. Where rows
+/// lie apart, a product fetches their lines a few at a time, and a copy as many at once as the
+/// processor can.
 fn is_far(row_bytes: usize, rows: usize) -> bool {
     const ROWS: usize = 128;
     const APART: usize = 1024;
     rows >= ROWS && row_bytes >= APART
 }
 
-/// A `b` of fewer bytes may be in the second cache, once a thread has read it for the first of its rows. From there a tile of wide registers reads its panel as fast as it multiplies, and to copy it, or to multiply it slice by slice, takes longer.
+/// A `b` of fewer bytes may be in the second cache, once a thread has read it for the first of its
+/// rows. From there a tile of wide registers reads its panel as fast as it multiplies, and to copy
+/// it, or to multiply it slice by slice, takes longer.
 const FAR: usize = 1 << 20;
 
 /// A larger copy of `b` would come from memory.
 const LARGEST_COPY: usize = 1 << 22;
 
-/// Whether the pieces that divide the rows, which would copy this, have one copy of `b` for all of them: as they are for the step of a weight, for which `a` lies in columns. With several
-/// parts of the sums that was not measured.
+/// Whether the pieces that divide the rows, which would copy this, have one copy of `b` for all of
+/// them: as they are for the step of a weight, for which `a` lies in columns. With several parts of
+/// the sums that was not measured.
 fn is_one_copy(of_piece: Copies, depth: usize, row_bytes: usize) -> bool {
     of_piece.a && of_piece.b && depth <= DEPTH && depth * row_bytes <= LARGEST_COPY
 }
 
-/// Whether so many rows are divided into many pieces, which have one copy of `b`: few rows at a time go through all panels, and stay in the second cache. Else each piece would have some panels, and read all rows from
-/// further away. That pays where no panel is multiplied slice by slice.
+/// Whether so many rows are divided into many pieces, which have one copy of `b`: few rows at a
+/// time go through all panels, and stay in the second cache. Else each piece would have some
+/// panels, and read all rows from further away. That pays where no panel is multiplied slice by
+/// slice.
 fn is_tall<A: Multiply>(kernels: &Kernels<A>, copies: Copies, rows: usize, depth: usize, row_bytes: usize) -> bool {
     const ROWS: usize = 512;
     kernels.slices.is_empty() && !copies.a && copies.b && rows >= ROWS && depth * row_bytes <= LARGEST_COPY
@@ -321,11 +349,13 @@ const ROWS_OF_TALL: usize = 64;
 const LEAST: f64 = 20_000.0;
 /// A piece for a thread takes about so many nanoseconds, but there are two at least.
 const PIECE: f64 = 50_000.0;
-/// There are about so many pieces, unless they would take longer than that each. A power of two, so that two or four threads have as many each.
+/// There are about so many pieces, unless they would take longer than that each. A power of two, so
+/// that two or four threads have as many each.
 const PIECES: usize = 8;
 /// In nanoseconds: that many threads have something to do.
 const LONGEST_PIECE: f64 = 4_000_000.0;
-/// With so few rows, most of what is read is `b`, each number of it once: it is divided, and not read by several threads.
+/// With so few rows, most of what is read is `b`, each number of it once: it is divided, and not
+/// read by several threads.
 const FEW_ROWS: usize = 32;
 /// So many results are added in no time, compared with what it takes to compute them.
 const FEW_NUMBERS: usize = 1 << 14;
@@ -358,7 +388,8 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         // SAFETY: as the caller says
         return unsafe { multiply_blocks(kernels, product, copies_for(rows, false)) };
     }
-    // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels of columns each, and then some tiles of rows
+    // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels
+    // of columns each, and then some tiles of rows
     let wanted = ((nanoseconds / PIECE) as usize).clamp(2, PIECES).max((nanoseconds / LONGEST_PIECE) as usize);
     let parts = depth.div_ceil(DEPTH);
     if rows <= FEW_ROWS && rows * columns <= FEW_NUMBERS && parts >= wanted {
@@ -401,14 +432,17 @@ unsafe fn multiply_tiles<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);
         let (a, b, old, c) = (a.at(row, 0), b.at(0, column), old.at(row, column), c.at(row, column));
         let copies = if share_copy { Copies { b: false, ..of_piece } } else { copies_for(rows, shared) };
-        // SAFETY: as the caller says, for this part of the product, or `b` has been copied, and panels begin where they have been copied to
+        // SAFETY: as the caller says, for this part of the product, or `b` has been copied, and
+        // panels begin where they have been copied to
         unsafe { multiply_blocks(kernels, &Product { rows, columns, a, b, old, c, ..*product }, copies) };
     });
 }
 
-/// The parts of the sums are computed side by side, and then added in their order: as one thread adds them that computes one after the other.
+/// The parts of the sums are computed side by side, and then added in their order: as one thread
+/// adds them that computes one after the other.
 ///
-/// So whoever has read some rows of a weight `b` for a few samples is the one to whom the same rows fall when the weight is changed, which is divided by rows.
+/// So whoever has read some rows of a weight `b` for a few samples is the one to whom the same rows
+/// fall when the weight is changed, which is divided by rows.
 ///
 /// # Safety
 /// That of [`multiply`].
@@ -422,7 +456,8 @@ unsafe fn multiply_parts<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>
         let (from, depth) = parts[part];
         let (a, b) = (a.at(0, from), b.at(from, 0));
         let (c, beta) = if part == 0 { (c, beta) } else { (others.at((part - 1) * rows, 0), A::zero()) };
-        // SAFETY: as the caller says, for this part; each of the others has its own place in the room, and is added to nothing
+        // SAFETY: as the caller says, for this part; each of the others has its own place in the
+        // room, and is added to nothing
         unsafe {
             multiply_blocks(kernels, &Product { depth, a, b, c, beta, finish: Finish::Nothing, ..*product }, copies)
         };

@@ -1,4 +1,5 @@
-//! Selection by tensors of indices, and its inverse: what is gathered from many places is added up there on the way back.
+//! Selection by tensors of indices, and its inverse: what is gathered from many places is added up
+//! there on the way back.
 
 use crate::axes::axis_of;
 use crate::element::{Element, HasRank, Rank};
@@ -8,8 +9,8 @@ use dl_core::{Along, At, Deltas, Differentiable, Error, Layer, Primitive, Result
 use ndarray::{ArrayD, ArrayViewD, Axis, Dimension, Ix1, IxDyn, Slice};
 use std::marker::PhantomData;
 
-/// Whole numbers that say which elements, rows or classes are meant: a tensor of `usize`, a layer of such, or, as a list, an array, a slice or a
-/// `Vec`; a single number is a list of one.
+/// Whole numbers that say which elements, rows or classes are meant: a tensor of `usize`, a layer
+/// of such, or, as a list, an array, a slice or a `Vec`; a single number is a list of one.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -92,8 +93,8 @@ pub trait IndexOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         take("index_select", axis, self.layer(), indices.into_indices())
     }
 
-    /// The rows of this matrix at these indices, which may have any shape: `[…] → […, width]`. The delta of the matrix is dense; that of a
-    /// [`Table`](crate::Table) is not.
+    /// The rows of this matrix at these indices, which may have any shape: `[…] → […, width]`. The
+    /// delta of the matrix is dense; that of a [`Table`](crate::Table) is not.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{IndexOps, Nd};
@@ -113,8 +114,9 @@ pub trait IndexOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         take("embedding", 0, self.layer(), indices.into_indices())
     }
 
-    /// Along an axis, for each index the element at that place: `y[i][j] = x[index[i][j]][j]` for axis 0 of a matrix. The indices have as many
-    /// axes as this, of at most the same lengths, but for that axis.
+    /// Along an axis, for each index the element at that place: `y[i][j] = x[index[i][j]][j]` for
+    /// axis 0 of a matrix. The indices have as many axes as this, of at most the same lengths, but
+    /// for that axis.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{IndexOps, Nd};
@@ -130,8 +132,9 @@ pub trait IndexOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         gather(axis, self.layer(), indices.into_indices())
     }
 
-    /// This, with the elements of `source` added at the places that the indices say: `y[index[i][j]][j] += source[i][j]` for axis 0 of a matrix.
-    /// Where several meet, they are added in their order.
+    /// This, with the elements of `source` added at the places that the indices say:
+    /// `y[index[i][j]][j] += source[i][j]` for axis 0 of a matrix. Where several meet, they are
+    /// added in their order.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{IndexOps, Nd};
@@ -298,7 +301,8 @@ fn along(axis: isize, shape: &[usize], indices: &ArrayViewD<'_, usize>) -> Resul
     Ok(Axis(axis))
 }
 
-/// The part of a tensor that indices of this shape can reach: all of the axis, of the others as much as the indices have.
+/// The part of a tensor that indices of this shape can reach: all of the axis, of the others as
+/// much as the indices have.
 fn reach(shape: &[usize], axis: Axis) -> impl FnMut(ndarray::AxisDescription) -> Slice {
     let shape = shape.to_vec();
     move |part| if part.axis == axis { Slice::from(..) } else { Slice::from(..shape[part.axis.index()]) }

@@ -11,20 +11,28 @@
 //!
 //! # What a seed determines
 //!
-//! All draws come from the generator that is passed in, one after the other in row-major order and in double precision, on the thread that calls; `f32` weights are the rounded `f64` ones. Nothing but
-//! the basic operations and the crate `libm` is computed, no function of the platform. So a seed determines the weights, for every number of threads and on every platform whose arithmetic is that of IEEE 754.
+//! All draws come from the generator that is passed in, one after the other in row-major order and
+//! in double precision, on the thread that calls; `f32` weights are the rounded `f64` ones. Nothing
+//! but the basic operations and the crate `libm` is computed, no function of the platform. So a
+//! seed determines the weights, for every number of threads and on every platform whose arithmetic
+//! is that of IEEE 754.
 //!
-//! With one generator for a whole net, weights depend on all that was drawn before them. [`rng_for`] gives each part a generator of its own, by its name: then a net can grow without a change of its other weights.
+//! With one generator for a whole net, weights depend on all that was drawn before them.
+//! [`rng_for`] gives each part a generator of its own, by its name: then a net can grow without a
+//! change of its other weights.
 //!
 //! # Fans
 //!
-//! Weights of fully connected layers are `[in, out]` here (`input.matmul(&weight)`): for two axes the fan-in is the length of the first one, the fan-out that of
-//! the second one. Tensors with more axes are kernels of convolutions, `[out, in, k…]`, with fan-in `in · Πk` and fan-out
-//! `out · Πk`, as in PyTorch.
+//! Weights of fully connected layers are `[in, out]` here (`input.matmul(&weight)`): for two axes
+//! the fan-in is the length of the first one, the fan-out that of the second one. Tensors with more
+//! axes are kernels of convolutions, `[out, in, k…]`, with fan-in `in · Πk` and fan-out `out · Πk`,
+//! as in PyTorch.
 //!
 //! # Gains
 //!
-//! By what the standard deviation is multiplied because of what follows (PyTorch's `calculate_gain`): 1 for nothing and for `sigmoid`, 5/3 for `tanh`, √2 for `relu`, `√(2 / (1 + a²))` for `leaky_relu` with slope `a`.
+//! By what the standard deviation is multiplied because of what follows (PyTorch's
+//! `calculate_gain`): 1 for nothing and for `sigmoid`, 5/3 for `tanh`, √2 for `relu`,
+//! `√(2 / (1 + a²))` for `leaky_relu` with slope `a`.
 
 mod normal;
 mod orthogonal;
@@ -133,7 +141,8 @@ where
     draw(shape, || mean + std * normal::standard_normal(rng))
 }
 
-/// Normal with this mean and standard deviation, but never outside of `low` to `high`: PyTorch's `trunc_normal_`, whose bounds are -2 and 2 if not said otherwise.
+/// Normal with this mean and standard deviation, but never outside of `low` to `high`: PyTorch's
+/// `trunc_normal_`, whose bounds are -2 and 2 if not said otherwise.
 ///
 /// The bounds are those of the numbers, not multiples of the standard deviation.
 ///
@@ -170,8 +179,10 @@ where
     Ok(draw(shape, || (mean + std * normal::truncated(bounds[0], bounds[1], rng)).clamp(low, high)))
 }
 
-/// `gain` times a matrix whose rows are orthonormal, or its columns if it is higher than wide; evenly distributed over all of these (Saxe, McClelland and Ganguli, *Exact solutions to the nonlinear dynamics of
-/// learning in deep linear neural networks*, 2014). All axes but the first count as columns. PyTorch's `orthogonal_`.
+/// `gain` times a matrix whose rows are orthonormal, or its columns if it is higher than wide;
+/// evenly distributed over all of these (Saxe, McClelland and Ganguli, *Exact solutions to the
+/// nonlinear dynamics of learning in deep linear neural networks*, 2014). All axes but the first
+/// count as columns. PyTorch's `orthogonal_`.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -217,8 +228,8 @@ fn no_matrix(shape: &[usize]) -> Error {
 
 /// Uniform between `±√(6 / (fan_in + fan_out))`, for `tanh` and `sigmoid`.
 ///
-/// Glorot & Bengio, *Understanding the difficulty of training deep feedforward neural networks*, 2010, formula 16; PyTorch's
-/// `xavier_uniform_`.
+/// Glorot & Bengio, *Understanding the difficulty of training deep feedforward neural networks*,
+/// 2010, formula 16; PyTorch's `xavier_uniform_`.
 ///
 /// ```
 /// let w = dl_nd::init::xavier_uniform::<f64, _>([2, 4], &mut dl_nd::init::rng(1));
@@ -291,8 +302,8 @@ where
 
 /// Uniform between `±√(6 / fan_in)`, for `relu`.
 ///
-/// He, Zhang, Ren & Sun, *Delving deep into rectifiers*, 2015, formula 10, with the bound that has its variance; PyTorch's
-/// `kaiming_uniform_(nonlinearity='relu')`.
+/// He, Zhang, Ren & Sun, *Delving deep into rectifiers*, 2015, formula 10, with the bound that has
+/// its variance; PyTorch's `kaiming_uniform_(nonlinearity='relu')`.
 ///
 /// ```
 /// let w = dl_nd::init::he_uniform::<f64, _>([6, 4], &mut dl_nd::init::rng(1));
@@ -308,7 +319,8 @@ where
     he_uniform_with(shape, Fan::In, 2_f64.sqrt(), rng)
 }
 
-/// [`he_uniform`] with a choice of the fan and of the [gain](self#gains), which is √2 otherwise: uniform between `±gain · √(3 / fan)`. PyTorch's `kaiming_uniform_(mode=…)`.
+/// [`he_uniform`] with a choice of the fan and of the [gain](self#gains), which is √2 otherwise:
+/// uniform between `±gain · √(3 / fan)`. PyTorch's `kaiming_uniform_(mode=…)`.
 ///
 /// ```
 /// use dl_nd::init::{self, Fan};
@@ -345,7 +357,8 @@ where
     he_normal_with(shape, Fan::In, 2_f64.sqrt(), rng)
 }
 
-/// [`he_normal`] with a choice of the fan and of the [gain](self#gains), which is √2 otherwise: standard deviation `gain / √fan`. PyTorch's `kaiming_normal_(mode=…)`.
+/// [`he_normal`] with a choice of the fan and of the [gain](self#gains), which is √2 otherwise:
+/// standard deviation `gain / √fan`. PyTorch's `kaiming_normal_(mode=…)`.
 ///
 /// ```
 /// use dl_nd::init::{self, Fan};
@@ -364,7 +377,8 @@ where
     normal(shape, 0.0, std, rng)
 }
 
-/// Which [fan](self#fans) keeps its variance: that of the values on the way forward, or that of the derivatives on the way back.
+/// Which [fan](self#fans) keeps its variance: that of the values on the way forward, or that of the
+/// derivatives on the way back.
 ///
 /// ```
 /// use dl_nd::Nd;

@@ -1,4 +1,5 @@
-//! Differentiable tensors on [`ndarray`]: the data type [`Nd`], its layers and weights, and the operations of networks.
+//! Differentiable tensors on [`ndarray`]: the data type [`Nd`], its layers and weights, and the
+//! operations of networks.
 //!
 //! Users add the `monadic-dl` package (`use dl::prelude::*`), which re-exports all of this.
 //!
@@ -34,12 +35,16 @@
 //!
 //! # Words
 //!
-//! - *rank*: the number of axes. It is part of the type (`Ix0` to `Ix6`); `IxDyn` leaves it open. See [`Rank`].
-//! - *broadcasting*: NumPy's rule for operands of unequal shapes. They are aligned at their last axes; missing axes, and axes
-//!   of length 1, are repeated. The gradient of a repeated operand is summed back to its shape.
-//! - *table*: a matrix of which a training step reads, and changes, some rows; its delta is sparse. See [`Table`].
+//! - *rank*: the number of axes. It is part of the type (`Ix0` to `Ix6`); `IxDyn` leaves it open.
+//!   See [`Rank`].
+//! - *broadcasting*: NumPy's rule for operands of unequal shapes. They are aligned at their last
+//!   axes; missing axes, and axes of length 1, are repeated. The gradient of a repeated operand is
+//!   summed back to its shape.
+//! - *table*: a matrix of which a training step reads, and changes, some rows; its delta is sparse.
+//!   See [`Table`].
 //!
-//! What it does not do: it knows no data sets and no modules, and it does not check ranks that were declared open before it runs.
+//! What it does not do: it knows no data sets and no modules, and it does not check ranks that were
+//! declared open before it runs.
 //!
 //! # Features
 //!

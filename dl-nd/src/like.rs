@@ -30,7 +30,8 @@ pub(crate) fn reshape_like<A: Element, D: Rank, E: Rank>(
     Layer::apply(Like { name, how: How::Reshaped, types: PhantomData }, (x.clone(), model.clone()))
 }
 
-/// A vector with an element for each channel (axis 1) of `model`, in the shape `[1, channels, 1, …]`, which broadcasts to that of `model`.
+/// A vector with an element for each channel (axis 1) of `model`, in the shape
+/// `[1, channels, 1, …]`, which broadcasts to that of `model`.
 #[track_caller]
 pub(crate) fn per_channel<A: Element, D: Rank>(
     name: &'static str,
@@ -40,8 +41,9 @@ pub(crate) fn per_channel<A: Element, D: Rank>(
     Layer::apply(Like { name, how: How::Channels, types: PhantomData }, (x.clone(), model.clone()))
 }
 
-/// `x`, whose last axis must be as long as that of `model`, in the rank of `model`: missing axes are added in front. What is added to the elements along the last axis, or
-/// multiplied by them, must not be broadcast along it.
+/// `x`, whose last axis must be as long as that of `model`, in the rank of `model`: missing axes
+/// are added in front. What is added to the elements along the last axis, or multiplied by them,
+/// must not be broadcast along it.
 ///
 /// # Errors
 /// A shape error when it is longer or shorter.

@@ -25,7 +25,8 @@ pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
     Layer::apply(Linear { relu, types: PhantomData }, (x, weight, bias))
 }
 
-/// (x, W, b) ↦ x · W + b, where all axes of `x` but the last count as rows; or the larger of that and 0.
+/// (x, W, b) ↦ x · W + b, where all axes of `x` but the last count as rows; or the larger of that
+/// and 0.
 ///
 /// Whether an element was above 0 is seen by the result, so nobody needs what there was before.
 struct Linear<A, D> {
@@ -34,7 +35,8 @@ struct Linear<A, D> {
 }
 
 impl<A: Element, D: Rank> Linear<A, D> {
-    /// The delta of `x · W + b` from that of the result `y`; and the tangent of `y` from that of `x · W + b`.
+    /// The delta of `x · W + b` from that of the result `y`; and the tangent of `y` from that of
+    /// `x · W + b`.
     #[track_caller]
     fn through(&self, y: &Layer<Nd<A, D>>, d: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
         if self.relu { Nd::binary(Binary::Gate, d, y) } else { d.clone() }
@@ -159,7 +161,8 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
     }
 }
 
-/// The deltas of the operands, of which the first two have these shapes, from that of `x · W + b`, which has that shape.
+/// The deltas of the operands, of which the first two have these shapes, from that of `x · W + b`,
+/// which has that shape.
 #[track_caller]
 fn deltas<A: Element, D: MatMul<Ix2, Product = D>>(
     (x, weight, _): &Operands<A, D>,

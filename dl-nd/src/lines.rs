@@ -1,4 +1,6 @@
-//! Memory that begins where a line of the cache does. What begins elsewhere, as memory of an allocator that promises 16 bytes mostly does, makes every load and store of a widest register touch two lines.
+//! Memory that begins where a line of the cache does. What begins elsewhere, as memory of an
+//! allocator that promises 16 bytes mostly does, makes every load and store of a widest register
+//! touch two lines.
 
 #[allow(unsafe_code, reason = "a call of the system: see the module")]
 mod pages;
@@ -11,13 +13,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A line of the cache.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// What is not larger comes from buffers that a thread keeps for itself, which have no room for a line more, and fits into the nearest cache: there it matters less.
+/// What is not larger comes from buffers that a thread keeps for itself, which have no room for a
+/// line more, and fits into the nearest cache: there it matters less.
 const SMALL_BYTES: usize = 1 << 14;
 
 /// Memory for so many elements, the first of which is where a line begins.
 ///
-/// Large ones begin in different parts of a page, one after the other. Memory of an allocator mostly begins in the same part, where the n-th elements of all tensors compete for the same
-/// places of the nearest cache, and a processor takes a load for one of what was stored there just now: it compares no more than the place in a page.
+/// Large ones begin in different parts of a page, one after the other. Memory of an allocator
+/// mostly begins in the same part, where the n-th elements of all tensors compete for the same
+/// places of the nearest cache, and a processor takes a load for one of what was stored there just
+/// now: it compares no more than the place in a page.
 pub(crate) struct Room<A> {
     memory: Vec<A>,
     begin: usize,
@@ -32,7 +37,8 @@ pub(crate) const PARTS: usize = 8;
 const LARGE_BYTES: usize = 1 << 16;
 /// What is not smaller begins where a large page does, but for the part.
 const FROM_LARGE_PAGES_BYTES: usize = 2 * pages::LARGE_PAGE_BYTES;
-/// So many bytes more are between the parts of a large page: eight of them are the second cache of a processor, a way of it.
+/// So many bytes more are between the parts of a large page: eight of them are the second cache of
+/// a processor, a way of it.
 const LARGE_PARTS_APART: usize = 1 << 13;
 
 /// How many elements are in so many bytes.
@@ -72,8 +78,9 @@ impl<A: Number> Room<A> {
         Some(Room { memory, begin: begin + elements::<A>(moved * PART_BYTES), len })
     }
 
-    /// The same where large pages are, if the system has any. Within these all of an address decides about the place in the second cache, so parts are further apart. What is before and after it is
-    /// let go once, when the memory is new.
+    /// The same where large pages are, if the system has any. Within these all of an address
+    /// decides about the place in the second cache, so parts are further apart. What is before and
+    /// after it is let go once, when the memory is new.
     fn in_large_pages(len: usize, part: usize) -> Option<Self> {
         const APART: usize = PART_BYTES + LARGE_PARTS_APART;
         let page = elements::<A>(pages::LARGE_PAGE_BYTES);
@@ -120,14 +127,16 @@ struct Line {
 }
 
 thread_local! {
-    /// Room that a thread keeps for itself: what another one has written to would have to come from its caches.
+    /// Room that a thread keeps for itself: what another one has written to would have to come from
+    /// its caches.
     static OWN: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
 }
 
 /// A thread keeps no more room than this for itself.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Lends this thread's own room for so many numbers, which may be anything. It begins where a line does.
+/// Lends this thread's own room for so many numbers, which may be anything. It begins where a line
+/// does.
 pub(crate) fn with_own_room<A: Number, R>(len: usize, work: impl FnOnce(*mut A) -> R) -> R {
     let mut own = OWN.try_with(Cell::take).unwrap_or_default();
     let lines = (len * size_of::<A>()).div_ceil(LINE_BYTES);
@@ -176,7 +185,8 @@ pub(crate) fn matter<A>(len: usize) -> bool {
     len > SMALL_BYTES / size_of::<A>()
 }
 
-/// Whether to copy so many elements for the sake of a line takes more memory than it is worth: data sets as a whole, for instance.
+/// Whether to copy so many elements for the sake of a line takes more memory than it is worth: data
+/// sets as a whole, for instance.
 pub(crate) fn are_many<A>(len: usize) -> bool {
     const MANY_BYTES: usize = 1 << 24;
     len > MANY_BYTES / size_of::<A>()

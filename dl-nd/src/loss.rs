@@ -1,6 +1,7 @@
 //! Losses: how far a tensor is from what it should be.
 //!
-//! Those of labels and classes stand in `cross_entropy.rs`; those here compare two tensors of the same shape, element by element.
+//! Those of labels and classes stand in `cross_entropy.rs`; those here compare two tensors of the
+//! same shape, element by element.
 
 use crate::cross_entropy::{ClassTargets, CrossEntropy, cross_entropy, nll};
 use crate::element::{Element, Rank};
@@ -20,9 +21,10 @@ macro_rules! losses {
     )*) => {
         /// Losses.
         ///
-        /// Each comes in two forms: its mean, a number (`mse`), and `mse_with`, which says what becomes of the losses of single elements
-        /// ([`Reduction`]) and what else there is to choose. The gradient flows to both tensors. Nothing is broadcast: two shapes that
-        /// differ are an error.
+        /// Each comes in two forms: its mean, a number (`mse`), and `mse_with`, which says what
+        /// becomes of the losses of single elements ([`Reduction`]) and what else there is to
+        /// choose. The gradient flows to both tensors. Nothing is broadcast: two shapes that differ
+        /// are an error.
         ///
         /// ```
         /// use dl_core::Differentiable;
@@ -33,8 +35,9 @@ macro_rules! losses {
         /// # dl_core::Result::Ok(())
         /// ```
         pub trait LossOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-            /// The mean of `−ln softmax(logits)[label]`, for logits of shape `[batch, classes]` or `[batch, classes, …]` and labels of
-            /// shape `[batch]` or `[batch, …]`. Instead of labels there can be the probabilities of all classes, in the shape of the logits.
+            /// The mean of `−ln softmax(logits)[label]`, for logits of shape `[batch, classes]` or
+            /// `[batch, classes, …]` and labels of shape `[batch]` or `[batch, …]`. Instead of
+            /// labels there can be the probabilities of all classes, in the shape of the logits.
             /// This is PyTorch's `cross_entropy`.
             ///
             /// ```
@@ -46,14 +49,15 @@ macro_rules! losses {
             /// ```
             ///
             /// # Errors
-            /// When the shapes do not go together, the batch is empty, or a label is not below the number of classes.
+            /// When the shapes do not go together, the batch is empty, or a label is not below the
+            /// number of classes.
             #[track_caller]
             fn cross_entropy<T: ClassTargets<A, D>>(&self, target: T) -> Layer<A> {
                 cross_entropy(self.layer(), target, &CrossEntropy::new())
             }
 
-            /// [`cross_entropy`](LossOps::cross_entropy) with settings: weights of classes, label smoothing, a label that is ignored, another
-            /// reduction.
+            /// [`cross_entropy`](LossOps::cross_entropy) with settings: weights of classes, label
+            /// smoothing, a label that is ignored, another reduction.
             ///
             /// ```
             /// # use dl_core::Differentiable; use dl_nd::{CrossEntropy, Each, LossOps, Nd};
@@ -64,7 +68,8 @@ macro_rules! losses {
             /// ```
             ///
             /// # Errors
-            /// As [`cross_entropy`](LossOps::cross_entropy), for a setting that is no good, and for a mean when all labels are ignored.
+            /// As [`cross_entropy`](LossOps::cross_entropy), for a setting that is no good, and for
+            /// a mean when all labels are ignored.
             #[track_caller]
             fn cross_entropy_with<T, R>(&self, target: T, settings: &CrossEntropy<A, R>) -> Layer<R::Of<A, T::Rank>>
             where
@@ -74,8 +79,9 @@ macro_rules! losses {
                 cross_entropy(self.layer(), target, settings)
             }
 
-            /// The mean of `−x[label]`, the negative log-likelihood: [`cross_entropy`](LossOps::cross_entropy) for logarithms of
-            /// probabilities, which [`log_softmax`](crate::SoftmaxOps::log_softmax) gives, instead of logits.
+            /// The mean of `−x[label]`, the negative log-likelihood:
+            /// [`cross_entropy`](LossOps::cross_entropy) for logarithms of probabilities, which
+            /// [`log_softmax`](crate::SoftmaxOps::log_softmax) gives, instead of logits.
             ///
             /// ```
             /// # use dl_core::Differentiable; use dl_nd::{Nd, LossOps};
@@ -90,7 +96,8 @@ macro_rules! losses {
                 nll("nll", self.layer(), target, &CrossEntropy::new())
             }
 
-            /// [`nll`](LossOps::nll) with the settings of [`cross_entropy_with`](LossOps::cross_entropy_with).
+            /// [`nll`](LossOps::nll) with the settings of
+            /// [`cross_entropy_with`](LossOps::cross_entropy_with).
             ///
             /// ```
             /// # use dl_core::Differentiable; use dl_nd::{CrossEntropy, LossOps, Nd, Sum};
@@ -137,7 +144,8 @@ macro_rules! losses {
                 )]
                 ///
                 /// # Errors
-                /// A shape error when the shapes differ, or a mean has no elements; and for a setting that is no good.
+                /// A shape error when the shapes differ, or a mean has no elements; and for a
+                /// setting that is no good.
                 #[track_caller]
                 fn $with<R: Reduction>(
                     &self,
@@ -152,8 +160,9 @@ macro_rules! losses {
                 }
             )*
 
-            /// The mean of the binary cross entropy `−(y · ln σ(x) + (1 − y) · ln(1 − σ(x)))` of logits `x` and probabilities `y`, without overflow
-            /// or cancellation. This is PyTorch's `binary_cross_entropy_with_logits`.
+            /// The mean of the binary cross entropy `−(y · ln σ(x) + (1 − y) · ln(1 − σ(x)))` of
+            /// logits `x` and probabilities `y`, without overflow or cancellation. This is
+            /// PyTorch's `binary_cross_entropy_with_logits`.
             ///
             /// ```
             /// # use dl_core::Differentiable; use dl_nd::{LossOps, Nd};
@@ -168,7 +177,8 @@ macro_rules! losses {
                 self.bce_with_logits_with(target, &Bce::new())
             }
 
-            /// [`bce_with_logits`](LossOps::bce_with_logits) with settings: a weight of the positive class, another reduction.
+            /// [`bce_with_logits`](LossOps::bce_with_logits) with settings: a weight of the
+            /// positive class, another reduction.
             ///
             /// ```
             /// # use dl_core::Differentiable; use dl_nd::{Bce, LossOps, Nd, Sum};
@@ -207,17 +217,21 @@ macro_rules! losses {
 losses! {
     /// The mean of the squared differences `(x − y)²`. This is PyTorch's `mse_loss`.
     mse mse_with(): "2.125", |x, y| (x - y).square();
-    /// The mean of the absolute differences `|x − y|`; the derivative at 0 is 0. This is PyTorch's `l1_loss`.
+    /// The mean of the absolute differences `|x − y|`; the derivative at 0 is 0. This is PyTorch's
+    /// `l1_loss`.
     l1 l1_with(): "1.25", |x, y| (x - y).abs();
-    /// The mean of the Huber losses: `½ e²` where the difference `e = x − y` is at most `delta`, `delta · (|e| − ½ delta)` beyond. This is PyTorch's
-    /// `huber_loss`. A `delta` that is not above 0 is an error.
+    /// The mean of the Huber losses: `½ e²` where the difference `e = x − y` is at most `delta`,
+    /// `delta · (|e| − ½ delta)` beyond. This is PyTorch's `huber_loss`. A `delta` that is not
+    /// above 0 is an error.
     huber huber_with(delta = 1.0): "0.8125", |x, y| {
         let e = x - y;
         let near = Term(e.0.clamp(-delta, delta));
         &near * (e - 0.5 * &near)
     };
-    /// The mean of `y · (ln y − x)`, and 0 where `y` is 0: the Kullback–Leibler divergence of probabilities `y` from those whose *logarithms* are `x`.
-    /// This is PyTorch's `kl_div`. The divergence itself is the sum over the classes: [`BatchMean`](crate::BatchMean) is its mean over a batch.
+    /// The mean of `y · (ln y − x)`, and 0 where `y` is 0: the Kullback–Leibler divergence of
+    /// probabilities `y` from those whose *logarithms* are `x`. This is PyTorch's `kl_div`. The
+    /// divergence itself is the sum over the classes: [`BatchMean`](crate::BatchMean) is its mean
+    /// over a batch.
     kl_div kl_div_with(): "-0.25", |x, y| y.xlogy(y) - y.strong_mul(x);
 }
 
@@ -276,8 +290,8 @@ impl<A: Element> Default for Bce<A> {
 }
 
 impl<A: Element, R> Bce<A, R> {
-    /// What the losses of positive examples are multiplied by: a tensor that broadcasts to the logits, a vector with a number for each
-    /// class for instance.
+    /// What the losses of positive examples are multiplied by: a tensor that broadcasts to the
+    /// logits, a vector with a number for each class for instance.
     ///
     /// ```
     /// use dl_nd::{Bce, Nd};

@@ -25,8 +25,9 @@ use std::marker::PhantomData;
 /// | `[…, m, k]` | `[k]` | `[…, m]` |
 /// | `[k]` | `[…, k, n]` | `[…, n]` |
 ///
-/// The axes before the last two are a batch; those of the two sides broadcast. So a matrix on one side is used with each matrix
-/// of the other. With `IxDyn` on either side the rank of the product is `IxDyn`, and the same table is read when it runs.
+/// The axes before the last two are a batch; those of the two sides broadcast. So a matrix on one
+/// side is used with each matrix of the other. With `IxDyn` on either side the rank of the product
+/// is `IxDyn`, and the same table is read when it runs.
 ///
 /// A number has no product with a matrix:
 ///
@@ -86,8 +87,9 @@ ranks! {
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The product of vectors, matrices and batches of matrices: `[m, k] · [k, n] → [m, n]`, `[…, m, k] · […, k, n] → […, m, n]`,
-    /// where the batch axes `…` broadcast. A vector is a row on the left and a column on the right. See [`MatMul`].
+    /// The product of vectors, matrices and batches of matrices: `[m, k] · [k, n] → [m, n]`,
+    /// `[…, m, k] · […, k, n] → […, m, n]`, where the batch axes `…` broadcast. A vector is a row
+    /// on the left and a column on the right. See [`MatMul`].
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
@@ -110,9 +112,10 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         matmul("matmul", self.layer(), right.into_layer())
     }
 
-    /// The product with a matrix, and a vector added to each row, `x · W + b`: what a fully connected layer computes, `[…, k] → […, n]` with a
-    /// weight `[k, n]` and a bias `[n]`. It is one operation, where `x.matmul(w) + b` is three, which small layers
-    /// notice; if there are more than 512 inputs, it is rounded otherwise.
+    /// The product with a matrix, and a vector added to each row, `x · W + b`: what a fully
+    /// connected layer computes, `[…, k] → […, n]` with a weight `[k, n]` and a bias `[n]`. It is
+    /// one operation, where `x.matmul(w) + b` is three, which small layers notice; if there are
+    /// more than 512 inputs, it is rounded otherwise.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
@@ -122,7 +125,8 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// A shape error when the last axis is not as long as the weight has rows, or the bias not as long as it has columns.
+    /// A shape error when the last axis is not as long as the weight has rows, or the bias not as
+    /// long as it has columns.
     #[track_caller]
     fn linear<W, B>(&self, weight: W, bias: B) -> Layer<Nd<A, D>>
     where
@@ -133,8 +137,10 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         linear(self.layer(), weight.into_layer(), bias.into_layer(), false)
     }
 
-    /// The larger of [`linear`](ProductOps::linear) and 0, `max(x · W + b, 0)`: to the bit `x.linear(w, b).relu()`. It is one operation: the result is written once, by the product, and nothing keeps what
-    /// there was before. Its derivative is that of `relu`, 0 where the result is 0.
+    /// The larger of [`linear`](ProductOps::linear) and 0, `max(x · W + b, 0)`: to the bit
+    /// `x.linear(w, b).relu()`. It is one operation: the result is written once, by the product,
+    /// and nothing keeps what there was before. Its derivative is that of `relu`, 0 where the
+    /// result is 0.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
@@ -357,7 +363,8 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for Product<A, D, E> {
     }
 }
 
-/// The shape of these products, if each is that of a column and a row, as in the delta of a weight that is used for one sample at a time, and of the same lengths. Nothing is computed for that.
+/// The shape of these products, if each is that of a column and a row, as in the delta of a weight
+/// that is used for one sample at a time, and of the same lengths. Nothing is computed for that.
 fn lengths_of_outer<A: Element, D: Rank, E: Rank>(terms: &[Term<'_, A, D, E>]) -> Option<[usize; 2]> {
     fn row<A: Element, D: Rank>(x: &Nd<A, D>) -> Option<usize> {
         let in_one_piece = x.formula().is_some() || x.0.as_slice().is_some();
@@ -413,7 +420,8 @@ pub(crate) fn pull_back<A: Element, D: MatMul<E>, E: Rank>(
     (reshape_to(&da, shape_a), reshape_to(&db, shape_b))
 }
 
-/// The delta of a matrix on the right, from that of the product, where all axes of the left operand but the last count as rows.
+/// The delta of a matrix on the right, from that of the product, where all axes of the left operand
+/// but the last count as rows.
 #[track_caller]
 pub(crate) fn delta_of_right<A: Element, D: Rank>(
     a: &Layer<Nd<A, D>>,
@@ -481,7 +489,8 @@ fn products<A: Element, D: Rank, E: Rank, P: Rank>(
     let (a, b) = (a.broadcast(left), b.broadcast(right));
     let (a, b) = (a.expect("the batches broadcast"), b.expect("the batches broadcast"));
     if whole && !b.is_empty() {
-        // all have the same matrix on the right: their rows are the rows of one matrix, if they lie one after the other
+        // all have the same matrix on the right: their rows are the rows of one matrix, if they lie
+        // one after the other
         let rows = batch.iter().product::<usize>() * m;
         if let Ok(a) = a.view().into_shape_with_order([rows, k]) {
             let b = batch.iter().fold(b, |b, _| b.index_axis_move(Axis(0), 0));

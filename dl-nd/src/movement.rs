@@ -50,7 +50,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         reshape(&self.layer(), Target::Flat)
     }
 
-    /// One row for each part along the first axis: `[n, …] → [n, k]`, as before a dense layer. PyTorch's `flatten(1)`.
+    /// One row for each part along the first axis: `[n, …] → [n, k]`, as before a dense layer.
+    /// PyTorch's `flatten(1)`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -108,7 +109,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         permute(&self.layer(), axes.into_dimension())
     }
 
-    /// With a new axis of length 1 at this place. A negative number counts from behind the last axis: −1 adds a last one.
+    /// With a new axis of length 1 at this place. A negative number counts from behind the last
+    /// axis: −1 adds a last one.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -145,7 +147,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         reshape(&self.layer(), Target::Remove(axis))
     }
 
-    /// Repeated to a larger shape, by the rule of broadcasting: axes are added in front, and axes of length 1 grow.
+    /// Repeated to a larger shape, by the rule of broadcasting: axes are added in front, and axes
+    /// of length 1 grow.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -165,7 +168,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
         expand(&self.layer(), shape.into_dimension())
     }
 
-    /// With axes of length 1 in front, until there are as many as the rank `E` has: what broadcasting makes of it beside a tensor of that rank.
+    /// With axes of length 1 in front, until there are as many as the rank `E` has: what
+    /// broadcasting makes of it beside a tensor of that rank.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
@@ -212,7 +216,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
 
 impl<X, A: Item, D: Rank> MovementOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// In a new shape, unless rank and shape agree anyway; for shapes that are known when the layer is built.
+/// In a new shape, unless rank and shape agree anyway; for shapes that are known when the layer is
+/// built.
 #[track_caller]
 pub(crate) fn reshape_to<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: E) -> Layer<Nd<A, E>> {
     match same_rank(x) {
@@ -233,7 +238,8 @@ pub(crate) fn as_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<N
     in_rank(x, Target::Rank)
 }
 
-/// The layer itself if its rank is that type, else reshaped. (Not a closure: the place of the caller would be lost.)
+/// The layer itself if its rank is that type, else reshaped. (Not a closure: the place of the
+/// caller would be lost.)
 #[track_caller]
 fn in_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, target: Target<E>) -> Layer<Nd<A, E>> {
     match same_rank(x) {

@@ -15,13 +15,16 @@ use std::sync::Arc;
 
 /// A tensor: an array of numbers with its rank in the type.
 ///
-/// Of `f32` and `f64` it is differentiable. Of `bool` and of integers it is plain data: masks, labels, indices ([`Item`]).
+/// Of `f32` and `f64` it is differentiable. Of `bool` and of integers it is plain data: masks,
+/// labels, indices ([`Item`]).
 ///
-/// It is shared and copy-on-write: a clone, a transposed or a reshaped one costs no copy of the elements. As a plain value it
-/// takes part in expressions like a number does; no gradient flows to it.
+/// It is shared and copy-on-write: a clone, a transposed or a reshaped one costs no copy of the
+/// elements. As a plain value it takes part in expressions like a number does; no gradient flows to
+/// it.
 ///
-/// It is made without a copy [`From`] an [`Array`], an [`ArcArray`] or a `Vec`, and gives its elements back without one
-/// ([`view`](Nd::view), [`into_array`](Nd::into_array), [`into_vec`](Nd::into_vec)); [`from_vec`](Nd::from_vec) may make one.
+/// It is made without a copy [`From`] an [`Array`], an [`ArcArray`] or a `Vec`, and gives its
+/// elements back without one ([`view`](Nd::view), [`into_array`](Nd::into_array),
+/// [`into_vec`](Nd::into_vec)); [`from_vec`](Nd::from_vec) may make one.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -37,7 +40,9 @@ pub struct Nd<A: Item = f32, D: Rank = Ix2>(pub(crate) Elements<A, D>);
 impl<A: Item, D: Rank> Nd<A, D> {
     /// A tensor of this shape, from its elements in row-major order.
     ///
-    /// They stay in their memory; but `f32` or `f64`, of 16 KB to 16 MB, which do not begin with a line of the cache, are copied to where one begins: registers as wide as a line take longer to load where each of them is in two.
+    /// They stay in their memory; but `f32` or `f64`, of 16 KB to 16 MB, which do not begin with a
+    /// line of the cache, are copied to where one begins: registers as wide as a line take longer
+    /// to load where each of them is in two.
     ///
     /// ```
     /// let m = dl_nd::Nd::from_vec([2, 2], vec![1.0, 2.0, 3.0, 4.0])?;
@@ -101,8 +106,9 @@ impl<A: Item, D: Rank> Nd<A, D> {
         self.0.view()
     }
 
-    /// Its elements in row-major order, in their own memory when they are in that order and nobody else holds them. (If they do not begin where that memory does, which those of a
-    /// large computed tensor need not, they are moved there.)
+    /// Its elements in row-major order, in their own memory when they are in that order and nobody
+    /// else holds them. (If they do not begin where that memory does, which those of a large
+    /// computed tensor need not, they are moved there.)
     ///
     /// ```
     /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]).into_vec(), [1.0, 2.0, 3.0, 4.0]);
@@ -192,7 +198,8 @@ impl<A: Item, D: Rank> Nd<A, D> {
     }
 }
 
-/// An array of this shape, in memory that the pass may have at hand. That it is too large for any is an error of the pass.
+/// An array of this shape, in memory that the pass may have at hand. That it is too large for any
+/// is an error of the pass.
 pub(crate) fn filled<A: Element, D: Rank>(shape: D, element: A) -> Array<A, D> {
     let len = shape.size_checked().unwrap_or(usize::MAX);
     let mut elements = buffers::take(len);
@@ -227,7 +234,8 @@ impl<A: Discrete, D: Rank> Nd<A, D> {
     }
 }
 
-/// Whether a tensor of this shape can be in memory: lengths other than 0 must not multiply to more than an address can say, and there must be room.
+/// Whether a tensor of this shape can be in memory: lengths other than 0 must not multiply to more
+/// than an address can say, and there must be room.
 ///
 /// ```
 /// assert!(dl_nd::check_size::<f32>(&[1000, 1000]).is_ok());
@@ -277,7 +285,8 @@ impl<A: Item, D: Rank> PartialEq for Nd<A, D> {
 /// ```
 ///
 /// # Panics
-/// When there is no such element. [`at`](crate::SliceOps::at) of a layer is an error of the pass instead.
+/// When there is no such element. [`at`](crate::SliceOps::at) of a layer is an error of the pass
+/// instead.
 impl<A: Item, D: Rank, I: NdIndex<D>> Index<I> for Nd<A, D> {
     type Output = A;
 

@@ -23,7 +23,8 @@ use std::marker::PhantomData;
 /// | `x.batch_norm(1e-5).affine(&gamma, &beta)` | for each channel | `[channels]` |
 /// | `x.group_norm(2, 1e-5).affine(&gamma, &beta)` | for each channel | `[channels]` |
 ///
-/// `eps` is added to a variance before its root is taken: PyTorch's default is 1e-5. One that is negative or not finite is an error.
+/// `eps` is added to a variance before its root is taken: PyTorch's default is 1e-5. One that is
+/// negative or not finite is an error.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -34,10 +35,12 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// Each channel (axis 1) normalised over the batch and all other axes: `(x − mean) / √(var + eps)`, where `var` is the variance with a
-    /// correction of 0 (Ioffe and Szegedy, 2015). Shape: `[batch, channels]` or `[batch, channels, …]`.
+    /// Each channel (axis 1) normalised over the batch and all other axes:
+    /// `(x − mean) / √(var + eps)`, where `var` is the variance with a correction of 0 (Ioffe and
+    /// Szegedy, 2015). Shape: `[batch, channels]` or `[batch, channels, …]`.
     ///
-    /// Training and evaluation are the same here; for running statistics see [`batch_norm_with`](NormOps::batch_norm_with).
+    /// Training and evaluation are the same here; for running statistics see
+    /// [`batch_norm_with`](NormOps::batch_norm_with).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, NormOps};
@@ -57,8 +60,9 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         }
     }
 
-    /// [`batch_norm`](NormOps::batch_norm) that keeps statistics: a pass that trains normalises with the statistics of the batch, and its step
-    /// moves the running ones towards these; a pass that evaluates normalises with the running ones.
+    /// [`batch_norm`](NormOps::batch_norm) that keeps statistics: a pass that trains normalises
+    /// with the statistics of the batch, and its step moves the running ones towards these; a pass
+    /// that evaluates normalises with the running ones.
     ///
     /// ```
     /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{Nd, NormOps, ReduceOps, RunningStats};
@@ -71,8 +75,8 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there are not as many channels as the statistics have; in training, when a channel has less than two elements, or when a step goes
-    /// through the same statistics twice.
+    /// When there are not as many channels as the statistics have; in training, when a channel has
+    /// less than two elements, or when a step goes through the same statistics twice.
     #[track_caller]
     fn batch_norm_with(&self, stats: &RunningStats<A>, eps: f64) -> Layer<Nd<A, D>> {
         const NAME: &str = "batch_norm_with";
@@ -91,8 +95,8 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         by_mode(train, evaluate)
     }
 
-    /// Normalised over the last `axes` axes together: `(x − mean) / √(var + eps)`, where `var` is the variance with a correction of 0 (Ba, Kiros and
-    /// Hinton, 2016).
+    /// Normalised over the last `axes` axes together: `(x − mean) / √(var + eps)`, where `var` is
+    /// the variance with a correction of 0 (Ba, Kiros and Hinton, 2016).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, NormOps};
@@ -112,8 +116,9 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         }
     }
 
-    /// Each group of neighbouring channels (axis 1) normalised on its own, for each example: `(x − mean) / √(var + eps)`, where `var` is the variance
-    /// with a correction of 0 (Wu and He, 2018). One group for each channel is instance normalisation. Shape: `[batch, channels, …]`.
+    /// Each group of neighbouring channels (axis 1) normalised on its own, for each example:
+    /// `(x − mean) / √(var + eps)`, where `var` is the variance with a correction of 0 (Wu and He,
+    /// 2018). One group for each channel is instance normalisation. Shape: `[batch, channels, …]`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, NormOps};
@@ -135,7 +140,8 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         reshape_like(NAME, &Moments::of(NAME, &grouped, AxisList::last(1)).normalized(eps), &x)
     }
 
-    /// Divided by the root of the mean square over the last `axes` axes: `x / √(mean(x²) + eps)` (Zhang and Sennrich, 2019).
+    /// Divided by the root of the mean square over the last `axes` axes: `x / √(mean(x²) + eps)`
+    /// (Zhang and Sennrich, 2019).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, NormOps};
@@ -182,10 +188,11 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
 
 impl<X, A: Element, D: Rank> NormOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// The statistics that [`batch_norm_with`](NormOps::batch_norm_with) keeps: for each channel a mean and a variance.
+/// The statistics that [`batch_norm_with`](NormOps::batch_norm_with) keeps: for each channel a mean
+/// and a variance.
 ///
-/// It is a handle: clones share the buffers. A step writes `(1 − momentum) · old + momentum · new`, where the new variance has a correction of 1, as
-/// PyTorch's.
+/// It is a handle: clones share the buffers. A step writes `(1 − momentum) · old + momentum · new`,
+/// where the new variance has a correction of 1, as PyTorch's.
 ///
 /// ```
 /// use dl_nd::{Nd, RunningStats};

@@ -12,8 +12,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Error as IoError, ErrorKind, Read};
 use std::path::Path;
 
-/// What can be in a `.npy` file: `f32`, `f64`, `bool`, `u8`, `i32` and `i64`. Indices are read as `i64`, for
-/// [`to_indices`](Nd::to_indices).
+/// What can be in a `.npy` file: `f32`, `f64`, `bool`, `u8`, `i32` and `i64`. Indices are read as
+/// `i64`, for [`to_indices`](Nd::to_indices).
 ///
 /// ```
 /// fn can_be_saved<A: dl_nd::NpyItem>(_: A) {}
@@ -41,8 +41,8 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
     /// ```
     ///
     /// # Errors
-    /// When the file cannot be read, is no such file, is cut short or too long, or holds elements of another type or a tensor of another
-    /// rank.
+    /// When the file cannot be read, is no such file, is cut short or too long, or holds elements
+    /// of another type or a tensor of another rank.
     pub fn read_npy(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
@@ -50,8 +50,9 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
             .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
     }
 
-    /// Reads a tensor in the format of a `.npy` file to the end of a stream, for instance an entry of an archive. Elements of more than `limit`
-    /// bytes are refused; below that, memory is taken as they come, not as the header says.
+    /// Reads a tensor in the format of a `.npy` file to the end of a stream, for instance an entry
+    /// of an archive. Elements of more than `limit` bytes are refused; below that, memory is taken
+    /// as they come, not as the header says.
     ///
     /// ```
     /// use dl_nd::Nd;
@@ -67,7 +68,8 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
         read(source, limit, false).map_err(|error| Error::invalid(error.to_string()))
     }
 
-    /// Writes a `.npy` file: whole, or not at all. A file of that name is replaced, and its permissions stay; of a symbolic link, the file that it leads to.
+    /// Writes a `.npy` file: whole, or not at all. A file of that name is replaced, and its
+    /// permissions stay; of a symbolic link, the file that it leads to.
     ///
     /// ```
     /// use dl_nd::Nd;
@@ -84,7 +86,8 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
     }
 }
 
-/// The elements of a file are at most as long as it is; of a stream nobody knows, so the room for them grows as they come.
+/// The elements of a file are at most as long as it is; of a stream nobody knows, so the room for
+/// them grows as they come.
 fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, known: bool) -> std::result::Result<Nd<A, D>, IoError> {
     /// This many elements have room at first, in a stream.
     const AT_FIRST: usize = 1 << 13;

@@ -13,7 +13,8 @@ use std::fmt::Write;
 /// What there is to know of an operation: a row of the table above.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The name of its method or function. A reduction `sum` is also there over some axes: `sum_axis`, `sum_keepdim`.
+    /// The name of its method or function. A reduction `sum` is also there over some axes:
+    /// `sum_axis`, `sum_keepdim`.
     pub name: &'static str,
     /// Its name in PyTorch.
     pub torch: &'static str,

@@ -1,8 +1,9 @@
-//! The operators `+ - * / %`, `min`, `max` and `pow` with tensors, which broadcast: tensors of any two ranks, and tensors with
-//! numbers, on either side.
+//! The operators `+ - * / %`, `min`, `max` and `pow` with tensors, which broadcast: tensors of any
+//! two ranks, and tensors with numbers, on either side.
 //!
-//! The operators of layers and weights stand in `dl-core`; here is said which operands go together, and what a plain tensor on
-//! the left does. `f32` and `f64` do not mix, and a result has the larger rank of the two:
+//! The operators of layers and weights stand in `dl-core`; here is said which operands go together,
+//! and what a plain tensor on the left does. `f32` and `f64` do not mix, and a result has the
+//! larger rank of the two:
 //!
 //! ```compile_fail,E0277
 //! use dl_nd::Nd;

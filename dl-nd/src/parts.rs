@@ -1,7 +1,7 @@
 //! The delta of a tensor that was read in parts: the parts, put back among zeros.
 //!
-//! A sequence of a thousand rows is read row by row, and each row has a delta. They are added up in one tensor, not as a thousand tensors of zeros
-//! with one row each.
+//! A sequence of a thousand rows is read row by row, and each row has a delta. They are added up in
+//! one tensor, not as a thousand tensors of zeros with one row each.
 
 use crate::element::{Element, Rank};
 use crate::movement::as_rank;
@@ -29,7 +29,8 @@ pub(crate) fn sum_of_parts<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]) -> Op
     let (mut places, mut parts) = (Vec::with_capacity(terms.len()), Vec::with_capacity(terms.len()));
     for term in terms {
         match term.applied::<Parts<A, D>>().filter(|(op, _)| op.places.len() == 1) {
-            // a sum stays one: the order of additions must not depend on whether it has been computed
+            // a sum stays one: the order of additions must not depend on whether it has been
+            // computed
             Some((op, theirs)) => {
                 places.extend(op.places.iter().cloned());
                 parts.extend(theirs);

@@ -1,5 +1,6 @@
-//! What is computed along some axes, in pieces along another one, so that several threads can share it. The pieces depend on the shape alone, and each result on its own lane: so
-//! bits do not depend on who computes what.
+//! What is computed along some axes, in pieces along another one, so that several threads can share
+//! it. The pieces depend on the shape alone, and each result on its own lane: so bits do not depend
+//! on who computes what.
 
 use crate::element::Element;
 use crate::program::PIECE;
@@ -9,7 +10,8 @@ use ndarray::{ArrayD, ArrayView1, ArrayViewD, ArrayViewMut1, Axis};
 /// So many elements of a row are taken together at least.
 const NARROWEST: usize = 128;
 
-/// Reduces a tensor along some axes, which stay, with length 1, in about so many nanoseconds for an element.
+/// Reduces a tensor along some axes, which stay, with length 1, in about so many nanoseconds for an
+/// element.
 pub(crate) fn reduced<A: Element>(
     x: ArrayViewD<'_, A>,
     axes: &[usize],
@@ -39,10 +41,13 @@ pub(crate) type Lane<'a, A> = (ArrayView1<'a, A>, ArrayViewMut1<'a, A>);
 /// A multiple of the widest register: of so many elements none is computed on its own.
 pub(crate) const ABREAST: usize = 16;
 
-/// So many elements are given out together, as whole registers of lanes if there are that many: what is computed of them stays in the nearest cache.
+/// So many elements are given out together, as whole registers of lanes if there are that many:
+/// what is computed of them stays in the nearest cache.
 const TOGETHER: usize = 512;
 
-/// Reads lanes of length `len` and writes as many others, in about so many nanoseconds for an element. `work` is given some lanes that come one after the other, and told the number of the first.
+/// Reads lanes of length `len` and writes as many others, in about so many nanoseconds for an
+/// element. `work` is given some lanes that come one after the other, and told the number of the
+/// first.
 pub(crate) fn lanes<'a, A: Element>(
     lanes: impl Iterator<Item = Lane<'a, A>>,
     (count, len): (usize, usize),

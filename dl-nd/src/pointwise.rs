@@ -1,4 +1,5 @@
-//! Pointwise operations on tensors: the rules are those of the tables in `dl-core`; here are the loops.
+//! Pointwise operations on tensors: the rules are those of the tables in `dl-core`; here are the
+//! loops.
 
 use crate::broadcast::{broadcast_shape, broadcast_to, common_len, sum_to};
 use crate::element::{Element, Rank};
@@ -39,8 +40,8 @@ macro_rules! methods {
         )
     };
     ($(#[doc = $doc:literal] $Op:ident $name:ident;)*) => {
-        /// The pointwise operations of one operand, for plain tensors and whatever else has a tensor as its data. Layers and weights have them as
-        /// methods of their own.
+        /// The pointwise operations of one operand, for plain tensors and whatever else has a
+        /// tensor as its data. Layers and weights have them as methods of their own.
         ///
         /// ```
         /// use dl_core::Differentiable;
@@ -60,7 +61,8 @@ dl_core::unary_operations!(methods);
 
 impl<X, A: Element, D: Rank> PointwiseOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
-/// A rough estimate of the time in nanoseconds that an operation takes whose result has so many elements. What is written down is computed later, and counted there.
+/// A rough estimate of the time in nanoseconds that an operation takes whose result has so many
+/// elements. What is written down is computed later, and counted there.
 fn cost<A: Element, D: Rank>(len: f64, each: f64, operands: &[&Nd<A, D>]) -> f64 {
     200.0
         + match is_worth_writing_down(len as usize) {

@@ -12,7 +12,8 @@ use squares::Squares;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// How a window pools, in PyTorch's words: by default with a stride as long as the kernel, padding 0, dilation 1.
+/// How a window pools, in PyTorch's words: by default with a stride as long as the kernel, padding
+/// 0, dilation 1.
 ///
 /// A plain number holds for all spatial axes, an array has one for each.
 ///
@@ -54,8 +55,8 @@ impl<const N: usize> Pool<N> {
         self
     }
 
-    /// How much is added at either end of each spatial axis: zeros for a mean, −∞ for a maximum. It is at most the half
-    /// of the kernel.
+    /// How much is added at either end of each spatial axis: zeros for a mean, −∞ for a maximum. It
+    /// is at most the half of the kernel.
     ///
     /// ```
     /// let same = dl_nd::Pool::<2>::new(3).stride(1).padding(1); // keeps height and width
@@ -103,7 +104,8 @@ impl<const N: usize> Pool<N> {
     }
 }
 
-/// How a window takes means: a [`Pool`], perhaps with [`count_include_pad`](Pool::count_include_pad).
+/// How a window takes means: a [`Pool`], perhaps with
+/// [`count_include_pad`](Pool::count_include_pad).
 ///
 /// ```
 /// use dl_nd::{AvgPool, Pool};
@@ -123,12 +125,13 @@ impl<const N: usize> From<Pool<N>> for AvgPool<N> {
 
 /// Poolings, on layers, weights and plain values alike.
 ///
-/// Batch and channels stay; each spatial axis has the length (the formula is PyTorch's, of `MaxPool2d`)
+/// Batch and channels stay; each spatial axis has the length (the formula is PyTorch's, of
+/// `MaxPool2d`)
 ///
 /// `length′ = ⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`
 ///
-/// With [`ceil_mode`](Pool::ceil_mode) the quotient is rounded up, as long as the last window does not start in the
-/// padding at the end.
+/// With [`ceil_mode`](Pool::ceil_mode) the quotient is rounded up, as long as the last window does
+/// not start in the padding at the end.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -139,7 +142,8 @@ impl<const N: usize> From<Pool<N>> for AvgPool<N> {
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The maximum under a window over `[batch, channels, length]`. See [`max_pool2d`](PoolOps::max_pool2d).
+    /// The maximum under a window over `[batch, channels, length]`. See
+    /// [`max_pool2d`](PoolOps::max_pool2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
@@ -158,8 +162,8 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         max_pool(self.layer(), pool)
     }
 
-    /// The maximum under a window over `[batch, channels, height, width]`; NaN if there is one. Padding counts as −∞.
-    /// The gradient flows to the first maximum.
+    /// The maximum under a window over `[batch, channels, height, width]`; NaN if there is one.
+    /// Padding counts as −∞. The gradient flows to the first maximum.
     ///
     /// ```
     /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{Nd, ops::*, Pool, PoolOps};
@@ -170,8 +174,8 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When the window is longer than the input with its padding, the padding is more than half of the kernel, a
-    /// spatial axis has length 0, or kernel, stride or dilation is 0.
+    /// When the window is longer than the input with its padding, the padding is more than half of
+    /// the kernel, a spatial axis has length 0, or kernel, stride or dilation is 0.
     #[track_caller]
     fn max_pool2d(&self, pool: Pool<2>) -> Layer<Nd<A, D>>
     where
@@ -200,7 +204,8 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         max_pool(self.layer(), pool)
     }
 
-    /// The mean under a window over `[batch, channels, length]`. See [`avg_pool2d`](PoolOps::avg_pool2d).
+    /// The mean under a window over `[batch, channels, length]`. See
+    /// [`avg_pool2d`](PoolOps::avg_pool2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
@@ -219,8 +224,8 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         avg_pool(self.layer(), pool.into())
     }
 
-    /// The mean under a window over `[batch, channels, height, width]`. Padding counts as zeros, or not at all: see
-    /// [`count_include_pad`](Pool::count_include_pad).
+    /// The mean under a window over `[batch, channels, height, width]`. Padding counts as zeros, or
+    /// not at all: see [`count_include_pad`](Pool::count_include_pad).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
@@ -239,7 +244,8 @@ pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         avg_pool(self.layer(), pool.into())
     }
 
-    /// The mean under a window over `[batch, channels, depth, height, width]`. See [`avg_pool2d`](PoolOps::avg_pool2d).
+    /// The mean under a window over `[batch, channels, depth, height, width]`. See
+    /// [`avg_pool2d`](PoolOps::avg_pool2d).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
@@ -416,8 +422,8 @@ fn of_channels<A: Element, P: Copy + Send>(
     places
 }
 
-/// The places of the first maxima in one channel, given what is under the windows along each axis. NaN counts as the
-/// largest.
+/// The places of the first maxima in one channel, given what is under the windows along each axis.
+/// NaN counts as the largest.
 fn first_maxima<A: Element>(
     channel: &[A],
     [_, height, width]: [usize; SPATIAL],

@@ -1,7 +1,10 @@
-//! Pointwise operations as a straight-line program, which runs over blocks of elements that fit into the nearest cache.
+//! Pointwise operations as a straight-line program, which runs over blocks of elements that fit
+//! into the nearest cache.
 //!
-//! An instruction does for a block what its operation does for an element, compiled for the instruction set at hand: AVX-512, AVX2, or what every
-//! processor of its kind has. The arithmetic of an element does not depend on its place, so blocks do not decide about the bits of a result; the instruction set does only where elementary functions fuse a product and a sum.
+//! An instruction does for a block what its operation does for an element, compiled for the
+//! instruction set at hand: AVX-512, AVX2, or what every processor of its kind has. The arithmetic
+//! of an element does not depend on its place, so blocks do not decide about the bits of a result;
+//! the instruction set does only where elementary functions fuse a product and a sum.
 
 #[allow(unsafe_code, reason = "a hint to the processor is an intrinsic")]
 mod ahead;
@@ -37,7 +40,8 @@ use run::{Blocks, Checked};
 const BLOCK_BYTES: usize = 2048;
 /// What one thread does in a row, at most.
 pub(crate) const PIECE: usize = 1 << 15;
-/// A piece that takes longer is halved, four times at most: so long somebody may have to wait for the last one.
+/// A piece that takes longer is halved, four times at most: so long somebody may have to wait for
+/// the last one.
 const PIECE_NANOSECONDS: f64 = 40_000.0;
 /// So many results a program may have.
 pub(crate) const RESULTS: usize = 16;
@@ -51,7 +55,8 @@ struct Program<A> {
     /// The numbers in it: each fills a register from the beginning.
     numbers: Vec<(A, usize)>,
     instructions: Vec<Instruction<A>>,
-    /// How they compute a whole block, if meanwhile it is worth while to ask for what the next one touches.
+    /// How they compute a whole block, if meanwhile it is worth while to ask for what the next one
+    /// touches.
     ahead: Vec<Stretch>,
     registers: usize,
     /// The place whose elements are summed.
@@ -67,7 +72,8 @@ struct Part<A> {
 
 /// How a tensor is repeated in the shape to which it broadcasts.
 struct Repeated {
-    /// The lengths of the axes of that shape. What lies side by side in the tensor, or is repeated together, is one axis.
+    /// The lengths of the axes of that shape. What lies side by side in the tensor, or is repeated
+    /// together, is one axis.
     shape: Vec<usize>,
     /// The [steps] along them.
     steps: Vec<usize>,
@@ -98,7 +104,8 @@ pub(crate) fn compute_all<A: Element, D: Rank>(formulas: &[&Formula<A, D>]) -> V
     run(formulas, false).1
 }
 
-/// The sum of the elements of this formula, which are not kept, and the elements of others, which are. To the bit the sum of the elements as they would be.
+/// The sum of the elements of this formula, which are not kept, and the elements of others, which
+/// are. To the bit the sum of the elements as they would be.
 pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>, others: &[&Formula<A, D>]) -> A {
     let formulas: Vec<&Formula<A, D>> = std::iter::once(formula).chain(others.iter().copied()).collect();
     let (sum, computed) = run(&formulas, true);
@@ -106,7 +113,8 @@ pub(crate) fn sum<A: Element, D: Rank>(formula: &Formula<A, D>, others: &[&Formu
     sum
 }
 
-/// The elements of these formulas; when `sums`, the first one is only summed, and those are the elements of the others.
+/// The elements of these formulas; when `sums`, the first one is only summed, and those are the
+/// elements of the others.
 fn run<A: Element, D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (A, Vec<Elements<A, D>>) {
     let (program, kept) = Program::of(formulas, sums);
     let summed = usize::from(sums);
@@ -118,7 +126,8 @@ fn run<A: Element, D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (A, Vec<
     (sum, results)
 }
 
-/// So many elements are in a piece, which take so long each: a power of two, so that the sum of a piece is that of a whole subtree.
+/// So many elements are in a piece, which take so long each: a power of two, so that the sum of a
+/// piece is that of a whole subtree.
 fn piece_len(nanoseconds: f64) -> usize {
     let is_long = |halvings: &usize| (PIECE >> halvings) as f64 * nanoseconds > PIECE_NANOSECONDS;
     PIECE >> (0..4).take_while(is_long).count()
@@ -193,12 +202,14 @@ impl<A: Element> Program<A> {
     }
 }
 
-/// About how long an operation takes for an element, of many, that takes so long for a single number: vectors have four to sixteen of them.
+/// About how long an operation takes for an element, of many, that takes so long for a single
+/// number: vectors have four to sixteen of them.
 pub(crate) fn nanoseconds(cost: f64) -> f64 {
     cost / 8.0
 }
 
-/// About how long it takes to move an element of so many tensors between a core and what another one may have written.
+/// About how long it takes to move an element of so many tensors between a core and what another
+/// one may have written.
 fn moving<A>(streams: usize) -> f64 {
     0.05 * (streams * size_of::<A>()) as f64
 }
@@ -208,7 +219,8 @@ fn elements<A>(operand: &ArcArray<A, IxDyn>) -> &[A] {
     operand.as_slice().expect("operands are in row-major order")
 }
 
-/// By how many elements a tensor in row-major order goes on with a step along each axis of a shape to which it broadcasts: by none where it is repeated.
+/// By how many elements a tensor in row-major order goes on with a step along each axis of a shape
+/// to which it broadcasts: by none where it is repeated.
 fn steps(own: &[usize], shape: &[usize]) -> Vec<usize> {
     let missing = shape.len() - own.len();
     let mut steps = vec![0; shape.len()];

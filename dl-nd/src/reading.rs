@@ -1,6 +1,8 @@
-//! Rules, read in the elements of small tensors: what a training step does with a small delta, instead of writing it down.
+//! Rules, read in the elements of small tensors: what a training step does with a small delta,
+//! instead of writing it down.
 //!
-//! An operation of the algebra is a loop over elements, the same as that of the layer which the rule would write down; so what comes of it is the same to the bit.
+//! An operation of the algebra is a loop over elements, the same as that of the layer which the
+//! rule would write down; so what comes of it is the same to the bit.
 
 use crate::element::{Element, Rank};
 use crate::formula::is_worth_writing_down;
@@ -67,7 +69,8 @@ impl Reading {
         op.pullbacks([&a, &b, &y, &d], wanted)
     }
 
-    /// Adds what the rule says about this operand, if the delta of that is wanted. `d` is the delta that the rule was asked about.
+    /// Adds what the rule says about this operand, if the delta of that is wanted. `d` is the delta
+    /// that the rule was asked about.
     pub(crate) fn add<A: Element, D: Rank>(
         &self,
         which: usize,

@@ -25,8 +25,8 @@ macro_rules! reductions {
 
         /// Reductions of tensors.
         ///
-        /// Each comes in three forms: of all elements, a number (`sum`); over some [axes](Axes), which disappear (`sum_axis`); over some axes, which
-        /// stay, with length 1 (`sum_keepdim`).
+        /// Each comes in three forms: of all elements, a number (`sum`); over some [axes](Axes),
+        /// which disappear (`sum_axis`); over some axes, which stay, with length 1 (`sum_keepdim`).
         ///
         /// ```
         /// use dl_core::Differentiable;
@@ -60,7 +60,8 @@ macro_rules! reductions {
                 )]
                 ///
                 /// # Errors
-                /// When there is no such axis, or one comes twice; and as without axes, of the elements that come together.
+                /// When there is no such axis, or one comes twice; and as without axes, of the
+                /// elements that come together.
                 #[track_caller]
                 fn $axis<X: Axes<D>>(&self, axes: X) -> Layer<Nd<A, X::Rest>> {
                     reduce(self.layer(), What::$What, axes.into_list(), Form::of(stringify!($axis), false))
@@ -75,7 +76,8 @@ macro_rules! reductions {
                 )]
                 ///
                 /// # Errors
-                /// When there is no such axis, or one comes twice; and as without axes, of the elements that come together.
+                /// When there is no such axis, or one comes twice; and as without axes, of the
+                /// elements that come together.
                 #[track_caller]
                 fn $keepdim(&self, axes: impl Axes<D>) -> Layer<Nd<A, D>> {
                     reduce(self.layer(), What::$What, axes.into_list(), Form::of(stringify!($keepdim), true))
@@ -92,16 +94,19 @@ reductions! {
     Mean mean mean_axis mean_keepdim: "2.5", "[2.0, 3.0]", "[[1.5], [3.5]]";
     /// The product of all elements; of none, 1. Its gradient is right for zeros among them, too.
     Prod prod prod_axis prod_keepdim: "24.0", "[3.0, 8.0]", "[[2.0], [12.0]]";
-    /// The largest element; NaN if one is. Equal ones share the gradient. It is an error when there are none.
+    /// The largest element; NaN if one is. Equal ones share the gradient. It is an error when there
+    /// are none.
     Amax amax amax_axis amax_keepdim: "4.0", "[3.0, 4.0]", "[[2.0], [4.0]]";
-    /// The smallest element; NaN if one is. Equal ones share the gradient. It is an error when there are none.
+    /// The smallest element; NaN if one is. Equal ones share the gradient. It is an error when
+    /// there are none.
     Amin amin amin_axis amin_keepdim: "1.0", "[1.0, 2.0]", "[[1.0], [3.0]]";
     /// `ln Σ exp(x)` of all elements, without overflow; of none, −∞.
     LogSumExp logsumexp logsumexp_axis logsumexp_keepdim:
         "(1_f64.exp() + 2_f64.exp() + 3_f64.exp() + 4_f64.exp()).ln()",
         "[3.0 + ((-2_f64).exp() + 1.0).ln(), 4.0 + ((-2_f64).exp() + 1.0).ln()]",
         "[[2.0 + ((-1_f64).exp() + 1.0).ln()], [4.0 + ((-1_f64).exp() + 1.0).ln()]]";
-    /// The Euclidean length `√Σ x²`, also where the squares leave the range of the type. Its gradient at 0 is 0.
+    /// The Euclidean length `√Σ x²`, also where the squares leave the range of the type. Its
+    /// gradient at 0 is 0.
     Norm norm norm_axis norm_keepdim:
         "30_f64.sqrt()",
         "[10_f64.sqrt(), 20_f64.sqrt()]",
@@ -307,7 +312,8 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Primitive for Reduction<A, D, O> {
 }
 
 impl<A: Element, D: Rank, O: Ending<A, D>> Reduction<A, D, O> {
-    /// The operand, if this is the sum or the mean of all its elements, and they are not computed yet.
+    /// The operand, if this is the sum or the mean of all its elements, and they are not computed
+    /// yet.
     fn summed_formula<'x>(&self, x: &'x Nd<A, D>) -> Option<&'x Arc<Formula<A, D>>> {
         let of_all = || self.axes.of(x.shape()).is_ok_and(|axes| axes.len() == x.shape().len());
         if matches!(self.what, What::Sum | What::Mean) && of_all() { x.formula() } else { None }
@@ -319,7 +325,8 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Reduction<A, D, O> {
         O::end(ArrayD::from_elem(vec![1; axes.len()], sum), axes, self.form.keep)
     }
 
-    /// The delta of each term of a sum or a mean, from that of the result, in which the axes have length 1.
+    /// The delta of each term of a sum or a mean, from that of the result, in which the axes have
+    /// length 1.
     fn delta_of_terms(&self, d: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
         if self.what == What::Sum {
             return broadcast_to(d, shape);
@@ -331,7 +338,8 @@ impl<A: Element, D: Rank, O: Ending<A, D>> Reduction<A, D, O> {
 }
 
 impl<A, D, O> Reduction<A, D, O> {
-    /// By what a sum is divided for its mean: the number of elements that become one, less a correction.
+    /// By what a sum is divided for its mean: the number of elements that become one, less a
+    /// correction.
     fn count(&self, shape: &[usize], axes: &[usize]) -> Result<f64> {
         let count: usize = axes.iter().map(|&axis| shape[axis]).product();
         let correction = self.form.correction;
@@ -389,7 +397,8 @@ fn lengths<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD
     lengths
 }
 
-/// A delta for those that reached the extremum, in equal shares. `reached` is ½ for them and 0 for the others.
+/// A delta for those that reached the extremum, in equal shares. `reached` is ½ for them and 0 for
+/// the others.
 fn share<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, reached: &Layer<Nd<A, D>>, axes: AxisList) -> Layer<Nd<A, D>> {
     let all = reduce(reached.clone(), What::Sum, axes, Form::KEPT);
     Nd::binary(Binary::Mul, d, &Nd::binary(Binary::Div, reached, &all))

@@ -13,9 +13,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What a loss makes of the losses of single elements: [`Mean`], [`Sum`], [`BatchMean`] or [`Each`].
+/// What a loss makes of the losses of single elements: [`Mean`], [`Sum`], [`BatchMean`] or
+/// [`Each`].
 ///
-/// PyTorch calls it `reduction`. It decides the type of the loss: a number, or, for [`Each`], a tensor.
+/// PyTorch calls it `reduction`. It decides the type of the loss: a number, or, for [`Each`], a
+/// tensor.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -93,8 +95,9 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// The mean of the losses, a number: what every loss is reduced to if nothing else is said. If they have weights, as those of
-    /// [`CrossEntropy`](crate::CrossEntropy) may, it is `Σ w·l / Σ w`.
+    /// The mean of the losses, a number: what every loss is reduced to if nothing else is said. If
+    /// they have weights, as those of [`CrossEntropy`](crate::CrossEntropy) may, it is
+    /// `Σ w·l / Σ w`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{LossOps, Mean, Nd};
@@ -121,7 +124,8 @@ numbers! {
     /// # dl_core::Result::Ok(())
     /// ```
     Sum: |_losses, _shape| 1;
-    /// The sum of the losses divided by the length of the first axis: their mean over a batch, a number.
+    /// The sum of the losses divided by the length of the first axis: their mean over a batch, a
+    /// number.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{BatchMean, LossOps, Nd};

@@ -1,4 +1,5 @@
-//! Linear maps along the spatial axes, one after the other: means under windows, adaptive pooling, upsampling.
+//! Linear maps along the spatial axes, one after the other: means under windows, adaptive pooling,
+//! upsampling.
 
 use crate::element::{Element, HasRank, Rank};
 use crate::nd::Nd;
@@ -8,7 +9,8 @@ use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Adaptive pooling and upsampling, to a size that is asked for, on layers, weights and plain values alike.
+/// Adaptive pooling and upsampling, to a size that is asked for, on layers, weights and plain
+/// values alike.
 ///
 /// Batch and channels stay.
 ///
@@ -41,9 +43,9 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         resample("adaptive_avg_pool1d", size.map(|length| Rule::Adaptive { length }), self.layer())
     }
 
-    /// Means of `[batch, channels, height, width]`, in as many bins as are asked for: `[batch, channels, size[0],
-    /// size[1]]`. Along each axis, bin `i` of `n` has the elements from `⌊i·length / n⌋` up to, not including, `⌈(i +
-    /// 1)·length / n⌉`, as in PyTorch.
+    /// Means of `[batch, channels, height, width]`, in as many bins as are asked for:
+    /// `[batch, channels, size[0], size[1]]`. Along each axis, bin `i` of `n` has the elements from
+    /// `⌊i·length / n⌋` up to, not including, `⌈(i + 1)·length / n⌉`, as in PyTorch.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
@@ -103,13 +105,13 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         resample("upsample_linear", size.map(|length| Rule::Linear { length, align_corners }), self.layer())
     }
 
-    /// Bilinear interpolation of `[batch, channels, height, width]` to `[batch, channels, size[0], size[1]]`, PyTorch's
-    /// `interpolate(mode="bilinear")`.
+    /// Bilinear interpolation of `[batch, channels, height, width]` to
+    /// `[batch, channels, size[0], size[1]]`, PyTorch's `interpolate(mode="bilinear")`.
     ///
-    /// Along each axis, element `i` of the `n` wanted lies at `i·(length − 1) / (n − 1)` of the input with
-    /// `align_corners`: first and last ones stay where they are. Without, elements are squares with a width, whose
-    /// outer edges stay: it lies at `(i + ½)·length / n − ½`, or at 0 if that is less. There is no smoothing when `n`
-    /// is less than `length`.
+    /// Along each axis, element `i` of the `n` wanted lies at `i·(length − 1) / (n − 1)` of the
+    /// input with `align_corners`: first and last ones stay where they are. Without, elements are
+    /// squares with a width, whose outer edges stay: it lies at `(i + ½)·length / n − ½`, or at 0
+    /// if that is less. There is no smoothing when `n` is less than `length`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
@@ -129,8 +131,9 @@ pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         resample("upsample_bilinear", size.map(|length| Rule::Linear { length, align_corners }), self.layer())
     }
 
-    /// Trilinear interpolation of `[batch, channels, depth, height, width]` to `[batch, channels, size[0], size[1],
-    /// size[2]]`. See [`upsample_bilinear`](ResampleOps::upsample_bilinear).
+    /// Trilinear interpolation of `[batch, channels, depth, height, width]` to
+    /// `[batch, channels, size[0], size[1], size[2]]`. See
+    /// [`upsample_bilinear`](ResampleOps::upsample_bilinear).
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
@@ -176,8 +179,8 @@ impl Rule {
         }
     }
 
-    /// New element `at`, out of `outputs`: the elements it is made of, out of `length`, with their factors, which are
-    /// not 0.
+    /// New element `at`, out of `outputs`: the elements it is made of, out of `length`, with their
+    /// factors, which are not 0.
     fn terms(self, at: usize, length: usize, outputs: usize) -> Vec<(usize, f64)> {
         let mean = |places: &mut dyn ExactSizeIterator<Item = usize>, count: usize| -> Vec<(usize, f64)> {
             places.map(|place| (place, 1.0 / count as f64)).collect()

@@ -23,8 +23,9 @@ use std::marker::PhantomData;
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// A part given by the macro [`s!`](ndarray::s): ranges, steps, single indices, new axes. Negative positions count from the end, a
-    /// negative step takes the range backwards. Of a tensor whose rank is open: `x.slice(s![1.., 2].as_ref())`.
+    /// A part given by the macro [`s!`](ndarray::s): ranges, steps, single indices, new axes.
+    /// Negative positions count from the end, a negative step takes the range backwards. Of a
+    /// tensor whose rank is open: `x.slice(s![1.., 2].as_ref())`.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -47,7 +48,8 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         slice(&self.layer(), "slice", Cut::Elements(part.as_ref().into()))
     }
 
-    /// The parts in a range along an axis: a range, or a [`Slice`] with a step. Negative positions count from the end.
+    /// The parts in a range along an axis: a range, or a [`Slice`] with a step. Negative positions
+    /// count from the end.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -62,7 +64,8 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         slice(&self.layer(), "slice_axis", Cut::Axis(axis, range.into()))
     }
 
-    /// Part `i` along the first axis, which disappears: a row of a matrix. A negative number counts from the last one.
+    /// Part `i` along the first axis, which disappears: a row of a matrix. A negative number counts
+    /// from the last one.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -91,7 +94,8 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     ///
     /// # Errors
-    /// When there is no such axis, or the lengths do not add up to its length; each of the layers says so.
+    /// When there is no such axis, or the lengths do not add up to its length; each of the layers
+    /// says so.
     #[track_caller]
     fn split(&self, axis: isize, lengths: &[usize]) -> Vec<Layer<Nd<A, D>>> {
         let (whole, total) = (self.layer(), lengths.iter().fold(0_usize, |sum, &length| sum.saturating_add(length)));
@@ -104,8 +108,8 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         parts
     }
 
-    /// So many parts along an axis, all as long as the first, but for the last ones, which may be shorter or empty: PyTorch's `chunk`, which leaves
-    /// out those that would be empty.
+    /// So many parts along an axis, all as long as the first, but for the last ones, which may be
+    /// shorter or empty: PyTorch's `chunk`, which leaves out those that would be empty.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
@@ -235,7 +239,8 @@ fn chunk(length: usize, number: usize, count: usize) -> [usize; 2] {
 }
 
 impl Cut {
-    /// The axis and the range, if it is one of those parts that together fill an axis, and lies in the tensor.
+    /// The axis and the range, if it is one of those parts that together fill an axis, and lies in
+    /// the tensor.
     fn range(&self, shape: &[usize]) -> Option<(Axis, Slice)> {
         let (axis, start, end) = match *self {
             Cut::Part { axis, start, length, total } => {

@@ -74,16 +74,20 @@ pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) 
 const SHORT: usize = 32;
 const _: () = assert!(SHORT < RUN, "a sum of so few has no runs");
 
-/// Some lanes of one length, with the largest element taken off each, raised to powers of e: `exp(x − m)`, and the sums of that.
+/// Some lanes of one length, with the largest element taken off each, raised to powers of e:
+/// `exp(x − m)`, and the sums of that.
 ///
-/// All lanes are raised in one loop, as a single one may be too short for the processor to compute many exponentials side by side. Where there are several short ones, they lie side by side as columns: so
-/// a register holds an element of each of many, and the largest ones, the sums and the quotients are computed side by side, too. The bits are the same, as each sum is taken in turn.
+/// All lanes are raised in one loop, as a single one may be too short for the processor to compute
+/// many exponentials side by side. Where there are several short ones, they lie side by side as
+/// columns: so a register holds an element of each of many, and the largest ones, the sums and the
+/// quotients are computed side by side, too. The bits are the same, as each sum is taken in turn.
 pub(crate) struct Raised<A> {
     terms: Vec<A>,
     len: usize,
     /// How many columns there are, some of them of no lane, if lanes are columns.
     columns: Option<usize>,
-    /// Of each lane, and perhaps of columns after the last one: NaN if there is one, and −∞ if there is no element.
+    /// Of each lane, and perhaps of columns after the last one: NaN if there is one, and −∞ if
+    /// there is no element.
     pub(crate) largest: Vec<A>,
     pub(crate) sums: Vec<A>,
 }
@@ -179,7 +183,8 @@ impl<A: Element> Raised<A> {
     }
 }
 
-/// The softmax of lanes: columns have been divided by their sums, rows are divided when they are written.
+/// The softmax of lanes: columns have been divided by their sums, rows are divided when they are
+/// written.
 pub(crate) struct Shares<A>(Raised<A>);
 
 impl<A: Element> Shares<A> {
@@ -234,7 +239,8 @@ pub(crate) fn log_sum_exp<A: Element>(x: ArrayView1<'_, A>) -> A {
     if max.is_infinite() { max } else { Number::ln(raised.sums[0]) + max }
 }
 
-/// Each lane along `axis` on its own: `value` reads some lanes, of which it is told the number of the first one, and writes those of the result.
+/// Each lane along `axis` on its own: `value` reads some lanes, of which it is told the number of
+/// the first one, and writes those of the result.
 pub(crate) fn lanes<A, D>(
     x: &Nd<A, D>,
     axis: isize,

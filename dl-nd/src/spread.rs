@@ -1,4 +1,5 @@
-//! How far elements are from their mean, and from 0: variances and norms, made of reductions and pointwise operations.
+//! How far elements are from their mean, and from 0: variances and norms, made of reductions and
+//! pointwise operations.
 
 use crate::axes::{Axes, AxisList};
 use crate::element::{Element, Rank};
@@ -7,7 +8,8 @@ use crate::reduce::{Ending, Form, What, reduce};
 use crate::refuse::refused;
 use dl_core::{Binary, Differentiable, Error, Layer, Pointwise};
 
-/// Variances, standard deviations and norms. Each comes in the three forms of [`ReduceOps`](crate::ReduceOps).
+/// Variances, standard deviations and norms. Each comes in the three forms of
+/// [`ReduceOps`](crate::ReduceOps).
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -16,8 +18,9 @@ use dl_core::{Binary, Differentiable, Error, Layer, Pointwise};
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-    /// The variance of all elements: `Σ (x − mean)² / (n − correction)`. A correction of 1 is the estimate from a sample, PyTorch's
-    /// default; 0 is the variance of the elements themselves, NumPy's.
+    /// The variance of all elements: `Σ (x − mean)² / (n − correction)`. A correction of 1 is the
+    /// estimate from a sample, PyTorch's default; 0 is the variance of the elements themselves,
+    /// NumPy's.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
@@ -57,8 +60,9 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         variance(self.layer(), axes.into_list(), Form { name: "var_keepdim", keep: true, correction })
     }
 
-    /// The `p`-norm `(Σ |x|ᵖ)^(1/p)` for a positive `p`: the sum of the magnitudes for 1, [`norm`](crate::ReduceOps::norm) for 2, the largest magnitude
-    /// for `f64::INFINITY`. Its gradient at 0 is 0.
+    /// The `p`-norm `(Σ |x|ᵖ)^(1/p)` for a positive `p`: the sum of the magnitudes for 1,
+    /// [`norm`](crate::ReduceOps::norm) for 2, the largest magnitude for `f64::INFINITY`. Its
+    /// gradient at 0 is 0.
     ///
     /// ```
     /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
@@ -152,7 +156,8 @@ fn deviation<A: Element, D: Rank, O: Ending<A, D> + Pointwise>(
     power::<O>(&variance(x, axes, form), |x| x.sqrt())
 }
 
-/// A power of numbers that are not negative. At 0, where 1 is raised in its place, it is 0, and its slope, which may be steep, counts as 0.
+/// A power of numbers that are not negative. At 0, where 1 is raised in its place, it is 0, and its
+/// slope, which may be steep, counts as 0.
 #[track_caller]
 fn power<O: Pointwise>(x: &Layer<O>, power: impl FnOnce(Layer<O>) -> Layer<O>) -> Layer<O> {
     let sign = x.sign();

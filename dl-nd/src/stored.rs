@@ -1,4 +1,5 @@
-//! Tensors and tables as arrays of numbers that a file can hold, and what of this crate can stand in a module.
+//! Tensors and tables as arrays of numbers that a file can hold, and what of this crate can stand
+//! in a module.
 
 use crate::element::{Element, Item, Rank};
 use crate::nd::Nd;

@@ -68,7 +68,8 @@ impl<A: Element, D: Rank> Primitive for Sum<A, D> {
             return Ok(rest.iter().fold((*first).clone(), add));
         }
         let slices: Option<Vec<&[A]>> = rest.iter().map(|term| term.0.as_slice()).collect();
-        // a sum over some of its axes depends on the layout, which must not depend on what was added up before
+        // a sum over some of its axes depends on the layout, which must not depend on what was
+        // added up before
         let first = first.view();
         let arranged = first.as_standard_layout();
         let mut sum = if arranged.is_view() { copy(arranged.view()) } else { arranged.into_owned() };

@@ -28,12 +28,15 @@ use versions::Version;
 
 /// A matrix `[height, width]` of `f32` or `f64` whose delta, [`Rows`], may be sparse.
 ///
-/// It is what a [`Weight`](dl_core::Weight) holds for an [`embedding`](TableOps::embedding). A training step on a sparse delta costs the rows that the delta touches, in
-/// time and in memory, and no optimizer sees any other row. With momentum or with [`Adam`](dl_core::Adam) this is *lazy*: a row that is not touched
-/// does not move on, and its state does not decay. Where the table also takes part as a whole, by [`dense`](TableOps::dense), the delta is dense, and all
-/// is as with a tensor.
+/// It is what a [`Weight`](dl_core::Weight) holds for an [`embedding`](TableOps::embedding). A
+/// training step on a sparse delta costs the rows that the delta touches, in time and in memory,
+/// and no optimizer sees any other row. With momentum or with [`Adam`](dl_core::Adam) this is *lazy*:
+/// a row that is not touched does not move on, and its state does not decay. Where the table also
+/// takes part as a whole, by [`dense`](TableOps::dense), the delta is dense, and all is as with a
+/// tensor.
 ///
-/// A table is a value: a clone costs nothing, and no later step changes it. What the clones have in common is stored once.
+/// A table is a value: a clone costs nothing, and no later step changes it. What the clones have in
+/// common is stored once.
 ///
 /// ```
 /// use dl_nd::Table;
@@ -222,7 +225,8 @@ impl<A: Element> Trainable for Table<A> {
         Self::of_zeros([height, width], height * width)
     }
 
-    /// The rule sees the rows that the delta touches, in increasing order, one after the other in one run of numbers.
+    /// The rule sees the rows that the delta touches, in increasing order, one after the other in
+    /// one run of numbers.
     fn update(
         &mut self,
         delta: &Rows<A>,

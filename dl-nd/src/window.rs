@@ -6,7 +6,8 @@ use dl_core::{Error, Result, buffers};
 use std::iter::StepBy;
 use std::ops::Range;
 
-/// A setting for each of `N` spatial axes: made from an array, or from a single number that holds for all of them.
+/// A setting for each of `N` spatial axes: made from an array, or from a single number that holds
+/// for all of them.
 ///
 /// ```
 /// use dl_nd::{Conv, PerAxis};
@@ -28,7 +29,8 @@ impl<const N: usize> From<[usize; N]> for PerAxis<N> {
     }
 }
 
-/// There are kernels for up to this many spatial axes. Fewer are filled up in front, by axes of length 1.
+/// There are kernels for up to this many spatial axes. Fewer are filled up in front, by axes of
+/// length 1.
 pub(crate) const SPATIAL: usize = 3;
 
 /// What is said of the last axes, with `rest` for those in front of them.
@@ -68,11 +70,12 @@ pub(crate) fn tensor<A: Element, D: Rank>(shape: &[usize], elements: Vec<A>) -> 
     Nd::of_vec(dim, elements).expect("as many elements as the shape has")
 }
 
-/// Windows and axes with their padding are no longer than this, so that sums of their lengths need no check.
+/// Windows and axes with their padding are no longer than this, so that sums of their lengths need
+/// no check.
 const LONGEST: usize = usize::MAX / 4;
 
-/// A window with `kernel` taps, on an axis with `padding` at either end. It moves by `stride`, its taps are `dilation`
-/// apart.
+/// A window with `kernel` taps, on an axis with `padding` at either end. It moves by `stride`, its
+/// taps are `dilation` apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) kernel: usize,
@@ -126,8 +129,9 @@ impl Window {
         )))
     }
 
-    /// How many windows there are along this axis: `⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`.
-    /// With `ceil` the quotient is rounded up, as long as the last window does not start in the padding at the end.
+    /// How many windows there are along this axis:
+    /// `⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`. With `ceil` the quotient
+    /// is rounded up, as long as the last window does not start in the padding at the end.
     pub(crate) fn outputs(self, shape: &[usize], axis: usize, ceil: bool) -> Result<usize> {
         self.check(shape, axis)?;
         let Window { kernel, stride, padding, dilation } = self;
@@ -177,8 +181,8 @@ impl Window {
         (first..end).step_by(self.dilation)
     }
 
-    /// How many taps of window `at` are over elements or padding: all of them, except at the end of an axis whose
-    /// windows were rounded up.
+    /// How many taps of window `at` are over elements or padding: all of them, except at the end of
+    /// an axis whose windows were rounded up.
     pub(crate) fn taps(self, at: usize, length: usize) -> usize {
         let start = at * self.stride;
         let end = (start + self.span()).min(length + 2 * self.padding);

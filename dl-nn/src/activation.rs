@@ -2,7 +2,8 @@
 
 use dl_nd::{Element, NdExpression, NdLayer, Rank};
 
-/// A pointwise function that a layer can be told to use. In code of your own write the method: `x.relu()`.
+/// A pointwise function that a layer can be told to use. In code of your own write the method:
+/// `x.relu()`.
 ///
 /// ```
 /// use dl_core::Differentiable;

@@ -8,7 +8,8 @@ use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4};
 use dl_nd::{Attention, Element, NdExpression, NdLayer, NdWeight, along_last, init, ops::*};
 use rand::Rng;
 
-/// Attention with several heads (Vaswani et al., *Attention is all you need*, 2017): `[batch, length, width]`. PyTorch's `MultiheadAttention` with `batch_first`.
+/// Attention with several heads (Vaswani et al., *Attention is all you need*, 2017):
+/// `[batch, length, width]`. PyTorch's `MultiheadAttention` with `batch_first`.
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -36,7 +37,8 @@ pub struct MultiHeadAttention<A: Element = f32> {
 }
 
 impl<A: Element> MultiHeadAttention<A> {
-    /// As PyTorch begins: the weight of the inputs is Xavier uniform, that of the output uniform between `±1 / √width`, biases are 0. No dropout.
+    /// As PyTorch begins: the weight of the inputs is Xavier uniform, that of the output uniform
+    /// between `±1 / √width`, biases are 0. No dropout.
     ///
     /// # Errors
     /// When a size is 0, the heads do not divide the width, or there is no memory.
@@ -61,7 +63,8 @@ impl<A: Element> MultiHeadAttention<A> {
         })
     }
 
-    /// `[batch, length, width] → [batch, length, width]`: each vector attends to all vectors of its sequence.
+    /// `[batch, length, width] → [batch, length, width]`: each vector attends to all vectors of its
+    /// sequence.
     ///
     /// # Errors
     /// A shape error when the shapes do not go together.
@@ -70,7 +73,8 @@ impl<A: Element> MultiHeadAttention<A> {
         self.of_with(x, &Attention::new())
     }
 
-    /// The same, with a mask or another setting. The mask broadcasts to `[batch, heads, length, length]`.
+    /// The same, with a mask or another setting. The mask broadcasts to
+    /// `[batch, heads, length, length]`.
     ///
     /// # Errors
     /// As [`of`](MultiHeadAttention::of), and when the mask does not broadcast.
@@ -80,7 +84,8 @@ impl<A: Element> MultiHeadAttention<A> {
         self.attend(&x, &x, &x, settings)
     }
 
-    /// Queries `[batch, L, width]` attend to keys and values `[batch, S, width]`: `[batch, L, width]`.
+    /// Queries `[batch, L, width]` attend to keys and values `[batch, S, width]`:
+    /// `[batch, L, width]`.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -113,7 +118,8 @@ impl<A: Element> MultiHeadAttention<A> {
         plus("multi_head_attention", joined, self.out_proj.bias.as_ref())
     }
 
-    /// The queries (0), keys (1) or values (2) of all heads: `[batch, length, width] → [batch, heads, length, width / heads]`.
+    /// The queries (0), keys (1) or values (2) of all heads:
+    /// `[batch, length, width] → [batch, heads, length, width / heads]`.
     #[track_caller]
     fn project(&self, which: usize, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix4, A> {
         let [heads, depth, width] = self.lengths();

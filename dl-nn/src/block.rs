@@ -10,7 +10,8 @@ use dl_nd::{Element, HasRank, MatMul, NdExpression, NdLayer, Rank};
 use std::fmt;
 use std::sync::Arc;
 
-/// A module that makes a tensor of a tensor of the same rank: what [`Sequential`] puts in a row, and what the experts of a [`MixtureOfExperts`](crate::MixtureOfExperts) are.
+/// A module that makes a tensor of a tensor of the same rank: what [`Sequential`] puts in a row,
+/// and what the experts of a [`MixtureOfExperts`](crate::MixtureOfExperts) are.
 ///
 /// ```
 /// use dl_core::Module;
@@ -82,7 +83,8 @@ pointers!(Arc<B>, Box<B>);
 
 /// Blocks one after the other. Paths begin with the number of the block: `0.weight`.
 ///
-/// All tensors between them have the same rank. With an open one, `IxDyn`, anything can follow anything:
+/// All tensors between them have the same rank. With an open one, `IxDyn`, anything can follow
+/// anything:
 ///
 /// ```
 /// use dl_core::{Differentiable, Module};

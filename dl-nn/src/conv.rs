@@ -30,7 +30,8 @@ macro_rules! convolutions {
         }
 
         impl<A: Element> $Conv<A> {
-            /// Weight and bias uniform between `±1 / √fan-in`, PyTorch's default. The kernel is one number for all axes, or one for each.
+            /// Weight and bias uniform between `±1 / √fan-in`, PyTorch's default. The kernel is one
+            /// number for all axes, or one for each.
             ///
             /// # Errors
             /// When a size is 0, the groups do not divide the channels, or there is no memory.
@@ -68,9 +69,11 @@ macro_rules! convolutions {
 }
 
 convolutions! {
-    /// Convolution over one axis: `[batch, in, length] → [batch, out, length′]`; see [`conv1d`](dl_nd::ConvOps::conv1d).
+    /// Convolution over one axis: `[batch, in, length] → [batch, out, length′]`; see
+    /// [`conv1d`](dl_nd::ConvOps::conv1d).
     Conv1d conv1d 1 Ix3, "`[out, in / groups, kernel]`", "[1, 3, 8]", "[1, 6, 8]";
-    /// Convolution over two axes: `[batch, in, height, width] → [batch, out, height′, width′]`; see [`conv2d`](dl_nd::ConvOps::conv2d).
+    /// Convolution over two axes: `[batch, in, height, width] → [batch, out, height′, width′]`; see
+    /// [`conv2d`](dl_nd::ConvOps::conv2d).
     Conv2d conv2d 2 Ix4, "`[out, in / groups, kernel height, kernel width]`", "[1, 3, 8, 8]", "[1, 6, 8, 8]";
 }
 

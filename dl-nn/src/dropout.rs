@@ -3,7 +3,8 @@
 use dl_macros::Module;
 use dl_nd::{DropoutOps, Element, NdExpression, NdLayer, Rank};
 
-/// [Dropout](DropoutOps::dropout): in training each element is 0 with probability `p`, else it is divided by `1 − p`. A pass that trains needs a seed, unless `p` is 0.
+/// [Dropout](DropoutOps::dropout): in training each element is 0 with probability `p`, else it is
+/// divided by `1 − p`. A pass that trains needs a seed, unless `p` is 0.
 ///
 /// ```
 /// use dl_core::{Differentiable, Mode};

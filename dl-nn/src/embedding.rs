@@ -45,7 +45,8 @@ impl<A: Element> Embedding<A> {
         Ok(Embedding { weight: Weight::new(Table::from(init::normal([number, width], 0.0, 1.0, rng))) })
     }
 
-    /// `[…] → […, width]`: the vectors with these numbers, which come as a tensor or a list of `usize`.
+    /// `[…] → […, width]`: the vectors with these numbers, which come as a tensor or a list of
+    /// `usize`.
     ///
     /// # Errors
     /// When a number is not below the number of vectors.

@@ -33,18 +33,22 @@
 //!
 //! # What all of them have in common
 //!
-//! - A layer is a struct with public fields. `new` takes sizes, and a generator of random numbers where weights are drawn, as PyTorch does by default; any other weight can be put into its field, or
-//!   [set](dl_core::Weight::set). Sizes that make no sense are errors of `new`. [`Activation`] and [`Dropout`] are written as they are, and [`Sequential::new`] is empty.
+//! - A layer is a struct with public fields. `new` takes sizes, and a generator of random numbers
+//!   where weights are drawn, as PyTorch does by default; any other weight can be put into its
+//!   field, or [set](dl_core::Weight::set). Sizes that make no sense are errors of `new`.
+//!   [`Activation`] and [`Dropout`] are written as they are, and [`Sequential::new`] is empty.
 //! - `of` is what the layer does. It is lazy: shapes are looked at when it runs.
 //! - Weights are handles: a clone of a layer has the same weights.
 //! - `f32` and `f64`: `Linear<f64>`. Which one follows from the field or the operand.
-//! - What behaves differently in training asks for the [`Mode`](dl_core::Mode) of the pass: `train` trains, `predict` evaluates.
+//! - What behaves differently in training asks for the [`Mode`](dl_core::Mode) of the pass: `train`
+//!   trains, `predict` evaluates.
 //! - [`Module`](dl_core::Module) names the weights. The names are PyTorch's where the weights are.
 //!
 //! # Layouts
 //!
-//! As in PyTorch, with one exception: the weight of a [`Linear`] is `[in, out]`, so that it multiplies from the right as it is. Reading or writing a checkpoint of PyTorch, transpose it, as well as
-//! `out_proj.weight` of an attention, which is a `Linear`, too; nothing else.
+//! As in PyTorch, with one exception: the weight of a [`Linear`] is `[in, out]`, so that it
+//! multiplies from the right as it is. Reading or writing a checkpoint of PyTorch, transpose it, as
+//! well as `out_proj.weight` of an attention, which is a `Linear`, too; nothing else.
 //!
 //! | here | PyTorch |
 //! |---|---|

@@ -78,7 +78,8 @@ impl<A: Element> Linear<A> {
         linear(x, &self.weight, self.bias.as_ref())
     }
 
-    /// The larger of [`of`](Linear::of) and 0, `max(x · weight + bias, 0)`: to the bit `linear.of(x).relu()`, as one operation if there is a bias. See
+    /// The larger of [`of`](Linear::of) and 0, `max(x · weight + bias, 0)`: to the bit
+    /// `linear.of(x).relu()`, as one operation if there is a bias. See
     /// [`linear_relu`](dl_nd::ProductOps::linear_relu).
     ///
     /// ```

@@ -1,6 +1,7 @@
 //! A mixture of experts: a gate chooses, for each sample, which experts it goes through.
 //!
-//! Shazeer et al., *Outrageously large neural networks*, 2017; Fedus, Zoph and Shazeer, *Switch transformers*, 2021.
+//! Shazeer et al., *Outrageously large neural networks*, 2017; Fedus, Zoph and Shazeer, *Switch
+//! transformers*, 2021.
 
 mod route;
 
@@ -13,10 +14,12 @@ use dl_nd::{Element, Nd, NdExpression, NdLayer, ops::*};
 use rand::Rng;
 use route::Routes;
 
-/// For each sample, the outputs of the `k` experts with the highest gate, weighted by it: `[batch, in] → [batch, out]`.
+/// For each sample, the outputs of the `k` experts with the highest gate, weighted by it:
+/// `[batch, in] → [batch, out]`.
 ///
-/// A sample goes through its own experts only, and an expert that no sample of a batch chose is neither built nor evaluated; no gradient flows to it. Of equal gates the first ones are chosen. There is no limit
-/// of samples for an expert: none is dropped.
+/// A sample goes through its own experts only, and an expert that no sample of a batch chose is
+/// neither built nor evaluated; no gradient flows to it. Of equal gates the first ones are chosen.
+/// There is no limit of samples for an expert: none is dropped.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd};
@@ -37,8 +40,10 @@ use route::Routes;
 ///
 /// # The weights of the outputs
 ///
-/// They are the softmax of the gate, for the chosen experts; `renormalized`, these are divided by their sum. That is what [`new`](MixtureOfExperts::new) sets for more than one expert for a sample. For a single one the renormalised
-/// weight would be 1, whatever the gate says, and the gate would learn nothing: there the weight is the softmax, as in a switch transformer.
+/// They are the softmax of the gate, for the chosen experts; `renormalized`, these are divided by
+/// their sum. That is what [`new`](MixtureOfExperts::new) sets for more than one expert for a
+/// sample. For a single one the renormalised weight would be 1, whatever the gate says, and the
+/// gate would learn nothing: there the weight is the softmax, as in a switch transformer.
 #[derive(Clone, Debug, Module)]
 #[module(crate = dl_core)]
 pub struct MixtureOfExperts<M, A: Element = f32> {
@@ -73,15 +78,18 @@ pub struct MixtureOfExperts<M, A: Element = f32> {
 pub struct Mixture<A: Element = f32> {
     /// `[batch, out]`
     pub output: NdLayer<Ix2, A>,
-    /// The load-balancing loss `N · Σᵢ fᵢ · Pᵢ` (Fedus et al., 2021, formula 4) of N experts, where `fᵢ` is the share of expert i and `Pᵢ` the mean of its gate. It is 1 when all are used alike,
-    /// and up to N; its gradient flows through the gates only. A hundredth of it is usually added to the loss.
+    /// The load-balancing loss `N · Σᵢ fᵢ · Pᵢ` (Fedus et al., 2021, formula 4) of N experts, where
+    /// `fᵢ` is the share of expert i and `Pᵢ` the mean of its gate. It is 1 when all are used
+    /// alike, and up to N; its gradient flows through the gates only. A hundredth of it is usually
+    /// added to the loss.
     pub balance: Layer<A>,
     /// `[experts]`: the share of each expert in all choices, `fᵢ`. Their sum is 1.
     pub shares: NdLayer<Ix1, A>,
 }
 
 impl<M, A: Element> MixtureOfExperts<M, A> {
-    /// These experts behind a gate for so many inputs, `k` of them for each sample. The gate begins as any [`Linear`] does.
+    /// These experts behind a gate for so many inputs, `k` of them for each sample. The gate begins
+    /// as any [`Linear`] does.
     ///
     /// # Errors
     /// When there are no inputs or no experts, or `k` is not between 1 and their number.
@@ -115,7 +123,8 @@ impl<M: Block<Ix2, A> + Clone + 'static, A: Element> MixtureOfExperts<M, A> {
     /// The output for a batch, the load-balancing loss, and the shares of the experts.
     ///
     /// # Errors
-    /// When the batch is empty, the gate does not have an output for each expert, or one that is NaN; and the errors of the experts.
+    /// When the batch is empty, the gate does not have an output for each expert, or one that is
+    /// NaN; and the errors of the experts.
     #[track_caller]
     pub fn mix(&self, x: impl NdExpression<Ix2, A>) -> Mixture<A> {
         mixture(&x.into_layer(), self)

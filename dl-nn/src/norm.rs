@@ -23,7 +23,8 @@ fn scaled<A: Element, D: Rank>(name: &'static str, x: NdLayer<D, A>, weight: &Nd
     (Term(x) * Term(weight)).0
 }
 
-/// Batch normalisation of each channel (axis 1), with running statistics: `[batch, channels, …]`. See [`batch_norm_with`](NormOps::batch_norm_with).
+/// Batch normalisation of each channel (axis 1), with running statistics: `[batch, channels, …]`.
+/// See [`batch_norm_with`](NormOps::batch_norm_with).
 ///
 /// ```
 /// use dl_core::{Differentiable, Module, Sgd};
@@ -59,7 +60,8 @@ impl<A: Element> BatchNorm<A> {
         Ok(BatchNorm { weight: filled(1.0)?, bias: filled(0.0)?, stats: RunningStats::new(channels), eps: EPS })
     }
 
-    /// Normalised with the statistics of the batch in training, with the running ones in evaluation.
+    /// Normalised with the statistics of the batch in training, with the running ones in
+    /// evaluation.
     ///
     /// # Errors
     /// Those of [`batch_norm_with`](NormOps::batch_norm_with).
@@ -103,7 +105,8 @@ impl<A: Element> LayerNorm<A> {
     /// `[…, width]`, normalised along the last axis.
     ///
     /// # Errors
-    /// Those of [`layer_norm`](NormOps::layer_norm), and a shape error when the last axis is another.
+    /// Those of [`layer_norm`](NormOps::layer_norm), and a shape error when the last axis is
+    /// another.
     #[track_caller]
     pub fn of<D: Rank>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
         let normalized = scaled("layer_norm", x.layer_norm(1, self.eps), &self.weight);
@@ -111,7 +114,8 @@ impl<A: Element> LayerNorm<A> {
     }
 }
 
-/// Root-mean-square normalisation along the last axis: `[…, width]`. See [`rms_norm`](NormOps::rms_norm).
+/// Root-mean-square normalisation along the last axis: `[…, width]`. See
+/// [`rms_norm`](NormOps::rms_norm).
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -130,7 +134,8 @@ pub struct RmsNorm<A: Element = f32> {
 }
 
 impl<A: Element> RmsNorm<A> {
-    /// Weights of 1, an `eps` of 1e-6. (PyTorch's is the distance from 1 to the next number of the type.)
+    /// Weights of 1, an `eps` of 1e-6. (PyTorch's is the distance from 1 to the next number of the
+    /// type.)
     ///
     /// # Errors
     /// When the width is 0.
@@ -149,7 +154,8 @@ impl<A: Element> RmsNorm<A> {
     }
 }
 
-/// Normalisation of groups of channels (axis 1), for each example: `[batch, channels, …]`. See [`group_norm`](NormOps::group_norm).
+/// Normalisation of groups of channels (axis 1), for each example: `[batch, channels, …]`. See
+/// [`group_norm`](NormOps::group_norm).
 ///
 /// ```
 /// use dl_core::Differentiable;

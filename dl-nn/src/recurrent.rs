@@ -93,7 +93,8 @@ cells! {
         activation: Activation = Activation::Tanh,
     }
 
-    /// The gated recurrent unit (Cho et al., 2014). PyTorch's `GRUCell`: the rows of the weights belong to the gates r, z and n, in this order.
+    /// The gated recurrent unit (Cho et al., 2014). PyTorch's `GRUCell`: the rows of the weights
+    /// belong to the gates r, z and n, in this order.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -105,7 +106,8 @@ cells! {
     /// ```
     GruCell 3, "3 · hidden" {}
 
-    /// Long short-term memory (Hochreiter and Schmidhuber, 1997). PyTorch's `LSTMCell`: the rows of the weights belong to the gates i, f, g and o, in this order.
+    /// Long short-term memory (Hochreiter and Schmidhuber, 1997). PyTorch's `LSTMCell`: the rows of
+    /// the weights belong to the gates i, f, g and o, in this order.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -159,7 +161,8 @@ impl<A: Element> GruCell<A> {
 }
 
 impl<A: Element> LstmCell<A> {
-    /// The next state and the next cell, `(h′, c′)`: `[batch, in]` and twice `[batch, hidden]` give twice `[batch, hidden]`.
+    /// The next state and the next cell, `(h′, c′)`: `[batch, in]` and twice `[batch, hidden]` give
+    /// twice `[batch, hidden]`.
     ///
     /// # Errors
     /// A shape error when the shapes do not go together.

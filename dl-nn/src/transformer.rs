@@ -11,9 +11,11 @@ use dl_nd::ndarray::Ix3;
 use dl_nd::{Attention, Element, NdExpression, NdLayer};
 use rand::Rng;
 
-/// Attention and two linear layers, each with a way around it and a normalisation: `[batch, length, width]`. PyTorch's `TransformerEncoderLayer` with `batch_first`.
+/// Attention and two linear layers, each with a way around it and a normalisation:
+/// `[batch, length, width]`. PyTorch's `TransformerEncoderLayer` with `batch_first`.
 ///
-/// With `norm_first`, what goes in is normalised (`x + f(norm(x))`, which trains more easily when there are many), else what comes out (`norm(x + f(x))`, Vaswani et al., 2017).
+/// With `norm_first`, what goes in is normalised (`x + f(norm(x))`, which trains more easily when
+/// there are many), else what comes out (`norm(x + f(x))`, Vaswani et al., 2017).
 ///
 /// ```
 /// use dl_core::Differentiable;
@@ -37,7 +39,8 @@ pub struct TransformerBlock<A: Element = f32> {
     pub norm1: LayerNorm<A>,
     /// That of the linear layers.
     pub norm2: LayerNorm<A>,
-    /// Behind the attention, between the linear layers, and behind them. The weights of the attention have their own.
+    /// Behind the attention, between the linear layers, and behind them. The weights of the
+    /// attention have their own.
     pub dropout: Dropout,
     /// Between the linear layers.
     pub activation: Activation,
@@ -46,7 +49,8 @@ pub struct TransformerBlock<A: Element = f32> {
 }
 
 impl<A: Element> TransformerBlock<A> {
-    /// PyTorch's defaults, but without dropout: `relu`, what comes out is normalised. `hidden` is the width between the linear layers.
+    /// PyTorch's defaults, but without dropout: `relu`, what comes out is normalised. `hidden` is
+    /// the width between the linear layers.
     ///
     /// # Errors
     /// When a size is 0, the heads do not divide the width, or there is no memory.

@@ -246,7 +246,8 @@ fn a_causal_block_does_not_see_what_comes_later() -> Result<()> {
     Ok(())
 }
 
-/// With a bias and without one, the layer with its rectifier is the layer and then the rectifier, to the bit.
+/// With a bias and without one, the layer with its rectifier is the layer and then the rectifier,
+/// to the bit.
 #[test]
 fn a_linear_layer_with_its_rectifier() {
     let rng = &mut dl_nd::init::rng(3);

@@ -1,4 +1,5 @@
-//! Outputs, gradients and running statistics of all layers against those of PyTorch (`reference/modules.py`).
+//! Outputs, gradients and running statistics of all layers against those of PyTorch
+//! (`reference/modules.py`).
 
 use dl_core::{Differentiable, Layer, Mode, Module, NewValue, Numbers, Sgd, Weight};
 use dl_nd::ndarray::{Dimension, Ix2, Ix3, Ix4, IxDyn};

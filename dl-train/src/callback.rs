@@ -1,4 +1,5 @@
-//! What goes along with a training run: progress, logs, early stopping, and what you write yourself.
+//! What goes along with a training run: progress, logs, early stopping, and what you write
+//! yourself.
 
 use crate::checkpoint::Checkpoint;
 use crate::record::Record;
@@ -7,7 +8,8 @@ use crate::trainer::{Place, Stopped};
 use dl_core::Result;
 use std::ops::ControlFlow;
 
-/// Something that goes along with a [`Trainer`](crate::Trainer): it sees what happens, may end the run after an epoch, and may keep what it needs in the checkpoints of the run.
+/// Something that goes along with a [`Trainer`](crate::Trainer): it sees what happens, may end the
+/// run after an epoch, and may keep what it needs in the checkpoints of the run.
 ///
 /// Every method does nothing unless it is written. An error ends the run.
 ///
@@ -105,7 +107,8 @@ pub trait Callback {
         Ok(())
     }
 
-    /// An epoch is over; the number `loss` is the mean over its batches, and those of the validation follow. Says whether the run goes on.
+    /// An epoch is over; the number `loss` is the mean over its batches, and those of the
+    /// validation follow. Says whether the run goes on.
     ///
     /// # Errors
     /// Any error ends the run.
@@ -128,7 +131,8 @@ pub trait Callback {
         checkpoint
     }
 
-    /// Takes that out of a checkpoint again. All callbacks do so, then the weights are set, then [`start`](Callback::start) is called.
+    /// Takes that out of a checkpoint again. All callbacks do so, then the weights are set, then
+    /// [`start`](Callback::start) is called.
     ///
     /// # Errors
     /// Any error ends the run, with its weights as they are.

@@ -7,10 +7,12 @@ use dl_core::{Entry, Error, Module, Numbers, Optimizer, Result, WeightHandle};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// All that a training run needs to go on: weights and buffers, what optimizers remember, generators of random numbers, and small values of yours.
+/// All that a training run needs to go on: weights and buffers, what optimizers remember,
+/// generators of random numbers, and small values of yours.
 ///
-/// It holds copies: what is changed after it was made does not change it. So take it between training steps, and write it from whatever thread. A run that goes
-/// on from it is bit-identical to one that never stopped, if all that the run depends on is in it.
+/// It holds copies: what is changed after it was made does not change it. So take it between
+/// training steps, and write it from whatever thread. A run that goes on from it is bit-identical
+/// to one that never stopped, if all that the run depends on is in it.
 ///
 /// ```
 /// use dl_core::{Adam, Differentiable, Weight};
@@ -42,7 +44,8 @@ use std::path::Path;
 /// | `number/NAME`, `count/NAME` | a number in double precision, a whole number |
 /// | `rng/NAME/seed`, `rng/NAME/position` | 32 bytes; the stream and both halves of the place in it |
 ///
-/// and a JSON text under `dl` in its metadata has the version of the format, the kinds of the optimizers, texts, and a checksum over all of it.
+/// and a JSON text under `dl` in its metadata has the version of the format, the kinds of the
+/// optimizers, texts, and a checksum over all of it.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is written before `save`"]
 pub struct Checkpoint {
@@ -73,7 +76,8 @@ impl Checkpoint {
         }
     }
 
-    /// Opens a file that [`save`](Checkpoint::save) has written. Tensors are read when they are asked for; the checksum is looked at now.
+    /// Opens a file that [`save`](Checkpoint::save) has written. Tensors are read when they are
+    /// asked for; the checksum is looked at now.
     ///
     /// # Errors
     /// When it cannot be read, is damaged, or is no checkpoint.
@@ -94,7 +98,8 @@ impl Checkpoint {
         Saved::from_bytes(name, bytes)
     }
 
-    /// All weights and buffers of a module. Modules that share some have to be saved as one, a tuple of them: else a weight would be there twice.
+    /// All weights and buffers of a module. Modules that share some have to be saved as one, a
+    /// tuple of them: else a weight would be there twice.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -125,8 +130,8 @@ impl Checkpoint {
         })
     }
 
-    /// All that an optimizer remembers: of the weights of this module, which have to be all that it has trained; its steps, which is where schedules are; what
-    /// schedules remember.
+    /// All that an optimizer remembers: of the weights of this module, which have to be all that it
+    /// has trained; its steps, which is where schedules are; what schedules remember.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -248,8 +253,9 @@ impl Checkpoint {
         })
     }
 
-    /// Writes it although a weight or a slot is infinite or NaN, or a buffer NaN. Without this it is an error, so that a run that went astray does not replace the
-    /// checkpoints from before that.
+    /// Writes it although a weight or a slot is infinite or NaN, or a buffer NaN. Without this it
+    /// is an error, so that a run that went astray does not replace the checkpoints from before
+    /// that.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -266,11 +272,13 @@ impl Checkpoint {
         self
     }
 
-    /// Writes the file. It is there whole or not at all, whenever the program or the machine stops; one that was there before is replaced.
+    /// Writes the file. It is there whole or not at all, whenever the program or the machine stops;
+    /// one that was there before is replaced.
     ///
     /// # Errors
-    /// When something could not be put into the checkpoint: a name comes twice, is empty or has a `/` in it; an optimizer remembers other weights than those of its
-    /// module; two modules share a weight; a number is not finite. Or when the file cannot be written.
+    /// When something could not be put into the checkpoint: a name comes twice, is empty or has a
+    /// `/` in it; an optimizer remembers other weights than those of its module; two modules share
+    /// a weight; a number is not finite. Or when the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let here = |error: Error| error.context(path.display());
@@ -308,7 +316,8 @@ impl Checkpoint {
     }
 }
 
-/// Where a generator of random numbers is, of the ChaCha family: its seed, the stream of it, and how many words of 32 bits it has given.
+/// Where a generator of random numbers is, of the ChaCha family: its seed, the stream of it, and
+/// how many words of 32 bits it has given.
 ///
 /// ```
 /// use dl_train::{Checkpoint, RngPlace};

@@ -63,7 +63,8 @@ const NAME: &str = "checkpoint-";
 const EXTENSION: &str = ".safetensors";
 
 impl Checkpoints {
-    /// The checkpoints in this folder, of which three are kept. The folder is made when the first is saved.
+    /// The checkpoints in this folder, of which three are kept. The folder is made when the first
+    /// is saved.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Checkpoints {
         Checkpoints { folder: folder.into(), keep: 3 }
     }
@@ -84,10 +85,12 @@ impl Checkpoints {
         self.folder.join(format!("{NAME}{step:010}{EXTENSION}"))
     }
 
-    /// Writes a checkpoint after this step, and then removes the oldest ones, as well as what runs that were killed have left unfinished.
+    /// Writes a checkpoint after this step, and then removes the oldest ones, as well as what runs
+    /// that were killed have left unfinished.
     ///
     /// # Errors
-    /// As [`Checkpoint::save`]; or when the folder has a good checkpoint of a later step, which is that of another run or one that this run should have gone on from.
+    /// As [`Checkpoint::save`]; or when the folder has a good checkpoint of a later step, which is
+    /// that of another run or one that this run should have gone on from.
     pub fn save(&self, step: u64, checkpoint: &Checkpoint) -> Result<PathBuf> {
         self.check()?;
         files::create_folder(&self.folder).map_err(|error| self.fault(Error::other(error)))?;

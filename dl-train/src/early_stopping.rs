@@ -69,7 +69,8 @@ impl EarlyStopping {
         self
     }
 
-    /// After how many epochs in a row that are no better than the best one it ends; with 0 or 1, after the first.
+    /// After how many epochs in a row that are no better than the best one it ends; with 0 or 1,
+    /// after the first.
     ///
     /// ```
     /// let early = dl_train::EarlyStopping::on("loss").patience(5);
@@ -80,7 +81,8 @@ impl EarlyStopping {
         self
     }
 
-    /// By how much more than that the best number has to be exceeded to count as better; 0 if nothing is said.
+    /// By how much more than that the best number has to be exceeded to count as better; 0 if
+    /// nothing is said.
     ///
     /// ```
     /// let early = dl_train::EarlyStopping::on("loss").min_delta(1e-4);
@@ -91,7 +93,8 @@ impl EarlyStopping {
         self
     }
 
-    /// Puts the weights and buffers of the best epoch back when the run is over, unless it was interrupted. It keeps a copy of them.
+    /// Puts the weights and buffers of the best epoch back when the run is over, unless it was
+    /// interrupted. It keeps a copy of them.
     #[must_use]
     pub fn restoring(mut self, module: &dyn Module) -> EarlyStopping {
         self.entries = module.entries().into_iter().filter(|entry| entry.tied_to().is_none()).collect();

@@ -1,4 +1,5 @@
-//! Files in the format of safetensors: a header that says of each tensor its name, type, shape and place, and then the bytes of all of them.
+//! Files in the format of safetensors: a header that says of each tensor its name, type, shape and
+//! place, and then the bytes of all of them.
 
 pub(crate) mod crc32;
 pub(crate) mod dtype;

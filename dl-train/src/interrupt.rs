@@ -67,8 +67,10 @@ mod ctrl_c {
             Arc::strong_count(&self.0) > 1 && !self.is_requested()
         }
 
-        /// One that Ctrl-C makes, or another signal that asks the program to end. A second one ends the program at once, and so does the first when nobody has this request, or a clone
-        /// of it, any more. Each call starts with no request, and takes the place of those from before.
+        /// One that Ctrl-C makes, or another signal that asks the program to end. A second one ends
+        /// the program at once, and so does the first when nobody has this request, or a clone of
+        /// it, any more. Each call starts with no request, and takes the place of those from
+        /// before.
         ///
         /// ```
         /// use dl_core::Sgd;
@@ -79,7 +81,8 @@ mod ctrl_c {
         /// # dl_core::Result::Ok(())
         /// ```
         ///
-        /// A program that was started in the background, where Ctrl-C is ignored, heeds a signal that is sent to it, too.
+        /// A program that was started in the background, where Ctrl-C is ignored, heeds a signal
+        /// that is sent to it, too.
         ///
         /// # Errors
         /// When the program has a handler by the crate `ctrlc` already, or the system refuses one.

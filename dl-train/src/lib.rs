@@ -1,6 +1,9 @@
-//! Checkpoints: weights in files, and whole training runs that go on where they stopped. A [`Trainer`] that takes them, with what goes along: [`metrics`], logs, early stopping, progress, curves.
+//! Checkpoints: weights in files, and whole training runs that go on where they stopped. A
+//! [`Trainer`] that takes them, with what goes along: [`metrics`], logs, early stopping, progress,
+//! curves.
 //!
-//! Users reach it as `dl::train`, with the feature `train` of the `monadic-dl` package. [`Trainer`] has an example of its own; checkpoints work with any loop:
+//! Users reach it as `dl::train`, with the feature `train` of the `monadic-dl` package. [`Trainer`]
+//! has an example of its own; checkpoints work with any loop:
 //!
 //! ```
 //! use dl_core::{Adam, Differentiable, Weight};
@@ -27,14 +30,16 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! Files are in the format of [safetensors](https://huggingface.co/docs/safetensors), which Python reads and writes.
+//! Files are in the format of [safetensors](https://huggingface.co/docs/safetensors), which Python
+//! reads and writes.
 //!
 //! # Words
 //!
-//! - *checkpoint*: a file with all that a run needs to go on ([`Checkpoint`], [`Saved`]); not to be confused with the marks of `Layer::checkpoint`, which save memory
-//!   in a training step.
+//! - *checkpoint*: a file with all that a run needs to go on ([`Checkpoint`], [`Saved`]); not to be
+//!   confused with the marks of `Layer::checkpoint`, which save memory in a training step.
 //! - *file of weights*: weights and buffers alone, by their paths ([`save_weights`], [`Load`]).
-//! - *record*: the numbers of a step or an epoch, by name ([`Record`]). *Callbacks* see them ([`Callback`]).
+//! - *record*: the numbers of a step or an epoch, by name ([`Record`]). *Callbacks* see them
+//!   ([`Callback`]).
 //! - *step*: the number by which checkpoints in a folder are ordered ([`Checkpoints`]).
 //!
 //! # Promises
@@ -42,9 +47,11 @@
 //! - A run that goes on from a checkpoint is bit-identical to one that never stopped.
 //! - A file is there whole or not at all, whenever the program or the machine stops.
 //! - All is checked before anything is set; what fails changes nothing.
-//! - Files are not trusted: no panic, no more memory than what is asked for has, and some times the header of the file. An error names the file and the entry.
+//! - Files are not trusted: no panic, no more memory than what is asked for has, and some times the
+//!   header of the file. An error names the file and the entry.
 //!
-//! What it does not do: it transposes nothing (the `weight` of `dl_nn::Linear` is the transpose of PyTorch's), knows no `.pt` files, and puts no net together from a file.
+//! What it does not do: it transposes nothing (the `weight` of `dl_nn::Linear` is the transpose of
+//! PyTorch's), knows no `.pt` files, and puts no net together from a file.
 //!
 //! # Features
 //!

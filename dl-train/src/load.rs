@@ -9,11 +9,13 @@ use safetensors::tensor::TensorInfo;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
-/// How weights and buffers are loaded: all of them or what fits, by which names, with what conversions.
+/// How weights and buffers are loaded: all of them or what fits, by which names, with what
+/// conversions.
 ///
 /// Everything is checked before anything is set.
 ///
-/// A checkpoint of PyTorch with the weights of an encoder, below another name and in double precision, for a net with a new head:
+/// A checkpoint of PyTorch with the weights of an encoder, below another name and in double
+/// precision, for a net with a new head:
 ///
 /// ```
 /// use dl_core::{Module, Visitor, Weight};
@@ -56,7 +58,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// The file has to hold all weights and buffers of the module, nothing else, and all with the right shapes.
+    /// The file has to hold all weights and buffers of the module, nothing else, and all with the
+    /// right shapes.
     pub fn strict() -> Load {
         Load {
             partial: false,
@@ -68,7 +71,8 @@ impl Load {
         }
     }
 
-    /// What is in both and fits is loaded, and the [`Report`] says what that was. That nothing fits is an error.
+    /// What is in both and fits is loaded, and the [`Report`] says what that was. That nothing fits
+    /// is an error.
     ///
     /// ```
     /// use dl_core::Weight;
@@ -86,8 +90,8 @@ impl Load {
         Load { partial: true, ..Load::strict() }
     }
 
-    /// Looks only at paths that match this pattern, or another one that was given so, in the module and in the file. Patterns are those of
-    /// [`freeze_matching`](Module::freeze_matching).
+    /// Looks only at paths that match this pattern, or another one that was given so, in the module
+    /// and in the file. Patterns are those of [`freeze_matching`](Module::freeze_matching).
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -115,8 +119,9 @@ impl Load {
         self
     }
 
-    /// What is below the first path in the file is below the second one in the module. An empty path is that of the whole file, or the whole module. The first
-    /// renaming that applies to a name is used.
+    /// What is below the first path in the file is below the second one in the module. An empty
+    /// path is that of the whole file, or the whole module. The first renaming that applies to a
+    /// name is used.
     ///
     /// ```
     /// // a file of the whole net for one of its parts, and the other way round
@@ -128,8 +133,9 @@ impl Load {
         self
     }
 
-    /// Reads double precision into weights of single precision, each number rounded to the nearest, and the other way round. Without it that is a misfit. Half
-    /// precision (`F16`, `BF16`), which no weight has here, is always read.
+    /// Reads double precision into weights of single precision, each number rounded to the nearest,
+    /// and the other way round. Without it that is a misfit. Half precision (`F16`, `BF16`), which
+    /// no weight has here, is always read.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -167,10 +173,12 @@ impl Load {
         self
     }
 
-    /// Loads the weights and buffers of a module from a safetensors file, ours or of another program.
+    /// Loads the weights and buffers of a module from a safetensors file, ours or of another
+    /// program.
     ///
     /// # Errors
-    /// When the file cannot be read or is damaged, a number is not finite, or what is in the file and in the module does not fit. Then nothing has changed.
+    /// When the file cannot be read or is damaged, a number is not finite, or what is in the file
+    /// and in the module does not fit. Then nothing has changed.
     #[track_caller]
     pub fn weights<M: Module + ?Sized>(&self, module: &M, path: impl AsRef<Path>) -> Result<Report> {
         self.weights_of(module, &Opened::open(path.as_ref())?)

@@ -10,10 +10,13 @@ use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-/// A file with a row for each epoch, or for each step: the step, the epoch, and all numbers of the record.
+/// A file with a row for each epoch, or for each step: the step, the epoch, and all numbers of the
+/// record.
 ///
-/// A row is written whole, as soon as it is known. A run that goes on from a checkpoint takes away the rows of steps after it, which come again; a run from the beginning takes away all. A file that
-/// is no log, or that another log is writing to, stays as it is, and the run ends with an error.
+/// A row is written whole, as soon as it is known. A run that goes on from a checkpoint takes away
+/// the rows of steps after it, which come again; a run from the beginning takes away all. A file
+/// that is no log, or that another log is writing to, stays as it is, and the run ends with an
+/// error.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Weight};
@@ -37,7 +40,8 @@ pub struct Log {
     file: Option<Locked>,
 }
 
-/// A file that is unlocked with its handle here, although a program that is being started may have another one for a moment.
+/// A file that is unlocked with its handle here, although a program that is being started may have
+/// another one for a moment.
 #[derive(Debug)]
 struct Locked(File);
 
@@ -54,7 +58,8 @@ enum Format {
 }
 
 impl Log {
-    /// Comma-separated values below a line with their names. Every record has to have the same names.
+    /// Comma-separated values below a line with their names. Every record has to have the same
+    /// names.
     pub fn csv(path: impl Into<PathBuf>) -> Log {
         Log::new(path.into(), Format::Csv)
     }

@@ -12,7 +12,8 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! The definitions are those of scikit-learn. Numbers come as slices, scores row by row: those of a tensor are in `scores.into_vec()`.
+//! The definitions are those of scikit-learn. Numbers come as slices, scores row by row: those of a
+//! tensor are in `scores.into_vec()`.
 
 mod confusion;
 mod mean;

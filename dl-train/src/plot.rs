@@ -23,7 +23,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Once;
 
-/// Curves of the numbers in records over the epochs, in a panel for each, or as you say. Numbers that are not finite are left out.
+/// Curves of the numbers in records over the epochs, in a panel for each, or as you say. Numbers
+/// that are not finite are left out.
 #[derive(Clone, Debug)]
 pub struct Curves<'a> {
     records: &'a [Record],
@@ -82,7 +83,8 @@ impl<'a> Curves<'a> {
     /// Writes a file, by its extension an SVG or a PNG. It is there whole or not at all.
     ///
     /// # Errors
-    /// When there is nothing to draw, or more than 64 panels, a name is not in the records, the extension is another one, or the file cannot be written.
+    /// When there is nothing to draw, or more than 64 panels, a name is not in the records, the
+    /// extension is another one, or the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let here = |error: Error| error.context(path.display());
@@ -215,8 +217,8 @@ impl Axis {
     }
 }
 
-/// Makes the built-in font the one of all figures that this program draws with `plotters`: as this feature has it, `plotters` looks for no fonts of the system. [`Curves`] do so by
-/// themselves.
+/// Makes the built-in font the one of all figures that this program draws with `plotters`: as this
+/// feature has it, `plotters` looks for no fonts of the system. [`Curves`] do so by themselves.
 ///
 /// ```
 /// dl_train::plot::use_built_in_font();

@@ -10,7 +10,8 @@ use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// A bar on standard error, with the numbers of the last step, steps in a second, and the time that is left; and a line for each epoch. Where standard error is no terminal, there are only the
+/// A bar on standard error, with the numbers of the last step, steps in a second, and the time that
+/// is left; and a line for each epoch. Where standard error is no terminal, there are only the
 /// lines.
 ///
 /// ```

@@ -31,7 +31,8 @@ impl Record {
     /// The same with one more number.
     ///
     /// # Errors
-    /// When there is one of this name already, `epoch` and `step` included, or the name is empty or has control characters in it.
+    /// When there is one of this name already, `epoch` and `step` included, or the name is empty or
+    /// has control characters in it.
     pub fn with(mut self, name: impl Into<String>, value: f64) -> Result<Record> {
         let name = name.into();
         if name.is_empty() || name.chars().any(char::is_control) {

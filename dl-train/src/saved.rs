@@ -13,7 +13,8 @@ use std::path::Path;
 
 /// A checkpoint in a file: see [`Checkpoint::load`](crate::Checkpoint::load).
 ///
-/// It holds the file open and reads from it what is asked for. What it takes of memory depends on what is asked for, not on what the file says.
+/// It holds the file open and reads from it what is asked for. What it takes of memory depends on
+/// what is asked for, not on what the file says.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -97,7 +98,8 @@ impl Saved {
             .ok_or_else(|| self.file.fault(&Error::invalid(format!("it has no text {}", quoted(name)))))
     }
 
-    /// Where a generator of random numbers was, which was saved with [`Checkpoint::rng`](crate::Checkpoint::rng).
+    /// Where a generator of random numbers was, which was saved with
+    /// [`Checkpoint::rng`](crate::Checkpoint::rng).
     ///
     /// # Errors
     /// When there is none of this name.
@@ -127,7 +129,8 @@ impl Saved {
     }
 }
 
-/// What is to be put back. It is checked part by part, and set by [`apply`](Restore::apply), all of it or nothing.
+/// What is to be put back. It is checked part by part, and set by [`apply`](Restore::apply), all of
+/// it or nothing.
 ///
 /// ```
 /// use dl_core::{Adam, Weight};
@@ -156,7 +159,8 @@ pub struct Restore<'a> {
 }
 
 impl<'a> Restore<'a> {
-    /// How what follows is loaded; [`Load::strict`] if nobody says anything else. Of an optimizer, it says only whether numbers may be other than finite.
+    /// How what follows is loaded; [`Load::strict`] if nobody says anything else. Of an optimizer,
+    /// it says only whether numbers may be other than finite.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -193,7 +197,8 @@ impl<'a> Restore<'a> {
         })
     }
 
-    /// Puts back what an optimizer of the same kind and settings, by this name, remembered of the weights of this module. All has to fit.
+    /// Puts back what an optimizer of the same kind and settings, by this name, remembered of the
+    /// weights of this module. All has to fit.
     pub fn optimizer<M: Module + ?Sized>(self, name: &str, optimizer: &dyn Optimizer, module: &M) -> Restore<'a> {
         self.and(|this| {
             let new = this.new_state(name, optimizer, module);

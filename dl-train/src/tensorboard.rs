@@ -11,9 +11,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A folder with event files: the numbers of each step as `step/loss`, and those of each epoch as `epoch/loss` and so on, by the number of steps.
+/// A folder with event files: the numbers of each step as `step/loss`, and those of each epoch as
+/// `epoch/loss` and so on, by the number of steps.
 ///
-/// A run that goes on adds a file, which tells TensorBoard to forget the steps after the checkpoint, and one that begins anew, to forget all of them.
+/// A run that goes on adds a file, which tells TensorBoard to forget the steps after the
+/// checkpoint, and one that begins anew, to forget all of them.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Weight};
@@ -68,7 +70,8 @@ impl Callback for TensorBoard {
     fn start(&mut self, at: &Place) -> Result<()> {
         self.file = Some(self.create().map_err(|error| self.fault(error))?);
         self.write(0, version())?;
-        // what is there of this step and later ones is void: of all steps, after a run that was killed before its first checkpoint
+        // what is there of this step and later ones is void: of all steps, after a run that was
+        // killed before its first checkpoint
         self.write(at.step + 1, session())
     }
 
@@ -176,7 +179,8 @@ impl Message {
 mod tests {
     use super::*;
 
-    /// What Python's `tensorboard` reads of these bytes is in `fixtures/tensorboard.txt`, by `reference/event_file.py`.
+    /// What Python's `tensorboard` reads of these bytes is in `fixtures/tensorboard.txt`, by
+    /// `reference/event_file.py`.
     #[test]
     fn the_bytes_that_tensorboard_reads() -> Result<()> {
         let step = |step: u64| Record::new(0, step).with("loss", 1.0 / step as f64);

@@ -40,15 +40,19 @@ use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Result,
 /// # Result::Ok(())
 /// ```
 ///
-/// All else is optional: a [`validate`](Trainer::validate) function, [`callback`](Trainer::callback)s such as progress, logs and early stopping,
-/// [`checkpoints`](Trainer::checkpoints) from which the run goes on, an [`interrupt`](Trainer::interrupt), and the refusal of numbers that are
-/// [not finite](Trainer::refuse_non_finite). None of it changes a bit of the weights, but for early stopping that is told to put the best ones [back](crate::EarlyStopping::restoring).
+/// All else is optional: a [`validate`](Trainer::validate) function,
+/// [`callback`](Trainer::callback)s such as progress, logs and early stopping,
+/// [`checkpoints`](Trainer::checkpoints) from which the run goes on, an
+/// [`interrupt`](Trainer::interrupt), and the refusal of numbers that are [not
+/// finite](Trainer::refuse_non_finite). None of it changes a bit of the weights, but for early
+/// stopping that is told to put the best ones [back](crate::EarlyStopping::restoring).
 #[must_use = "nothing happens before `run`"]
 pub struct Trainer<'a, O> {
     optimizer: O,
     epochs: u64,
     seed: u64,
-    /// The position at which the run begins: what a step draws does not depend on how many steps the program has taken.
+    /// The position at which the run begins: what a step draws does not depend on how many steps
+    /// the program has taken.
     position: u64,
     refuses: bool,
     validate: Option<Box<Validate<'a>>>,
@@ -110,7 +114,8 @@ pub struct Outcome {
     pub steps: u64,
     /// The records of all epochs that are over, those before a checkpoint included.
     pub epochs: Vec<Record>,
-    /// Why newer checkpoints than the one from which it went on were passed over: damaged files, for instance.
+    /// Why newer checkpoints than the one from which it went on were passed over: damaged files,
+    /// for instance.
     pub skipped: Vec<Error>,
 }
 
@@ -174,7 +179,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         }
     }
 
-    /// The seed of what is random in a step: step number `n` has the [seed](dl_core::Do::seed) `(seed << 32) + n`. It is 0 if nothing is said.
+    /// The seed of what is random in a step: step number `n` has the [seed](dl_core::Do::seed)
+    /// `(seed << 32) + n`. It is 0 if nothing is said.
     ///
     /// ```
     /// let trainer = dl_train::Trainer::new(&dl_core::Sgd::new(0.1), 10).seed(7);
@@ -184,7 +190,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// What is to be known of the net after each epoch, by name: it is added to the record of the epoch.
+    /// What is to be known of the net after each epoch, by name: it is added to the record of the
+    /// epoch.
     ///
     /// ```
     /// use dl_core::{Differentiable, Sgd, Weight};
@@ -209,7 +216,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// Something that goes along: see [`Callback`]. They are called in the order in which they were added; `&mut` of one can be asked afterwards.
+    /// Something that goes along: see [`Callback`]. They are called in the order in which they were
+    /// added; `&mut` of one can be asked afterwards.
     ///
     /// ```
     /// use dl_core::{Differentiable, Sgd, Weight};
@@ -224,10 +232,13 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// Goes on from the latest checkpoint in this folder, if there is one, and saves one after each epoch, and when it is interrupted.
+    /// Goes on from the latest checkpoint in this folder, if there is one, and saves one after each
+    /// epoch, and when it is interrupted.
     ///
-    /// The module has to hold all that the run changes: weights and buffers. What the optimizer remembers, where in the epochs the run is, and what callbacks remember, is saved, too; the
-    /// batches of an epoch have to depend on its number only. Then a run that goes on is bit-identical to one that never stopped, dropout and the like included: layers that draw are
+    /// The module has to hold all that the run changes: weights and buffers. What the optimizer
+    /// remembers, where in the epochs the run is, and what callbacks remember, is saved, too; the
+    /// batches of an epoch have to depend on its number only. Then a run that goes on is
+    /// bit-identical to one that never stopped, dropout and the like included: layers that draw are
     /// built by the loss, or before the run, in the same order each time.
     ///
     /// ```
@@ -252,7 +263,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// Saves a checkpoint after so many steps, too. When the run goes on in the middle of an epoch, the batches before are skipped.
+    /// Saves a checkpoint after so many steps, too. When the run goes on in the middle of an epoch,
+    /// the batches before are skipped.
     ///
     /// ```
     /// use dl_train::{Checkpoints, Trainer};
@@ -284,7 +296,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// Has all steps [recorded](dl_core::Do::recorded). What is recorded is kept until it is taken: a callback may do that.
+    /// Has all steps [recorded](dl_core::Do::recorded). What is recorded is kept until it is taken:
+    /// a callback may do that.
     ///
     /// ```
     /// use dl_core::record::Recorder;
@@ -300,8 +313,10 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// Refuses a step whose loss or deltas are not finite: the run ends with an error that says which operation is the first whose value or derivative is not finite, and where it was
-    /// written. No weight has changed by that step. As long as all is finite, this costs a look at the deltas.
+    /// Refuses a step whose loss or deltas are not finite: the run ends with an error that says
+    /// which operation is the first whose value or derivative is not finite, and where it was
+    /// written. No weight has changed by that step. As long as all is finite, this costs a look at
+    /// the deltas.
     ///
     /// ```
     /// use dl_core::{Differentiable, Sgd, Weight};
@@ -317,10 +332,12 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
         self
     }
 
-    /// Trains, in each epoch on the batches that `batches` has for it, by a step on the loss of each.
+    /// Trains, in each epoch on the batches that `batches` has for it, by a step on the loss of
+    /// each.
     ///
     /// # Errors
-    /// Those of the batches, of the steps, of the validation, of callbacks, and of checkpoints; when an epoch has no batch, or a setting makes no sense.
+    /// Those of the batches, of the steps, of the validation, of callbacks, and of checkpoints;
+    /// when an epoch has no batch, or a setting makes no sense.
     pub fn run<B, I, A>(
         mut self,
         mut batches: impl FnMut(u64) -> Result<I>,

@@ -7,10 +7,11 @@ use dl_core::{Error, Module, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Writes all weights and buffers of a module to a safetensors file, by their paths. What has several paths is written once, by the first of them.
+/// Writes all weights and buffers of a module to a safetensors file, by their paths. What has
+/// several paths is written once, by the first of them.
 ///
-/// The file is there whole or not at all, whenever the program or the machine stops; one that was there before is replaced. Python reads it with
-/// `safetensors.torch.load_file`.
+/// The file is there whole or not at all, whenever the program or the machine stops; one that was
+/// there before is replaced. Python reads it with `safetensors.torch.load_file`.
 ///
 /// ```
 /// use dl_core::Weight;
@@ -26,8 +27,9 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// When a weight is not finite, or a buffer NaN ([`Checkpoint::allow_non_finite`](crate::Checkpoint::allow_non_finite) writes such), two have the same path, or the file cannot be
-/// written.
+/// When a weight is not finite, or a buffer NaN
+/// ([`Checkpoint::allow_non_finite`](crate::Checkpoint::allow_non_finite) writes such), two have
+/// the same path, or the file cannot be written.
 pub fn save_weights<M: Module + ?Sized>(module: &M, path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     let here = |error: Error| error.context(path.display());
@@ -37,7 +39,8 @@ pub fn save_weights<M: Module + ?Sized>(module: &M, path: impl AsRef<Path>) -> R
     write(path, Head::new(Kind::Weights), &tensors)
 }
 
-/// Loads all weights and buffers of a module from a safetensors file. The file has to hold just these; [`Load`] is for all other cases.
+/// Loads all weights and buffers of a module from a safetensors file. The file has to hold just
+/// these; [`Load`] is for all other cases.
 ///
 /// ```
 /// use dl_core::Weight;

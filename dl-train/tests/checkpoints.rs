@@ -170,7 +170,8 @@ fn two_writers() {
     assert_eq!(names(folder.path()), ["net.safetensors"]);
 }
 
-/// What is left over and cannot be removed, a folder for instance, is no reason to give up a run: the checkpoint has been saved.
+/// What is left over and cannot be removed, a folder for instance, is no reason to give up a run:
+/// the checkpoint has been saved.
 #[test]
 fn rubbish_that_stays() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What is in the files: fixtures that PyTorch has written, and files of ours that it has read (`fixtures/make.py`, `fixtures/read.py`, `fixtures/ours.txt`).
+//! What is in the files: fixtures that PyTorch has written, and files of ours that it has read
+//! (`fixtures/make.py`, `fixtures/read.py`, `fixtures/ours.txt`).
 
 use dl_core::{Adam, Buffer, Differentiable, Module, Optimizer, Result, Visitor, Weight, schedule::Cosine};
 use dl_nd::ndarray::{Ix0, Ix1, Ix2};

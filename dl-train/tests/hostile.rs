@@ -1,4 +1,5 @@
-//! Files that somebody has made on purpose, or a disk has damaged: each has its message, with file and entry.
+//! Files that somebody has made on purpose, or a disk has damaged: each has its message, with file
+//! and entry.
 
 use dl_core::{Adam, Differentiable, Module, Result, Weight};
 use dl_nd::Nd;
@@ -158,7 +159,8 @@ fn every_length_and_every_bit() -> Result<()> {
     Ok(())
 }
 
-/// What a file says that it has is not what memory is taken for: this one has 64 GiB of zeros, and says so.
+/// What a file says that it has is not what memory is taken for: this one has 64 GiB of zeros, and
+/// says so.
 #[test]
 #[cfg(unix)]
 fn a_file_larger_than_memory() -> Result<()> {

@@ -1,7 +1,8 @@
 //! Random and damaged files: nothing panics, and what is said makes sense (`fuzz/readers.rs`).
 //!
-//! Some thousand inputs for each kind of file; `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations` tries as many as that. An input that fails is kept in the
-//! temporary folder.
+//! Some thousand inputs for each kind of file;
+//! `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations` tries as many as that. An input
+//! that fails is kept in the temporary folder.
 
 use dl_core::{Adam, Differentiable, Result};
 use dl_train::{Checkpoint, RngPlace, save_weights};

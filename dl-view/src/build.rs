@@ -93,7 +93,8 @@ impl Links<'_> {
         }
     }
 
-    /// The decisions of a body, one after the other, what each of them looked at, and what came out.
+    /// The decisions of a body, one after the other, what each of them looked at, and what came
+    /// out.
     fn ways(&self, edges: &mut Collected, index: usize) {
         let (node, ways) = (self.facts.node(index), &self.facts.ways[index]);
         let result = self.facts.known(node.became.as_slice()).next().and_then(|result| self.entry(result));
@@ -138,7 +139,8 @@ impl Links<'_> {
         std::iter::successors(Some(from), next).take(LONGEST).filter(decides)
     }
 
-    /// A way that leads to something that was there before the decision would go upwards: it leads to whoever reads it instead.
+    /// A way that leads to something that was there before the decision would go upwards: it leads
+    /// to whoever reads it instead.
     fn turn_around(&self, edges: &mut Vec<Edge>, consumers: &HashMap<usize, Vec<usize>>) {
         let mut successors = vec![Vec::new(); self.item_of.iter().max().map_or(0, |most| most + 1)];
         edges.iter().for_each(|edge| successors[edge.from].push(edge.to));
@@ -227,7 +229,8 @@ fn functions_of(
     functions
 }
 
-/// A box for each function with several items. Where all that is in a function is in another one, that it calls, they share a box.
+/// A box for each function with several items. Where all that is in a function is in another one,
+/// that it calls, they share a box.
 fn put_into_boxes(scene: &mut Scene, facts: &Facts<'_>, functions: &[Option<usize>]) {
     let mut inside = vec![0_usize; facts.functions.ids().len()];
     functions.iter().for_each(|&function| facts.functions.upwards(function).for_each(|id| inside[id] += 1));
@@ -260,7 +263,8 @@ fn put_into_boxes(scene: &mut Scene, facts: &Facts<'_>, functions: &[Option<usiz
     }
 }
 
-/// What was computed because of an arm stands below it: what its target is made from, and the decision is not.
+/// What was computed because of an arm stands below it: what its target is made from, and the
+/// decision is not.
 fn put_below(scene: &mut Scene) {
     let mut predecessors = vec![Vec::new(); scene.items.len()];
     scene.edges.iter().for_each(|edge| predecessors[edge.to].push(edge.from));

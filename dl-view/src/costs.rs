@@ -12,14 +12,18 @@ use std::ops::{Add, AddAssign};
 use std::panic::Location;
 use std::time::Duration;
 
-/// What passes cost, by the lines of the program that wrote the layers, and which ways its decisions went.
+/// What passes cost, by the lines of the program that wrote the layers, and which ways its
+/// decisions went.
 ///
-/// Shown, it is a table for people, the dearest line first; [`to_json`](Costs::to_json) is for programs.
+/// Shown, it is a table for people, the dearest line first; [`to_json`](Costs::to_json) is for
+/// programs.
 ///
-/// *Time* is that which threads spent on a line, summed up over threads: with two threads at work at once it passes twice as fast as the clock. A kernel that runs
-/// within the poll of a body counts for its own line only. Arithmetic of plain numbers takes nanoseconds and is not timed: it is counted, its deltas come in one go,
-/// and that is in the row "deltas written down" of [`runtime`](Costs::runtime). So is the walk that writes down the deltas of tensors; computing these is *backward* of
-/// the lines of their operations.
+/// *Time* is that which threads spent on a line, summed up over threads: with two threads at work
+/// at once it passes twice as fast as the clock. A kernel that runs within the poll of a body
+/// counts for its own line only. Arithmetic of plain numbers takes nanoseconds and is not timed: it
+/// is counted, its deltas come in one go, and that is in the row "deltas written down" of
+/// [`runtime`](Costs::runtime). So is the walk that writes down the deltas of tensors; computing
+/// these is *backward* of the lines of their operations.
 ///
 /// ```
 /// use dl_core::record::Recorder;
@@ -280,7 +284,8 @@ impl AddAssign for Costs {
 /// How often each arm was taken.
 type Taken = (&'static Branch, Vec<usize>);
 
-/// Where a decision stands, its condition and its arms: those that one call of a macro makes stand at one place.
+/// Where a decision stands, its condition and its arms: those that one call of a macro makes stand
+/// at one place.
 type Which = (&'static Location<'static>, &'static str, &'static [&'static str]);
 
 /// What is counted, pass after pass.

@@ -82,7 +82,8 @@ impl Group<'_> {
         self.members.iter().find_map(of_body)
     }
 
-    /// Whether nothing of it was computed, because something else failed. Decisions were taken, whatever came later.
+    /// Whether nothing of it was computed, because something else failed. Decisions were taken,
+    /// whatever came later.
     fn is_not_computed(&self) -> bool {
         let outcome = |&atom: &usize| match self.atoms.each[atom] {
             Atom::Node(node) if !is_leaf(self.facts, node) => Some(self.facts.outcome[node]),

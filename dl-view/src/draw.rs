@@ -15,10 +15,12 @@ use dl_core::{Differentiable, Do, Error};
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait Draw: Differentiable {
-    /// A picture of a `predict`, which this runs. Of a [gradient](dl_core::Layer::gradient) it shows both: what is differentiated, and the way back.
+    /// A picture of a `predict`, which this runs. Of a [gradient](dl_core::Layer::gradient) it
+    /// shows both: what is differentiated, and the way back.
     ///
     /// # Errors
-    /// Those of the `predict`. For a picture of a pass that failed, have it [recorded](Do::recorded): [`Graph::of`] shows where.
+    /// Those of the `predict`. For a picture of a pass that failed, have it
+    /// [recorded](Do::recorded): [`Graph::of`] shows where.
     ///
     /// ```
     /// # use dl_core::{Differentiable, Weight};
@@ -45,8 +47,9 @@ pub trait Draw: Differentiable {
 
 impl<L: Differentiable> Draw for L {}
 
-/// What the passes of one run did, as if it were one pass. Gradients are computed in passes of their own, if the one that asks for them keeps no values; a pass
-/// without operations has nothing more to show than they have.
+/// What the passes of one run did, as if it were one pass. Gradients are computed in passes of
+/// their own, if the one that asks for them keeps no values; a pass without operations has nothing
+/// more to show than they have.
 fn united(mut passes: Vec<PassRecord>) -> Option<PassRecord> {
     let works = |pass: &PassRecord| pass.nodes.iter().any(|node| node.kind == NodeKind::Operation);
     if passes.iter().any(works) {

@@ -1,4 +1,5 @@
-//! What a record says, looked up: the time of each layer, what a layer turned out to be, what each decision was taken by.
+//! What a record says, looked up: the time of each layer, what a layer turned out to be, what each
+//! decision was taken by.
 
 use crate::functions::Functions;
 use crate::scene::Outcome;
@@ -113,7 +114,8 @@ pub(crate) fn has_shape(value: &str) -> bool {
     value.contains('[')
 }
 
-/// What became of each node. A failure is handed on to all that needs the value, in the same words: only where it is new something failed.
+/// What became of each node. A failure is handed on to all that needs the value, in the same words:
+/// only where it is new something failed.
 fn outcomes(nodes: &[NodeRecord]) -> Vec<Outcome> {
     let mut outcomes = vec![Outcome::Computed; nodes.len()];
     for (index, node) in nodes.iter().enumerate() {

@@ -12,8 +12,9 @@ pub(crate) struct Folded {
     pub(crate) folded: bool,
 }
 
-/// In this order, until there are at most so many items: what is the same operation on the same line in the same functions is one; functions are one, the innermost
-/// first; what is on one line is one, and all calls of a function; what takes least time is one.
+/// In this order, until there are at most so many items: what is the same operation on the same
+/// line in the same functions is one; functions are one, the innermost first; what is on one line
+/// is one, and all calls of a function; what takes least time is one.
 pub(crate) fn folded(facts: &Facts<'_>, atoms: &Atoms, most: usize) -> Folded {
     let fits = |fold: &Fold| {
         let folding = atoms.fold(facts, fold);

@@ -1,5 +1,6 @@
-//! The functions of the user in which layers were written, as a tree: who called whom, and where. Deltas have a tree of their own, so that the way back of a function is
-//! not in one box with the way there.
+//! The functions of the user in which layers were written, as a tree: who called whom, and where.
+//! Deltas have a tree of their own, so that the way back of a function is not in one box with the
+//! way there.
 
 use dl_core::record::{Direction, NodeRecord};
 use dl_core::{Call, Calls};

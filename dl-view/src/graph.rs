@@ -14,23 +14,30 @@ const LEAST: usize = 4;
 /// More would take too long to place.
 const CEILING: usize = 200;
 
-/// A picture of what a pass did: what was computed from what, which ways were taken, and which were not.
+/// A picture of what a pass did: what was computed from what, which ways were taken, and which were
+/// not.
 ///
-/// Values flow downwards. A weight is blue; a decision is a diamond with its condition, dotted lines lead from what it looked at into it, the arm that was taken is
-/// a solid way, and the others end in dashed boxes. A box has the time and the bytes of an operation, a bar its share of the time of the longest one, an edge the
-/// shape of the value. Functions marked `#[differentiable]` are frames around what they built. A tooltip on each thing says the file, the line, the
+/// Values flow downwards. A weight is blue; a decision is a diamond with its condition, dotted
+/// lines lead from what it looked at into it, the arm that was taken is a solid way, and the others
+/// end in dashed boxes. A box has the time and the bytes of an operation, a bar its share of the
+/// time of the longest one, an edge the shape of the value. Functions marked `#[differentiable]`
+/// are frames around what they built. A tooltip on each thing says the file, the line, the
 /// functions that led there and the exact numbers.
 ///
-/// Plain numbers are left out, but where they are results. Of a training step, the way back is drawn if [asked for](Graph::backward): deltas are green, and stand in
-/// frames of their own, `∂ function`.
+/// Plain numbers are left out, but where they are results. Of a training step, the way back is
+/// drawn if [asked for](Graph::backward): deltas are green, and stand in frames of their own,
+/// `∂ function`.
 ///
 /// # What is folded
 ///
-/// Above sixty parts (see [`at_most`](Graph::at_most)) as little is folded as makes the picture fit, in this order:
+/// Above sixty parts (see [`at_most`](Graph::at_most)) as little is folded as makes the picture
+/// fit, in this order:
 ///
-/// 1. The same operation on the same line in the same functions is one box: `mul ×20`, with the sum of times and bytes. So rounds of a loop are one. Weights that
-///    are read by the same boxes are one.
-/// 2. Functions are one box each, the innermost first: `ƒ layer`, and `∂ layer` for its deltas. Those that take longest are opened again where there is room.
+/// 1. The same operation on the same line in the same functions is one box: `mul ×20`, with the sum
+///    of times and bytes. So rounds of a loop are one. Weights that are read by the same boxes are
+///    one.
+/// 2. Functions are one box each, the innermost first: `ƒ layer`, and `∂ layer` for its deltas.
+///    Those that take longest are opened again where there is room.
 /// 3. What is left outside of functions is folded by line, and functions by name.
 /// 4. What takes least time is one box.
 ///
@@ -80,10 +87,12 @@ impl Graph {
         self
     }
 
-    /// With at most so many parts, arms of decisions included: 60 if nothing is said, no fewer than 4 and no more than 200.
+    /// With at most so many parts, arms of decisions included: 60 if nothing is said, no fewer than
+    /// 4 and no more than 200.
     ///
-    /// Placing them takes longer than in proportion: of a training step with its way back, 60 parts take 0.2 s in a release build, 150 one second and 200 three to four. A
-    /// development build takes five times as long.
+    /// Placing them takes longer than in proportion: of a training step with its way back, 60 parts
+    /// take 0.2 s in a release build, 150 one second and 200 three to four. A development build
+    /// takes five times as long.
     ///
     /// ```
     /// # let record = dl_core::record::PassRecord::default();

@@ -67,7 +67,8 @@ fn size(scene: &Scene, item: usize) -> Point {
     let item = &scene.items[item];
     let (width, height) = text_size(&item.name, &item.details);
     match item.look {
-        // flat, so that a long condition does not make it high: what is inside of a diamond has width/W + height/H ≤ 1
+        // flat, so that a long condition does not make it high: what is inside of a diamond has
+        // width/W + height/H ≤ 1
         Look::Decision => {
             let room = 3.0 * (height + 4.0);
             ((width + 6.0) * 1.5, room)
@@ -144,7 +145,8 @@ pub(crate) fn layout(scene: &Scene) -> Layout {
     layout
 }
 
-/// Where an edge to a point leaves an item: at the top or the bottom, so that it does not cross what stands beside; at the side, if the point is there.
+/// Where an edge to a point leaves an item: at the top or the bottom, so that it does not cross
+/// what stands beside; at the side, if the point is there.
 fn border(scene: &Scene, items: &[Rectangle], item: usize, towards: Point) -> Point {
     let (place, (x, y)) = (items[item], items[item].centre());
     let (dx, dy) = (towards.0 - x, towards.1 - y);
@@ -162,7 +164,8 @@ fn border(scene: &Scene, items: &[Rectangle], item: usize, towards: Point) -> Po
     (x + aside, y + height.copysign(dy))
 }
 
-/// A point between that one and the next, so that an edge which comes from far aside does not graze the item.
+/// A point between that one and the next, so that an edge which comes from far aside does not graze
+/// the item.
 fn upright(end: Point, next: Point) -> Option<Point> {
     const LONGEST: f64 = 11.0;
     let (dx, dy) = (next.0 - end.0, next.1 - end.1);

@@ -1,6 +1,8 @@
-//! What a pass did, for people: pictures of the path it took, tables of what each line cost, traces of what the threads did.
+//! What a pass did, for people: pictures of the path it took, tables of what each line cost, traces
+//! of what the threads did.
 //!
-//! Users reach it as `dl::view`, with the feature `view` of the `monadic-dl` package. It shows what a [`Recorder`](dl_core::record::Recorder) was told.
+//! Users reach it as `dl::view`, with the feature `view` of the `monadic-dl` package. It shows what
+//! a [`Recorder`](dl_core::record::Recorder) was told.
 //!
 //! ```
 //! use dl_core::record::Recorder;
@@ -25,11 +27,13 @@
 //!
 //! # Words
 //!
-//! - *picture*: what was computed from what in a pass, with its decisions ([`Graph`], [`Draw`]). Large passes are folded.
+//! - *picture*: what was computed from what in a pass, with its decisions ([`Graph`], [`Draw`]).
+//!   Large passes are folded.
 //! - *costs*: time, bytes and counts for each line of the user's code ([`Costs`]).
 //! - *trace*: when which thread did what ([`chrome_trace`]).
 //!
-//! What it does not do: it records nothing itself, draws no bitmaps, and knows nothing of layers that no pass has met: an arm that was not taken has a name, and no inside.
+//! What it does not do: it records nothing itself, draws no bitmaps, and knows nothing of layers
+//! that no pass has met: an arm that was not taken has a name, and no inside.
 
 #![forbid(unsafe_code)]
 

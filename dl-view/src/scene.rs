@@ -1,4 +1,5 @@
-//! What a picture shows, before anybody knows where: items, edges between them, and boxes around the items of a function.
+//! What a picture shows, before anybody knows where: items, edges between them, and boxes around
+//! the items of a function.
 
 /// A picture without places.
 #[derive(Default)]

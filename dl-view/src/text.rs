@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Of a monospaced font: so many times the font's size a column is wide, at most. Proportional fonts stay below it in running text.
+/// Of a monospaced font: so many times the font's size a column is wide, at most. Proportional
+/// fonts stay below it in running text.
 const COLUMN: f64 = 0.62;
 
 /// How wide a line is at most, in a font of this size.
@@ -39,7 +40,8 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     format!("{}…", start.trim_end())
 }
 
-/// In lines of at most so many columns, broken at spaces where there are some; what does not fit into the last one is cut.
+/// In lines of at most so many columns, broken at spaces where there are some; what does not fit
+/// into the last one is cut.
 pub(crate) fn wrapped(text: &str, columns_each: usize, most_lines: usize) -> Vec<String> {
     let (mut lines, text) = (Vec::new(), one_line(text));
     let mut rest = text.as_str();

@@ -1,4 +1,5 @@
-//! How long a thread was at something itself: without what it did meanwhile, one inside of the other.
+//! How long a thread was at something itself: without what it did meanwhile, one inside of the
+//! other.
 
 use dl_core::record::Span;
 use std::time::Duration;
@@ -39,7 +40,8 @@ mod tests {
             began: Duration::from_nanos(began),
             ended: Duration::from_nanos(ended),
         };
-        // out of order; the second thread is at work meanwhile; one begins and ends with the one around it
+        // out of order; the second thread is at work meanwhile; one begins and ends with the one
+        // around it
         let spans =
             [span(0, 20, 30), span(0, 0, 100), span(1, 10, 60), span(0, 20, 40), span(0, 100, 110), span(0, 40, 41)];
         let times: Vec<u128> = own(&spans).iter().map(Duration::as_nanos).collect();

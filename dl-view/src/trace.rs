@@ -11,11 +11,13 @@ use std::time::Duration;
 /// What all rows belong to.
 const PROCESS: u32 = 1;
 
-/// A recording as a trace in [the format of Chrome](https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), which
+/// A recording as a trace in [the format of
+/// Chrome](https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), which
 /// [Perfetto](https://ui.perfetto.dev) and `chrome://tracing` show.
 ///
-/// Each thread is a row, with a block for each kernel, poll of a body, backward and commit; who clicks on one is told the line, the functions that led there, and
-/// the shape. Each pass is a row of its own above them.
+/// Each thread is a row, with a block for each kernel, poll of a body, backward and commit; who
+/// clicks on one is told the line, the functions that led there, and the shape. Each pass is a row
+/// of its own above them.
 ///
 /// ```
 /// use dl_core::record::Recording;

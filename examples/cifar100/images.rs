@@ -1,4 +1,5 @@
-//! The images: read from the binary files of CIFAR-100, or from files of that format that are made up here.
+//! The images: read from the binary files of CIFAR-100, or from files of that format that are made
+//! up here.
 
 use crate::network::{COARSE, FINE};
 use dl::data::cifar::{Cifar100, read_100};
@@ -25,7 +26,8 @@ pub(crate) fn read(folder: &Path) -> Result<[Cifar100; 2]> {
     Ok([read("train.bin")?, read("test.bin")?])
 }
 
-/// Made-up images, with so many to learn from and so many to test with of each fine class. They go through files, as others do.
+/// Made-up images, with so many to learn from and so many to test with of each fine class. They go
+/// through files, as others do.
 pub(crate) fn generated(of_each_class: [usize; 2], seed: u64) -> Result<[Cifar100; 2]> {
     let folder = std::env::temp_dir().join(format!("dl-generated-cifar100-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(Error::other)?;
@@ -34,7 +36,8 @@ pub(crate) fn generated(of_each_class: [usize; 2], seed: u64) -> Result<[Cifar10
     result
 }
 
-/// Each coarse class has a pattern of coloured squares, each fine class another one that is added to it, and each image noise.
+/// Each coarse class has a pattern of coloured squares, each fine class another one that is added
+/// to it, and each image noise.
 fn generate(folder: &Path, of_each_class: [usize; 2], seed: u64) -> Result<()> {
     let rng = &mut init::rng(seed);
     let mut patterns = |number: usize, strength: f64| -> Vec<Nd<f32, Ix1>> {

@@ -1,12 +1,14 @@
-//! The network of *Monadic Deep Learning*, section Evaluation, on CIFAR-100: a classifier of 20 coarse classes, and for each of them a classifier of its 5 fine
-//! classes, of which only one is ever built for an image.
+//! The network of *Monadic Deep Learning*, section Evaluation, on CIFAR-100: a classifier of 20
+//! coarse classes, and for each of them a classifier of its 5 fine classes, of which only one is
+//! ever built for an image.
 //!
 //! ```sh
 //! cargo run --release --example cifar100 --features data                             # made-up images
 //! cargo run --release --example cifar100 --features data -- --data cifar-100-binary  # train.bin and test.bin of the binary version
 //! ```
 //!
-//! Other flags: `--columns --epochs --learning-rate --seed --quick`. Mini-batches are of one coarse class each, so a training step knows which fine classifier it needs; when the network is used,
+//! Other flags: `--columns --epochs --learning-rate --seed --quick`. Mini-batches are of one coarse
+//! class each, so a training step knows which fine classifier it needs; when the network is used,
 //! the coarse prediction decides, by a bang. Results are the same for any number of threads.
 
 mod images;
@@ -35,7 +37,8 @@ struct Args {
     #[arg(long, default_value = "2")]
     columns: NonZeroUsize,
 
-    /// How many times to go through the images. With fewer than ten it may miss what it has to reach in the end.
+    /// How many times to go through the images. With fewer than ten it may miss what it has to
+    /// reach in the end.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: u64,
 
@@ -52,7 +55,8 @@ struct Args {
     quick: bool,
 }
 
-/// Images with numbers between −1 and 1, and their classes: the coarse one, and the place of the fine one in it.
+/// Images with numbers between −1 and 1, and their classes: the coarse one, and the place of the
+/// fine one in it.
 fn labelled(data: Cifar100, classes: &Classes) -> dl::Result<impl Dataset<Item = Sample> + use<>> {
     let pairs = data.coarse.iter().zip(&data.fine);
     let labels = pairs.map(|(&coarse, &fine)| Ok((coarse, classes.place(coarse, fine)?))).collect::<dl::Result<_>>()?;

@@ -1,4 +1,5 @@
-//! The network: columns that look at the image, a classifier of coarse classes, and one of fine classes for each of them.
+//! The network: columns that look at the image, a classifier of coarse classes, and one of fine
+//! classes for each of them.
 
 use dl::nn::Linear;
 use dl::prelude::*;
@@ -73,7 +74,8 @@ impl Net {
         seen.reduce(|sum, seen| sum + seen).expect("there are columns")
     }
 
-    /// The loss of images of one coarse class: that of the coarse classifier, and that of the one fine classifier which has to do with them.
+    /// The loss of images of one coarse class: that of the coarse classifier, and that of the one
+    /// fine classifier which has to do with them.
     pub(crate) fn loss(&self, images: &Images, coarse: usize, fine: &Nd<usize, Ix1>) -> Layer<f32> {
         let features = self.features(images);
         let loss = self.coarse.of(&features).cross_entropy(vec![coarse; fine.len()]);
@@ -86,7 +88,8 @@ impl Net {
     }
 }
 
-/// The coarse class of an image `[1, 3, 32, 32]`, and the fine one among those of it. The coarse classifier has spoken before a fine one is chosen; the others are never built.
+/// The coarse class of an image `[1, 3, 32, 32]`, and the fine one among those of it. The coarse
+/// classifier has spoken before a fine one is chosen; the others are never built.
 #[differentiable]
 pub(crate) fn classify(image: &Images, net: &Net) -> Do<(usize, usize)> {
     let features = net.features(image);

@@ -1,4 +1,5 @@
-//! The digits: read line by line, checked, shuffled with a fixed seed, split; as numbers or as tensors.
+//! The digits: read line by line, checked, shuffled with a fixed seed, split; as numbers or as
+//! tensors.
 
 #![allow(dead_code, reason = "each program that includes this file takes what it needs")]
 
@@ -83,7 +84,8 @@ impl Digits {
     pub(crate) fn read(file: &Path) -> Result<Self, DigitsError> {
         let unreadable = |cause: String| DigitsError::Unreadable { file: file.to_owned(), cause };
         let source = File::open(file).map_err(|error| unreadable(error.to_string()))?;
-        // Lines end in `\n` alone (a `\r` is trimmed with the field), so that the reader's line numbers are the file's.
+        // Lines end in `\n` alone (a `\r` is trimmed with the field), so that the reader's line
+        // numbers are the file's.
         let mut reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)

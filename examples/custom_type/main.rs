@@ -1,16 +1,22 @@
-//! A differentiable type of your own, whose derivative is of another type: rotations of space learn how a satellite lies and turns, from the stars that it sees.
+//! A differentiable type of your own, whose derivative is of another type: rotations of space learn
+//! how a satellite lies and turns, from the stars that it sees.
 //!
 //! ```sh
 //! cargo run --release --example custom_type            # --seeds 1,2,3 --quick
 //! ```
 //!
-//! - `rotation`: the type. `Rotation` is a unit quaternion, four numbers with a constraint; its derivative is a `Turn`, three numbers without. A step turns the rotation, so that it remains one.
-//! - `operations`: rotating points, and what the rule of that needs. `check` compares first and second derivatives, backward and forward, with finite differences.
-//! - `sky`: the directions of the 21 brightest stars are real, the exposures are made up from them: a camera whose attitude and spin are random, some noise, and in each exposure four stars that are
-//!   taken for one another.
+//! - `rotation`: the type. `Rotation` is a unit quaternion, four numbers with a constraint; its
+//!   derivative is a `Turn`, three numbers without. A step turns the rotation, so that it remains
+//!   one.
+//! - `operations`: rotating points, and what the rule of that needs. `check` compares first and
+//!   second derivatives, backward and forward, with finite differences.
+//! - `sky`: the directions of the 21 brightest stars are real, the exposures are made up from them:
+//!   a camera whose attitude and spin are random, some noise, and in each exposure four stars that
+//!   are taken for one another.
 //!
-//! Both rotations are learned at once, by `Adam`; the spin is applied once more for each exposure. At the end it prints by how many degrees they are
-//! wrong, at worst: 0.17 and 0.08 for the seeds 1, 2 and 3, where least squares are wrong by 6.7 and 4.9.
+//! Both rotations are learned at once, by `Adam`; the spin is applied once more for each exposure.
+//! At the end it prints by how many degrees they are wrong, at worst: 0.17 and 0.08 for the seeds
+//! 1, 2 and 3, where least squares are wrong by 6.7 and 4.9.
 
 mod operations;
 mod rotation;
@@ -56,7 +62,8 @@ impl Motion {
         Motion { attitude: Weight::new(attitude), spin: Weight::new(Rotation::NONE) }
     }
 
-    /// Where the stars should be, against where they are seen. `huber` minds a star that is far off no more than in proportion: most likely it is another one.
+    /// Where the stars should be, against where they are seen. `huber` minds a star that is far off
+    /// no more than in proportion: most likely it is another one.
     fn loss(&self, stars: &Points, exposures: &[Points], robust: bool) -> Layer<f64> {
         let mut expected = rotate(&self.attitude, &stars.layer());
         let mut sum = Layer::constant(0.0);
@@ -76,7 +83,8 @@ impl Motion {
     }
 }
 
-/// Derivatives with respect to both rotations against finite differences, at a place that has nothing special about it.
+/// Derivatives with respect to both rotations against finite differences, at a place that has
+/// nothing special about it.
 fn check(stars: &Points, exposures: &[Points]) -> dl::Result<()> {
     const STEP: f64 = 1e-5;
     let (attitude, spin) = (Rotation::about([0.3, -0.5, 0.2]), Rotation::about([0.1, 0.4, -0.2]));
@@ -123,7 +131,8 @@ fn check(stars: &Points, exposures: &[Points]) -> dl::Result<()> {
     Ok(())
 }
 
-/// What fits the exposures best, of what is found from several places to begin at: from some there is no way to the best.
+/// What fits the exposures best, of what is found from several places to begin at: from some there
+/// is no way to the best.
 fn learned(stars: &Points, exposures: &[Points], robust: bool, steps: u64, rng: &mut impl Rng) -> dl::Result<Motion> {
     let mut best = (f64::INFINITY, Motion::unknown(rng));
     for _ in 0..STARTS {

@@ -1,4 +1,5 @@
-//! Operations on rotations, turns and points. Their rules are written in these same operations, so they can be differentiated again and again.
+//! Operations on rotations, turns and points. Their rules are written in these same operations, so
+//! they can be differentiated again and again.
 
 use dl::prelude::*;
 use dl::{At, Deltas, Primitive, Result};

@@ -60,7 +60,8 @@ pub(crate) fn dot(a: Vector, b: Vector) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// A derivative with respect to a rotation: how much a number grows, if a small turn about each of the three axes follows. It is a vector; rotations are none, as their sum is no rotation.
+/// A derivative with respect to a rotation: how much a number grows, if a small turn about each of
+/// the three axes follows. It is a vector; rotations are none, as their sum is no rotation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Turn(pub(crate) Vector);
 
@@ -103,9 +104,11 @@ impl Delta for Turn {
     }
 }
 
-/// An optimizer sees three numbers: the turn that is about to follow, which is none yet. So a rotation stays one whatever the optimizer does, and all of them will do: `Sgd`, `Adam`, …
+/// An optimizer sees three numbers: the turn that is about to follow, which is none yet. So a
+/// rotation stays one whatever the optimizer does, and all of them will do: `Sgd`, `Adam`, …
 impl Trainable for Rotation {
-    /// The state of an optimizer is made of turns. It has to be of this type, and uses three of the four numbers.
+    /// The state of an optimizer is made of turns. It has to be of this type, and uses three of the
+    /// four numbers.
     fn zeros_like(&self) -> Self {
         Rotation([0.0; 4])
     }

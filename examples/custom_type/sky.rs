@@ -57,7 +57,8 @@ pub(crate) fn random_turn(least: f64, most: f64, rng: &mut impl Rng) -> Vector {
     }
 }
 
-/// So many exposures: all stars, each time `spin` further. Each star is off by a fifth of a degree or so, and in each exposure four are taken for one another.
+/// So many exposures: all stars, each time `spin` further. Each star is off by a fifth of a degree
+/// or so, and in each exposure four are taken for one another.
 pub(crate) fn exposures(
     attitude: Rotation,
     spin: Rotation,

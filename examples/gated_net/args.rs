@@ -4,7 +4,8 @@ use std::{num::NonZeroUsize, path::PathBuf, thread};
 
 use clap::Parser;
 
-/// Trains a gated network on handwritten digits: per image, only the better of two experts is ever built.
+/// Trains a gated network on handwritten digits: per image, only the better of two experts is ever
+/// built.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "gated_net")]
 pub(crate) struct Args {
@@ -30,7 +31,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The data file: as given if it is there, else relative to the package, so that any working directory will do.
+    /// The data file: as given if it is there, else relative to the package, so that any working
+    /// directory will do.
     pub(crate) fn data_path(&self) -> PathBuf {
         let in_package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(&self.data);
         if !self.data.exists() && in_package.exists() { in_package } else { self.data.clone() }

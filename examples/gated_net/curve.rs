@@ -10,7 +10,8 @@ const SIZE: (u32, u32) = (720, 420);
 const LOSS: RGBColor = RGBColor(200, 80, 30);
 const ACCURACY: RGBColor = RGBColor(30, 90, 170);
 
-/// Draws `epochs` into the file `out`, creating its folder. Nothing is drawn when there is no epoch.
+/// Draws `epochs` into the file `out`, creating its folder. Nothing is drawn when there is no
+/// epoch.
 pub(crate) fn draw(out: &Path, epochs: &[Epoch]) -> Result<(), Box<dyn Error + Send + Sync>> {
     if epochs.is_empty() {
         return Ok(());

@@ -1,7 +1,8 @@
 //! The gated net of *Monadic Deep Learning* learns handwritten digits.
 //!
-//! A gate network scores two expert networks for each image; the better one runs, the other is never built. Every image of a
-//! mini-batch has a graph of its own, whose shape depends on the gate's scores; all of them run in parallel.
+//! A gate network scores two expert networks for each image; the better one runs, the other is
+//! never built. Every image of a mini-batch has a graph of its own, whose shape depends on the
+//! gate's scores; all of them run in parallel.
 //!
 //! ```sh
 //! cargo run --release --example gated_net -- --epochs 30 --seed 1

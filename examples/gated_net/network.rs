@@ -98,7 +98,8 @@ pub(crate) fn gated_net(input: &NdLayer, net: &Net) -> NdLayer {
     better(input, net.gate(input), net)
 }
 
-/// The expert with the better score, and only that one. Its score is a factor, so that the gate learns, too.
+/// The expert with the better score, and only that one. Its score is a factor, so that the gate
+/// learns, too.
 #[differentiable]
 fn better(input: &NdLayer, scores: (Layer<f32>, Layer<f32>), net: &Net) -> NdLayer {
     let (left, right) = !scores; // both forwards, in parallel; plain numbers
@@ -109,11 +110,13 @@ fn better(input: &NdLayer, scores: (Layer<f32>, Layer<f32>), net: &Net) -> NdLay
     }
 }
 
-/// The loss of a mini-batch: the mean cross-entropy of its images, each with a graph of its own, and the load-balancing term.
+/// The loss of a mini-batch: the mean cross-entropy of its images, each with a graph of its own,
+/// and the load-balancing term.
 ///
-/// That term is the squared coefficient of variation of the experts' importance, which is the sum of their gate scores over the
-/// batch (Shazeer et al. 2017, *Outrageously Large Neural Networks*, section 4). For two experts it is
-/// `((left − right) / (left + right))²`, and scores that sum to 1 make the denominator the batch size.
+/// That term is the squared coefficient of variation of the experts' importance, which is the sum
+/// of their gate scores over the batch (Shazeer et al. 2017, *Outrageously Large Neural Networks*,
+/// section 4). For two experts it is `((left − right) / (left + right))²`, and scores that sum to 1
+/// make the denominator the batch size.
 pub(crate) fn batch_loss(images: &[NdLayer], labels: &[usize], net: &Net) -> Layer<f32> {
     let size = images.len() as f32;
     let scores: Vec<_> = images.iter().map(|image| net.gate(image)).collect();

@@ -61,7 +61,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Starts the clock, and the progress bar if stderr is a terminal (indicatif hides it otherwise).
+    /// Starts the clock, and the progress bar if stderr is a terminal (indicatif hides it
+    /// otherwise).
     pub(crate) fn new(args: &Args) -> Self {
         let bar = ProgressBar::new(u64::from(args.epochs));
         let style = ProgressStyle::with_template("[{elapsed}] {bar:30} {pos}/{len} epochs  {msg}");

@@ -93,7 +93,8 @@ pub(crate) fn minimise(
     Ok(steps)
 }
 
-/// Solves `H · direction = −gradient` until the rest is this share of the gradient. Says how many products it took.
+/// Solves `H · direction = −gradient` until the rest is this share of the gradient. Says how many
+/// products it took.
 fn conjugate_gradients(loss: &Layer<f64>, net: &Softmax, gradient: &Vector, share: f64) -> Result<(Vector, usize)> {
     let mut solution = plus(gradient, -1.0, gradient);
     let mut rest = plus(&solution, -1.0, gradient);

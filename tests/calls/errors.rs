@@ -91,7 +91,8 @@ fn wrong(x: &Layer<f64>, rule: fn(&Layer<f64>) -> Layer<f64>) -> Layer<f64> {
 fn in_the_backward() {
     let w = Weight::new(1.0);
     let line = line!();
-    // the rule makes a delta that cannot be computed: this is the line of the rule, and these are the functions of the operation
+    // the rule makes a delta that cannot be computed: this is the line of the rule, and these are
+    // the functions of the operation
     let loss = wrong(&w.layer(), |delta| broken(delta)) * 3.0;
     let error = loss.train(&Sgd::new(0.1)).wait().unwrap_err();
     assert_eq!((error.op(), error.place().map(|place| place.line())), (Some("broken"), Some(line + 2)));

@@ -1,4 +1,5 @@
-//! Weights are the same to the last bit after two steps, with marks and without, for any number of threads.
+//! Weights are the same to the last bit after two steps, with marks and without, for any number of
+//! threads.
 
 use super::nets::{Marks, Row, bits, numbers, on_threads};
 use dl::prelude::*;
@@ -71,7 +72,8 @@ fn weights_that_segments_share() {
     });
 }
 
-/// The deltas of one weight come from segments and from between them, in an order that no segment has to itself.
+/// The deltas of one weight come from segments and from between them, in an order that no segment
+/// has to itself.
 #[test]
 fn a_shared_weight_in_nested_skips() {
     same(1, |marks, w| {
@@ -250,7 +252,8 @@ fn deltas_as_a_vector_space() {
     assert_eq!(run(Marks::With), run(Marks::Without));
 }
 
-/// What arrives at a mark arrives at what it marks, also where the mark was evaluated before its consumers were built.
+/// What arrives at a mark arrives at what it marks, also where the mark was evaluated before its
+/// consumers were built.
 #[test]
 fn a_mark_that_was_evaluated_before() {
     let gradient = |before: bool| {

@@ -75,7 +75,8 @@ fn nothing_trained_nothing_evaluated_again() {
     assert_eq!(["a-", "b-", "c-", "d-", "e-"].map(|name| log.count(name)), [0, 0, 0, 0, 1]);
 }
 
-/// A bang in the middle of a segment: what it was computed from is kept, and what it alone needs does not run again.
+/// A bang in the middle of a segment: what it was computed from is kept, and what it alone needs
+/// does not run again.
 #[test]
 fn a_bang_looks_into_a_segment() {
     let (log, w) = (Log::default(), weights(2));

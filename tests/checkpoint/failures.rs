@@ -131,7 +131,8 @@ impl Optimizer for Taken {
     }
 }
 
-/// Two backwards of one tape at once: each evaluates the segments for itself, or shares them with the other.
+/// Two backwards of one tape at once: each evaluates the segments for itself, or shares them with
+/// the other.
 #[test]
 fn backwards_at_the_same_time() {
     let alone = bits(4, &Sgd::new(0.0), |w| segments(&Log::default(), w));

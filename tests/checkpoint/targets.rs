@@ -1,4 +1,5 @@
-//! Derivatives with respect to inputs, intermediate and marked layers, backward and forward, in nets with marks: the same as without.
+//! Derivatives with respect to inputs, intermediate and marked layers, backward and forward, in
+//! nets with marks: the same as without.
 
 use dl::prelude::*;
 

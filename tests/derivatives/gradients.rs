@@ -1,4 +1,5 @@
-//! Gradients with respect to weights, inputs and what lies between, in the shape of what was asked for.
+//! Gradients with respect to weights, inputs and what lies between, in the shape of what was asked
+//! for.
 
 use dl::Trainable;
 use dl::prelude::*;
@@ -327,7 +328,8 @@ fn a_direction_of_another_shape_is_refused() {
     assert!(error.to_string().contains("a direction of 1 layers was given for 2 variables"), "{error}");
 }
 
-/// A delta that is given by hand has the shape of the value: it is not broadcast, and the error is that of the line that gives it.
+/// A delta that is given by hand has the shape of the value: it is not broadcast, and the error is
+/// that of the line that gives it.
 #[test]
 fn a_delta_of_another_shape_is_refused() -> dl::Result<()> {
     let w = Weight::new(Nd::from([[1.0_f64, 2.0, 3.0], [4.0, 5.0, 6.0]]));
@@ -344,7 +346,8 @@ fn a_delta_of_another_shape_is_refused() -> dl::Result<()> {
     Ok(())
 }
 
-/// What is hand-written hands nothing to a layer that is no weight: forward mode says so, as a gradient does. Who only looks for numbers that are not finite need not hear of it.
+/// What is hand-written hands nothing to a layer that is no weight: forward mode says so, as a
+/// gradient does. Who only looks for numbers that are not finite need not hear of it.
 #[test]
 fn beside_a_backward_of_the_users() -> dl::Result<()> {
     let hand = |x: &Layer<f64>| {

@@ -1,4 +1,5 @@
-//! Hessian-vector products of a two-layer net against PyTorch's double backward (`tests/reference/hvp.py`).
+//! Hessian-vector products of a two-layer net against PyTorch's double backward
+//! (`tests/reference/hvp.py`).
 
 use dl::prelude::*;
 use serde_json::Value;

@@ -153,7 +153,8 @@ fn a_delta_that_was_computed_is_not_computed_again() {
     assert_eq!(counted.load(SeqCst), 3 + 2 + 3, "forward, towards what is below, and for the weight");
 }
 
-/// A weight is used twice below a backward that is written by hand: its delta is a sum that may be differentiated.
+/// A weight is used twice below a backward that is written by hand: its delta is a sum that may be
+/// differentiated.
 #[test]
 fn a_derivative_of_what_a_backward_by_hand_does() {
     let w = Weight::new(Nd::from([[0.5, -1.0], [2.0, 0.25]]));

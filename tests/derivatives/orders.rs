@@ -29,7 +29,8 @@ fn four_of_tanh() {
 fn four_of_x_to_the_power_of_x() {
     for x in [0.3, 1.0, 1.7, 2.5_f64] {
         let w = Weight::new(x);
-        // with L = ln x + 1: f' = fL, f'' = f(L² + 1/x), f''' = f(L³ + 3L/x − 1/x²), f'''' = f(L⁴ + 6L²/x − 4L/x² + 3/x² + 2/x³)
+        // with L = ln x + 1: f' = fL, f'' = f(L² + 1/x), f''' = f(L³ + 3L/x − 1/x²), f'''' = f(L⁴ +
+        // 6L²/x − 4L/x² + 3/x² + 2/x³)
         let (f, l) = (x.powf(x), x.ln() + 1.0);
         let closed = [
             f,

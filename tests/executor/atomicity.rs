@@ -1,7 +1,8 @@
 //! A step that fails anywhere changes nothing: neither weights nor state of the optimizer.
 //!
-//! The fault is tried at every place in turn: evaluations forward and backward, rules, bodies, a backward written by hand, each
-//! weight of the commit. After each failed step a good one follows, and does what it does to a twin that never failed.
+//! The fault is tried at every place in turn: evaluations forward and backward, rules, bodies, a
+//! backward written by hand, each weight of the commit. After each failed step a good one follows,
+//! and does what it does to a twin that never failed.
 
 use super::fragile::{Break, Give};
 use super::fuse::{BurningOptimizer, Fault, Fuse, Site};
@@ -13,7 +14,8 @@ use dl::{At, Chunk, Data, Deltas, Primitive, Result, Run, Trainable};
 use futures::FutureExt;
 use std::collections::BTreeSet;
 
-/// A net of scalars and tensors, with a node that is decided by a value and one whose backward is written by hand.
+/// A net of scalars and tensors, with a node that is decided by a value and one whose backward is
+/// written by hand.
 #[derive(Clone)]
 struct Net {
     a: Weight<f64>,
@@ -129,7 +131,8 @@ fn a_fault_at_every_place_in_turn() {
     }
 }
 
-/// The run is dropped while its k-th evaluation is under way on another thread, or its k-th body waits.
+/// The run is dropped while its k-th evaluation is under way on another thread, or its k-th body
+/// waits.
 #[test]
 fn a_drop_at_every_evaluation() {
     watched("a drop", || {
@@ -191,7 +194,8 @@ fn an_aborted_task_at_every_evaluation() {
     }
 }
 
-/// Dropped after so many polls, wherever that is: either the step has ended, or nothing has changed.
+/// Dropped after so many polls, wherever that is: either the step has ended, or nothing has
+/// changed.
 #[test]
 fn a_drop_after_every_number_of_polls() {
     watched("a drop after some polls", || {
@@ -213,7 +217,8 @@ fn a_drop_after_every_number_of_polls() {
     });
 }
 
-/// A value that cannot be handed out fails the step: whoever gets an error can rely on it that nothing has changed.
+/// A value that cannot be handed out fails the step: whoever gets an error can rely on it that
+/// nothing has changed.
 #[test]
 fn a_value_that_breaks_when_it_is_handed_out() {
     for optimizer in [Sgd::new(0.1), Sgd::new(0.1).momentum(0.9)] {

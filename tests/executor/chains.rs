@@ -1,4 +1,5 @@
-//! Operations that one thread runs one after the other, as one job: they fail, stop and meet others as if they were not.
+//! Operations that one thread runs one after the other, as one job: they fail, stop and meet others
+//! as if they were not.
 
 use crate::support::{on_threads, watched};
 use dl::prelude::*;
@@ -161,7 +162,8 @@ fn nothing_is_begun_when_nobody_waits_any_more() {
     });
 }
 
-/// Deltas that were being computed in a pass when nobody waited for them any more are computed there in the end, each once.
+/// Deltas that were being computed in a pass when nobody waited for them any more are computed
+/// there in the end, each once.
 #[test]
 fn a_chain_that_was_interrupted_goes_on_where_it_was() {
     watched("an interrupted chain", || {
@@ -191,7 +193,8 @@ fn a_chain_that_was_interrupted_goes_on_where_it_was() {
     });
 }
 
-/// What only an operation had is handed out while that operation, with which its value was to go, is running.
+/// What only an operation had is handed out while that operation, with which its value was to go,
+/// is running.
 #[test]
 fn an_operand_is_asked_for_while_it_is_used_up() {
     static BEGUN: AtomicUsize = AtomicUsize::new(0);

@@ -1,5 +1,5 @@
-//! Corners in which promises were broken once: code of the user's where nobody expects any, wakes and rests that meet, steps inside steps. Those
-//! that would hang are ended by a watchdog.
+//! Corners in which promises were broken once: code of the user's where nobody expects any, wakes
+//! and rests that meet, steps inside steps. Those that would hang are ended by a watchdog.
 
 use crate::support::watched;
 use dl::prelude::*;

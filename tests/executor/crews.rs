@@ -1,4 +1,5 @@
-//! Kernels that are divided: whoever is at hand takes a part, workers of the pool and those who wait for the pass; and nobody is called for what is not worth it.
+//! Kernels that are divided: whoever is at hand takes a part, workers of the pool and those who
+//! wait for the pass; and nobody is called for what is not worth it.
 
 use crate::support::{on_threads, watched};
 use dl::parallel::for_each;
@@ -61,7 +62,8 @@ impl Arrivals {
     }
 }
 
-/// One operation ends when the other has begun on the second thread. Then the first thread has nothing left to do: it waits for the pass, and being a worker that waits, it takes no ticket.
+/// One operation ends when the other has begun on the second thread. Then the first thread has
+/// nothing left to do: it waits for the pass, and being a worker that waits, it takes no ticket.
 fn who_waits_takes_a_part(what: &'static str, run: impl Fn(Layer<f64>) -> Result<f64> + Send + 'static) {
     watched(what, move || {
         for round in 0..20 {
@@ -105,7 +107,8 @@ fn who_waits_for_a_pass_around_takes_a_part() {
     });
 }
 
-/// Three threads, two kernels. The third thread comes to help with the first one, while the second is being divided: all threads work at that moment, and yet he is led there when he is through.
+/// Three threads, two kernels. The third thread comes to help with the first one, while the second
+/// is being divided: all threads work at that moment, and yet he is led there when he is through.
 #[test]
 fn who_has_helped_with_one_kernel_helps_with_another() {
     watched("two kernels and three threads", || {
@@ -238,7 +241,8 @@ fn nobody_is_called_for_a_little_beside_something_dear() {
     }
 }
 
-/// Who divides a kernel may hold what an estimate of costs wants, which somebody else makes with the books of the pass in hand.
+/// Who divides a kernel may hold what an estimate of costs wants, which somebody else makes with
+/// the books of the pass in hand.
 #[test]
 fn a_lock_for_kernels_and_for_costs() {
     struct Locking(Arc<Mutex<f64>>);

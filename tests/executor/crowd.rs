@@ -16,8 +16,9 @@ fn linear(w: &Weight<f64>, slope: f64, shake: &Shake) -> Layer<f64> {
     if !score > -50.0 { score * slope } else { shake.of(&(slope * w)) }
 }
 
-/// Steps over overlapping sets of weights. The deltas are whole numbers that do not depend on the weights, so what comes out does
-/// not depend on the order of the steps; but a step that is lost, or done twice, shows.
+/// Steps over overlapping sets of weights. The deltas are whole numbers that do not depend on the
+/// weights, so what comes out does not depend on the order of the steps; but a step that is lost,
+/// or done twice, shows.
 #[test]
 fn no_step_is_lost() {
     let shake = Shake::seeded(1);
@@ -58,7 +59,8 @@ fn train(loss: &Layer<f64>, sgd: &Sgd) {
     }
 }
 
-/// Passes over the same layers keep their values apart: each has its own number, which a body takes at its start.
+/// Passes over the same layers keep their values apart: each has its own number, which a body takes
+/// at its start.
 #[test]
 fn no_pass_sees_the_values_of_another() {
     let (shake, count) = (Shake::seeded(2), Arc::new(Mutex::new(0.0)));
@@ -92,7 +94,8 @@ fn no_pass_sees_the_values_of_another() {
     });
 }
 
-/// Two are joined. While the second one blocks its thread in a `wait()` of its own, the first one's answer comes.
+/// Two are joined. While the second one blocks its thread in a `wait()` of its own, the first one's
+/// answer comes.
 #[test]
 fn a_wake_up_during_an_inner_wait_is_not_lost() {
     for threads in [None, Some(1), Some(2)] {

@@ -1,4 +1,5 @@
-//! A pass may be started anywhere, inside other passes however deep, on pools of any size, under any executor.
+//! A pass may be started anywhere, inside other passes however deep, on pools of any size, under
+//! any executor.
 
 use super::support::{Log, block_on, on_threads, on_tokio, sweep, watched_by_log};
 use dl::prelude::*;

@@ -43,8 +43,9 @@ impl Trainable for Number {
     }
 }
 
-/// The value that a step has replaced breaks when it is dropped. By then the step has happened: either that is what the caller is told, or nothing has
-/// changed. What is handed out is the caller's, who may break by it.
+/// The value that a step has replaced breaks when it is dropped. By then the step has happened:
+/// either that is what the caller is told, or nothing has changed. What is handed out is the
+/// caller's, who may break by it.
 #[test]
 fn of_a_value_that_a_step_replaced() {
     for threads in [1, 2] {

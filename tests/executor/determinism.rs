@@ -1,4 +1,5 @@
-//! Losses, weights and state of the optimizer are bit-identical for any number of threads, any schedule, any executor.
+//! Losses, weights and state of the optimizer are bit-identical for any number of threads, any
+//! schedule, any executor.
 
 use super::nets::{Benchmark, Digits, Net, Random, Witness};
 use super::shake::Shake;
@@ -39,7 +40,8 @@ async fn awaited<N: Net>(net: Arc<N>, shake: Shake, witness: Witness) -> Vec<u64
     losses
 }
 
-/// The bits of every loss, then those of every weight after every step, with its momentum, then of what came of it.
+/// The bits of every loss, then those of every weight after every step, with its momentum, then of
+/// what came of it.
 fn trace<N: Net>(way: Way, shake: Shake) -> Vec<u64> {
     watched(&format!("{way:?}"), move || {
         let (net, witness) = (Arc::new(N::new()), Witness::new(0.05));
@@ -85,8 +87,9 @@ fn random_nets_that_branch_loop_and_vote() {
     same_everywhere::<Random>();
 }
 
-/// A tensor that is read in overlapping parts, some of them behind an operation that hands its delta on as it is: in which order the parts are added up does not
-/// depend on what has been computed already, which is more on one thread.
+/// A tensor that is read in overlapping parts, some of them behind an operation that hands its
+/// delta on as it is: in which order the parts are added up does not depend on what has been
+/// computed already, which is more on one thread.
 #[test]
 fn overlapping_parts() {
     let numbers = |seed: u64, len: usize| -> Nd<f32, Ix1> { init::uniform([len], -1.0, 1.0, &mut init::rng(seed)) };

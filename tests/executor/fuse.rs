@@ -1,4 +1,5 @@
-//! A fuse that every piece of user code in a training step burns down a little: whoever comes k-th fails, or is held.
+//! A fuse that every piece of user code in a training step burns down a little: whoever comes k-th
+//! fails, or is held.
 
 use dl::{At, Chunk, Data, Error, Layer, Memory, Optimizer, Primitive, Result, Slot};
 use std::collections::BTreeSet;
@@ -13,8 +14,8 @@ use super::nets::Witness;
 pub(crate) enum Fault {
     Error,
     Panic,
-    /// It is held until it is released, so that its run can be dropped meanwhile. Rules and optimizers, which work under locks,
-    /// do not count.
+    /// It is held until it is released, so that its run can be dropped meanwhile. Rules and
+    /// optimizers, which work under locks, do not count.
     Hold,
     /// Only bodies count, and the k-th never goes on.
     Pend,

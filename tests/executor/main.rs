@@ -1,5 +1,5 @@
-//! Laws of the executor, under circumstances that are as bad as can be had: schedules that are shaken, faults at every place in
-//! turn, passes inside passes, leaves that wait for the outside.
+//! Laws of the executor, under circumstances that are as bad as can be had: schedules that are
+//! shaken, faults at every place in turn, passes inside passes, leaves that wait for the outside.
 //!
 //! `DL_SWEEP=1` tries far more of them.
 

@@ -48,7 +48,8 @@ fn a_chain_of_optimizers() {
     }
 }
 
-/// What an inner step has done stays done when the outer one fails: it was a training step of its own.
+/// What an inner step has done stays done when the outer one fails: it was a training step of its
+/// own.
 #[test]
 fn an_inner_step_stands_when_the_outer_one_fails() {
     let (inner, outer) = (Weight::new(0.0), Weight::new(0.0));
@@ -61,7 +62,8 @@ fn an_inner_step_stands_when_the_outer_one_fails() {
     assert_eq!((inner.value(), outer.value()), (-1.0, 0.0));
 }
 
-/// A step inside a step waits for nobody: what the step around it holds is refused, and the whole step with it.
+/// A step inside a step waits for nobody: what the step around it holds is refused, and the whole
+/// step with it.
 #[test]
 fn an_optimizer_that_trains_other_weights_with_its_own_memory() {
     let (inner, outer) = (Weight::new(0.0), Weight::new(0.0));
@@ -152,7 +154,8 @@ fn an_optimizer_that_sets_the_weight_of_its_step() {
     assert_eq!((w.value(), other.value()), (1.0, 5.0));
 }
 
-/// What a step evaluates is evaluated by several threads, none of which waits for what the step holds.
+/// What a step evaluates is evaluated by several threads, none of which waits for what the step
+/// holds.
 #[test]
 fn bodies_inside_a_step_on_two_threads() {
     bodies_inside_a_step(false);

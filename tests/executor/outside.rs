@@ -1,5 +1,5 @@
-//! Leaves that wait for the outside hold no worker: what they wait for comes only after another layer was evaluated, by the only
-//! thread there is.
+//! Leaves that wait for the outside hold no worker: what they wait for comes only after another
+//! layer was evaluated, by the only thread there is.
 
 use super::support::{Log, block_on, on_threads, tokio_runtime, watched_by_log};
 use dl::prelude::*;
@@ -34,7 +34,8 @@ impl Primitive for Independent {
     }
 }
 
-/// The two parts of a net: a leaf that asks the outside, and a layer that has nothing to do with it.
+/// The two parts of a net: a leaf that asks the outside, and a layer that has nothing to do with
+/// it.
 struct Scene {
     log: Log,
     happened: watch::Sender<bool>,
@@ -92,7 +93,8 @@ async fn until(mut happened: watch::Receiver<bool>) -> Result<()> {
 
 #[test]
 fn a_timer() {
-    // not the leaf's: who wakes a pass may be the last who has it, and a worker of the runtime must not drop that
+    // not the leaf's: who wakes a pass may be the last who has it, and a worker of the runtime must
+    // not drop that
     let runtime = tokio_runtime(Some(1));
     let handle = runtime.handle().clone();
     let scene = Scene::new();

@@ -1,5 +1,5 @@
-//! A panic in user code, wherever it is, is an error with its message and the line where the layer was written; the pool survives,
-//! and the panic hook is left alone.
+//! A panic in user code, wherever it is, is an error with its message and the line where the layer
+//! was written; the pool survives, and the panic hook is left alone.
 
 use super::fragile::{Break, Fragile, Give, Take, Tell};
 use super::support::{block_on, on_tokio, watched};
@@ -17,8 +17,8 @@ fn good() -> Layer<f64> {
     (0..9).map(|_| Layer::apply(Tell(Break::Never), (source(),))).sum()
 }
 
-/// A pass that panics does so as an error, on pools of several sizes and under several executors; the next pass on the same pool
-/// works.
+/// A pass that panics does so as an error, on pools of several sizes and under several executors;
+/// the next pass on the same pool works.
 #[track_caller]
 fn told(pass: Do<f64>, message: &str, line: u32) {
     let check = |error: dl::Error| {
@@ -187,7 +187,8 @@ fn with_a_payload_that_breaks_itself() {
     watched("a payload that breaks itself", move || told((good() + y).predict(), "not text", line));
 }
 
-/// The hook that a program has set is called for every panic, before, in and after a pass, and nobody replaces it.
+/// The hook that a program has set is called for every panic, before, in and after a pass, and
+/// nobody replaces it.
 #[test]
 fn the_hook_stays_what_it_was() {
     let seen = Arc::<Mutex<Vec<String>>>::default();

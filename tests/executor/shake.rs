@@ -1,4 +1,5 @@
-//! Shaken schedules: operations that dawdle and lie about their cost, futures that another thread wakes late.
+//! Shaken schedules: operations that dawdle and lie about their cost, futures that another thread
+//! wakes late.
 //!
 //! All of them are identities, so they change when and where things are computed, and nothing else.
 

@@ -212,10 +212,12 @@ fn a_step_has_no_more_in_memory_than_its_forward_has_left() {
     let weights: Vec<NdWeight<Ix2>> = (0..layers).map(|_| Weight::new(Nd::full([columns, columns], 0.01))).collect();
     for threads in [1, 2] {
         let y = weights.iter().fold(Layer::constant(x.clone()), |y, w| y.matmul(w));
-        // gradient descent would leave the products that are its deltas to the step, with what they are made of
+        // gradient descent would leave the products that are its deltas to the step, with what they
+        // are made of
         let step = || y.mean().train(&Adam::new(0.0)).counted().wait().unwrap();
         let bytes = on_threads(threads, step).1.bytes_peak;
-        // with those on the way back, and with the deltas of the weights, which are as large as two or three
+        // with those on the way back, and with the deltas of the weights, which are as large as two
+        // or three
         assert!(bytes <= (layers + 3) * rows * columns * size_of::<f32>(), "{bytes} bytes on {threads} threads");
     }
 }
@@ -300,7 +302,8 @@ fn what_is_computed_in_a_walk_is_counted_and_freed_as_what_interrupts_it() {
     });
 }
 
-/// Whether it is one of the first of a pass, which are not claimed until they are met again, or a later one; under which leaves it is met; and whether another pass has claimed it.
+/// Whether it is one of the first of a pass, which are not claimed until they are met again, or a
+/// later one; under which leaves it is met; and whether another pass has claimed it.
 #[test]
 fn a_weight_is_met_once_by_a_pass() {
     for n in [1, 7, 8, 9, 20] {

@@ -1,5 +1,5 @@
-//! Wakes and rests that meet: tasks that are woken while their pass comes to rest, many who wait for one, drivers that are woken and do nothing. What would hang is ended
-//! by a watchdog.
+//! Wakes and rests that meet: tasks that are woken while their pass comes to rest, many who wait
+//! for one, drivers that are woken and do nothing. What would hang is ended by a watchdog.
 
 use crate::support::{on_threads, watched};
 use dl::prelude::*;
@@ -117,7 +117,8 @@ fn rests(meanwhile: bool) {
     }
 }
 
-/// Each of them is polled twice, or hardly more often, and what that costs does not depend on how many there are.
+/// Each of them is polled twice, or hardly more often, and what that costs does not depend on how
+/// many there are.
 #[test]
 fn many_who_wait_for_one() {
     let time = |n: usize| {
@@ -163,7 +164,8 @@ fn many_who_wait_for_one() {
         assert!(polls <= 4 * n, "{polls} polls of {n}");
         took
     };
-    // eight times as many took 64 times as long, if each looked at all others; on a busy machine now these are slow and now those
+    // eight times as many took 64 times as long, if each looked at all others; on a busy machine
+    // now these are slow and now those
     let mut least = [Duration::MAX; 2];
     for _ in 0..20 {
         for (least, n) in least.iter_mut().zip([10_000, 80_000]) {

@@ -1,4 +1,5 @@
-//! Bangs in places where a plan of the function could lose sight of them: inside of operands, format strings, what is compiled out, references.
+//! Bangs in places where a plan of the function could lose sight of them: inside of operands,
+//! format strings, what is compiled out, references.
 
 use dl::prelude::*;
 
@@ -75,7 +76,8 @@ fn tell(fails: bool, text: String) -> dl::Result<()> {
     if fails { Err(dl::Error::invalid(text)) } else { Ok(()) }
 }
 
-/// Nor is a statement, whatever it is: nothing of it is joined to what stands before, and what it would use is used.
+/// Nor is a statement, whatever it is: nothing of it is joined to what stands before, and what it
+/// would use is used.
 #[differentiable]
 fn mostly_compiled_out(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
     let y = x * 2.0;

@@ -1,4 +1,5 @@
-//! An operand that the same expression borrows elsewhere is duplicated; one that it only has borrowed, and is through with, is not.
+//! An operand that the same expression borrows elsewhere is duplicated; one that it only has
+//! borrowed, and is through with, is not.
 
 use dl::prelude::*;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,5 @@
-//! Programs in annotated functions that compile without a warning, and do what they should: one file for each part of the language.
+//! Programs in annotated functions that compile without a warning, and do what they should: one
+//! file for each part of the language.
 
 #![deny(warnings)]
 #![allow(unreachable_pub, clippy::all, reason = "users write it")]

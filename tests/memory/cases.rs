@@ -1,4 +1,5 @@
-//! Passes of every kind and with every end: when the threads that ran them have ended, exactly as much is alive as was before.
+//! Passes of every kind and with every end: when the threads that ran them have ended, exactly as
+//! much is alive as was before.
 
 use super::allocator::{Alive, alive};
 use super::soon;
@@ -91,9 +92,10 @@ impl Net {
     }
 }
 
-/// Runs a pass many times on threads of its own, one and two of them, and counts when they have ended: what a thread keeps for its next
-/// pass goes with the thread. The pool that they belong to leaves some things to be collected later, a bounded number; if every pass left as
-/// much as one block, that would be more than is tolerated.
+/// Runs a pass many times on threads of its own, one and two of them, and counts when they have
+/// ended: what a thread keeps for its next pass goes with the thread. The pool that they belong to
+/// leaves some things to be collected later, a bounded number; if every pass left as much as one
+/// block, that would be more than is tolerated.
 fn leaves_nothing(what: &str, pass: impl Fn() + Sync) {
     leaves_nothing_with(what, || (), |()| pass());
 }
@@ -117,7 +119,8 @@ fn leaves_nothing_with<R>(what: &str, make: impl Fn() -> R + Sync, pass: impl Fn
     }
 }
 
-/// What is alive when threads that live on have let go of their free buffers: tasks of others are offered to rayon's own pool.
+/// What is alive when threads that live on have let go of their free buffers: tasks of others are
+/// offered to rayon's own pool.
 pub(crate) fn alive_at_rest() -> Alive {
     dl::buffers::release();
     rayon::broadcast(|_| dl::buffers::release());
@@ -226,7 +229,8 @@ pub(crate) fn run_all() {
     }
 }
 
-/// Nothing is kept of a large pass, and of nodes that another thread has made, but what a thread keeps of a small one, once what is free is handed back; before that, it is bounded.
+/// Nothing is kept of a large pass, and of nodes that another thread has made, but what a thread
+/// keeps of a small one, once what is free is handed back; before that, it is bounded.
 fn keeps_little_of_what_is_large() {
     let before = alive().bytes;
     let kept = |nodes: usize| {

@@ -1,7 +1,7 @@
 //! What passes leave behind, and what they need at their peak, counted by the allocator.
 //!
-//! The counts are those of the whole process, so the cases run one after the other, and without the usual harness: it has a thread that allocates, too, when a test
-//! takes long.
+//! The counts are those of the whole process, so the cases run one after the other, and without the
+//! usual harness: it has a thread that allocates, too, when a test takes long.
 
 mod allocator;
 mod cases;
@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: allocator::Counting = allocator::Counting;
 
-/// The most memory that is held meanwhile, beyond what is held before. Buffers that wait for another use do not count.
+/// The most memory that is held meanwhile, beyond what is held before. Buffers that wait for
+/// another use do not count.
 fn peak_of<R>(f: impl FnOnce() -> R) -> (R, isize) {
     dl::buffers::release();
     allocator::peak_of(f)

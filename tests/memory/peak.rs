@@ -1,4 +1,5 @@
-//! `predict` needs memory for the width of a net, `train` for its depth; a step of an embedding, for the rows that it reads.
+//! `predict` needs memory for the width of a net, `train` for its depth; a step of an embedding,
+//! for the rows that it reads.
 
 use super::peak_of;
 use dl::prelude::*;
@@ -7,7 +8,8 @@ use dl::prelude::*;
 const ELEMENTS: usize = 10_000;
 const BUFFER: isize = (ELEMENTS * size_of::<f32>()) as isize;
 
-/// A chain of tensors. Its operations are not computed together, as pointwise ones would be: each has its value in memory.
+/// A chain of tensors. Its operations are not computed together, as pointwise ones would be: each
+/// has its value in memory.
 fn chain(depth: usize, w: &NdWeight<Ix1>) -> NdLayer<Ix1> {
     (0..depth).fold(w.layer(), |x, _| x.flip(0).cumsum(0))
 }
@@ -33,7 +35,8 @@ pub(crate) fn predict_holds_its_width() {
         // one of the two operations of a round has a value of its own
         let trained = (peak(100, true) - peak(50, true)) / BUFFER;
         assert!(trained > 45, "values are kept for the backward, and this test sees it");
-        // where others could help, deltas of this size are left to the executor, and all of them are there at a time
+        // where others could help, deltas of this size are left to the executor, and all of them
+        // are there at a time
         assert!(
             threads > 1 || trained < 60,
             "{trained} buffers more for 50 rounds: each delta goes when it has been used"

@@ -1,4 +1,5 @@
-//! `y2` and the figures *diamond* and *reference-counted backpropagation*: every backward runs once, in the figure's order.
+//! `y2` and the figures *diamond* and *reference-counted backpropagation*: every backward runs
+//! once, in the figure's order.
 
 use dl::{At, Differentiable, Layer, Primitive, Result, Sgd, Weight};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,6 @@
-//! `naiveGatedNet`, `monadicGatedNet`, `applicativeMonadicGatedNet`, `dslGatedNet`: four ways to write one net. They have equal
-//! values and gradients; they differ in how often the gate is evaluated, and in what runs in parallel.
+//! `naiveGatedNet`, `monadicGatedNet`, `applicativeMonadicGatedNet`, `dslGatedNet`: four ways to
+//! write one net. They have equal values and gradients; they differ in how often the gate is
+//! evaluated, and in what runs in parallel.
 
 use dl::prelude::*;
 use dl::{At, Primitive, Result};

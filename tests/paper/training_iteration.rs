@@ -1,4 +1,5 @@
-//! *The Overview of a Training Iteration*: steps 1 and 2 have no side effect; 3 to 5 happen only when awaited.
+//! *The Overview of a Training Iteration*: steps 1 and 2 have no side effect; 3 to 5 happen only
+//! when awaited.
 
 use dl::{At, Differentiable, Do, Layer, Primitive, Result, Sgd, Weight};
 use std::sync::Arc;

@@ -53,7 +53,8 @@ fn a_panic_in_the_body_of_a_dynamic_layer() {
     assert!(error.is_panic() && error.to_string().contains("no way out"), "{error}");
 }
 
-/// x · y, which can say that it adds itself to a weight, and must not: a step of a plain number asks nobody.
+/// x · y, which can say that it adds itself to a weight, and must not: a step of a plain number
+/// asks nobody.
 struct Unable {
     says_that_it_can: bool,
 }
@@ -97,7 +98,8 @@ fn numbers_take_no_steps_by_operations_of_the_users() {
 
 type Row = Nd<f64, Ix1>;
 
-/// x · y, element by element. It says that it costs nothing, and panics where it is added to other terms of a delta.
+/// x · y, element by element. It says that it costs nothing, and panics where it is added to other
+/// terms of a delta.
 #[derive(Clone)]
 struct Brittle {
     breaks: bool,
@@ -137,8 +139,9 @@ impl dl::Primitive for Brittle {
     }
 }
 
-/// The delta of a weight that is used several times is a sum, to which terms of an operation of the user's are added one by one. They are his code, so they are not run under the lock of the books, as the library's own
-/// are, where a panic would make the pass run them again.
+/// The delta of a weight that is used several times is a sum, to which terms of an operation of the
+/// user's are added one by one. They are his code, so they are not run under the lock of the books,
+/// as the library's own are, where a panic would make the pass run them again.
 #[test]
 fn a_panic_while_terms_of_a_delta_are_added_up() {
     for threads in [1, 2] {

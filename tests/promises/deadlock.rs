@@ -124,7 +124,8 @@ fn many_passes_over_the_same_layers_and_weights() {
     assert_eq!(w.value(), 1.0);
 }
 
-/// An extract that has begun in one pass and is polled by somebody else, while that pass ends or is cancelled.
+/// An extract that has begun in one pass and is polled by somebody else, while that pass ends or is
+/// cancelled.
 #[test]
 fn an_extract_that_outlives_its_driver_is_served_or_told() {
     use futures::FutureExt;

@@ -1,4 +1,5 @@
-//! Promise 11: the gradient of a layer is a layer: it can be inspected, trained on, differentiated again.
+//! Promise 11: the gradient of a layer is a layer: it can be inspected, trained on, differentiated
+//! again.
 
 use dl::{Differentiable, Layer, Sgd, Weight};
 

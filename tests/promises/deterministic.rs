@@ -1,9 +1,11 @@
-//! Promise 3: bit-identical values, gradients and weights for any number of threads and any scheduling, with an instruction set that can be pinned.
+//! Promise 3: bit-identical values, gradients and weights for any number of threads and any
+//! scheduling, with an instruction set that can be pinned.
 
 use super::support::{Counted, on_threads, watched};
 use dl::{Differentiable, Layer, Sgd, Weight};
 
-/// A net with parallel branches, decisions and shared weights, whose sums depend on their order in the last bits.
+/// A net with parallel branches, decisions and shared weights, whose sums depend on their order in
+/// the last bits.
 fn trace(threads: usize) -> Vec<u64> {
     let weights: Vec<Weight<f64>> = (0..8).map(|i| Weight::new((i as f64 * 0.7).sin())).collect();
     let sgd = Sgd::new(0.01).momentum(0.9);
@@ -43,7 +45,8 @@ fn the_number_of_threads_does_not_matter() {
     }
 }
 
-/// Two joined bangs are answered in either order: the sum of deltas that meets below them does not care.
+/// Two joined bangs are answered in either order: the sum of deltas that meets below them does not
+/// care.
 #[test]
 fn nor_does_the_order_in_which_bangs_are_answered() {
     use dl::Do;
@@ -75,8 +78,9 @@ fn nor_does_the_order_in_which_bangs_are_answered() {
     assert_eq!(trained([1, 30]), trained([30, 1]));
 }
 
-/// The parts of a graph are built by several threads, each with its own handle to the weight: to the pass it is one weight, read once, whose deltas are
-/// summed in the order of the graph, and which is stepped once.
+/// The parts of a graph are built by several threads, each with its own handle to the weight: to
+/// the pass it is one weight, read once, whose deltas are summed in the order of the graph, and
+/// which is stepped once.
 #[test]
 fn a_weight_that_several_threads_have_built_upon() {
     let factors: Vec<f64> = (0..64).map(|i| (f64::from(i) * 0.7).sin() * 10_f64.powi(i % 9 - 4)).collect();
@@ -117,7 +121,9 @@ fn folded(numbers: impl IntoIterator<Item = f32>) -> u64 {
     numbers.into_iter().fold(0, |bits: u64, x| bits.rotate_left(5).wrapping_mul(31) ^ u64::from(x.to_bits()))
 }
 
-/// What depends on the instruction set: a product; one whose numbers are summed up in lanes; functions of a large tensor, and a long sum; functions of a number; and what Adam makes of all that.
+/// What depends on the instruction set: a product; one whose numbers are summed up in lanes;
+/// functions of a large tensor, and a long sum; functions of a number; and what Adam makes of all
+/// that.
 fn computed() -> [u64; 5] {
     use dl::nd::{Nd, init, ops::*};
     let mut rng = init::rng(3);
@@ -145,7 +151,8 @@ fn computed() -> [u64; 5] {
 const FUSED: [u64; 5] = [0xc552b476f8ccc28, 0x447be5ee, 0x68c790949e13c6b5, 0x2a41085f79f03b9e, 0x3d47c06880586e15];
 const UNFUSED: [u64; 5] = [0x18792ffbf04ab175, 0x447be5f0, 0xf2ca784e912ae0a2, 0x4c042302f892ee3c, 0xf6d0f7b1c8ca29a6];
 
-/// `DL_INSTRUCTIONS` decides what is computed with, whatever else the processor has. A name that it does not have is refused, with a line on standard error.
+/// `DL_INSTRUCTIONS` decides what is computed with, whatever else the processor has. A name that it
+/// does not have is refused, with a line on standard error.
 #[test]
 fn instructions_can_be_pinned() {
     const PRINTS: &str = "DL_TEST_PRINTS_WHAT_IT_COMPUTES";

@@ -1,4 +1,5 @@
-//! Promise 5: no global tape, no leak; values go as soon as nobody needs them; dropping a future cancels its work.
+//! Promise 5: no global tape, no leak; values go as soon as nobody needs them; dropping a future
+//! cancels its work.
 
 use super::support::on_threads;
 use dl::{At, Data, Delta, Differentiable, Layer, Primitive, Result, Value};
@@ -205,8 +206,8 @@ fn a_backward_inside_predict_says_why_it_cannot_be() {
     assert_eq!(w.value(), 2.0);
 }
 
-/// Bangs in a loop leave nothing behind, in a computation as in a dynamic layer; what is kept for later is still right after many
-/// others have been swept away.
+/// Bangs in a loop leave nothing behind, in a computation as in a dynamic layer; what is kept for
+/// later is still right after many others have been swept away.
 #[test]
 fn a_long_loop_holds_what_it_uses() {
     let ledger = Arc::<Ledger>::default();

@@ -1,4 +1,5 @@
-//! Promise 2: independent parts run in parallel, small work never pays for it, and the leftmost error is the one reported.
+//! Promise 2: independent parts run in parallel, small work never pays for it, and the leftmost
+//! error is the one reported.
 
 use super::support::{Custom, Meeting, Together, on_threads, watched};
 use dl::{Differentiable, Do, Error, Layer, Sgd, Weight};

@@ -20,7 +20,8 @@ fn functions_that_return_no_layer() {
     assert!(first_unset_bit("seven", true).is_err());
 }
 
-/// Here `!x` is a bang, `!flag` and `!mask` are "not", `?` makes the layer fail, and `return` leaves early.
+/// Here `!x` is a bang, `!flag` and `!mask` are "not", `?` makes the layer fail, and `return`
+/// leaves early.
 #[differentiable]
 fn mixed(x: &Layer<f64>, flag: bool, mask: u8, text: &str) -> Layer<f64> {
     if !flag {

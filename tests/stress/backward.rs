@@ -1,13 +1,14 @@
 //! The backward of the reference: deltas as expressions, and the order in which they are summed.
 //!
-//! - Expressions are listed by a depth-first walk from the root, operands from the left, each one after its operands; only those
-//!   through which a gradient can flow to a weight.
-//! - From the end of that list to its beginning, each one hands its delta on to its operands, from the left.
+//! - Expressions are listed by a depth-first walk from the root, operands from the left, each one
+//!   after its operands; only those through which a gradient can flow to a weight.
+//! - From the end of that list to its beginning, each one hands its delta on to its operands, from
+//!   the left.
 //! - What has arrived somewhere is summed in the order of arrival.
 //!
-//! So consumers are served in the reverse order of that walk. A dynamic node has the layer that it turned out to be as its operand; a
-//! backward written by hand is a walk of its own, at the place of its node. A weight's delta is the sum of what those walks found for
-//! it, in their order.
+//! So consumers are served in the reverse order of that walk. A dynamic node has the layer that it
+//! turned out to be as its operand; a backward written by hand is a walk of its own, at the place
+//! of its node. A weight's delta is the sum of what those walks found for it, in their order.
 
 use super::graph::{Binary, Kernel, Kind, Part};
 use super::numbers::{Failure, Value};
@@ -41,7 +42,8 @@ impl Pass<'_> {
         Ok(Trained { value, deltas: deltas.collect::<Result<_, Failure>>()? })
     }
 
-    /// The delta of a weight, as an expression. A pass that keeps nothing for a backward has another one find its value.
+    /// The delta of a weight, as an expression. A pass that keeps nothing for a backward has
+    /// another one find its value.
     pub(crate) fn gradient(&mut self, of: Id, weight: usize) -> Result<Id, Failure> {
         if self.predict {
             let mut inside = self.inside(false);
@@ -59,7 +61,8 @@ impl Pass<'_> {
         })
     }
 
-    /// The expressions below which a weight is, frozen or not. What a backward written by hand reaches is not known.
+    /// The expressions below which a weight is, frozen or not. What a backward written by hand
+    /// reaches is not known.
     fn leading_to(&self, root: Id, weight: usize) -> Vec<bool> {
         let mut order = Vec::new();
         let all = vec![true; self.expressions.len()];
@@ -127,7 +130,8 @@ impl Pass<'_> {
         effects
     }
 
-    /// The expressions through which a gradient flows from this one to where they lead, each after its operands.
+    /// The expressions through which a gradient flows from this one to where they lead, each after
+    /// its operands.
     fn walk(&self, id: Id, leads: &[bool], seen: &mut [bool], order: &mut Vec<Id>) {
         if !std::mem::replace(&mut seen[id], true) {
             for &operand in self.operands(id).iter().filter(|&&operand| leads[operand]) {

@@ -61,7 +61,8 @@ impl Expected {
     }
 }
 
-/// Compares bits. A NaN is as good as another: which one an operation ends with is the compiler's choice.
+/// Compares bits. A NaN is as good as another: which one an operation ends with is the compiler's
+/// choice.
 pub(crate) fn same(what: &str, expected: &[f64], found: &[f64]) -> Verdict {
     let equal = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
     if expected.len() == found.len() && expected.iter().zip(found).all(equal) {

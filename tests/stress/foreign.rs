@@ -1,5 +1,5 @@
-//! What is not the library's: an executor that does no work for a pass, and a thread that answers questions, by which whoever awaits an
-//! answer is woken.
+//! What is not the library's: an executor that does no work for a pass, and a thread that answers
+//! questions, by which whoever awaits an answer is woken.
 
 use dl::{Error, Result};
 use futures::channel::oneshot;
@@ -29,7 +29,8 @@ pub(crate) async fn ask(number: f64) -> Result<f64> {
     answered.await.map_err(Error::other)
 }
 
-/// Polls a future to its end on this thread. Unlike the one of the `futures` crate it may run inside another one.
+/// Polls a future to its end on this thread. Unlike the one of the `futures` crate it may run
+/// inside another one.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
 

@@ -1,7 +1,8 @@
 //! The description of a graph: what the reference interprets and what layers are built from.
 //!
-//! A [`Scope`] is a list of nodes; the operands of a node are the numbers of earlier ones. The body of a dynamic node contains scopes of
-//! its own, which see everything before that node: their nodes are numbered on from it.
+//! A [`Scope`] is a list of nodes; the operands of a node are the numbers of earlier ones. The body
+//! of a dynamic node contains scopes of its own, which see everything before that node: their nodes
+//! are numbered on from it.
 
 use std::sync::Arc;
 
@@ -54,7 +55,8 @@ pub(crate) enum Op {
     Weight(usize),
     Unary(Unary, usize),
     Binary(Binary, [usize; 2]),
-    /// An operation on a layer and a number written in the code, which stands on the left if the flag is set.
+    /// An operation on a layer and a number written in the code, which stands on the left if the
+    /// flag is set.
     Literal(Binary, usize, f64, bool),
     Kernel(Kernel, Vec<usize>, Effort),
     /// The gradient of a layer with respect to a weight, as a layer.
@@ -148,7 +150,8 @@ pub(crate) struct Effort {
     pub(crate) spins: u32,
 }
 
-/// A value with a backward written by hand: the sum of the parts with their factors. In the backward a part may be scaled once more.
+/// A value with a backward written by hand: the sum of the parts with their factors. In the
+/// backward a part may be scaled once more.
 #[derive(Clone, Debug)]
 pub(crate) struct Tape {
     pub(crate) parts: Vec<Part>,
@@ -184,7 +187,8 @@ pub(crate) enum Body {
         then: Scope,
         otherwise: Scope,
     },
-    /// A state goes through the scope, as its first node, some times, or until it exceeds the limit.
+    /// A state goes through the scope, as its first node, some times, or until it exceeds the
+    /// limit.
     Loop { start: usize, rounds: usize, limit: f64, scope: Scope },
     /// A layer times the value of another one, which is got by this route.
     Detached { of: usize, number: usize, route: Route },

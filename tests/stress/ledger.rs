@@ -1,4 +1,5 @@
-//! What is alive: every value, tape, body and operation of a graph holds a token, and is entered in a ledger while it lives.
+//! What is alive: every value, tape, body and operation of a graph holds a token, and is entered in
+//! a ledger while it lives.
 
 use dl::{Chunk, Data, Delta, Layer, Result, Trainable, Value};
 use std::collections::HashSet;
@@ -38,7 +39,8 @@ impl Ledger {
         self.tokens.lock().unwrap().made
     }
 
-    /// Sees that everything has been released, exactly once. Work that had begun when its pass was dropped gets time to end.
+    /// Sees that everything has been released, exactly once. Work that had begun when its pass was
+    /// dropped gets time to end.
     pub(crate) fn close(&self) -> std::result::Result<(), String> {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {

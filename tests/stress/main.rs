@@ -1,5 +1,6 @@
-//! Random graphs on 1 to 8 threads, against a sequential reference interpreter: values and gradients are equal to the last bit, failures
-//! are the right ones, weights change in whole steps, everything is released exactly once, and nothing hangs.
+//! Random graphs on 1 to 8 threads, against a sequential reference interpreter: values and
+//! gradients are equal to the last bit, failures are the right ones, weights change in whole steps,
+//! everything is released exactly once, and nothing hangs.
 //!
 //! `cargo test --test stress` takes a sample. The long run, of seeds 0 to 99,999:
 //!
@@ -7,8 +8,9 @@
 //! DL_STRESS_GRAPHS=100000 cargo test --release --test stress -- --nocapture
 //! ```
 //!
-//! A graph that fails is named by its seed; `DL_STRESS_SEED=17 cargo test --release --test stress` tests that graph a hundred times
-//! (or `DL_STRESS_GRAPHS` times), because much depends on how its threads are scheduled.
+//! A graph that fails is named by its seed; `DL_STRESS_SEED=17 cargo test --release --test stress`
+//! tests that graph a hundred times (or `DL_STRESS_GRAPHS` times), because much depends on how its
+//! threads are scheduled.
 
 mod backward;
 mod build;

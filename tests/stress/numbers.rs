@@ -1,4 +1,5 @@
-//! Values as the reference sees them, and what the operations make of them: the same roundings as the library's, in the same order.
+//! Values as the reference sees them, and what the operations make of them: the same roundings as
+//! the library's, in the same order.
 
 use super::graph::{Binary, Fault, Kernel, Kind, LENGTH, Unary};
 use dl::Number;

@@ -34,15 +34,16 @@ pub(crate) fn graph(seed: u64) -> Graph {
 /// What is known while a graph is made.
 pub(crate) struct Maker {
     pub(crate) rng: ChaCha8Rng,
-    /// How often an operand is one of the latest nodes: small makes a graph flat, large makes it deep.
+    /// How often an operand is one of the latest nodes: small makes a graph flat, large makes it
+    /// deep.
     recent: f64,
     pub(crate) kinds: Vec<Kind>,
     /// A rough bound of the magnitude of each node, so that few numbers overflow.
     pub(crate) bounds: Vec<f64>,
     /// How deep in bodies of dynamic nodes we are.
     nested: usize,
-    /// How many more nodes there may be with a pass of their own, with a backward written by hand, and gradients: their costs multiply.
-    /// None in a loop.
+    /// How many more nodes there may be with a pass of their own, with a backward written by hand,
+    /// and gradients: their costs multiply. None in a loop.
     passes: usize,
     tapes: usize,
     gradients: usize,
@@ -73,7 +74,8 @@ impl Maker {
         Graph { weights, scope: Scope { nodes, result: roots[0] }, roots }
     }
 
-    /// A scope, and a bound of its result. A state that it starts from, if there is one, is its first node.
+    /// A scope, and a bound of its result. A state that it starts from, if there is one, is its
+    /// first node.
     fn scope(&mut self, kind: Kind, state: bool, weights: &[Variable]) -> (Scope, f64) {
         let base = self.kinds.len();
         if state {

@@ -1,7 +1,8 @@
 //! The reference: a sequential interpreter of graphs, which shares no code with the library.
 //!
-//! A pass keeps expressions in one list and evaluates each at most once, on demand, operands from the left: so the first failure that
-//! it meets is the leftmost one. A backward writes down deltas as further expressions (see `backward.rs`).
+//! A pass keeps expressions in one list and evaluates each at most once, on demand, operands from
+//! the left: so the first failure that it meets is the leftmost one. A backward writes down deltas
+//! as further expressions (see `backward.rs`).
 
 use super::graph::*;
 use super::numbers::{self, Failure, Value};

@@ -63,7 +63,8 @@ struct Case<'s> {
 }
 
 impl Case<'_> {
-    /// The first passes: nothing that was left behind by others runs meanwhile, so kernels can be counted.
+    /// The first passes: nothing that was left behind by others runs meanwhile, so kernels can be
+    /// counted.
     fn once(&self, pool: &ThreadPool) -> Verdict {
         for (root, expected) in self.expected.iter().enumerate() {
             if expected.predicted.is_err() || expected.trained.is_err() {

@@ -1,4 +1,5 @@
-//! The variables that a `direct!` block captures: copied when the block is built, lent or cloned to every run.
+//! The variables that a `direct!` block captures: copied when the block is built, lent or cloned to
+//! every run.
 //!
 //! A reference is lent again as a reference, anything else is cloned:
 //!

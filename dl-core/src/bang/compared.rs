@@ -1,7 +1,7 @@
 //! What `a > b` says of layers and weights: that they have no value yet.
 //!
-//! The implementations below can never be used. They exist because the compiler looks for one before it says that there is none, and
-//! asks for what this one needs.
+//! The implementations below can never be used. They exist because the compiler looks for one
+//! before it says that there is none, and asks for what this one needs.
 
 use crate::deferred::Do;
 use crate::layer::Layer;

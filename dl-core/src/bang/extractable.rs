@@ -110,7 +110,8 @@ macro_rules! plain {
 
 plain!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, bool, char, String);
 
-/// A literal in an extracted tuple: it stays what it is, and its type is found as if no tuple had been extracted.
+/// A literal in an extracted tuple: it stays what it is, and its type is found as if no tuple had
+/// been extracted.
 pub struct Literal<T>(pub T);
 
 impl<T: Clone + Send + 'static> Member for Literal<T> {

@@ -1,4 +1,5 @@
-//! Several runs at once: all are waited for, and of their errors the leftmost is reported, whichever came first.
+//! Several runs at once: all are waited for, and of their errors the leftmost is reported,
+//! whichever came first.
 
 use crate::error::{Error, Result};
 use std::future::Future;

@@ -1,4 +1,5 @@
-//! The parameters of a body that runs anew in each pass: kept in one shared allocation, lent or cloned to every run.
+//! The parameters of a body that runs anew in each pass: kept in one shared allocation, lent or
+//! cloned to every run.
 
 use std::borrow::Borrow;
 use std::marker::PhantomData;
@@ -12,7 +13,8 @@ use std::sync::Arc;
     note = "layers, weights and `Arc`s are cheap to clone; an `Rc` or a `RefCell` is for one thread only"
 )]
 pub trait CanBeKept {
-    /// The type itself. Where there is none, the compiler says so once, and not of everything that comes after.
+    /// The type itself. Where there is none, the compiler says so once, and not of everything that
+    /// comes after.
     type Kept: Send + Sync + 'static;
 
     /// The value itself.
@@ -75,7 +77,8 @@ pub fn keep_value<T: CanBeKept<Kept = K>, K>(parameter: T) -> Given<K> {
     Given::new::<T>(parameter.kept())
 }
 
-/// Kept, and cloned for each run. It knows how by itself: so that a type that cannot be cloned is spoken of once only.
+/// Kept, and cloned for each run. It knows how by itself: so that a type that cannot be cloned is
+/// spoken of once only.
 pub struct Given<K> {
     kept: K,
     again: fn(&K) -> K,

@@ -1,8 +1,8 @@
 //! What `!x` and an operand mean, by their type.
 //!
-//! The choice is made by the compiler while it looks for a method: each kind is a type with a method that exists only for what
-//! the kind is for, and dereferences to the next. The last one has the method for everything, with a bound that nothing
-//! meets and that says what was expected.
+//! The choice is made by the compiler while it looks for a method: each kind is a type with a
+//! method that exists only for what the kind is for, and dereferences to the next. The last one has
+//! the method for everything, with a bound that nothing meets and that says what was expected.
 //!
 //! ```text
 //! place(&x).start():  Place (extract) -> PlaceNot (`Not`) -> PlaceNeither (error)
@@ -23,7 +23,8 @@ use std::ops::{Deref, Not};
 )]
 pub trait Bang {}
 
-/// What can be an operand and still be there later. Nothing implements it: it is what a compile error speaks of.
+/// What can be an operand and still be there later. Nothing implements it: it is what a compile
+/// error speaks of.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is an operand here and used again later, but it cannot be cloned",
     label = "this operand would be moved",

@@ -65,7 +65,8 @@ impl<T: Send + 'static> Lazy for Do<T> {
     }
 }
 
-/// What a body has decided on, as the value of a layer: so that it runs once in a pass, whichever part is asked for first.
+/// What a body has decided on, as the value of a layer: so that it runs once in a pass, whichever
+/// part is asked for first.
 #[derive(Clone)]
 pub struct Decided<T>(T);
 

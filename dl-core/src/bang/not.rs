@@ -1,4 +1,5 @@
-//! `!` where it is Rust's "not": in closures and `async` blocks, and in functions that are not lazy.
+//! `!` where it is Rust's "not": in closures and `async` blocks, and in functions that are not
+//! lazy.
 //!
 //! ```text
 //! not_in_a_closure(x).not():  Plain (`Not`) -> Waiting (extractable: error) -> Other (error)
@@ -19,7 +20,8 @@ use std::ops::{Deref, Not};
 )]
 pub trait ExtractedInAClosure {}
 
-/// What `!` extracts in a function that is not lazy. Nothing implements it: it is what a compile error speaks of.
+/// What `!` extracts in a function that is not lazy. Nothing implements it: it is what a compile
+/// error speaks of.
 #[diagnostic::on_unimplemented(
     message = "`!` cannot extract a `{Self}` here, because this function does not return a layer",
     label = "this is not a `bool`, and nothing is extracted here",
@@ -28,7 +30,8 @@ pub trait ExtractedInAClosure {}
 )]
 pub trait ExtractedInAPlainFunction {}
 
-/// What `!` extracts in a function inside another one. Nothing implements it: it is what a compile error speaks of.
+/// What `!` extracts in a function inside another one. Nothing implements it: it is what a compile
+/// error speaks of.
 #[diagnostic::on_unimplemented(
     message = "`!` cannot extract a `{Self}` in this function inside a `#[differentiable]` one: it has no attribute of its own",
     label = "this is not a `bool`, and nothing is extracted here",

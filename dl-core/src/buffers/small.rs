@@ -1,7 +1,8 @@
 //! Small buffers: a thread keeps those that it has dropped.
 //!
-//! A network of small tensors makes and drops thousands of them in a step, all at once. A general allocator has room for a few of each size at hand; the others cost more than to compute
-//! what is in them.
+//! A network of small tensors makes and drops thousands of them in a step, all at once. A general
+//! allocator has room for a few of each size at hand; the others cost more than to compute what is
+//! in them.
 
 use crate::rules::Number;
 use std::cell::RefCell;
@@ -37,7 +38,8 @@ const KEPT_BYTES: usize = 1 << 19;
 const SMALLEST: u32 = 4;
 const CLASSES: usize = 33;
 
-/// Buffers of the same capacity. Beyond the smallest there are four for each power of two, so that at most a fifth of such a buffer is wasted.
+/// Buffers of the same capacity. Beyond the smallest there are four for each power of two, so that
+/// at most a fifth of such a buffer is wasted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Class {
     number: usize,
@@ -89,8 +91,9 @@ pub(super) fn capacity(len: usize) -> usize {
     Class::of(len).capacity
 }
 
-/// Keeps a buffer, if it is of one of the capacities that are asked for. When there is no more room, those of which most is kept make room for others: what was made of a network once, its weights,
-/// say, would keep out what is made in each step.
+/// Keeps a buffer, if it is of one of the capacities that are asked for. When there is no more
+/// room, those of which most is kept make room for others: what was made of a network once, its
+/// weights, say, would keep out what is made in each step.
 #[inline]
 pub(super) fn give_back<A: Number>(buffer: Vec<A>) {
     let class = Class::of(buffer.capacity());
@@ -109,7 +112,8 @@ pub(super) fn give_back<A: Number>(buffer: Vec<A>) {
 }
 
 impl<A> Small<A> {
-    /// Whether so many bytes more may be kept in a class; the one of which most is kept makes room, if it is another.
+    /// Whether so many bytes more may be kept in a class; the one of which most is kept makes room,
+    /// if it is another.
     #[inline]
     fn has_room(&mut self, bytes: usize, class: usize) -> bool {
         while self.bytes + bytes > KEPT_BYTES {

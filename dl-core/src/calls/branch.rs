@@ -3,7 +3,8 @@
 use crate::pass;
 use std::panic::Location;
 
-/// Something in a program that decides by a forward value: an `if`, `match`, `while` or `let … else` of an annotated function, after a bang.
+/// Something in a program that decides by a forward value: an `if`, `match`, `while` or
+/// `let … else` of an annotated function, after a bang.
 ///
 /// The macro makes one for each; passes that are recorded tell which of its arms were taken.
 ///

@@ -1,6 +1,8 @@
-//! Where this thread builds layers: in which functions, and whether a rule of differentiation builds them.
+//! Where this thread builds layers: in which functions, and whether a rule of differentiation
+//! builds them.
 //!
-//! A layer is built in some nanoseconds, so all that it asks for is one word of the thread, which it keeps.
+//! A layer is built in some nanoseconds, so all that it asks for is one word of the thread, which
+//! it keeps.
 
 use super::Calls;
 use super::tree::{Function, within};
@@ -46,7 +48,8 @@ impl Origin {
         if self.0 & BACKWARD == 0 { Direction::Forward } else { Direction::Backward }
     }
 
-    /// That of what a derivative of an operation of this origin consists of. All of it has the place of the operation.
+    /// That of what a derivative of an operation of this origin consists of. All of it has the
+    /// place of the operation.
     pub(crate) fn of_rule(self, direction: Direction) -> Origin {
         let backward = if direction == Direction::Backward { BACKWARD } else { self.0 & BACKWARD };
         Origin(self.calls().0 | backward | PLACED)
@@ -135,7 +138,8 @@ impl Drop for InFunction {
     }
 }
 
-/// What is built from now on is built in this function, too. Not inlined: it is called by every annotated function.
+/// What is built from now on is built in this function, too. Not inlined: it is called by every
+/// annotated function.
 pub(crate) fn enter_function(function: Function, from: &'static Location<'static>) -> InFunction {
     HERE.with(|here| {
         let around = here.origin.get();

@@ -1,8 +1,9 @@
-//! The tree of all chains of calls: a calling context tree (Ammons, Ball, Larus: *Exploiting hardware performance counters with flow and context sensitive
-//! profiling*, 1997).
+//! The tree of all chains of calls: a calling context tree (Ammons, Ball, Larus: *Exploiting
+//! hardware performance counters with flow and context sensitive profiling*, 1997).
 //!
-//! Each thread remembers the last calls that it looked up, so that the tree is locked for those only that are new to it. The tree never shrinks: a program has so many
-//! chains as it has ways from `main` to its functions, and recursion is cut out of them.
+//! Each thread remembers the last calls that it looked up, so that the tree is locked for those
+//! only that are new to it. The tree never shrinks: a program has so many chains as it has ways
+//! from `main` to its functions, and recursion is cut out of them.
 
 use super::{Call, Calls};
 use crate::sync::thread_local;
@@ -66,7 +67,8 @@ fn look_up(outer: Calls, function: Function, from: &'static Location<'static>) -
     TREE.write().unwrap_or_else(PoisonError::into_inner).grow(outer, function, from)
 }
 
-/// The last call that was looked up. It is known again by the addresses of its texts: equal ones may have several, which costs a second look.
+/// The last call that was looked up. It is known again by the addresses of its texts: equal ones
+/// may have several, which costs a second look.
 struct Remembered {
     outer: Cell<Calls>,
     inner: Cell<Calls>,
@@ -159,7 +161,8 @@ impl Tree {
         inner
     }
 
-    /// The outermost of these calls that is one of this function, if there is one; else all of them.
+    /// The outermost of these calls that is one of this function, if there is one; else all of
+    /// them.
     fn without_recursion(&self, calls: Calls, function: Function) -> Calls {
         let mut outermost = calls;
         let mut at = calls;

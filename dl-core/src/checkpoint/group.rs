@@ -1,9 +1,11 @@
 //! Entries whose rules cannot be asked before some values are evaluated again.
 //!
-//! The walk back (see `reverse.rs`) meets an entry after all its consumers. If a value that the rule is to see was forgotten, the entry joins the group
-//! of its consumers, or is the head of a new one: if it is marked, or if something arrives from elsewhere, too. A group is a dynamic node. When it
-//! runs, it waits for the delta of its head; has the pass evaluate again what was forgotten; asks the rules; and lets the values go. Its value are the deltas
-//! that it hands on to entries outside of it, as layers like those that the walk itself writes.
+//! The walk back (see `reverse.rs`) meets an entry after all its consumers. If a value that the
+//! rule is to see was forgotten, the entry joins the group of its consumers, or is the head of a
+//! new one: if it is marked, or if something arrives from elsewhere, too. A group is a dynamic
+//! node. When it runs, it waits for the delta of its head; has the pass evaluate again what was
+//! forgotten; asks the rules; and lets the values go. Its value are the deltas that it hands on to
+//! entries outside of it, as layers like those that the walk itself writes.
 
 use super::perhaps::{self, Perhaps};
 use crate::data::Data;
@@ -56,7 +58,8 @@ impl<'a> Groups<'a> {
         Groups { pass }
     }
 
-    /// Whether this entry, at which something has arrived, is left to a group. Then so is what it hands on to those operands that are `wanted`.
+    /// Whether this entry, at which something has arrived, is left to a group. Then so is what it
+    /// hands on to those operands that are `wanted`.
     ///
     /// If not, but something may arrive from a group, that is summed.
     pub(crate) fn take(
@@ -235,7 +238,8 @@ impl Group {
         Ok(pass.hold(books, seen))
     }
 
-    /// Asks the rules. What comes back are the deltas that leave the group, and whether nobody is going to look back at what they are computed from.
+    /// Asks the rules. What comes back are the deltas that leave the group, and whether nobody is
+    /// going to look back at what they are computed from.
     fn write_down(&self, delta: AnyDelta, hold: Hold) -> Result<(Outputs, bool)> {
         let pass = current()?;
         let mut books = pass.books();

@@ -1,8 +1,9 @@
 //! Deltas that a segment may hand on, once it has been evaluated again.
 //!
-//! Which operands an operation gives a delta to is up to its rule, which runs when the values are there. Until then, what arrives at a node is a
-//! list of such deltas and of others, in the order in which the walk met them; the sum is written when it is known which of them there are.
-//! So it is the sum that would have been written without marks.
+//! Which operands an operation gives a delta to is up to its rule, which runs when the values are
+//! there. Until then, what arrives at a node is a list of such deltas and of others, in the order
+//! in which the walk met them; the sum is written when it is known which of them there are. So it
+//! is the sum that would have been written without marks.
 
 use super::group::{Group, Outputs};
 use crate::error::Result;
@@ -59,7 +60,8 @@ fn unknown_before(delta: &AnyDelta) -> Option<&AnyLayer> {
     }
 }
 
-/// So many times the sum of those of these deltas of `node` that there will be. If there is none, the sum is absent, too.
+/// So many times the sum of those of these deltas of `node` that there will be. If there is none,
+/// the sum is absent, too.
 pub(crate) fn sum(node: &AnyLayer, deltas: Vec<AnyDelta>, factor: f64) -> AnyLayer {
     let sum = Sum { node: node.clone(), deltas: deltas.into(), factor, absent: Arc::new(AtomicBool::new(false)) };
     (node.kind_of_data.delta_layer)(Expression::Dynamic(Kept::body(sum)), node.place)

@@ -1,7 +1,9 @@
 //! Steps of a few weights that are plain numbers.
 //!
-//! Such a step takes less time than the tables that a step is worked out in. So where an optimizer has nothing to say but a learning rate, it is taken at once, weight by weight, under the
-//! locks of all of them and in the order in which any step takes them. Once they are locked nothing can fail.
+//! Such a step takes less time than the tables that a step is worked out in. So where an optimizer
+//! has nothing to say but a learning rate, it is taken at once, weight by weight, under the locks
+//! of all of them and in the order in which any step takes them. Once they are locked nothing can
+//! fail.
 
 use super::{commit, is_stepping};
 use crate::error::{Error, Result};
@@ -17,7 +19,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// So many locks lie on the stack.
 const FEW: usize = 16;
 
-/// Steps each of these weights, which must be different, by its delta: as [`commit`], and at once if that can be.
+/// Steps each of these weights, which must be different, by its delta: as [`commit`], and at once
+/// if that can be.
 #[inline]
 pub(crate) fn commit_numbers<L>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<()>
 where
@@ -38,7 +41,8 @@ where
     commit(optimizer, any, &[])
 }
 
-/// Takes the step, if it is one of these. Else nothing has changed, and all that was asked is whether the optimizer is so simple.
+/// Takes the step, if it is one of these. Else nothing has changed, and all that was asked is
+/// whether the optimizer is so simple.
 ///
 /// # Errors
 /// The panic of an optimizer of the user's. Nothing has changed.
@@ -52,12 +56,14 @@ fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar
     // what is no learning rate is refused by the step that looks at it
     let Some(rate) = rate.filter(|rate| rate.is_finite()) else { return Ok(false) };
     let Some(earlier) = locked(deltas, 0, || descend(deltas, rate)) else { return Ok(false) };
-    // if a snapshot has gone meanwhile, what it kept goes here, destructors of the user's among it. The step has been taken: one that panics has nobody to tell
+    // if a snapshot has gone meanwhile, what it kept goes here, destructors of the user's among it.
+    // The step has been taken: one that panics has nobody to tell
     let _ = catch_unwind(AssertUnwindSafe(|| drop(earlier)));
     Ok(true)
 }
 
-/// Runs `f` under the locks of these weights, of which the last one is first, if they are numbers in the order of their own numbers, beginning after `last`. The locks lie on the stack.
+/// Runs `f` under the locks of these weights, of which the last one is first, if they are numbers
+/// in the order of their own numbers, beginning after `last`. The locks lie on the stack.
 fn locked<L: Deref<Target = Node>, R>(deltas: &[(L, Scalar)], last: u64, f: impl FnOnce() -> R) -> Option<R> {
     let Some(((weight, _), others)) = deltas.split_last() else { return Some(f()) };
     let variable = weight.as_variable().filter(|variable| variable.is_number() && variable.id() > last)?;

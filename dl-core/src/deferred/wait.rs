@@ -26,8 +26,8 @@ pub(super) fn block_on<T>(mut run: Run<T>) -> Result<T> {
     result
 }
 
-/// Wakes a thread that waits. Every wait has one of its own, and does not trust the token of its thread alone: a wait inside this
-/// one, or other code that parks, may have used it up.
+/// Wakes a thread that waits. Every wait has one of its own, and does not trust the token of its
+/// thread alone: a wait inside this one, or other code that parks, may have used it up.
 struct Parker {
     thread: Thread,
     woken: AtomicBool,

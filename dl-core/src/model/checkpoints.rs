@@ -1,4 +1,5 @@
-//! Segments that are evaluated again: by several threads, for several backwards at once, and for one that leaves.
+//! Segments that are evaluated again: by several threads, for several backwards at once, and for
+//! one that leaves.
 
 use super::passes::{explore_with_pools, start_and_leave};
 use super::tracked::{Tracked, plus, times};

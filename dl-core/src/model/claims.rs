@@ -36,7 +36,8 @@ impl Node {
     }
 }
 
-/// Sees whether two passes hold the claim at once, or one after the other without an order between them.
+/// Sees whether two passes hold the claim at once, or one after the other without an order between
+/// them.
 #[derive(Default)]
 struct Held {
     #[cfg(loom)]

@@ -1,4 +1,5 @@
-//! The leaves of a weight, used and given back by several threads while its first handle goes: it is freed once, after the last use.
+//! The leaves of a weight, used and given back by several threads while its first handle goes: it
+//! is freed once, after the last use.
 
 use super::tracked::Tracked;
 use super::{eventually, explore, thread};
@@ -6,7 +7,8 @@ use crate::Differentiable;
 use crate::node::use_leaf;
 use crate::weight::Weight;
 
-/// Runs the parts, with a clone of one weight and a leaf of this number for each, while the first handle goes.
+/// Runs the parts, with a clone of one weight and a leaf of this number for each, while the first
+/// handle goes.
 fn with_a_weight_that_goes<const N: usize>(parts: [(usize, fn(Weight<Tracked>)); N]) {
     explore(move || {
         use_leaf(0);

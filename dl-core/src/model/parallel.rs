@@ -1,4 +1,5 @@
-//! A kernel on several threads: what helpers have borrowed is there as long as they are, and what they have done is seen.
+//! A kernel on several threads: what helpers have borrowed is there as long as they are, and what
+//! they have done is seen.
 
 use super::{eventually, explore};
 use crate::parallel::shared;
@@ -21,7 +22,8 @@ struct Written {
     cell: AtomicUsize,
 }
 
-// SAFETY: each piece is written by one thread, and read when all are done; `loom` complains if that is not so
+// SAFETY: each piece is written by one thread, and read when all are done; `loom` complains if that
+// is not so
 #[cfg(loom)]
 #[allow(unsafe_code, reason = "the cell is there to be watched")]
 unsafe impl Sync for Written {}
@@ -88,7 +90,8 @@ fn two_helpers_take_pieces() {
     every_piece_once(2, 2);
 }
 
-/// A piece is divided itself: whoever waits for it, or is through with the others, may come to its parts, which are borrowed from another stack.
+/// A piece is divided itself: whoever waits for it, or is through with the others, may come to its
+/// parts, which are borrowed from another stack.
 #[test]
 fn a_piece_that_is_divided() {
     explore(|| {

@@ -100,7 +100,8 @@ fn a_body_that_is_woken_from_outside() {
     });
 }
 
-/// A kernel that is divided beside another one: who is through with that one, or waits, may come and help.
+/// A kernel that is divided beside another one: who is through with that one, or waits, may come
+/// and help.
 #[test]
 fn a_kernel_that_is_divided() {
     explore_with_pools(|| {
@@ -128,7 +129,8 @@ fn two_drivers_on_one_pass() {
     });
 }
 
-/// Starts a step, and drops it unless it ends at once. Nobody works for it but the pool: this thread does not wait.
+/// Starts a step, and drops it unless it ends at once. Nobody works for it but the pool: this
+/// thread does not wait.
 pub(super) fn start_and_leave(effects: &SideEffects) -> bool {
     let mut run = effects.step(&Sgd::new(1.0)).run();
     let polled = Pin::new(&mut run).poll(&mut Context::from_waker(Waker::noop()));
@@ -207,7 +209,8 @@ fn a_pass_that_rests_has_no_futures() {
     });
 }
 
-/// The body that was begun for the first driver ends when the second one is there: it was interrupted all the same, and begins anew.
+/// The body that was begun for the first driver ends when the second one is there: it was
+/// interrupted all the same, and begins anew.
 #[test]
 fn a_driver_leaves_and_another_one_arrives_while_a_task_is_polled() {
     explore_with_pools(|| {
@@ -339,7 +342,8 @@ fn loops_of_bangs_are_swept() {
                 async move {
                     let mut sum = w.layer();
                     for _ in 0..3 {
-                        // nobody waits for this one, whose kernel may be running when its entry is looked at
+                        // nobody waits for this one, whose kernel may be running when its entry is
+                        // looked at
                         let mut given_up = times(7.0, w.layer()).extract();
                         poll_fn(|cx| Poll::Ready(drop(Pin::new(&mut given_up).poll(cx)))).await;
                         drop(given_up);

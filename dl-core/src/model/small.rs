@@ -50,7 +50,8 @@ impl Primitive for Twice {
     }
 }
 
-/// Two bodies, which may be polled at the same time, ask for the same layers and turn out to be others above these.
+/// Two bodies, which may be polled at the same time, ask for the same layers and turn out to be
+/// others above these.
 #[test]
 fn two_walks_over_the_same_small_kernels() {
     explore_with_pools(|| {
@@ -113,7 +114,8 @@ fn a_driver_leaves_in_the_middle_of_small_kernels() {
     });
 }
 
-/// The first walk is interrupted by a kernel; a run that is joined with it asks for what lies above.
+/// The first walk is interrupted by a kernel; a run that is joined with it asks for what lies
+/// above.
 #[test]
 fn small_kernels_of_joined_bangs() {
     explore_with_pools(|| {
@@ -136,7 +138,8 @@ fn small_kernels_of_joined_bangs() {
     });
 }
 
-/// x ↦ 2x, as an operation of the library: where a pass keeps its values, nobody is called for it, also if it waits for something dear.
+/// x ↦ 2x, as an operation of the library: where a pass keeps its values, nobody is called for it,
+/// also if it waits for something dear.
 #[derive(Clone, Default)]
 struct Stays(Twice);
 

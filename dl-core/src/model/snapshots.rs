@@ -16,7 +16,8 @@ const ANY: Step = |deltas| {
     commit(&Sgd::new(1.0), ready.collect(), &[]).expect("no error");
 };
 
-/// One of plain numbers, which is taken at once if its weights are in the order in which a walk back meets them.
+/// One of plain numbers, which is taken at once if its weights are in the order in which a walk
+/// back meets them.
 const NUMBERS: Step = |deltas| commit_numbers(&Sgd::new(1.0), &deltas).expect("no error");
 
 fn deltas(of: [(&Weight<f64>, f64); 2]) -> Vec<(AnyLayer, Scalar)> {

@@ -183,7 +183,8 @@ fn a_pass_is_used_again_while_an_old_waker_is_called() {
     });
 }
 
-/// An extract is taken out of the body that polled it first, and polled to its end by another thread.
+/// An extract is taken out of the body that polled it first, and polled to its end by another
+/// thread.
 #[test]
 fn an_extract_outlives_its_pass() {
     explore(|| {

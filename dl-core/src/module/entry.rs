@@ -22,7 +22,8 @@ pub(super) enum Kind {
 
 /// A weight or a buffer of a [`Module`](crate::Module), with its path, its type forgotten.
 ///
-/// It is a handle: what it reads is the present value, and it keeps the weight alive. It can be read and written without knowing the type:
+/// It is a handle: what it reads is the present value, and it keeps the weight alive. It can be
+/// read and written without knowing the type:
 ///
 /// ```
 /// use dl_core::{Module, NewValue, Numbers, Weight};
@@ -72,7 +73,8 @@ impl Entry {
         self.leaf.variable().expect("an entry has a leaf of a variable")
     }
 
-    /// The number of the weight or buffer, which no other one of the program has. A [record](crate::record) has it, too.
+    /// The number of the weight or buffer, which no other one of the program has. A
+    /// [record](crate::record) has it, too.
     ///
     /// ```
     /// use dl_core::record::Recorder;
@@ -185,7 +187,8 @@ impl Entry {
         self.is_weight().then(|| WeightHandle(self.leaf.clone()))
     }
 
-    /// The numbers in a slot of this weight, by its path, in the state of an optimizer. They have the shape and the type of its own.
+    /// The numbers in a slot of this weight, by its path, in the state of an optimizer. They have
+    /// the shape and the type of its own.
     ///
     /// ```
     /// use dl_core::{Module, Numbers, OptimizerState, Weight};
@@ -218,7 +221,8 @@ impl Entry {
         Ok(())
     }
 
-    /// The first half of writing it: a value that fits, which is not set yet. The second half is [`NewValue::set_all`].
+    /// The first half of writing it: a value that fits, which is not set yet. The second half is
+    /// [`NewValue::set_all`].
     ///
     /// ```
     /// use dl_core::{Module, Numbers, Weight};
@@ -230,7 +234,8 @@ impl Entry {
     /// ```
     ///
     /// # Errors
-    /// When the shape or the type of the numbers is not that of the present value, or the numbers are not as many as the shape asks for.
+    /// When the shape or the type of the numbers is not that of the present value, or the numbers
+    /// are not as many as the shape asks for.
     pub fn check(&self, shape: &[usize], numbers: Numbers) -> Result<NewValue> {
         let value = self.fitting(shape, numbers, |shape, numbers| self.stored.value(shape, numbers))?;
         Ok(NewValue { path: self.path.clone(), leaf: self.leaf.clone(), value })
@@ -282,8 +287,9 @@ pub struct NewValue {
 }
 
 impl NewValue {
-    /// Sets all of these at once: a training step or a [`Snapshot`](crate::Snapshot) of another thread sees all old values or all new ones. Passes that have read an old value
-    /// go on with it.
+    /// Sets all of these at once: a training step or a [`Snapshot`](crate::Snapshot) of another
+    /// thread sees all old values or all new ones. Passes that have read an old value go on with
+    /// it.
     ///
     /// ```
     /// use dl_core::{Module, NewValue, Numbers, Weight};

@@ -1,6 +1,7 @@
 //! Patterns of paths.
 
-/// Whether a pattern, as [`freeze_matching`](crate::Module::freeze_matching) has them, matches a path or something above it.
+/// Whether a pattern, as [`freeze_matching`](crate::Module::freeze_matching) has them, matches a
+/// path or something above it.
 ///
 /// ```
 /// use dl_core::module::matches;

@@ -3,7 +3,8 @@
 use super::Entry;
 use std::fmt;
 
-/// A table of all entries of a [`Module`](crate::Module): path, shape, type, number of elements, and what is particular; below it the sums.
+/// A table of all entries of a [`Module`](crate::Module): path, shape, type, number of elements,
+/// and what is particular; below it the sums.
 ///
 /// ```
 /// use dl_core::{Buffer, Module, Weight};

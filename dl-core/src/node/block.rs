@@ -1,11 +1,16 @@
 //! Where the memory of nodes comes from: blocks of eight kilobytes.
 //!
-//! To ask a general allocator for each node takes longer than a scalar operation, and as a node is to lie on one cache line, a second line of memory is lost for
-//! each: a large graph then spreads over twice as many pages, in pieces that the allocator puts together again and again. A block has room for 127 nodes, side by side.
+//! To ask a general allocator for each node takes longer than a scalar operation, and as a node is
+//! to lie on one cache line, a second line of memory is lost for each: a large graph then spreads
+//! over twice as many pages, in pieces that the allocator puts together again and again. A block
+//! has room for 127 nodes, side by side.
 //!
-//! The cells of a block are handed out together, to the list of a thread (see `handle.rs`), and come back in any order, from any thread; until the last of
-//! them has come back, none is used again. Then the block is kept for whoever needs one, as large buffers are (see `buffers.rs`): a page from the system costs more than all that is
-//! done with the nodes that lie there. So a node that is alive, or memory that a thread keeps for its next one, keeps its block: usually they lie side by side.
+//! The cells of a block are handed out together, to the list of a thread (see `handle.rs`), and
+//! come back in any order, from any thread; until the last of them has come back, none is used
+//! again. Then the block is kept for whoever needs one, as large buffers are (see `buffers.rs`): a
+//! page from the system costs more than all that is done with the nodes that lie there. So a node
+//! that is alive, or memory that a thread keeps for its next one, keeps its block: usually they lie
+//! side by side.
 
 use super::Node;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -75,7 +80,8 @@ pub(super) fn of(cell: NonNull<Node>) -> NonNull<Node> {
 /// # Safety
 /// They came from [`take_cells`], none of them has come back since, and nobody uses them any more.
 pub(super) unsafe fn give_back(block: NonNull<Node>, cells: usize) {
-    // SAFETY: the block is there until its last cell has come back, which is one of these or a later one
+    // SAFETY: the block is there until its last cell has come back, which is one of these or a
+    // later one
     let out = unsafe { block.add(CELLS).cast::<AtomicUsize>().as_ref() };
     if out.fetch_sub(cells, Ordering::Release) == cells {
         fence(Ordering::Acquire);

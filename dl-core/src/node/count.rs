@@ -1,13 +1,14 @@
 //! How many handles there are to a node.
 //!
-//! An ordinary node goes with its last handle. The leaves of a weight do not: a weight has one leaf for each thread that uses it, so that
-//! threads do not fight over one counter, and it lives as long as any of them is in use. While the *first* handle of the weight
-//! is alive, that is known without counting: leaves come into use and fall idle without telling anybody. When the first handle
-//! goes, every leaf is made [`strict`](Count::make_strict): from then on it reports when it falls idle or comes into use, and the weight counts its
-//! leaves in use (see `variable.rs`).
+//! An ordinary node goes with its last handle. The leaves of a weight do not: a weight has one leaf
+//! for each thread that uses it, so that threads do not fight over one counter, and it lives as
+//! long as any of them is in use. While the *first* handle of the weight is alive, that is known
+//! without counting: leaves come into use and fall idle without telling anybody. When the first
+//! handle goes, every leaf is made [`strict`](Count::make_strict): from then on it reports when it
+//! falls idle or comes into use, and the weight counts its leaves in use (see `variable.rs`).
 //!
-//! Nobody touches a node or a weight after the count has told that somebody else may drop it: what there is to know is in the
-//! value that the decrement returns.
+//! Nobody touches a node or a weight after the count has told that somebody else may drop it: what
+//! there is to know is in the value that the decrement returns.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 
@@ -53,7 +54,8 @@ impl Count {
         self.0.load(Ordering::Acquire) == 1
     }
 
-    /// One handle more. Says whether a strict leaf came into use with it: then the weight is to be told.
+    /// One handle more. Says whether a strict leaf came into use with it: then the weight is to be
+    /// told.
     #[inline]
     pub(crate) fn take(&self) -> bool {
         self.take_all(1)

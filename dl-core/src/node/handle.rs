@@ -1,7 +1,8 @@
 //! Handles to nodes: counted, from a free list of each thread, and dropped without recursion.
 //!
-//! A scalar operation takes some nanoseconds; a general allocator and a shared count cost more than that. So nodes are all of one
-//! size, a cache line, and a thread that drops one keeps its memory for the next.
+//! A scalar operation takes some nanoseconds; a general allocator and a shared count cost more than
+//! that. So nodes are all of one size, a cache line, and a thread that drops one keeps its memory
+//! for the next.
 
 use super::count::Left;
 use super::kept::Cell as Memory;
@@ -12,7 +13,8 @@ use std::ptr::NonNull;
 
 /// A layer whose data type is forgotten: a shared handle to its node.
 ///
-/// It is `pub` only because sealed methods of public traits mention it; nobody outside the crate can name it.
+/// It is `pub` only because sealed methods of public traits mention it; nobody outside the crate
+/// can name it.
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
 pub struct AnyLayer(NonNull<Node>);
 
@@ -43,7 +45,8 @@ impl AnyLayer {
         AnyLayer(memory)
     }
 
-    /// One more handle to a leaf that a living weight owns. Says whether the leaf has come into use.
+    /// One more handle to a leaf that a living weight owns. Says whether the leaf has come into
+    /// use.
     ///
     /// # Safety
     /// `leaf` is a leaf of a weight that is alive, and stays so until this returns.
@@ -91,7 +94,8 @@ impl Drop for AnyLayer {
         match self.count.give_back() {
             Left::Something => {}
             Left::Nothing => dismantle(self.0),
-            // SAFETY: a strict leaf that has fallen idle is still counted by its weight, until it is told
+            // SAFETY: a strict leaf that has fallen idle is still counted by its weight, until it
+            // is told
             Left::Idle => unsafe { super::variable::variable_of(self.0).leaf_fell_idle() },
         }
     }
@@ -109,7 +113,8 @@ impl std::ops::Deref for AnyLayer {
     }
 }
 
-/// A node that somebody else keeps alive: what the books of a pass hold for everything below their roots.
+/// A node that somebody else keeps alive: what the books of a pass hold for everything below their
+/// roots.
 #[derive(Clone, Copy)]
 pub(crate) struct Held(NonNull<Node>);
 
@@ -159,7 +164,9 @@ impl std::ops::Deref for Held {
     }
 }
 
-/// Who uses one weight after the other mostly goes from leaf to leaf as they lie in memory, and who walks through a tree from node to node. To count a handle waits for the line, and nothing goes on meanwhile, so one is fetched that is so far ahead.
+/// Who uses one weight after the other mostly goes from leaf to leaf as they lie in memory, and who
+/// walks through a tree from node to node. To count a handle waits for the line, and nothing goes
+/// on meanwhile, so one is fetched that is so far ahead.
 const FAR: usize = 16;
 
 /// Has a cache line fetched. A walk over a long chain waits for little else.
@@ -192,7 +199,8 @@ struct Yard {
     /// A list that is threaded through the free memory itself.
     free: Cell<Option<NonNull<Free>>>,
     length: Cell<usize>,
-    /// A block, and how many of its cells have come back that it has not heard of: mostly the next one is of the same block.
+    /// A block, and how many of its cells have come back that it has not heard of: mostly the next
+    /// one is of the same block.
     returned: Cell<(Option<NonNull<Node>>, usize)>,
     dismantling: Cell<bool>,
     doomed: Doomed,
@@ -207,8 +215,10 @@ struct Free {
 
 /// A megabyte.
 const KEPT: usize = if cfg!(any(shuttle, loom)) { 0 } else { 1 << 14 };
-/// What a thread keeps that only helps: the rest of the block that it has begun. If it gave that back, it would begin another one each time, and whoever drops its nodes would keep many blocks, for a few cells of each.
-/// Of blocks that others have begun it keeps as many cells at most, and with each of them that block.
+/// What a thread keeps that only helps: the rest of the block that it has begun. If it gave that
+/// back, it would begin another one each time, and whoever drops its nodes would keep many blocks,
+/// for a few cells of each. Of blocks that others have begun it keeps as many cells at most, and
+/// with each of them that block.
 const KEPT_BY_HELPERS: usize = block::CELLS;
 
 thread_local! {
@@ -278,7 +288,8 @@ impl Yard {
     /// The block hears of the cells that have come back.
     fn tell_block(&self) {
         if let (Some(block), cells) = self.returned.take() {
-            // SAFETY: they were given to `give_back`; until it has heard of them, the block is there
+            // SAFETY: they were given to `give_back`; until it has heard of them, the block is
+            // there
             unsafe { block::give_back(block, cells) };
         }
     }
@@ -314,7 +325,8 @@ pub(super) unsafe fn give_back_cell(cell: NonNull<Memory>) {
     }
 }
 
-/// This thread has helped with a pass. The nodes that it has freed were made elsewhere, and it will hardly need them.
+/// This thread has helped with a pass. The nodes that it has freed were made elsewhere, and it will
+/// hardly need them.
 pub(crate) fn help_is_over() {
     let _ = YARD.try_with(|yard| yard.trim(KEPT_BY_HELPERS));
 }
@@ -364,8 +376,9 @@ pub(super) unsafe fn discard_leaf(leaf: NonNull<Node>) {
     }
 }
 
-/// Drops a node that has no handle left, and what goes with it: maybe a chain of a million nodes. So a node that is dropped while
-/// another one is being dropped waits on a list, which the outermost drop works off.
+/// Drops a node that has no handle left, and what goes with it: maybe a chain of a million nodes.
+/// So a node that is dropped while another one is being dropped waits on a list, which the
+/// outermost drop works off.
 fn dismantle(node: NonNull<Node>) {
     let dismantled = YARD.try_with(|yard| {
         if yard.dismantling.replace(true) {
@@ -413,7 +426,8 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
     let mut parting = Parting { node: first, handles: 0 };
     let mut next = Some(first);
     while let Some(node) = next.take().or_else(|| doomed.borrow_mut().pop()).or_else(|| parting.end()) {
-        // SAFETY: the node has no handle left, so its parts are ours; each is taken out once, before the memory is given away
+        // SAFETY: the node has no handle left, so its parts are ours; each is taken out once,
+        // before the memory is given away
         let taken = |part: &AnyLayer| unsafe { std::ptr::read(part) };
         // SAFETY: as above
         unsafe { node.as_ref() }.guarded.gone();
@@ -428,7 +442,8 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
                 if let Some(a) = parting.part(taken(a)) {
                     match next {
                         Some(b) => {
-                            // what goes next is the second branch of a tree, which was built before its root
+                            // what goes next is the second branch of a tree, which was built before
+                            // its root
                             prefetch_pair(b.as_ptr().wrapping_sub(FAR));
                             doomed.borrow_mut().push(a);
                         }
@@ -452,8 +467,9 @@ fn take_apart(first: NonNull<Node>, doomed: &Doomed, free: impl Fn(NonNull<Node>
     }
 }
 
-/// Handles in a row to one node, which are given back together: a chain `y · w · w · …` has as many to its weight as it has steps, and each count is an instruction that all others wait for. They are operands of scalar
-/// arithmetic, so nothing of the user's goes with them.
+/// Handles in a row to one node, which are given back together: a chain `y · w · w · …` has as many
+/// to its weight as it has steps, and each count is an instruction that all others wait for. They
+/// are operands of scalar arithmetic, so nothing of the user's goes with them.
 struct Parting {
     /// This one, if there are any.
     node: NonNull<Node>,
@@ -461,7 +477,8 @@ struct Parting {
 }
 
 impl Parting {
-    /// One handle more, to this node or another one. Says which node has no handle left, if one has not: that one, or the one before.
+    /// One handle more, to this node or another one. Says which node has no handle left, if one has
+    /// not: that one, or the one before.
     #[inline(always)]
     fn part(&mut self, layer: AnyLayer) -> Option<NonNull<Node>> {
         let node = layer.0;
@@ -475,7 +492,8 @@ impl Parting {
         before
     }
 
-    /// Gives them back. Says whether the node has no handle left then. Not inlined: it is needed in several places, and less often than not.
+    /// Gives them back. Says whether the node has no handle left then. Not inlined: it is needed in
+    /// several places, and less often than not.
     #[inline(never)]
     fn end(&mut self) -> Option<NonNull<Node>> {
         let handles = std::mem::take(&mut self.handles);
@@ -489,7 +507,8 @@ impl Parting {
             Left::Something => None,
             Left::Nothing => Some(self.node),
             Left::Idle => {
-                // SAFETY: a strict leaf that has fallen idle is still counted by its weight, until it is told
+                // SAFETY: a strict leaf that has fallen idle is still counted by its weight, until
+                // it is told
                 unsafe { super::variable::variable_of(self.node).leaf_fell_idle() };
                 None
             }

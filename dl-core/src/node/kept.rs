@@ -1,7 +1,8 @@
-//! A box for what belongs to one node: an operation with its operands, the body of a dynamic node, the future of a run of it, what has arrived at it on the way back.
+//! A box for what belongs to one node: an operation with its operands, the body of a dynamic node,
+//! the future of a run of it, what has arrived at it on the way back.
 //!
-//! What fits into the memory of a node is kept there, so that it comes from the free list of the thread as nodes do; what does not
-//! is in an ordinary box.
+//! What fits into the memory of a node is kept there, so that it comes from the free list of the
+//! thread as nodes do; what does not is in an ordinary box.
 
 use super::Recipe;
 use super::handle::{give_back_cell, take_cell};
@@ -72,7 +73,9 @@ impl<T> Future for KeptFuture<T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        // SAFETY: it was placed there, is dropped there, and nobody moves it in between: a box gives out no other `&mut` to what may not be moved, nor the value itself, as this is `dyn`
+        // SAFETY: it was placed there, is dropped there, and nobody moves it in between: a box
+        // gives out no other `&mut` to what may not be moved, nor the value itself, as this is
+        // `dyn`
         unsafe { Pin::new_unchecked(self.0.as_mut()) }.poll(cx)
     }
 }
@@ -89,7 +92,8 @@ pub(super) fn place<T>(value: T) -> NonNull<T> {
     place_made(|| value)
 }
 
-/// The same for a value that is made where it stays (see `tables::push_made`). It is not to unwind: the place would be lost.
+/// The same for a value that is made where it stays (see `tables::push_made`). It is not to unwind:
+/// the place would be lost.
 #[inline(always)]
 pub(super) fn place_made<T>(make: impl FnOnce() -> T) -> NonNull<T> {
     if !fits(size_of::<T>(), align_of::<T>()) {

@@ -1,6 +1,8 @@
-//! Data of any type, counted: what a value that is no scalar consists of, and what a computation does.
+//! Data of any type, counted: what a value that is no scalar consists of, and what a computation
+//! does.
 //!
-//! As an `Arc<dyn Any>`, but in memory of nodes if it fits: a small tensor does, and a value is made and dropped for every operation.
+//! As an `Arc<dyn Any>`, but in memory of nodes if it fits: a small tensor does, and a value is
+//! made and dropped for every operation.
 
 use super::kept::{place, place_made, remove, take_out};
 use crate::deferred::Recipe;

@@ -1,12 +1,13 @@
 //! What a weight consists of, whatever its type: its value, and its leaves.
 //!
-//! A weight that many threads use at once must not have one count that all of them write. So it has a *leaf* for each thread: a
-//! node that stands for the weight in the expressions that this thread builds, with a count of its own. All leaves belong to the variable and go with
-//! it.
+//! A weight that many threads use at once must not have one count that all of them write. So it has
+//! a *leaf* for each thread: a node that stands for the weight in the expressions that this thread
+//! builds, with a count of its own. All leaves belong to the variable and go with it.
 //!
-//! The variable lives as long as any leaf is in use. As long as the first handle is alive, which [`Weight::new`](crate::Weight::new)
-//! makes and nobody can clone, it surely lives, and nothing is counted. When the first handle goes, all leaves are made to report when they fall idle or
-//! come into use, and `live` counts those in use; the last one that reports drops the variable.
+//! The variable lives as long as any leaf is in use. As long as the first handle is alive, which
+//! [`Weight::new`](crate::Weight::new) makes and nobody can clone, it surely lives, and nothing is
+//! counted. When the first handle goes, all leaves are made to report when they fall idle or come
+//! into use, and `live` counts those in use; the last one that reports drops the variable.
 
 use super::count::Count;
 use super::handle::{AnyLayer, discard_leaf};
@@ -32,7 +33,8 @@ pub(crate) struct Variable {
     frozen: AtomicBool,
     /// Whether there is more than one leaf.
     several: AtomicBool,
-    /// Held during a commit, together with those of all weights of the step, taken in the order of their numbers.
+    /// Held during a commit, together with those of all weights of the step, taken in the order of
+    /// their numbers.
     commit: Mutex<()>,
     /// Orders the locks of a commit.
     id: u64,
@@ -46,7 +48,8 @@ pub(crate) struct Variable {
     open: Mutex<bool>,
     /// Leaves in use, once they report; and one for the first handle.
     live: AtomicU32,
-    /// The last thread that has taken an operation with it from the queue of a training step, or nobody.
+    /// The last thread that has taken an operation with it from the queue of a training step, or
+    /// nobody.
     met_by: AtomicUsize,
     guarded: Guarded,
 }
@@ -82,7 +85,8 @@ impl std::ops::Deref for VariableRef {
 
     #[inline]
     fn deref(&self) -> &Variable {
-        // SAFETY: only leaves hold this, and whoever looks at a leaf has a handle to it: so the variable is alive
+        // SAFETY: only leaves hold this, and whoever looks at a leaf has a handle to it: so the
+        // variable is alive
         let variable = unsafe { self.0.as_ref() };
         variable.guarded.used();
         variable
@@ -90,8 +94,8 @@ impl std::ops::Deref for VariableRef {
 }
 
 impl Variable {
-    /// A new variable, and the first handle to its first leaf. It lives until [`first_handle_goes`](Variable::first_handle_goes) and all
-    /// handles are gone.
+    /// A new variable, and the first handle to its first leaf. It lives until
+    /// [`first_handle_goes`](Variable::first_handle_goes) and all handles are gone.
     pub(crate) fn create(
         value: Value,
         weight: &'static dyn AnyWeight,
@@ -156,7 +160,8 @@ impl Variable {
         }
     }
 
-    /// 0 if this thread was the last one to [meet](Variable::meet) it, or nobody has, and else a number for the thread that was; with very many threads, several have one number.
+    /// 0 if this thread was the last one to [meet](Variable::meet) it, or nobody has, and else a
+    /// number for the thread that was; with very many threads, several have one number.
     pub(crate) fn met_elsewhere(&self) -> usize {
         match self.met_by.load(Ordering::Relaxed) {
             NOBODY => 0,
@@ -199,7 +204,8 @@ impl Variable {
         value.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shows the value, while nobody else can read or change it: to code of the library's alone. What [`read`](Variable::read) would share is not touched, which another processor may have.
+    /// Shows the value, while nobody else can read or change it: to code of the library's alone.
+    /// What [`read`](Variable::read) would share is not touched, which another processor may have.
     #[inline]
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Value) -> R) -> R {
         match &self.value {
@@ -208,7 +214,8 @@ impl Variable {
         }
     }
 
-    /// Puts the new value in its place, and the old one in the place of the new one: its destructor may be the user's. Whoever calls holds the lock.
+    /// Puts the new value in its place, and the old one in the place of the new one: its destructor
+    /// may be the user's. Whoever calls holds the lock.
     #[inline]
     pub(crate) fn exchange(&self, value: &mut Value) {
         match (&self.value, &mut value.0) {
@@ -239,7 +246,8 @@ impl Variable {
         }
     }
 
-    /// Takes a step of plain gradient descent: that of a plain number, by a delta of its type. Whoever calls holds the lock.
+    /// Takes a step of plain gradient descent: that of a plain number, by a delta of its type.
+    /// Whoever calls holds the lock.
     #[inline(always)]
     pub(crate) fn descend_number(&self, rate: f64, delta: Scalar) {
         match (&self.value, delta) {
@@ -298,7 +306,8 @@ impl VariableRef {
         // SAFETY: the leaf belongs to this variable, which is alive as the caller has a handle
         let (handle, came_into_use) = unsafe { AnyLayer::of_leaf(leaf) };
         if came_into_use {
-            // not the last one to fall idle meanwhile: the caller has a handle, whose leaf is counted
+            // not the last one to fall idle meanwhile: the caller has a handle, whose leaf is
+            // counted
             self.live.fetch_add(1, Ordering::Relaxed);
         }
         handle
@@ -331,7 +340,8 @@ impl VariableRef {
         leaf
     }
 
-    /// From now on the leaves are counted. To be called once, by the first handle, which has a handle to a leaf still.
+    /// From now on the leaves are counted. To be called once, by the first handle, which has a
+    /// handle to a leaf still.
     pub(crate) fn first_handle_goes(self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         *open = false;
@@ -340,7 +350,8 @@ impl VariableRef {
             if let Some(leaf) = NonNull::new(leaf.load(Ordering::Acquire)) {
                 // counted before it can report that it has fallen idle
                 self.live.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: the leaf belongs to this variable, which is alive as the caller has a handle
+                // SAFETY: the leaf belongs to this variable, which is alive as the caller has a
+                // handle
                 let node = unsafe { leaf.as_ref() };
                 node.guarded.used();
                 if !node.count.make_strict() {
@@ -363,12 +374,14 @@ impl VariableRef {
         }
         for leaf in &self.leaves {
             if let Some(leaf) = NonNull::new(leaf.load(Ordering::Acquire)) {
-                // SAFETY: no leaf is in use, and only whoever has a handle to one can come by another
+                // SAFETY: no leaf is in use, and only whoever has a handle to one can come by
+                // another
                 unsafe { discard_leaf(leaf) };
             }
         }
         self.guarded.gone();
-        // SAFETY: `create` took it out of a box; no leaf is left that points to it. A model checker looks at what is gone
+        // SAFETY: `create` took it out of a box; no leaf is left that points to it. A model checker
+        // looks at what is gone
         unsafe {
             if cfg!(any(shuttle, loom)) {
                 self.0.drop_in_place();
@@ -411,7 +424,8 @@ impl Node {
     }
 }
 
-/// A number for this thread, below [`LEAVES`]: that of the leaf that it uses. Threads that come one after the other have numbers one after the other.
+/// A number for this thread, below [`LEAVES`]: that of the leaf that it uses. Threads that come one
+/// after the other have numbers one after the other.
 #[inline]
 pub(crate) fn thread_number() -> usize {
     match SLOT.get() {

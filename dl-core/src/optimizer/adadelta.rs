@@ -8,8 +8,10 @@ use crate::schedule::Schedule;
 
 /// Adadelta.
 ///
-/// The formulas are those of PyTorch's `Adadelta`: `v ← rho · v + (1 − rho) · d²`, `s = d · √(u + eps) / √(v + eps)`, `u ← rho · u + (1 − rho) · s²`,
-/// `w ← w − lr · s`; the usual learning rate is 1. On a sparse delta it is lazy: rows that the delta leaves out, and their means, stay as they are.
+/// The formulas are those of PyTorch's `Adadelta`: `v ← rho · v + (1 − rho) · d²`,
+/// `s = d · √(u + eps) / √(v + eps)`, `u ← rho · u + (1 − rho) · s²`, `w ← w − lr · s`; the usual
+/// learning rate is 1. On a sparse delta it is lazy: rows that the delta leaves out, and their
+/// means, stay as they are.
 ///
 /// Zeiler, *ADADELTA: an adaptive learning rate method*, 2012.
 ///

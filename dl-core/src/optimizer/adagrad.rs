@@ -8,11 +8,14 @@ use crate::schedule::Schedule;
 
 /// Adagrad.
 ///
-/// The formulas are those of PyTorch's `Adagrad`: `s ← s + d²`, `w ← w − lr · d / (√s + eps)`, where `s` starts with the initial accumulator, which is 0
-/// unless it is [set](Adagrad::initial_accumulator), and which the slot `sum` does not contain. A number without a delta stays as it is, and so does its `s`: so
-/// a sparse delta, which leaves out rows of a table, means the same as a dense one with zeros there.
+/// The formulas are those of PyTorch's `Adagrad`: `s ← s + d²`, `w ← w − lr · d / (√s + eps)`,
+/// where `s` starts with the initial accumulator, which is 0 unless it is
+/// [set](Adagrad::initial_accumulator), and which the slot `sum` does not contain. A number without
+/// a delta stays as it is, and so does its `s`: so a sparse delta, which leaves out rows of a
+/// table, means the same as a dense one with zeros there.
 ///
-/// Duchi, Hazan & Singer, *Adaptive subgradient methods for online learning and stochastic optimization*, 2011.
+/// Duchi, Hazan & Singer, *Adaptive subgradient methods for online learning and stochastic
+/// optimization*, 2011.
 ///
 /// ```
 /// use dl_core::{Adagrad, Differentiable, Weight};

@@ -8,14 +8,18 @@ use crate::schedule::Schedule;
 
 /// Adam.
 ///
-/// The formulas are those of PyTorch's `Adam`: in step `t` of a weight, `m ← beta1 · m + (1 − beta1) · d`, `v ← beta2 · v + (1 − beta2) · d²`, and
-/// `w ← w − lr · m̂ / (√v̂ + eps)` with `m̂ = m / (1 − beta1ᵗ)` and `v̂ = v / (1 − beta2ᵗ)`; with [`amsgrad`](Adam::amsgrad), the greatest `v` so far takes its place.
+/// The formulas are those of PyTorch's `Adam`: in step `t` of a weight,
+/// `m ← beta1 · m + (1 − beta1) · d`, `v ← beta2 · v + (1 − beta2) · d²`, and
+/// `w ← w − lr · m̂ / (√v̂ + eps)` with `m̂ = m / (1 − beta1ᵗ)` and `v̂ = v / (1 − beta2ᵗ)`; with
+/// [`amsgrad`](Adam::amsgrad), the greatest `v` so far takes its place.
 ///
-/// On a sparse delta, as that of an embedding, it is *lazy*: rows that the delta leaves out, and their `m` and `v`, stay as they are, whereas
-/// a delta of zero would let them move on. `t` counts the steps of the whole weight. This is PyTorch's `SparseAdam`, but for `eps`, which that one
+/// On a sparse delta, as that of an embedding, it is *lazy*: rows that the delta leaves out, and
+/// their `m` and `v`, stay as they are, whereas a delta of zero would let them move on. `t` counts
+/// the steps of the whole weight. This is PyTorch's `SparseAdam`, but for `eps`, which that one
 /// adds to `√v` instead of `√v̂`.
 ///
-/// Kingma & Ba, *Adam: a method for stochastic optimization*, 2015; Reddi, Kale & Kumar, *On the convergence of Adam and beyond*, 2018.
+/// Kingma & Ba, *Adam: a method for stochastic optimization*, 2015; Reddi, Kale & Kumar, *On the
+/// convergence of Adam and beyond*, 2018.
 ///
 /// ```
 /// use dl_core::{Adam, Differentiable, Weight};
@@ -30,9 +34,11 @@ pub struct Adam {
     moments: Moments,
 }
 
-/// Adam with a weight decay that does not pass through the means: every step begins with `w ← w − lr · weight_decay · w`, and goes on as that of [`Adam`].
+/// Adam with a weight decay that does not pass through the means: every step begins with
+/// `w ← w − lr · weight_decay · w`, and goes on as that of [`Adam`].
 ///
-/// The formulas are those of PyTorch's `AdamW`, and so is its weight decay, 0.01. On a sparse delta it is lazy: rows that are not touched do not decay.
+/// The formulas are those of PyTorch's `AdamW`, and so is its weight decay, 0.01. On a sparse delta
+/// it is lazy: rows that are not touched do not decay.
 ///
 /// Loshchilov & Hutter, *Decoupled weight decay regularization*, 2019.
 ///
@@ -64,7 +70,8 @@ optimizer!(AdamW);
 macro_rules! settings {
     ($Adam:ident) => {
         impl $Adam {
-            /// How much of the mean of the deltas, and of their squares, a step keeps; else 0.9 and 0.999.
+            /// How much of the mean of the deltas, and of their squares, a step keeps; else 0.9 and
+            /// 0.999.
             ///
             /// ```
             #[doc = concat!("let adam = dl_core::", stringify!($Adam), "::new(0.001).betas(0.9, 0.98);")]
@@ -128,7 +135,8 @@ impl AdamW {
 
     /// How much of a weight a step takes away, in units of the learning rate.
     ///
-    /// It is set before other parts: on `AdamW::new(0.001).clip_norm(1.0)`, [`weight_decay`](crate::Optimizer::weight_decay) is an L2 penalty, which beside this one
+    /// It is set before other parts: on `AdamW::new(0.001).clip_norm(1.0)`,
+    /// [`weight_decay`](crate::Optimizer::weight_decay) is an L2 penalty, which beside this one
     /// refuses every step.
     ///
     /// ```

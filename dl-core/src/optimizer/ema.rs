@@ -8,14 +8,18 @@ use crate::snapshot::Snapshot;
 use crate::weight::{Weight, WeightId};
 use std::sync::Arc;
 
-/// An optimizer that keeps an exponential moving average of every weight: after each step of a weight, `a ← decay · a + (1 − decay) · w`, where `a` begins
-/// with the weight as it was before its first step.
+/// An optimizer that keeps an exponential moving average of every weight: after each step of a
+/// weight, `a ← decay · a + (1 − decay) · w`, where `a` begins with the weight as it was before its
+/// first step.
 ///
-/// The averages stand beside the weights, and change with them or not at all. A pass can be [evaluated on them](Ema::snapshot) while training goes on; one
-/// of them can be [read](Ema::average), and [set](Weight::set) as the final value. On a sparse delta it is lazy: the averages of rows that are not touched stay as they are.
+/// The averages stand beside the weights, and change with them or not at all. A pass can be
+/// [evaluated on them](Ema::snapshot) while training goes on; one of them can be
+/// [read](Ema::average), and [set](Weight::set) as the final value. On a sparse delta it is lazy:
+/// the averages of rows that are not touched stay as they are.
 ///
-/// Clones share the averages. So keep one where parts are put around it; inside of [`Groups`](crate::Groups), which have a memory of their own, the averages cannot be
-/// read: put it around the groups.
+/// Clones share the averages. So keep one where parts are put around it; inside of
+/// [`Groups`](crate::Groups), which have a memory of their own, the averages cannot be read: put it
+/// around the groups.
 ///
 /// ```
 /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
@@ -80,7 +84,8 @@ impl<O: Optimizer> Ema<O> {
         Ok(slots.and_then(|slots| slots.get(place).cloned()))
     }
 
-    /// All weights and buffers as they are now, but for the weights that have an average: a pass [on](crate::Do::on) it sees that.
+    /// All weights and buffers as they are now, but for the weights that have an average: a pass
+    /// [on](crate::Do::on) it sees that.
     ///
     /// ```
     /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};

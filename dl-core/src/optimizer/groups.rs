@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 /// Other optimizers, or other settings, for some weights.
 ///
-/// The groups have one memory in common, whatever memory their optimizers bring along, and steps are counted together: a training step moves the schedules of all
-/// groups on.
+/// The groups have one memory in common, whatever memory their optimizers bring along, and steps
+/// are counted together: a training step moves the schedules of all groups on.
 ///
 /// ```
 /// use dl_core::{Adam, Differentiable, Groups, Optimizer, Sgd, Weight};
@@ -46,7 +46,8 @@ impl Groups {
         Groups { optimizers: vec![Arc::new(optimizer)], groups: Arc::default(), in_two: None, memory: Memory::new() }
     }
 
-    /// Another one for these weights. A weight can be in one group only: if it is in two, every step is an error that says which weight.
+    /// Another one for these weights. A weight can be in one group only: if it is in two, every
+    /// step is an error that says which weight.
     ///
     /// ```
     /// use dl_core::{Groups, Sgd, Weight, WeightHandle};

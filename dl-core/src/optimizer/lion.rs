@@ -10,9 +10,12 @@ use crate::schedule::Schedule;
 
 /// Lion: every number moves by the same amount, in the direction of a momentum.
 ///
-/// The formulas are those of the paper: `c = beta1 · m + (1 − beta1) · d`, `w ← w − lr · (sign(c) + weight_decay · w)`, `m ← beta2 · m + (1 − beta2) · d`. The sign
-/// of 0 is 0. The weight decay is decoupled, and 0 unless it is [set](Lion::weight_decay). The paper recommends a learning rate of a third to a tenth of
-/// [`AdamW`](crate::AdamW)'s, and a weight decay that is larger by as much. On a sparse delta it is lazy: rows that the delta leaves out, and their `m`, stay as they are.
+/// The formulas are those of the paper: `c = beta1 · m + (1 − beta1) · d`,
+/// `w ← w − lr · (sign(c) + weight_decay · w)`, `m ← beta2 · m + (1 − beta2) · d`. The sign of 0 is 0.
+/// The weight decay is decoupled, and 0 unless it is [set](Lion::weight_decay). The paper
+/// recommends a learning rate of a third to a tenth of [`AdamW`](crate::AdamW)'s, and a weight
+/// decay that is larger by as much. On a sparse delta it is lazy: rows that the delta leaves out,
+/// and their `m`, stay as they are.
 ///
 /// Chen et al., *Symbolic discovery of optimization algorithms*, 2023, algorithm 2.
 ///
@@ -56,7 +59,8 @@ impl Lion {
 
     /// How much of a weight a step takes away, in units of the learning rate.
     ///
-    /// It is set before other parts: on `Lion::new(1e-4).clip_norm(1.0)`, [`weight_decay`](crate::Optimizer::weight_decay) is an L2 penalty, which beside this one
+    /// It is set before other parts: on `Lion::new(1e-4).clip_norm(1.0)`,
+    /// [`weight_decay`](crate::Optimizer::weight_decay) is an L2 penalty, which beside this one
     /// refuses every step.
     ///
     /// ```

@@ -10,7 +10,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, PoisonError, Weak};
 
-/// A state buffer that an optimizer keeps for each weight: what it is called, and what is in it in the beginning.
+/// A state buffer that an optimizer keeps for each weight: what it is called, and what is in it in
+/// the beginning.
 ///
 /// ```
 /// use dl_core::Slot;
@@ -50,7 +51,8 @@ impl Slot {
     }
 }
 
-/// The state that an optimizer keeps for each weight, dropped with the weight; and the number of training steps.
+/// The state that an optimizer keeps for each weight, dropped with the weight; and the number of
+/// training steps.
 ///
 /// ```
 /// use dl_core::{Adam, Differentiable, Memory, Optimizer, Weight};
@@ -67,7 +69,8 @@ pub struct Memory(Arc<Kept>);
 #[derive(Default)]
 struct Kept {
     shelves: Mutex<Shelves>,
-    /// How many steps, and how many weights, there were when it was closed last: whoever has it open may ask for that, too.
+    /// How many steps, and how many weights, there were when it was closed last: whoever has it
+    /// open may ask for that, too.
     steps: AtomicU64,
     weights: AtomicUsize,
 }
@@ -107,7 +110,8 @@ impl Memory {
         self.steps() == 0 && self.weights() == 0
     }
 
-    /// How many training steps have been taken with it: where a schedule is. A step that fails does not count, nor does one that is being taken.
+    /// How many training steps have been taken with it: where a schedule is. A step that fails does
+    /// not count, nor does one that is being taken.
     ///
     /// ```
     /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
@@ -173,7 +177,8 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// A few numbers that an optimizer or a schedule remembers, by name; clones share them. They are saved with the state of the optimizer.
+/// A few numbers that an optimizer or a schedule remembers, by name; clones share them. They are
+/// saved with the state of the optimizer.
 ///
 /// ```
 /// let notes = dl_core::Notes::new();

@@ -9,9 +9,11 @@ use crate::schedule::Schedule;
 
 /// NAdam: Adam with Nesterov's momentum.
 ///
-/// The formulas are those of PyTorch's `NAdam`. In step `t` of a weight, `m` and `v` as in [`Adam`](crate::Adam), and
-/// `w ← w − lr · ((1 − μₜ) / (1 − Πₜ) · d + μₜ₊₁ / (1 − Πₜ₊₁) · m) / (√v̂ + eps)` with `μₜ = beta1 · (1 − 0.96^(t · momentum_decay) / 2)` and
-/// `Πₜ = μ₁ · … · μₜ`. On a sparse delta it is lazy, as Adam is.
+/// The formulas are those of PyTorch's `NAdam`. In step `t` of a weight, `m` and `v` as in
+/// [`Adam`](crate::Adam), and
+/// `w ← w − lr · ((1 − μₜ) / (1 − Πₜ) · d + μₜ₊₁ / (1 − Πₜ₊₁) · m) / (√v̂ + eps)` with
+/// `μₜ = beta1 · (1 − 0.96^(t · momentum_decay) / 2)` and `Πₜ = μ₁ · … · μₜ`. On a sparse delta it
+/// is lazy, as Adam is.
 ///
 /// Dozat, *Incorporating Nesterov momentum into Adam*, 2016.
 ///
@@ -34,7 +36,8 @@ pub struct NAdam {
 optimizer!(NAdam);
 
 impl NAdam {
-    /// NAdam with this learning rate or schedule; the betas are 0.9 and 0.999, `eps` is 1e-8, the momentum decay 0.004.
+    /// NAdam with this learning rate or schedule; the betas are 0.9 and 0.999, `eps` is 1e-8, the
+    /// momentum decay 0.004.
     ///
     /// ```
     /// assert_eq!(dl_core::NAdam::new(0.002).learning_rate()?, 0.002);
@@ -78,7 +81,8 @@ impl NAdam {
         self
     }
 
-    /// A weight decay that does not pass through the means, as that of [`AdamW`](crate::AdamW): PyTorch's `decoupled_weight_decay`.
+    /// A weight decay that does not pass through the means, as that of [`AdamW`](crate::AdamW):
+    /// PyTorch's `decoupled_weight_decay`.
     ///
     /// ```
     /// let nadam = dl_core::NAdam::new(0.002).decoupled_weight_decay(0.01);

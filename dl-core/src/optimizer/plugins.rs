@@ -1,4 +1,5 @@
-//! Parts that change the deltas on their way to an optimizer. The paper calls them hyperparameter plug-ins.
+//! Parts that change the deltas on their way to an optimizer. The paper calls them hyperparameter
+//! plug-ins.
 //!
 //! The methods of [`Optimizer`] write them more shortly; [`Optimizer::plug`] takes one of your own.
 //!

@@ -7,11 +7,14 @@ use crate::error::Result;
 use crate::rules::Number;
 use crate::schedule::Schedule;
 
-/// RAdam: Adam whose first steps, as long as too little is known of the squares, are plain momentum.
+/// RAdam: Adam whose first steps, as long as too little is known of the squares, are plain
+/// momentum.
 ///
-/// The formulas are those of PyTorch's `RAdam`. In step `t` of a weight, `m`, `v` and `m̂` as in [`Adam`](crate::Adam); with `ρ∞ = 2 / (1 − beta2) − 1` and
-/// `ρ = ρ∞ − 2 t beta2ᵗ / (1 − beta2ᵗ)`, if `ρ > 5` then `w ← w − lr · m̂ · r · √(1 − beta2ᵗ) / (√v + eps)` with
-/// `r² = (ρ − 4)(ρ − 2) ρ∞ / ((ρ∞ − 4)(ρ∞ − 2) ρ)`, else `w ← w − lr · m̂`. On a sparse delta it is lazy, as Adam is.
+/// The formulas are those of PyTorch's `RAdam`. In step `t` of a weight, `m`, `v` and `m̂` as in
+/// [`Adam`](crate::Adam); with `ρ∞ = 2 / (1 − beta2) − 1` and `ρ = ρ∞ − 2 t beta2ᵗ / (1 − beta2ᵗ)`,
+/// if `ρ > 5` then `w ← w − lr · m̂ · r · √(1 − beta2ᵗ) / (√v + eps)` with
+/// `r² = (ρ − 4)(ρ − 2) ρ∞ / ((ρ∞ − 4)(ρ∞ − 2) ρ)`, else `w ← w − lr · m̂`. On a sparse delta it is
+/// lazy, as Adam is.
 ///
 /// Liu et al., *On the variance of the adaptive learning rate and beyond*, 2020.
 ///
@@ -65,7 +68,8 @@ impl RAdam {
         self
     }
 
-    /// A weight decay that does not pass through the means, as that of [`AdamW`](crate::AdamW): PyTorch's `decoupled_weight_decay`.
+    /// A weight decay that does not pass through the means, as that of [`AdamW`](crate::AdamW):
+    /// PyTorch's `decoupled_weight_decay`.
     ///
     /// ```
     /// let radam = dl_core::RAdam::new(0.002).decoupled_weight_decay(0.01);

@@ -8,12 +8,15 @@ use crate::schedule::Schedule;
 
 /// RMSprop.
 ///
-/// The formulas are those of PyTorch's `RMSprop`: `v ← alpha · v + (1 − alpha) · d²`, `s = d / (√v + eps)`, `w ← w − lr · s`; with
-/// [momentum](RmsProp::momentum) `b ← momentum · b + s`, `w ← w − lr · b`. If it is [centered](RmsProp::centered), `v − g²` takes the place of `v` under the root, with
-/// `g ← alpha · g + (1 − alpha) · d`; should it be negative by rounding, it is 0. On a sparse delta it is lazy: rows that the delta leaves out, and their state, stay as
-/// they are.
+/// The formulas are those of PyTorch's `RMSprop`: `v ← alpha · v + (1 − alpha) · d²`,
+/// `s = d / (√v + eps)`, `w ← w − lr · s`; with [momentum](RmsProp::momentum)
+/// `b ← momentum · b + s`, `w ← w − lr · b`. If it is [centered](RmsProp::centered), `v − g²` takes
+/// the place of `v` under the root, with `g ← alpha · g + (1 − alpha) · d`; should it be negative
+/// by rounding, it is 0. On a sparse delta it is lazy: rows that the delta leaves out, and their
+/// state, stay as they are.
 ///
-/// Tieleman & Hinton, *Lecture 6.5*, Neural Networks for Machine Learning, 2012; Graves, *Generating sequences with recurrent neural networks*, 2013, for the centered one.
+/// Tieleman & Hinton, *Lecture 6.5*, Neural Networks for Machine Learning, 2012; Graves, *Generating
+/// sequences with recurrent neural networks*, 2013, for the centered one.
 ///
 /// ```
 /// use dl_core::{Differentiable, RmsProp, Weight};

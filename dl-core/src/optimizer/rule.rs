@@ -133,7 +133,8 @@ pub(super) struct Run<'a, 's, A> {
 macro_rules! optimizer {
     ($Rule:ident) => {
         impl $Rule {
-            /// The same optimizer, with the same memory, at another learning rate or with another schedule.
+            /// The same optimizer, with the same memory, at another learning rate or with another
+            /// schedule.
             ///
             /// ```
             #[doc = concat!("let optimizer = dl_core::", stringify!($Rule), "::new(0.1);")]

@@ -8,11 +8,12 @@ use crate::schedule::Schedule;
 
 /// Stochastic gradient descent, plain or with momentum.
 ///
-/// The formulas are those of PyTorch's `SGD`: without momentum `w ← w − lr · d`; with momentum `v ← momentum · v + (1 − dampening) · d`, in the
-/// first step of a weight `v ← d`, and `w ← w − lr · v`, or, by Nesterov, `w ← w − lr · (d + momentum · v)`.
+/// The formulas are those of PyTorch's `SGD`: without momentum `w ← w − lr · d`; with momentum
+/// `v ← momentum · v + (1 − dampening) · d`, in the first step of a weight `v ← d`, and
+/// `w ← w − lr · v`, or, by Nesterov, `w ← w − lr · (d + momentum · v)`.
 ///
-/// On a sparse delta, as that of an embedding, momentum is *lazy*: rows that the delta leaves out, and their `v`, stay as they are; and the first step is that
-/// of the whole weight, not of a row.
+/// On a sparse delta, as that of an embedding, momentum is *lazy*: rows that the delta leaves out,
+/// and their `v`, stay as they are; and the first step is that of the whole weight, not of a row.
 ///
 /// ```
 /// use dl_core::{Differentiable, Sgd, Weight};

@@ -15,8 +15,10 @@ pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 
 /// All that an optimizer remembers: what to write into a checkpoint.
 ///
-/// It has a [kind](OptimizerState::kind), finite [numbers](OptimizerState::numbers) by key, and [slots](OptimizerState::slots), values of the type of their weight by its name
-/// and theirs. A checkpoint reads it with the public methods and makes it anew with them; [`Optimizer::load_state`] checks all of it before it changes anything.
+/// It has a [kind](OptimizerState::kind), finite [numbers](OptimizerState::numbers) by key, and
+/// [slots](OptimizerState::slots), values of the type of their weight by its name and theirs. A
+/// checkpoint reads it with the public methods and makes it anew with them;
+/// [`Optimizer::load_state`] checks all of it before it changes anything.
 ///
 /// | key | number |
 /// |---|---|

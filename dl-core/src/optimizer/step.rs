@@ -69,7 +69,8 @@ impl Chunk<'_> {
 /// Is called with the number of each weight and the runs of its numbers.
 pub(crate) type Look<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
 
-/// What is known of a training step before any weight has changed. [`Optimizer::begin`](crate::Optimizer::begin) sees it.
+/// What is known of a training step before any weight has changed.
+/// [`Optimizer::begin`](crate::Optimizer::begin) sees it.
 ///
 /// ```
 /// use dl_core::{Adam, Chunk, Differentiable, Memory, Optimizer, Result, Sgd, Slot, Step, Weight};
@@ -111,8 +112,9 @@ impl<'a> Step<'a> {
         self.steps
     }
 
-    /// Calls `look` with the numbers of every weight of the step and with its delta, as the parts around this optimizer have changed it. Weights come in the
-    /// order in which they were made. There are no slots, and the values are copies.
+    /// Calls `look` with the numbers of every weight of the step and with its delta, as the parts
+    /// around this optimizer have changed it. Weights come in the order in which they were made.
+    /// There are no slots, and the values are copies.
     ///
     /// ```
     /// use dl_core::{Chunk, Differentiable, Error, Optimizer, Result, Sgd, Step, Weight};

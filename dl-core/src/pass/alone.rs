@@ -1,7 +1,9 @@
 //! Working without anybody to share with.
 //!
-//! What is not small enough for a walk (see `at_once.rs`) is queued, as others might share it. In a net without branches nobody does: a job comes out of the queue, in which there is nothing
-//! then that anybody would be called for, and nobody helps. Such a job is computed as in a walk, under the lock, and so is what follows from it, until there is something to share.
+//! What is not small enough for a walk (see `at_once.rs`) is queued, as others might share it. In a
+//! net without branches nobody does: a job comes out of the queue, in which there is nothing then
+//! that anybody would be called for, and nobody helps. Such a job is computed as in a walk, under
+//! the lock, and so is what follows from it, until there is something to share.
 
 use super::Pass;
 use super::at_once::{
@@ -26,7 +28,8 @@ pub(super) struct Alone {
 }
 
 impl Pass {
-    /// Whether an operation that has left the queue, and takes about so long, is all that there is to do, nobody else is there to do it, and it can be computed under the lock.
+    /// Whether an operation that has left the queue, and takes about so long, is all that there is
+    /// to do, nobody else is there to do it, and it can be computed under the lock.
     pub(super) fn is_alone(&self, index: u32, nanoseconds: f64, books: &Books) -> bool {
         nanoseconds < longest_nanoseconds(current_num_threads())
             && books.queue.all_stay()
@@ -36,7 +39,8 @@ impl Pass {
             && matches!(&books.node(index).expression, Expression::Primitive(op) if op.is_plain())
     }
 
-    /// Computes it, and those that follow it in its chain, as a walk would, until there is something to share. The rest goes back to the queue.
+    /// Computes it, and those that follow it in its chain, as a walk would, until there is
+    /// something to share. The rest goes back to the queue.
     pub(super) fn compute_alone<'a>(
         self: &'a Arc<Self>,
         mut index: u32,
@@ -81,7 +85,8 @@ impl Pass {
 }
 
 impl Books {
-    /// Computes an operation of the library that is ready, if it takes less than that, and is not an error. Says how long it took.
+    /// Computes an operation of the library that is ready, if it takes less than that, and is not
+    /// an error. Says how long it took.
     fn compute(&mut self, index: u32, longest: f64) -> Option<f64> {
         let node = self.node(index);
         let Expression::Primitive(op) = &node.expression else { return None };
@@ -100,7 +105,8 @@ impl Books {
         self.entries[index as usize].trained = trained;
         let discarded = self.discarded.len();
         let waiting = self.end(index, Ok(value));
-        // its own operands are plain data; what others let go of when they are told may be the user's
+        // its own operands are plain data; what others let go of when they are told may be the
+        // user's
         if !large {
             self.discarded.truncate(discarded);
         }
@@ -187,7 +193,8 @@ mod tests {
         }
     }
 
-    /// An operation that is computed under the lock is the last one that a consumer waits for, which fails, and lets go of what is the user's.
+    /// An operation that is computed under the lock is the last one that a consumer waits for,
+    /// which fails, and lets go of what is the user's.
     #[test]
     fn what_is_the_users_goes_without_the_lock() {
         let asked = Arc::<Mutex<Vec<bool>>>::default();

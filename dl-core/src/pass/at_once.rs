@@ -1,22 +1,30 @@
 //! Running small kernels where they are met.
 //!
-//! To queue a kernel, to wait for its operands and to tell its consumers costs more than a small kernel takes. So if a walk that enters layers (see
-//! `discover.rs`) meets a small kernel whose operands are all there, it is interrupted: the kernel runs, outside the lock like any other, its value is
-//! written down, and the walk goes on. Once there is work in the queue that others could share, kernels are queued behind it. Where there is one thread only, kernels are
-//! queued behind bodies of dynamic nodes alone. Nor is the last kernel of a pass that was asked for one layer worth sharing: it is run where it is met, however dear it is, if all else is done.
+//! To queue a kernel, to wait for its operands and to tell its consumers costs more than a small
+//! kernel takes. So if a walk that enters layers (see `discover.rs`) meets a small kernel whose
+//! operands are all there, it is interrupted: the kernel runs, outside the lock like any other, its
+//! value is written down, and the walk goes on. Once there is work in the queue that others could
+//! share, kernels are queued behind it. Where there is one thread only, kernels are queued behind
+//! bodies of dynamic nodes alone. Nor is the last kernel of a pass that was asked for one layer
+//! worth sharing: it is run where it is met, however dear it is, if all else is done.
 //!
-//! What is small is small for the caches, too: an operation of the library has tensors for operands, which another core would have to fetch, so what counts as small is more there than for code of the
-//! user's. A network of such operations stays on the thread that walks through it.
+//! What is small is small for the caches, too: an operation of the library has tensors for
+//! operands, which another core would have to fetch, so what counts as small is more there than for
+//! code of the user's. A network of such operations stays on the thread that walks through it.
 //!
-//! A small operation of the library's own is computed without an interruption, under the lock: its operands hold plain data, so nothing of the user's runs there, not
-//! even a destructor. (A panic would call the user's hook: kernels of the library return errors.) If it fails, the kernel fails once more, and says where. After some 20 µs of
-//! this, or 50 on one thread, the next one interrupts the walk again.
+//! A small operation of the library's own is computed without an interruption, under the lock: its
+//! operands hold plain data, so nothing of the user's runs there, not even a destructor. (A panic
+//! would call the user's hook: kernels of the library return errors.) If it fails, the kernel fails
+//! once more, and says where. After some 20 µs of this, or 50 on one thread, the next one
+//! interrupts the walk again.
 //!
-//! Others need not wait for the end of a long walk, unless it is one through scalar arithmetic alone: it stops for a moment when there is enough in the queue to be shared,
-//! and when somebody waits for the books.
+//! Others need not wait for the end of a long walk, unless it is one through scalar arithmetic
+//! alone: it stops for a moment when there is enough in the queue to be shared, and when somebody
+//! waits for the books.
 //!
-//! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same node. Nor does anybody wait for
-//! it: what is to be entered meanwhile is left to whoever is walking.
+//! While a walk is interrupted nobody else walks in that pass, as two walks might enter the same
+//! node. Nor does anybody wait for it: what is to be entered meanwhile is left to whoever is
+//! walking.
 
 use super::books::Books;
 use super::context::{computing, in_task, may_work};
@@ -34,29 +42,34 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// The queue costs a few hundred nanoseconds for each kernel, and a thread that takes it from there as much again. What does not say how long it takes, and is taken for
-/// this long, is not small.
+/// The queue costs a few hundred nanoseconds for each kernel, and a thread that takes it from there
+/// as much again. What does not say how long it takes, and is taken for this long, is not small.
 const SMALL_NANOSECONDS: f64 = 1_000.0;
-/// An operation of the library reads tensors, which the caches of another core do not have: to fetch the 24 KB that a product `[16, 64] × [64, 64]` reads and
-/// writes takes longer than to multiply. Such a product is the dearest operation that was found to lose by a second thread.
+/// An operation of the library reads tensors, which the caches of another core do not have: to
+/// fetch the 24 KB that a product `[16, 64] × [64, 64]` reads and writes takes longer than to
+/// multiply. Such a product is the dearest operation that was found to lose by a second thread.
 pub(super) const SMALL_OF_OURS_NANOSECONDS: f64 = 1_600.0;
 /// What is written down about an operation takes about as long.
 pub(super) const BOOKING_NANOSECONDS: f64 = 100.0;
 /// The memory of a larger value is not given back under the lock.
 pub(super) const LARGE_BYTES: usize = 1 << 20;
 
-/// What is computed under the lock of the books, by a walk or by whoever is alone, takes about so many nanoseconds in a row at most; and so does a single operation on the way back, whose walk holds the lock
-/// to its end. Where there is one thread, nobody else of ours could wait for it, only who comes from the outside: so there it may be longer.
+/// What is computed under the lock of the books, by a walk or by whoever is alone, takes about so
+/// many nanoseconds in a row at most; and so does a single operation on the way back, whose walk
+/// holds the lock to its end. Where there is one thread, nobody else of ours could wait for it,
+/// only who comes from the outside: so there it may be longer.
 pub(super) fn longest_nanoseconds(threads: usize) -> f64 {
     if threads == 1 { 50_000.0 } else { 20_000.0 }
 }
 
-/// So long may an operation of the library take that is computed under the lock. Where somebody else could do it, to have it done costs as much as a small one.
+/// So long may an operation of the library take that is computed under the lock. Where somebody
+/// else could do it, to have it done costs as much as a small one.
 pub(crate) fn longest_under_lock(alone: bool, threads: usize) -> f64 {
     if alone { longest_nanoseconds(threads) } else { SMALL_OF_OURS_NANOSECONDS }
 }
 
-/// The value of this operation of the library, if it does not take longer than that, and is not an error; and how long it takes.
+/// The value of this operation of the library, if it does not take longer than that, and is not an
+/// error; and how long it takes.
 pub(crate) fn value_under_lock(op: &dyn AnyPrimitive, operands: &[&Value], longest: f64) -> Option<(Value, f64)> {
     let value = || match op.cost(operands) {
         nanoseconds if nanoseconds < longest => Some((op.value(operands).ok()?, nanoseconds)),
@@ -86,7 +99,8 @@ pub(super) enum Later {
 }
 
 impl Pass {
-    /// The entry of a layer; it and everything that it needs are entered if they are not yet. There is none while somebody else is walking.
+    /// The entry of a layer; it and everything that it needs are entered if they are not yet. There
+    /// is none while somebody else is walking.
     pub(super) fn discover<'a>(
         self: &'a Arc<Self>,
         books: MutexGuard<'a, Books>,
@@ -104,7 +118,9 @@ impl Pass {
         })
     }
 
-    /// Goes on with the walk from the first layer of a pass that has no driver yet, unless it is through, and whoever calls waits for it. The pass gets no handle to the layer, and if that is scalar arithmetic, no claim on it: that is left to whoever calls.
+    /// Goes on with the walk from the first layer of a pass that has no driver yet, unless it is
+    /// through, and whoever calls waits for it. The pass gets no handle to the layer, and if that
+    /// is scalar arithmetic, no claim on it: that is left to whoever calls.
     pub(super) fn discover_alone(self: &Arc<Self>, walk: Walk, walked: Walked) -> (MutexGuard<'_, Books>, u32) {
         let books = self.books();
         let (mut books, index) = match walked {
@@ -175,8 +191,8 @@ impl Pass {
         books
     }
 
-    /// Enters a layer that the pass has not met, and everything that it needs. `runs` says whether small kernels are run, `working`
-    /// whether this thread is counted among those that work.
+    /// Enters a layer that the pass has not met, and everything that it needs. `runs` says whether
+    /// small kernels are run, `working` whether this thread is counted among those that work.
     fn enter<'a>(
         self: &'a Arc<Self>,
         mut books: MutexGuard<'a, Books>,
@@ -251,7 +267,8 @@ impl Pass {
         (self.note_origin(books), index)
     }
 
-    /// The walk from the first layer is over: if it met no position that others are counted from, that is where the computation was made.
+    /// The walk from the first layer is over: if it met no position that others are counted from,
+    /// that is where the computation was made.
     fn note_origin<'a>(&self, mut books: MutexGuard<'a, Books>) -> MutexGuard<'a, Books> {
         if books.roots_met == 1
             && let Some(made_at) = self.settings.made_at
@@ -274,8 +291,9 @@ impl Pass {
 }
 
 impl Books {
-    /// What becomes of this new entry. Its kernel is run at once if it is small and its operands are all there. To a thread that nobody could help, every kernel is
-    /// small, unless something else is to come first: a body that is going to wait for the outside had better begin.
+    /// What becomes of this new entry. Its kernel is run at once if it is small and its operands
+    /// are all there. To a thread that nobody could help, every kernel is small, unless something
+    /// else is to come first: a body that is going to wait for the outside had better begin.
     pub(super) fn meet(&mut self, index: u32, op: &dyn AnyPrimitive, way: Small) -> Met {
         if self.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS {
             return Met::Other;
@@ -315,7 +333,8 @@ impl Books {
         Met::Small
     }
 
-    /// Writes down the value of a new entry, and lets go of those of its operands that nobody needs any more.
+    /// Writes down the value of a new entry, and lets go of those of its operands that nobody needs
+    /// any more.
     fn computed(&mut self, index: u32, operands: usize, value: Value) {
         self.count.so_far.evaluations += 1;
         match Scalar::of(&value) {
@@ -374,7 +393,8 @@ pub(super) mod tests {
     use std::thread::{self, ThreadId};
     use std::time::Duration;
 
-    /// `x + 1`, as an operation of the library; it does something with the pass that it is computed for.
+    /// `x + 1`, as an operation of the library; it does something with the pass that it is computed
+    /// for.
     pub(in crate::pass) struct Probe {
         nanoseconds: f64,
         does: Box<Does>,
@@ -494,7 +514,9 @@ pub(super) mod tests {
         }
     }
 
-    /// Of twenty branches that begin when a dear operation has ended, the threads that compute the last operation of each in a training step: `last` of what does something there, after one that takes so long.
+    /// Of twenty branches that begin when a dear operation has ended, the threads that compute the
+    /// last operation of each in a training step: `last` of what does something there, after one
+    /// that takes so long.
     fn threads_of_branches(first: f64, last: fn(Layer<f64>, Box<Does>) -> Layer<f64>) -> HashSet<ThreadId> {
         let threads = Arc::<Mutex<HashSet<ThreadId>>>::default();
         let dear = Layer::apply(Probe::new(100_000.0, |_| ()), (Layer::constant(0.0),));

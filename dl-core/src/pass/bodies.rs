@@ -1,9 +1,13 @@
 //! How long it takes to poll a body: about as long as it took where the same was written before.
 //!
-//! A body does not say what it costs. One that only decides takes less than a microsecond, and to hand it to another thread takes several; one that reads a file had better be handed over. So each
-//! thread remembers how long the bodies took that it has polled, by the places where they were written. This decides who polls a body, and never about a value.
+//! A body does not say what it costs. One that only decides takes less than a microsecond, and to
+//! hand it to another thread takes several; one that reads a file had better be handed over. So
+//! each thread remembers how long the bodies took that it has polled, by the places where they were
+//! written. This decides who polls a body, and never about a value.
 //!
-//! A small network that a body asks for is evaluated on the spot, as part of its pass (see `at_once.rs`), where one thread at a time works: by more of them it would not be done sooner, and it does not count.
+//! A small network that a body asks for is evaluated on the spot, as part of its pass (see
+//! `at_once.rs`), where one thread at a time works: by more of them it would not be done sooner,
+//! and it does not count.
 
 use super::Pass;
 use super::at_once::SMALL_OF_OURS_NANOSECONDS;
@@ -14,7 +18,8 @@ use std::time::{Duration, Instant};
 
 /// What nobody has seen may be dear: it is worth offering when there are a few.
 const UNKNOWN_NANOSECONDS: f64 = 5_000.0;
-/// A body that was small so far is looked at once in so many times: it may have grown, but to look at the clock takes a good part of what it takes.
+/// A body that was small so far is looked at once in so many times: it may have grown, but to look
+/// at the clock takes a good part of what it takes.
 const SELDOM: u8 = 16;
 const PLACES: usize = 128;
 
@@ -43,7 +48,8 @@ thread_local! {
     static TIMED: Cell<Option<Timed>> = const { Cell::new(None) };
 }
 
-/// How many nanoseconds it may take to poll a body that was written here; none if it is not worth a hand-over.
+/// How many nanoseconds it may take to poll a body that was written here; none if it is not worth a
+/// hand-over.
 pub(super) fn guess(place: &'static Location<'static>) -> f64 {
     match seen(place) {
         None => UNKNOWN_NANOSECONDS,

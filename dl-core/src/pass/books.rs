@@ -1,6 +1,8 @@
-//! The books of a pass: an entry for each node, its value, who waits for it, and what is ready to run.
+//! The books of a pass: an entry for each node, its value, who waits for it, and what is ready to
+//! run.
 //!
-//! What cannot be evaluated at once when it is entered (see `discover.rs`) waits until its last operand is done; then it is queued (`schedule.rs`).
+//! What cannot be evaluated at once when it is entered (see `discover.rs`) waits until its last
+//! operand is done; then it is queued (`schedule.rs`).
 
 use super::chain::Chains;
 use super::claim::Seat;
@@ -51,7 +53,8 @@ pub(crate) struct Books {
     pub(super) weights: Vec<(usize, u32)>,
     /// The same, sorted out, once weights were met that may have been met under another leaf.
     pub(super) weights_by_address: FxHashMap<usize, u32>,
-    /// Which leaf of its weight the first one was that was met, and whether there were others: most graphs are built by one thread.
+    /// Which leaf of its weight the first one was that was met, and whether there were others: most
+    /// graphs are built by one thread.
     pub(super) leaf: Option<u8>,
     pub(super) leaves_differ: bool,
     /// Who waits for whom: a list for each entry, threaded through one table.
@@ -59,7 +62,8 @@ pub(crate) struct Books {
     pub(super) unused_waiting: u32,
     /// Which operations are run together.
     pub(super) chains: Chains,
-    /// How many nodes have no entry any more, or never had one, and how many nodes were not evaluated when they were entered.
+    /// How many nodes have no entry any more, or never had one, and how many nodes were not
+    /// evaluated when they were entered.
     pub(super) refilled: usize,
     pub(super) others: usize,
     /// How many of these are constants.
@@ -73,7 +77,8 @@ pub(crate) struct Books {
     pub(super) queue: Queue,
     /// Tickets that have been handed out and not come back.
     pub(super) tickets: usize,
-    /// How many threads that work for the pass are parked in a wait of their own, in a body for instance: nobody knows for how long.
+    /// How many threads that work for the pass are parked in a wait of their own, in a body for
+    /// instance: nobody knows for how long.
     pub(super) away: usize,
     /// How many drivers are at the queue, or at something that stays with them.
     pub(super) attentive: usize,
@@ -86,7 +91,8 @@ pub(crate) struct Books {
     origin: Option<Position>,
     /// How often the last driver has left.
     pub(super) rests: u32,
-    /// What was discarded under the lock, to be dropped when it is released: user code may run then.
+    /// What was discarded under the lock, to be dropped when it is released: user code may run
+    /// then.
     pub(super) discarded: Vec<(Value, &'static Location<'static>)>,
     /// How often the graph was entered from a new root.
     pub(super) roots_met: usize,
@@ -203,8 +209,9 @@ impl Books {
         self.seat = Seat::default();
     }
 
-    /// Empties the books when their pass is over. The tables keep their room for the next one: to grow them anew would cost more than a
-    /// small pass does. Values and nodes go here; their destructors may be the user's, and may use passes of their own.
+    /// Empties the books when their pass is over. The tables keep their room for the next one: to
+    /// grow them anew would cost more than a small pass does. Values and nodes go here; their
+    /// destructors may be the user's, and may use passes of their own.
     pub(super) fn close(&mut self) {
         self.seat.end();
         self.snapshot = None;
@@ -253,7 +260,8 @@ impl Books {
         self.arrived.retain(|table| table.capacity() > 0);
     }
 
-    /// What a pass leaves that was more than a walk through scalar arithmetic: somebody has waited there, or was waited for, or an operation had an effect, whose root has links.
+    /// What a pass leaves that was more than a walk through scalar arithmetic: somebody has waited
+    /// there, or was waited for, or an operation had an effect, whose root has links.
     fn close_schedule(&mut self) {
         tables::empty(&mut self.roots);
         tables::clear(&mut self.links);
@@ -328,7 +336,8 @@ impl Books {
         self.entries.len() - self.vacant.len()
     }
 
-    /// Whether the numbers of the entries are those of a depth-first walk from the only root, operands before their consumers.
+    /// Whether the numbers of the entries are those of a depth-first walk from the only root,
+    /// operands before their consumers.
     pub(crate) fn in_order(&self) -> bool {
         self.in_order && self.roots_met == 1
     }

@@ -1,16 +1,20 @@
 //! Chains: operations that one thread runs one after the other, as one job.
 //!
-//! An operation that waits for the operation before it and for nothing else follows it in its chain. Nobody is told between the two: the thread that takes the first
-//! has what the second waits for. So a branch of twenty small kernels is taken once and written down once, and its thread does not ask for the books in between.
+//! An operation that waits for the operation before it and for nothing else follows it in its
+//! chain. Nobody is told between the two: the thread that takes the first has what the second waits
+//! for. So a branch of twenty small kernels is taken once and written down once, and its thread
+//! does not ask for the books in between.
 //!
-//! A chain says what is run together, not what is computed: values are those of the operations, whoever runs them, and each is written down before long
-//! (see `kernels.rs`), so that others who wait for it go on.
+//! A chain says what is run together, not what is computed: values are those of the operations,
+//! whoever runs them, and each is written down before long (see `kernels.rs`), so that others who
+//! wait for it go on.
 
 use super::books::Books;
 use super::entry::{NONE, Status};
 use crate::node::Expression;
 
-/// An entry is in no chain, and none can begin with it: it has been taken, or does something besides computing a value.
+/// An entry is in no chain, and none can begin with it: it has been taken, or does something
+/// besides computing a value.
 pub(super) const CLOSED: u32 = u32::MAX;
 /// An operation that nobody follows so far.
 pub(super) const OPEN: u32 = u32::MAX - 1;
@@ -58,7 +62,8 @@ impl Chains {
 }
 
 impl Books {
-    /// Lets a new operation follow the one that it waits for, if that is the only one and the last of its chain.
+    /// Lets a new operation follow the one that it waits for, if that is the only one and the last
+    /// of its chain.
     pub(super) fn follows_in_chain(&mut self, index: u32, operands: usize) -> bool {
         let mut before = NONE;
         for which in 0..operands {
@@ -90,7 +95,8 @@ impl Books {
         true
     }
 
-    /// This operation is about to be run, or is not going to be: nobody follows it any more. What comes back are those who did, in order.
+    /// This operation is about to be run, or is not going to be: nobody follows it any more. What
+    /// comes back are those who did, in order.
     pub(super) fn take_chain(&mut self, first: u32, into: &mut Vec<u32>) {
         into.clear();
         match std::mem::replace(&mut self.linked(first).chain, CLOSED) {
@@ -128,7 +134,8 @@ impl Books {
         }
     }
 
-    /// The rest of a chain, whose first operation has all that it needs now, goes back to that end of the queue from which it was taken.
+    /// The rest of a chain, whose first operation has all that it needs now, goes back to that end
+    /// of the queue from which it was taken.
     pub(super) fn put_back(&mut self, rest: &[u32], helps: bool) {
         let place = self.chains.begin(rest);
         for &index in rest {

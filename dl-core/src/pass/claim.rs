@@ -1,9 +1,12 @@
 //! Which pass has a node in its books.
 //!
-//! A node carries one claim: the number of a pass and the number of the node's entry there. A pass that finds a node claimed by
-//! another one that is still alive keeps that node in a side map of its own. Whether a pass is alive is asked of a small static
-//! table: the number of a pass names its seat there, and the seat holds the number while the pass lives. So a claim lapses by
-//! itself when its pass ends, and nothing has to be unmarked. The seat itself is kept for the next pass with the same books: to look for one takes an instruction that all others wait for, to sit down in one's own does not.
+//! A node carries one claim: the number of a pass and the number of the node's entry there. A pass
+//! that finds a node claimed by another one that is still alive keeps that node in a side map of
+//! its own. Whether a pass is alive is asked of a small static table: the number of a pass names
+//! its seat there, and the seat holds the number while the pass lives. So a claim lapses by itself
+//! when its pass ends, and nothing has to be unmarked. The seat itself is kept for the next pass
+//! with the same books: to look for one takes an instruction that all others wait for, to sit down
+//! in one's own does not.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, array_of, globals, thread_local};
 use std::cell::Cell;
@@ -11,7 +14,8 @@ use std::cell::Cell;
 const SEATS: u64 = if cfg!(any(shuttle, loom)) { 5 } else { 1024 };
 globals! {
     static ALIVE: [AtomicU64; SEATS as usize] = array_of![AtomicU64::new(0); SEATS as usize];
-    /// Every thread takes its numbers in blocks, so that small passes of several threads do not meet here.
+    /// Every thread takes its numbers in blocks, so that small passes of several threads do not
+    /// meet here.
     static BLOCK: AtomicU64 = AtomicU64::new(1);
 }
 const BLOCK_SIZE: u64 = 1 << 12;
@@ -31,7 +35,8 @@ fn next_generation() -> u64 {
 /// What a seat holds between two passes of those who have it. No pass has this number.
 const KEPT: u64 = 1;
 
-/// A seat, once one was found, and the number of the pass that sits there; 0 while there is none, or if there was no seat for it. Such a pass claims nothing.
+/// A seat, once one was found, and the number of the pass that sits there; 0 while there is none,
+/// or if there was no seat for it. Such a pass claims nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
     pass: u64,
@@ -54,7 +59,8 @@ impl Seat {
 
     #[cold]
     fn find(generation: u64) -> Option<u32> {
-        // threads begin far from one another, in lines of their own as long as they are not many and passes end where they began
+        // threads begin far from one another, in lines of their own as long as they are not many
+        // and passes end where they began
         let first = generation / BLOCK_SIZE * 8;
         let free = |seat: &u64| {
             let place = &ALIVE[*seat as usize];
@@ -92,7 +98,8 @@ impl Drop for Seat {
 #[derive(Clone, Copy)]
 pub(crate) struct Claim<'a> {
     pub(crate) pass: &'a AtomicU64,
-    /// Written and read only by the pass that holds the claim: under its lock, or before anybody else has it.
+    /// Written and read only by the pass that holds the claim: under its lock, or before anybody
+    /// else has it.
     pub(crate) entry: &'a AtomicU32,
 }
 

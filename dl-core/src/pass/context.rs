@@ -13,7 +13,8 @@ struct Context {
     pass: Option<NonNull<Arc<Pass>>>,
     /// Whether it polls a task of that pass, rather than the driver's own future.
     in_task: bool,
-    /// Whether this thread may spend its time on the work of the passes that it polls: inside `wait()` and in workers.
+    /// Whether this thread may spend its time on the work of the passes that it polls: inside
+    /// `wait()` and in workers.
     may_work: bool,
     /// The pass for which this thread computes, or drops, values.
     computing_for: Option<NonNull<Arc<Pass>>>,
@@ -25,7 +26,8 @@ thread_local! {
 }
 
 thread_local! {
-    /// The passes that this thread was polling when it began to wait for something else, from the outermost on.
+    /// The passes that this thread was polling when it began to wait for something else, from the
+    /// outermost on.
     static LEFT: RefCell<Vec<NonNull<Arc<Pass>>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -53,7 +55,8 @@ pub(crate) fn computing<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
     with(Context { computing_for: Some(NonNull::from(pass)), pass: None, in_task: false, ..CONTEXT.get() }, f)
 }
 
-/// Computes what a body is about to hand out, as a kernel of the pass whose body this is: so whoever waits for the pass is told of what is divided, and helps.
+/// Computes what a body is about to hand out, as a kernel of the pass whose body this is: so
+/// whoever waits for the pass is told of what is divided, and helps.
 pub(crate) fn computing_in_task<R>(f: impl FnOnce() -> R) -> R {
     with_current(|pass| match pass.filter(|_| in_task()) {
         Some(pass) => computing(pass, f),
@@ -101,7 +104,8 @@ impl Drop for LeftPass {
 
 /// Parks this thread, which waits. The passes that it was polling are told that it is away.
 pub(crate) fn parking(park: impl FnOnce()) {
-    // SAFETY: whoever put them there keeps them borrowed until they are taken away again, which is after this wait
+    // SAFETY: whoever put them there keeps them borrowed until they are taken away again, which is
+    // after this wait
     let held = |pass: &NonNull<Arc<Pass>>| unsafe { pass.as_ref() }.clone();
     let left: Vec<Arc<Pass>> = LEFT.try_with(|left| left.borrow().iter().map(held).collect()).unwrap_or_default();
     left.iter().for_each(Pass::goes_away);
@@ -113,7 +117,8 @@ pub(crate) fn parking(park: impl FnOnce()) {
 #[inline]
 pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
     let pass = CONTEXT.get().pass;
-    // SAFETY: whoever put it there keeps it borrowed until the context is restored, which is after `f`
+    // SAFETY: whoever put it there keeps it borrowed until the context is restored, which is after
+    // `f`
     f(pass.as_ref().map(|pass| unsafe { pass.as_ref() }))
 }
 
@@ -158,7 +163,8 @@ pub(super) fn mode() -> Option<Mode> {
     with_current(|pass| pass.map(|pass| pass.mode())).or_else(|| with_computing(|pass| pass.map(|pass| pass.mode())))
 }
 
-/// How a tape, or what a backward does, holds its pass: strongly, except inside a task of that same pass, which the pass itself holds.
+/// How a tape, or what a backward does, holds its pass: strongly, except inside a task of that same
+/// pass, which the pass itself holds.
 #[derive(Clone)]
 pub(crate) enum Holder {
     Strong(Owner),

@@ -12,15 +12,20 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Layers that it met: weights, operations, decisions; those of the backward, too. Constants are not counted.
+    /// Layers that it met: weights, operations, decisions; those of the backward, too. Constants
+    /// are not counted.
     pub nodes: usize,
-    /// Operations that it evaluated. The arithmetic of a scalar's backward, which needs no layers, is not among them.
+    /// Operations that it evaluated. The arithmetic of a scalar's backward, which needs no layers,
+    /// is not among them.
     pub evaluations: usize,
-    /// Buffers of more than 16 KB that it wrote into a second time instead of asking the allocator for new ones. Smaller ones, which a thread keeps for itself, are not counted.
+    /// Buffers of more than 16 KB that it wrote into a second time instead of asking the allocator
+    /// for new ones. Smaller ones, which a thread keeps for itself, are not counted.
     pub reused_buffers: usize,
-    /// The most that its values occupied at any time, in bytes. Plain numbers, which are kept in its tables, do not count.
+    /// The most that its values occupied at any time, in bytes. Plain numbers, which are kept in
+    /// its tables, do not count.
     pub bytes_peak: usize,
-    /// The most threads that worked for it at the same time, those that helped with a kernel included.
+    /// The most threads that worked for it at the same time, those that helped with a kernel
+    /// included.
     pub parallel_width: usize,
 }
 

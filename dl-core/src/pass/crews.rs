@@ -1,9 +1,11 @@
 //! Kernels of the pass that are divided among several threads (see `parallel.rs`).
 //!
-//! Tickets for the rayon pool bring workers only. Whoever drives the pass and has nothing to do at the moment may be another thread, or a worker that waits; and those who have helped
-//! with the queue linger. They all find in the books what is being divided.
+//! Tickets for the rayon pool bring workers only. Whoever drives the pass and has nothing to do at
+//! the moment may be another thread, or a worker that waits; and those who have helped with the
+//! queue linger. They all find in the books what is being divided.
 //!
-//! A kernel may hold locks of the user's, which the user's estimates of costs may want, too, under the lock of the books. So nobody waits for the books here.
+//! A kernel may hold locks of the user's, which the user's estimates of costs may want, too, under
+//! the lock of the books. So nobody waits for the books here.
 
 use super::books::Books;
 use super::{Pass, computing};
@@ -15,8 +17,10 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 impl Pass {
-    /// A kernel is being divided, of this pass or of one inside it: wakes drivers, at most as many as are wanted. Not if the books are not to be had: perhaps they are this thread's. While weights are
-    /// changed, only those hear of it who are awake: what wakes a driver is the user's, and must not run under the locks of the weights.
+    /// A kernel is being divided, of this pass or of one inside it: wakes drivers, at most as many
+    /// as are wanted. Not if the books are not to be had: perhaps they are this thread's. While
+    /// weights are changed, only those hear of it who are awake: what wakes a driver is the user's,
+    /// and must not run under the locks of the weights.
     pub(crate) fn tell_of(&self, crew: &Arc<Crew>, wanted: usize) -> bool {
         let Some(mut books) = self.books_at_once() else { return false };
         // it may be there, if those of the pass around were not to be had
@@ -42,7 +46,8 @@ impl Pass {
         around.tell_of(crew, wanted)
     }
 
-    /// The kernel is done. If the books are not to be had, it stays there, though nobody can have anything of it any more.
+    /// The kernel is done. If the books are not to be had, it stays there, though nobody can have
+    /// anything of it any more.
     pub(crate) fn forget(&self, crew: &Arc<Crew>) {
         if let Some(mut books) = self.books_at_once() {
             books.crews.retain(|other| !Arc::ptr_eq(other, crew));
@@ -52,7 +57,8 @@ impl Pass {
         }
     }
 
-    /// Changes weights, under their locks. Who has worked for the pass is mostly still awake, and helps.
+    /// Changes weights, under their locks. Who has worked for the pass is mostly still awake, and
+    /// helps.
     pub(crate) fn committing<R>(self: &Arc<Self>, change: impl FnOnce() -> R) -> R {
         struct Committed<'a>(&'a Pass);
 
@@ -94,7 +100,8 @@ mod tests {
     use std::sync::{Arc, Mutex, mpsc};
     use std::thread;
 
-    /// Divides a kernel while somebody holds the books of the pass around: from when it is known there until it is done. Says how many crews were known there.
+    /// Divides a kernel while somebody holds the books of the pass around: from when it is known
+    /// there until it is done. Says how many crews were known there.
     fn divide(inner: &Arc<Pass>) -> usize {
         let (leader, outer) = (thread::current().id(), inner.around().expect("it waits"));
         let (begun, held) = (AtomicBool::new(false), Mutex::new(None));

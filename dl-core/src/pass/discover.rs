@@ -1,12 +1,19 @@
 //! Entering layers, and all that they need, into the books.
 //!
-//! A depth-first walk that never recurses makes an entry for each node, operands before their consumers. Nodes whose operands are
-//! there already and which cost next to nothing (constants, weights, scalar arithmetic) are evaluated during that walk, so a
-//! graph of scalars never sees the queue. The first walk of a pass begins before anybody else has that pass, with the books alone, and stops where they are not enough (see `unshared.rs`). At a small kernel the walk is interrupted, so that the kernel can be run (see `at_once.rs`).
+//! A depth-first walk that never recurses makes an entry for each node, operands before their
+//! consumers. Nodes whose operands are there already and which cost next to nothing (constants,
+//! weights, scalar arithmetic) are evaluated during that walk, so a graph of scalars never sees the
+//! queue. The first walk of a pass begins before anybody else has that pass, with the books alone,
+//! and stops where they are not enough (see `unshared.rs`). At a small kernel the walk is
+//! interrupted, so that the kernel can be run (see `at_once.rs`).
 //!
-//! A pass knows a node again by the claim on it (see `claim.rs`). A claim is an instruction that all others wait for, so what needs none has none. A *lone* node, whose only handle is one operand of one
-//! consumer, cannot be met another way: its entry is known to its consumer, and it is claimed when somebody is given a handle to it. (A consumer with more than two operands looks them up: it claims a lone one when that is entered.) The first few weights of a pass are found by looking through them, and claimed
-//! when they are met again. And a root that is scalar arithmetic is claimed when its value turns out not to be all that is wanted.
+//! A pass knows a node again by the claim on it (see `claim.rs`). A claim is an instruction that
+//! all others wait for, so what needs none has none. A *lone* node, whose only handle is one
+//! operand of one consumer, cannot be met another way: its entry is known to its consumer, and it
+//! is claimed when somebody is given a handle to it. (A consumer with more than two operands looks
+//! them up: it claims a lone one when that is entered.) The first few weights of a pass are found
+//! by looking through them, and claimed when they are met again. And a root that is scalar
+//! arithmetic is claimed when its value turns out not to be all that is wanted.
 
 use super::at_once::Met;
 use super::books::Books;
@@ -22,7 +29,8 @@ use std::sync::Weak;
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     node: Held,
-    /// The entry of the first operand, once it is known. Of a node with many operands, whose entries are looked up: how many of them are entered.
+    /// The entry of the first operand, once it is known. Of a node with many operands, whose
+    /// entries are looked up: how many of them are entered.
     first: u32,
 }
 
@@ -40,7 +48,8 @@ pub(super) struct Walk {
     pub(super) small_root: Small,
     /// Whether the root is claimed, even if it is scalar arithmetic.
     pub(super) claims_root: bool,
-    /// How many jobs were in the queue when it was looked at last, and when others were asked to share them.
+    /// How many jobs were in the queue when it was looked at last, and when others were asked to
+    /// share them.
     queued: usize,
     offered: usize,
     /// For how many of those who wait for the books it has paused.
@@ -74,7 +83,8 @@ pub(super) enum Walked {
     Through(u32),
     /// To a small kernel, which is to be run before it goes on.
     Meets(u32),
-    /// With the books alone, to what takes the pass, too: anything but scalar arithmetic, constants and weights. It is not entered yet.
+    /// With the books alone, to what takes the pass, too: anything but scalar arithmetic, constants
+    /// and weights. It is not entered yet.
     NeedsPass,
     /// To where others, who wait for the books, had better have them for a moment.
     Pauses,
@@ -93,7 +103,8 @@ enum Entered {
 
 #[allow(unsafe_code, reason = "the pass holds the roots of all that it has entered")]
 fn held(layer: &AnyLayer) -> Held {
-    // SAFETY: the root of a walk is kept alive by whoever begins it, and then by a handle of the pass; what is below it, by it. Nothing unwinds from a walk
+    // SAFETY: the root of a walk is kept alive by whoever begins it, and then by a handle of the
+    // pass; what is below it, by it. Nothing unwinds from a walk
     unsafe { Held::new(layer) }
 }
 
@@ -126,7 +137,8 @@ impl Pass {
             if books.tickets > 0 {
                 self.tell_news();
             }
-            // one of them is for this thread; each time that there are twice as many is often enough
+            // one of them is for this thread; each time that there are twice as many is often
+            // enough
             if queued > 2 * walk.offered.max(1) - 1 && books.queue.is_worth_sharing() {
                 (walk.queued, walk.offered) = (queued, queued);
                 return Some(Walked::Offers);
@@ -140,7 +152,8 @@ impl Pass {
 }
 
 impl Books {
-    /// The entry of a node, if this pass has met it. For a lone node, or a root that is not claimed yet, it is not known.
+    /// The entry of a node, if this pass has met it. For a lone node, or a root that is not claimed
+    /// yet, it is not known.
     #[inline]
     pub(crate) fn find(&self, node: &Node) -> Option<u32> {
         node.claim().entry(&self.seat).or_else(|| self.find_aside(node)).or_else(|| match &node.expression {
@@ -195,7 +208,8 @@ impl Books {
         }
     }
 
-    /// Begins to enter a node and everything it needs. The pass is to have a handle to it in the end.
+    /// Begins to enter a node and everything it needs. The pass is to have a handle to it in the
+    /// end.
     #[inline]
     pub(super) fn begin_walk(&mut self, root: &AnyLayer, small: Small) -> Walk {
         self.roots_met += 1;
@@ -207,7 +221,8 @@ impl Books {
         Walk { at, second: NONE, small, small_root, claims_root: true, queued, offered: 0, paused: 0 }
     }
 
-    /// The same for the first layer, which nothing else follows. So there is nobody to share its kernel with when all else is done, and it is run where it is met.
+    /// The same for the first layer, which nothing else follows. So there is nobody to share its
+    /// kernel with when all else is done, and it is run where it is met.
     #[inline]
     pub(super) fn begin_first_walk(&mut self, root: &AnyLayer, watched: bool) -> Walk {
         let (small, small_root) = if watched { (Small::Run, Small::Run) } else { (Small::Computed, Small::Last) };
@@ -220,7 +235,8 @@ impl Books {
         self.enter_other(held(root), [NONE; 2], false, Small::Queued).0
     }
 
-    /// Goes on to enter what a node needs, and then the node. There is no `pass` while nobody else can have it; then the walk stops at what needs it.
+    /// Goes on to enter what a node needs, and then the node. There is no `pass` while nobody else
+    /// can have it; then the walk stops at what needs it.
     pub(super) fn walk(&mut self, walk: &mut Walk, pass: Option<&Pass>) -> Walked {
         let mut steps = std::mem::take(&mut self.walk);
         let Some(Step { mut node, mut first }) = walk.at.take() else {
@@ -289,7 +305,9 @@ impl Books {
         }
     }
 
-    /// The entries of a node's operands, or the first operand that is not entered yet. Of what was entered last, the entry is known: it is that of the first operand, or of the second; or of the one that was missing among many.
+    /// The entries of a node's operands, or the first operand that is not entered yet. Of what was
+    /// entered last, the entry is known: it is that of the first operand, or of the second; or of
+    /// the one that was missing among many.
     #[inline(always)]
     fn operands(&mut self, node: Held, first: u32, second: u32) -> Operands {
         match &node.expression {
@@ -357,7 +375,8 @@ impl Books {
         }
     }
 
-    /// Makes the entry of scalar arithmetic whose operands are all entered. It is known to its consumer, or to whoever begins the walk.
+    /// Makes the entry of scalar arithmetic whose operands are all entered. It is known to its
+    /// consumer, or to whoever begins the walk.
     #[inline(always)]
     fn enter_arithmetic(&mut self, node: Held, operands: [u32; 2], lone: impl FnOnce() -> bool) -> Option<u32> {
         let (number, trained, arithmetic) = self.arithmetic(&node, operands)?;
@@ -381,7 +400,9 @@ impl Books {
                     && self.entry(operands[0]).number().is_some()
                     && node.claim().claim(&self.seat, operands[0]) =>
             {
-                // a number is not forgotten, so the mark needs no entry of its own. It is claimed though it may be lone: where that fails, whoever looks it up would have it in the side map, from which it goes with its own entry
+                // a number is not forgotten, so the mark needs no entry of its own. It is claimed
+                // though it may be lone: where that fails, whoever looks it up would have it in the
+                // side map, from which it goes with its own entry
                 if self.keep == Keep::Values {
                     self.close_segment(operands[0]);
                 }
@@ -424,7 +445,8 @@ impl Books {
     }
 
     fn enter_weight(&mut self, node: Held, variable: VariableRef, leaf: u8) -> u32 {
-        // a weight has one leaf of each number: whoever meets one number only has not met it under another leaf
+        // a weight has one leaf of each number: whoever meets one number only has not met it under
+        // another leaf
         self.leaves_differ |= *self.leaf.get_or_insert(leaf) != leaf;
         if self.leaves_differ
             && let Some(index) = self.find_weight(variable.address(), variable.has_several_leaves())
@@ -449,7 +471,8 @@ impl Books {
         self.add_value(node, value, trained, lone)
     }
 
-    /// The number that a weight is, unless its value is to be had elsewhere: for speed, as numbers are read without values.
+    /// The number that a weight is, unless its value is to be had elsewhere: for speed, as numbers
+    /// are read without values.
     #[inline(always)]
     fn number_of_weight(&self, variable: &Variable) -> Option<Scalar> {
         if self.of_around.is_none() && self.snapshot.is_none() { variable.number() } else { None }
@@ -494,7 +517,8 @@ impl Books {
         self.vacant.pop().expect("there is a vacant entry")
     }
 
-    /// The value of scalar arithmetic whose operands are there, and whether a gradient could flow through it.
+    /// The value of scalar arithmetic whose operands are there, and whether a gradient could flow
+    /// through it.
     #[inline(always)]
     fn arithmetic(&self, node: &Node, operands: [u32; 2]) -> Option<(Scalar, bool, Arithmetic)> {
         let mut trained = false;

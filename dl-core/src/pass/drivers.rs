@@ -1,7 +1,7 @@
 //! Who drives a pass: the runs that wait for its values, usually one.
 //!
-//! A pass without drivers rests: nothing is started in it any more. It goes on when a new driver arrives, for instance a backward
-//! on a tape that holds the pass.
+//! A pass without drivers rests: nothing is started in it any more. It goes on when a new driver
+//! arrives, for instance a backward on a tape that holds the pass.
 
 use std::task::Waker;
 
@@ -28,7 +28,8 @@ impl Drivers {
         self.expected = None;
     }
 
-    /// Whoever works for the pass at the moment is going to be its driver: others may help from now on.
+    /// Whoever works for the pass at the moment is going to be its driver: others may help from now
+    /// on.
     pub(super) fn expect(&mut self) {
         let number = self.arrive();
         self.polled(number, true);
@@ -54,7 +55,8 @@ impl Drivers {
         self.present.is_empty()
     }
 
-    /// This driver is polled, by a thread that may work or not; what it was before no longer counts.
+    /// This driver is polled, by a thread that may work or not; what it was before no longer
+    /// counts.
     pub(super) fn polled(&mut self, number: u32, works: bool) {
         if let Some(driver) = self.present.iter_mut().find(|driver| driver.number == number) {
             driver.works = works;

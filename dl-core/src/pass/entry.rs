@@ -16,7 +16,8 @@ pub(crate) struct Entry {
     pub(crate) node: Option<Held>,
     /// The value, if it is a plain number; else the entry of the third operand, if there are three.
     pub(super) bits: u64,
-    /// The entries of the first two operands, if there are not more than three. For a dynamic node, the first is that of the layer that it turned out to be.
+    /// The entries of the first two operands, if there are not more than three. For a dynamic node,
+    /// the first is that of the layer that it turned out to be.
     pub(crate) operands: [u32; 2],
     /// Where its [`Links`] are, if it has any.
     pub(crate) links: u32,
@@ -147,15 +148,16 @@ pub(super) struct Links {
     pub(super) waiting: u32,
     /// The place of its chain, or how it stands to chains: see `chain.rs`.
     pub(super) chain: u32,
-    /// Operand edges that lead here, and those among them whose consumer is not done. Those of scalar arithmetic are not counted: it works on
-    /// numbers, which need not be let go.
+    /// Operand edges that lead here, and those among them whose consumer is not done. Those of
+    /// scalar arithmetic are not counted: it works on numbers, which need not be let go.
     pub(super) consumers: u32,
     pub(super) unfinished: u32,
     /// How many dynamic nodes turned out to be this one.
     pub(super) followers: u32,
     /// Where the handle of the pass is, if it has one. All other nodes are below one that has.
     pub(super) root: u32,
-    /// Whether the entry could not be evaluated when it was entered. Only then do its consumers count.
+    /// Whether the entry could not be evaluated when it was entered. Only then do its consumers
+    /// count.
     pub(super) scheduled: bool,
     /// Whether there are wakers to be called when it has ended.
     pub(super) awaited: bool,

@@ -14,19 +14,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Small kernels are taken from the queue together, as many as keep a thread busy for so long: each time the lock is taken anew, another thread may stand in the
-/// way.
+/// Small kernels are taken from the queue together, as many as keep a thread busy for so long: each
+/// time the lock is taken anew, another thread may stand in the way.
 const BATCH_NANOSECONDS: f64 = 8_000.0;
-/// Whoever runs a chain writes down after so long what he has, and puts the rest back: others may wait for the one, and nobody any more for the other.
+/// Whoever runs a chain writes down after so long what he has, and puts the rest back: others may
+/// wait for the one, and nobody any more for the other.
 const LEG_NANOSECONDS: f64 = 50_000.0;
 
-/// Kernels that are run together: those of a chain, or some that nobody follows. The tables are reused.
+/// Kernels that are run together: those of a chain, or some that nobody follows. The tables are
+/// reused.
 #[derive(Default)]
 pub(super) struct Batch {
     kernels: Vec<Kernel>,
     /// What they need; none where that is the result of the kernel before.
     operands: Vec<Option<Value>>,
-    /// Those of the kernels that have been run; none where the next one was the last that needed it.
+    /// Those of the kernels that have been run; none where the next one was the last that needed
+    /// it.
     results: Vec<Option<Result<Value>>>,
     followers: Vec<u32>,
     /// Whether nobody was called for it: then what is worth a call goes back to the queue.
@@ -49,7 +52,8 @@ struct Kernel {
 }
 
 impl Books {
-    /// Takes a job that has left the queue; if it is a single kernel, with those next to it, `share` of them at most.
+    /// Takes a job that has left the queue; if it is a single kernel, with those next to it,
+    /// `share` of them at most.
     ///
     /// Of a chain whose first operation stays (see `queue.rs`) only what is small is run.
     pub(super) fn take_batch(
@@ -243,7 +247,8 @@ impl Pass {
         }
     }
 
-    /// Runs a kernel and lets go of its operands. Whatever goes wrong is an error, which points to the operation.
+    /// Runs a kernel and lets go of its operands. Whatever goes wrong is an error, which points to
+    /// the operation.
     #[inline]
     fn run(self: &Arc<Self>, index: u32, node: &Node, operands: &mut [Value]) -> Result<Value> {
         let op = operation(node);

@@ -1,9 +1,11 @@
 //! One pass: a call of `predict`, `train` or `forward`, and everything it evaluates.
 //!
-//! A pass keeps its books in dense tables of its own (`books.rs`), behind its own lock; kernels (`kernels.rs`) and bodies of dynamic nodes (`work.rs`) run outside
-//! that lock. Under it run only estimates of costs and sizes, the rules that write down deltas, and small operations of the library (`at_once.rs`, `alone.rs`). Whoever
-//! drives the pass works through its queue; other threads of the rayon pool are only *offered* a share, by tickets, so nobody
-//! ever waits for a thread to become free, and a `wait()` inside a worker cannot deadlock.
+//! A pass keeps its books in dense tables of its own (`books.rs`), behind its own lock; kernels
+//! (`kernels.rs`) and bodies of dynamic nodes (`work.rs`) run outside that lock. Under it run only
+//! estimates of costs and sizes, the rules that write down deltas, and small operations of the
+//! library (`at_once.rs`, `alone.rs`). Whoever drives the pass works through its queue; other
+//! threads of the rayon pool are only *offered* a share, by tickets, so nobody ever waits for a
+//! thread to become free, and a `wait()` inside a worker cannot deadlock.
 
 mod alone;
 mod at_once;
@@ -82,7 +84,8 @@ pub(crate) enum Purpose {
     Train,
     /// The same, and weights that change in the end.
     Step,
-    /// Values, and a backward for the sake of a derivative: it neither trains nor evaluates by itself.
+    /// Values, and a backward for the sake of a derivative: it neither trains nor evaluates by
+    /// itself.
     Derive,
 }
 
@@ -155,7 +158,8 @@ impl Pass {
         fresh
     }
 
-    /// What this pass has of the one around it. A derivative is that of the very values there, random ones too: what positions are counted from, if that is settled, is returned.
+    /// What this pass has of the one around it. A derivative is that of the very values there,
+    /// random ones too: what positions are counted from, if that is settled, is returned.
     #[inline(never)]
     fn begin_inside(&mut self, around: &Arc<Pass>, purpose: Purpose) -> Option<Position> {
         let settings = std::mem::take(&mut self.settings);
@@ -170,8 +174,9 @@ impl Pass {
         around.books().origin()
     }
 
-    /// Somebody is done with a pass. If he was the last one who had it, the pass is over: its values and nodes are dropped, and its tables are kept
-    /// for the next one. A panic of a destructor comes back.
+    /// Somebody is done with a pass. If he was the last one who had it, the pass is over: its
+    /// values and nodes are dropped, and its tables are kept for the next one. A panic of a
+    /// destructor comes back.
     pub(crate) fn part(pass: Arc<Pass>) -> Result<()> {
         match Unshared::of(pass) {
             Ok(over) => over.close(),
@@ -183,8 +188,8 @@ impl Pass {
         }
     }
 
-    /// These settings, for a pass inside this one; what they leave open is that of this pass. Its random numbers are others, which depend on
-    /// where it is started.
+    /// These settings, for a pass inside this one; what they leave open is that of this pass. Its
+    /// random numbers are others, which depend on where it is started.
     pub(crate) fn inherited(&self, settings: Settings) -> Settings {
         let seed = settings.seed.or_else(|| self.settings.seed.map(|seed| Position::next().mix(seed)));
         let made_at = settings.made_at.or(self.settings.made_at);
@@ -209,9 +214,11 @@ impl Pass {
         books.fault.take().map_or(Ok(()), Err)
     }
 
-    /// Lets go of all values, if the caller, who drives the pass and holds it once more, is the only one who has it.
+    /// Lets go of all values, if the caller, who drives the pass and holds it once more, is the
+    /// only one who has it.
     pub(crate) fn let_go_of_values(self: &Arc<Self>) {
-        // a helper who looks whether there is something for him has it for a moment; while he has it, weights would be copied before they change
+        // a helper who looks whether there is something for him has it for a moment; while he has
+        // it, weights would be copied before they change
         let alone = (0..SPINS).any(|_| {
             let alone = Arc::strong_count(self) <= 2;
             if !alone {
@@ -286,7 +293,8 @@ impl Pass {
     #[cold]
     fn wait_for_books(&self) -> MutexGuard<'_, Books> {
         self.wanted.fetch_add(1, Ordering::Relaxed);
-        // the books are never held for long, and parking a thread costs more than waiting for its turn
+        // the books are never held for long, and parking a thread costs more than waiting for its
+        // turn
         let books = self.books_if_free();
         let books = books.unwrap_or_else(|| self.books.lock().unwrap_or_else(PoisonError::into_inner));
         self.wanted.fetch_sub(1, Ordering::Relaxed);
@@ -309,7 +317,8 @@ impl Pass {
         self.books()
     }
 
-    /// Enters these layers, and all that they need, into the books. What is cheap is evaluated at once.
+    /// Enters these layers, and all that they need, into the books. What is cheap is evaluated at
+    /// once.
     pub(crate) fn request(self: &Arc<Self>, layers: &[AnyLayer]) {
         let mut books = self.books();
         for layer in layers {
@@ -363,7 +372,8 @@ impl Pass {
         }
     }
 
-    /// A run starts to drive the pass. What was left undone when the last driver left is taken up again.
+    /// A run starts to drive the pass. What was left undone when the last driver left is taken up
+    /// again.
     pub(crate) fn arrive(&self) -> u32 {
         if let (Some(log), Some(recorder)) = (&self.watch.log, &self.settings.recorder) {
             recorder.goes_on(log);
@@ -388,8 +398,8 @@ impl Pass {
         }
     }
 
-    /// A driver is through, or was dropped. When it was the last one, the pass rests: futures are dropped, nothing is started any
-    /// more, and whoever still waits for a value is told.
+    /// A driver is through, or was dropped. When it was the last one, the pass rests: futures are
+    /// dropped, nothing is started any more, and whoever still waits for a value is told.
     pub(crate) fn leave(self: &Arc<Self>, driver: u32) {
         let mut books = self.books();
         books.drivers.leave(driver);
@@ -412,7 +422,8 @@ impl Pass {
     }
 }
 
-/// A pass that goes without having been parted from: somebody else was at work in it when the last run ended, or nobody ever ran.
+/// A pass that goes without having been parted from: somebody else was at work in it when the last
+/// run ended, or nobody ever ran.
 impl Drop for Pass {
     fn drop(&mut self) {
         self.end_watch();

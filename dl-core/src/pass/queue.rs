@@ -24,7 +24,8 @@ pub(super) enum Work {
 #[derive(Default)]
 pub(super) struct Queue {
     shared: Jobs,
-    /// Kernels that are best done by whoever drives the pass: he does them first, nobody is called for them, and who helps takes them last.
+    /// Kernels that are best done by whoever drives the pass: he does them first, nobody is called
+    /// for them, and who helps takes them last.
     staying: Jobs,
     last_stays: bool,
 }
@@ -37,7 +38,8 @@ struct Jobs {
 
 /// A guess that makes no sense.
 const UNKNOWN_NANOSECONDS: f64 = 5_000.0;
-/// So much work is worth calling somebody for who shares: a little less than a body, or what does not say how long it takes, as these may take long. (Sums are rounded.)
+/// So much work is worth calling somebody for who shares: a little less than a body, or what does
+/// not say how long it takes, as these may take long. (Sums are rounded.)
 const WORTH_SHARING_NANOSECONDS: f64 = 4_900.0;
 /// A second: no guess needs to be longer.
 const LONGEST_NANOSECONDS: f64 = 1e9;
@@ -75,8 +77,10 @@ impl Queue {
         if stays { &mut self.staying } else { &mut self.shared }
     }
 
-    /// The next job of whoever drives the pass, or of somebody who helps: helpers take kernels from the other end, so that everybody mostly meets in each pass what he has met in
-    /// the one before, and has it in his caches. Bodies come in turn, as one may wake itself again and again.
+    /// The next job of whoever drives the pass, or of somebody who helps: helpers take kernels from
+    /// the other end, so that everybody mostly meets in each pass what he has met in the one
+    /// before, and has it in his caches. Bodies come in turn, as one may wake itself again and
+    /// again.
     pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
         let stays = if helps { self.shared.jobs.is_empty() } else { !self.staying.jobs.is_empty() };
         let at_back = helps && self.jobs(stays).ends_with_kernel();
@@ -89,7 +93,8 @@ impl Queue {
         self.jobs(stays).pop(at_back)
     }
 
-    /// The job beside one that was taken, of those that stay or of the others, if it is a kernel, and how long that takes.
+    /// The job beside one that was taken, of those that stay or of the others, if it is a kernel,
+    /// and how long that takes.
     pub(super) fn next_kernel(&mut self, helps: bool, stays: bool) -> Option<(u32, f64)> {
         let jobs = self.jobs(stays);
         match if helps && jobs.ends_with_kernel() { jobs.jobs.back() } else { jobs.jobs.front() } {
@@ -126,7 +131,8 @@ impl Queue {
         self.shared.jobs.len() + self.staying.jobs.len()
     }
 
-    /// How many jobs there are for others, if whoever asks is going to take one; or how many there are at all.
+    /// How many jobs there are for others, if whoever asks is going to take one; or how many there
+    /// are at all.
     pub(super) fn spare(&self, takes_one: bool) -> usize {
         match takes_one {
             true => self.shared.jobs.len().saturating_sub(usize::from(self.staying.jobs.is_empty())),
@@ -134,7 +140,8 @@ impl Queue {
         }
     }
 
-    /// Whether it is worth calling others, if whoever asks is going to take one of the jobs: one that stays, or else the longest, at least of the first few.
+    /// Whether it is worth calling others, if whoever asks is going to take one of the jobs: one
+    /// that stays, or else the longest, at least of the first few.
     pub(super) fn is_worth_sharing(&self) -> bool {
         let Jobs { jobs, nanoseconds } = &self.shared;
         if *nanoseconds < WORTH_OFFERING_NANOSECONDS {
@@ -168,7 +175,8 @@ impl Jobs {
         job
     }
 
-    /// Whether the job at this end would keep a kernel beside it waiting for long. (A body may wait for the very kernel that it is put before, and wake itself until then.)
+    /// Whether the job at this end would keep a kernel beside it waiting for long. (A body may wait
+    /// for the very kernel that it is put before, and wake itself until then.)
     fn is_dear_beside_kernel(&self, at_back: bool) -> bool {
         let from_end = |which: usize| match at_back {
             true => self.jobs.len().checked_sub(1 + which).map(|place| &self.jobs[place]),

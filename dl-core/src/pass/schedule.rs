@@ -1,7 +1,8 @@
-//! When an entry is evaluated: it waits for its operands, is queued when the last of them has ended, and tells its consumers when it has ended itself.
+//! When an entry is evaluated: it waits for its operands, is queued when the last of them has
+//! ended, and tells its consumers when it has ended itself.
 //!
-//! A failed operand counts as done: its consumer fails when *all* its operands have ended, with the error of the leftmost one
-//! that failed. So the error that is reported does not depend on time.
+//! A failed operand counts as done: its consumer fails when *all* its operands have ended, with the
+//! error of the leftmost one that failed. So the error that is reported does not depend on time.
 
 use super::Keep;
 use super::at_once::{BOOKING_NANOSECONDS, SMALL_OF_OURS_NANOSECONDS};
@@ -72,7 +73,8 @@ impl Books {
         }
     }
 
-    /// An entry has one consumer more, which is no arithmetic: the value may have to be let go some time.
+    /// An entry has one consumer more, which is no arithmetic: the value may have to be let go some
+    /// time.
     #[inline]
     pub(super) fn meet_consumer(&mut self, index: u32) {
         if self.is_scheduled(index) {
@@ -97,7 +99,8 @@ impl Books {
         }
     }
 
-    /// How long the kernel of this entry takes, whose operands are there, or the panic of whoever was asked.
+    /// How long the kernel of this entry takes, whose operands are there, or the panic of whoever
+    /// was asked.
     pub(super) fn cost(&self, index: u32, op: &dyn AnyPrimitive) -> std::thread::Result<f64> {
         let cost = |operands: &[&Value]| catch_unwind(AssertUnwindSafe(|| op.cost(operands)));
         self.with_operands(index, op.operands().len(), cost)
@@ -208,7 +211,8 @@ impl Books {
         }
     }
 
-    /// Writes down how an entry ended. Those who wait for it are told when all is [settled](Books::settle).
+    /// Writes down how an entry ended. Those who wait for it are told when all is
+    /// [settled](Books::settle).
     pub(super) fn end_and_tell(&mut self, index: u32, result: Result<Value>) {
         let waiting = self.end(index, result);
         self.tell_later(waiting);
@@ -241,7 +245,8 @@ impl Books {
         self.woken.extend(self.wakers.remove(&index).into_iter().flatten());
     }
 
-    /// Writes down how an entry ended, which needs its operands no more. Says who waits for it, and is to be told.
+    /// Writes down how an entry ended, which needs its operands no more. Says who waits for it, and
+    /// is to be told.
     pub(super) fn end(&mut self, index: u32, result: Result<Value>) -> u32 {
         let node = self.node(index);
         self.count.so_far.evaluations += 1;
@@ -270,7 +275,8 @@ impl Books {
     }
 }
 
-/// Whether an operation that takes so long had better be computed by the thread that is going to walk back over it, where nobody else has it in his caches.
+/// Whether an operation that takes so long had better be computed by the thread that is going to
+/// walk back over it, where nobody else has it in his caches.
 pub(super) fn stays(op: &dyn AnyPrimitive, nanoseconds: f64) -> bool {
     // whoever takes it from the queue takes each operand, and parts from it
     let booking = 2.0 * BOOKING_NANOSECONDS * op.operands().len() as f64;

@@ -1,11 +1,14 @@
 //! Segments between marks: when their values are forgotten, and how they come back.
 //!
-//! When a marked layer is done, so is all that it was computed from. What nothing but the marked layer depends on is forgotten then. What something
-//! else depends on is kept, as if it were marked itself. Between two kept layers, one above the other, every consumer of a forgotten value is
-//! forgotten or is the upper one of the two. So a group of the walk back (see `checkpoint/group.rs`) finds below it all that it needs.
+//! When a marked layer is done, so is all that it was computed from. What nothing but the marked
+//! layer depends on is forgotten then. What something else depends on is kept, as if it were marked
+//! itself. Between two kept layers, one above the other, every consumer of a forgotten value is
+//! forgotten or is the upper one of the two. So a group of the walk back (see
+//! `checkpoint/group.rs`) finds below it all that it needs.
 //!
-//! A forgotten entry that is wanted again becomes pending again, and with it those below it that were forgotten. An entry that was scheduled stays so: its
-//! consumers have been met, and only those that are evaluated again are unfinished again.
+//! A forgotten entry that is wanted again becomes pending again, and with it those below it that
+//! were forgotten. An entry that was scheduled stays so: its consumers have been met, and only
+//! those that are evaluated again are unfinished again.
 
 use super::Pass;
 use super::books::Books;
@@ -26,7 +29,8 @@ struct Uses {
 }
 
 impl Books {
-    /// The value of this entry is marked, and there. It is kept; what it was computed from is forgotten.
+    /// The value of this entry is marked, and there. It is kept; what it was computed from is
+    /// forgotten.
     pub(super) fn close_segment(&mut self, marked: u32) {
         self.has_marks = true;
         self.links(marked).marked = true;
@@ -61,7 +65,8 @@ impl Books {
         }
     }
 
-    /// The entries below this one that are in no segment yet, down to the next marks; operands before their consumers.
+    /// The entries below this one that are in no segment yet, down to the next marks; operands
+    /// before their consumers.
     fn open_below(&mut self, marked: u32) -> Vec<u32> {
         self.closed.resize(self.entries.len(), false);
         let mut order = Vec::new();
@@ -84,7 +89,8 @@ impl Books {
         order
     }
 
-    /// How many entries this one was computed from: those of the operands, or that of the layer that a dynamic node turned out to be.
+    /// How many entries this one was computed from: those of the operands, or that of the layer
+    /// that a dynamic node turned out to be.
     pub(crate) fn edges(&self, index: u32) -> usize {
         let node = self.node(index);
         if node.is_dynamic() { usize::from(self.source(index) != NONE) } else { node.operands().len() }
@@ -124,7 +130,8 @@ impl Books {
         }
     }
 
-    /// Whatever was evaluated for a backward goes that no delta needs. Where there are marks, what is needed once more is known already.
+    /// Whatever was evaluated for a backward goes that no delta needs. Where there are marks, what
+    /// is needed once more is known already.
     fn forget_the_past(&mut self) {
         if self.has_marks {
             return;
@@ -145,7 +152,8 @@ impl Books {
         self.operand(update, op.update().expect("it is an update").new)
     }
 
-    /// The entry whose value a mark marks, or this one. What arrives at a mark arrives there: a mark is no place where something is summed.
+    /// The entry whose value a mark marks, or this one. What arrives at a mark arrives there: a
+    /// mark is no place where something is summed.
     #[inline]
     pub(crate) fn unmarked(&self, mut index: u32) -> u32 {
         if self.has_marks {
@@ -186,7 +194,8 @@ impl Books {
         self.forgot
     }
 
-    /// Whether the rule of this entry cannot be asked, because a value that it is to see is not there.
+    /// Whether the rule of this entry cannot be asked, because a value that it is to see is not
+    /// there.
     pub(crate) fn is_hollow(&self, index: u32) -> bool {
         let node = self.node(index);
         let is_there = |index| matches!(self.status(index), Status::Done(_));
@@ -198,7 +207,8 @@ impl Books {
         self.links.get(self.entry(index).links as usize).is_some_and(|links| links.again)
     }
 
-    /// Somebody wants the value of this entry. If it was forgotten, it is going to be evaluated again, and so is what it takes.
+    /// Somebody wants the value of this entry. If it was forgotten, it is going to be evaluated
+    /// again, and so is what it takes.
     #[inline]
     pub(super) fn evaluate_again(&mut self, index: u32) {
         if self.entry(index).state == State::Freed {
@@ -276,13 +286,16 @@ impl Pass {
         Hold { pass: Arc::downgrade(self), entries, next: 0 }
     }
 
-    /// From now on new layers are deltas that nobody is going to look back at. In a pass that forgets values, theirs go when they have been used.
+    /// From now on new layers are deltas that nobody is going to look back at. In a pass that
+    /// forgets values, theirs go when they have been used.
     pub(crate) fn forget_deltas(&self) {
         let mut books = self.books();
         books.forgets = books.forgot;
     }
 
-    /// The same when all deltas of a step have been written down, the last that the pass evaluates: no rule is going to look at a value any more, so each goes when the last operation has been run that needs it.
+    /// The same when all deltas of a step have been written down, the last that the pass evaluates:
+    /// no rule is going to look at a value any more, so each goes when the last operation has been
+    /// run that needs it.
     pub(crate) fn forget_the_past(self: &Arc<Self>) {
         let mut books = self.books();
         books.forget_the_past();

@@ -1,11 +1,12 @@
-//! What a pass carries for all that it evaluates: whether it trains, a seed, a snapshot, a recorder.
+//! What a pass carries for all that it evaluates: whether it trains, a seed, a snapshot, a
+//! recorder.
 
 use crate::record::Recorder;
 use crate::seed::Position;
 use crate::snapshot::Snapshot;
 
-/// Whether a pass trains or evaluates: what [`Mode::current`] tells to layers that behave differently in training, dropout
-/// and batch normalisation for instance.
+/// Whether a pass trains or evaluates: what [`Mode::current`] tells to layers that behave
+/// differently in training, dropout and batch normalisation for instance.
 ///
 /// `train` and `forward` train, `predict` evaluates; [`Do::mode`](crate::Do::mode) overrides that.
 ///
@@ -25,8 +26,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The mode of the pass that the calling code runs in: the body of a dynamic layer, or the kernel of an operation. Outside any pass
-    /// there is none.
+    /// The mode of the pass that the calling code runs in: the body of a dynamic layer, or the
+    /// kernel of an operation. Outside any pass there is none.
     ///
     /// ```
     /// use dl_core::{Differentiable, Layer, Mode};
@@ -50,7 +51,8 @@ pub(crate) struct Settings {
     pub(crate) seed: Option<u64>,
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) recorder: Option<Recorder>,
-    /// Where the computation was made: what positions outside of bodies are counted from, if its first layer has none.
+    /// Where the computation was made: what positions outside of bodies are counted from, if its
+    /// first layer has none.
     pub(crate) made_at: Option<Position>,
     /// Whether it is begun in the middle of a training step.
     pub(crate) in_step: bool,

@@ -1,4 +1,5 @@
-//! Vacating the entries whose nodes nobody can reach any more, so that a loop of a million bangs runs in constant memory.
+//! Vacating the entries whose nodes nobody can reach any more, so that a loop of a million bangs
+//! runs in constant memory.
 
 use super::books::{Books, SWEEP_AT_LEAST};
 use super::entry::{Entry, NONE, State};
@@ -6,11 +7,12 @@ use crate::node::{AnyLayer, Expression};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Books {
-    /// A node is out of reach when the only handle to it is ours, no dynamic node turned out to be it, and nobody waits for it. What is
-    /// below it gets a handle of ours before it goes, and is looked at in its turn.
+    /// A node is out of reach when the only handle to it is ours, no dynamic node turned out to be
+    /// it, and nobody waits for it. What is below it gets a handle of ours before it goes, and is
+    /// looked at in its turn.
     ///
-    /// Called each time the number of entries has doubled, so it costs a constant per entry; never during a walk, whose nodes have
-    /// no consumers yet.
+    /// Called each time the number of entries has doubled, so it costs a constant per entry; never
+    /// during a walk, whose nodes have no consumers yet.
     pub(super) fn sweep(&mut self) {
         let mut suspects: Vec<u32> = self.roots.iter().map(|&(_, index)| index).collect();
         while let Some(index) = suspects.pop() {

@@ -1,7 +1,10 @@
-//! Large tables, for the next pass that becomes large: the books of a million nodes fill thousands of pages, and a page from the system costs more than what is written there.
+//! Large tables, for the next pass that becomes large: the books of a million nodes fill thousands
+//! of pages, and a page from the system costs more than what is written there.
 //!
-//! A pass begins with the small tables of the one before (see `Books::close`). When one of them has become too large for a thread to keep it is exchanged for a larger one that is kept here, for all
-//! threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back. Other tables are large in few passes: they just go. A table that lasts for a step of plain numbers the
+//! A pass begins with the small tables of the one before (see `Books::close`). When one of them has
+//! become too large for a thread to keep it is exchanged for a larger one that is kept here, for
+//! all threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back. Other
+//! tables are large in few passes: they just go. A table that lasts for a step of plain numbers the
 //! thread [puts away](put_away) for its next step.
 
 use super::discover::Step;
@@ -83,7 +86,8 @@ macro_rules! rows {
             }
         )*
 
-        /// Hands all tables that nobody uses back to the allocator, but for small ones that threads keep.
+        /// Hands all tables that nobody uses back to the allocator, but for small ones that threads
+        /// keep.
         pub(crate) fn release() {
             $($stock.release();)*
         }
@@ -112,8 +116,11 @@ pub(crate) fn push<T: Row>(table: &mut Vec<T>, row: T) {
     table.push(row);
 }
 
-/// Appends a row that is made where it stays. One that is put together elsewhere is moved in larger pieces than it was written in, and a processor that reads what it has just written in parts waits until all of them are written. No test can see that: w2a of
-/// `benches/figures` does. Rows that are in registers already are not faster so, as there is a second question whether there is room.
+/// Appends a row that is made where it stays. One that is put together elsewhere is moved in larger
+/// pieces than it was written in, and a processor that reads what it has just written in parts
+/// waits until all of them are written. No test can see that: w2a of `benches/figures` does. Rows
+/// that are in registers already are not faster so, as there is a second question whether there is
+/// room.
 #[inline(always)]
 pub(crate) fn push_made<T: Row>(table: &mut Vec<T>, make: impl FnOnce() -> T) {
     if table.len() == table.capacity() {
@@ -153,7 +160,8 @@ pub(crate) fn keep_room<T>(table: Vec<T>) {
     }
 }
 
-/// A table without rows, in the memory of this one if its rows are of the same size: the standard library collects in place.
+/// A table without rows, in the memory of this one if its rows are of the same size: the standard
+/// library collects in place.
 fn of_others<T, U>(mut table: Vec<T>) -> Vec<U> {
     table.clear();
     table.into_iter().map(|_| unreachable!("there is no row")).collect()

@@ -1,7 +1,8 @@
 //! Telling the books to a record, if the pass has one.
 //!
-//! Entries are told when they are given up and when the pass rests, values also when they go, so that nothing is done while layers are entered. What is told before, because
-//! it is at work or was mentioned, is completed then.
+//! Entries are told when they are given up and when the pass rests, values also when they go, so
+//! that nothing is done while layers are entered. What is told before, because it is at work or was
+//! mentioned, is completed then.
 
 use super::Pass;
 use super::books::Books;

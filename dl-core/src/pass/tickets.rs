@@ -1,8 +1,12 @@
 //! How those have a pass who have no right to it: for as long as there is something to do.
 //!
-//! Runs, tapes, and what a backward does own a pass, and its values go with the last of them. Whoever holds a ticket, a helper or what wakes a body, takes the pass to look whether there is something for him, and so
-//! has it for a moment, too. Should the last owner let go of it just then, its values would stay until that thread runs again, which may be a while if the system has taken its processor away. So the last owner waits for
-//! those who are *passing*: who only look, or are on their way out. He does not wait for those who run something for the pass, which nobody needs then, but which may take long.
+//! Runs, tapes, and what a backward does own a pass, and its values go with the last of them.
+//! Whoever holds a ticket, a helper or what wakes a body, takes the pass to look whether there is
+//! something for him, and so has it for a moment, too. Should the last owner let go of it just
+//! then, its values would stay until that thread runs again, which may be a while if the system has
+//! taken its processor away. So the last owner waits for those who are *passing*: who only look, or
+//! are on their way out. He does not wait for those who run something for the pass, which nobody
+//! needs then, but which may take long.
 
 use super::Pass;
 use crate::error::Result;
@@ -66,7 +70,8 @@ impl Board {
         passing > 0 && passing > PASSING.try_with(here).unwrap_or(0)
     }
 
-    /// Waits for others who are passing, unless they are held up by what is not ours, a destructor or a waker. Who comes later finds no pass.
+    /// Waits for others who are passing, unless they are held up by what is not ours, a destructor
+    /// or a waker. Who comes later finds no pass.
     fn wait_for_those_passing(&self) {
         // with the one in `enter`: either he is seen here, or he sees that the pass has gone
         fence(Ordering::SeqCst);
@@ -125,8 +130,9 @@ pub(crate) struct Visit<'a> {
     around: Option<&'a Visit<'a>>,
 }
 
-/// Runs something, as a helper or as somebody who has the pass by right. Nobody waits for that who lets go of the pass meanwhile. Who helps is passing again before anybody can have what came of it: this is called where
-/// he has the books, or while the leader of a crew waits for him.
+/// Runs something, as a helper or as somebody who has the pass by right. Nobody waits for that who
+/// lets go of the pass meanwhile. Who helps is passing again before anybody can have what came of
+/// it: this is called where he has the books, or while the leader of a crew waits for him.
 pub(crate) fn at_work<R>(helper: Option<&Visit<'_>>, work: impl FnOnce() -> R) -> R {
     struct AtWork<'a>(Option<&'a Visit<'a>>);
 
@@ -147,7 +153,8 @@ pub(crate) fn at_work<R>(helper: Option<&Visit<'_>>, work: impl FnOnce() -> R) -
     work()
 }
 
-/// Somebody who has a pass by right. If he is the last one its values have gone with him, but for those that somebody works with.
+/// Somebody who has a pass by right. If he is the last one its values have gone with him, but for
+/// those that somebody works with.
 pub(crate) struct Owner {
     pass: Arc<Pass>,
     /// After the pass.

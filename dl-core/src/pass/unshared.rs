@@ -1,7 +1,9 @@
 //! Passes that nobody else has: when they begin, and when they are over.
 //!
-//! Whether an `Arc` is the only one is a question that takes an instruction for which all others wait, and a small pass would ask it when it begins and when it is over. So who knows it says it in the type; and nobody is given a pass
-//! that works out a number at once, whose books need no lock then.
+//! Whether an `Arc` is the only one is a question that takes an instruction for which all others
+//! wait, and a small pass would ask it when it begins and when it is over. So who knows it says it
+//! in the type; and nobody is given a pass that works out a number at once, whose books need no
+//! lock then.
 
 use super::books::Books;
 use super::discover::Walked;
@@ -79,7 +81,8 @@ impl Unshared {
         if Arc::get_mut(&mut pass).is_some() { Ok(Unshared(pass)) } else { Err(pass) }
     }
 
-    /// The pass is over: its values and nodes are dropped, and its tables are kept for the next one. A panic of a destructor comes back.
+    /// The pass is over: its values and nodes are dropped, and its tables are kept for the next
+    /// one. A panic of a destructor comes back.
     pub(super) fn close(mut self) -> Result<()> {
         let over = &mut *self;
         over.end_watch();
@@ -95,7 +98,8 @@ impl Unshared {
         let fault = match closed {
             Ok(fault) => fault,
             Err(payload) => {
-                // what is left of it is dropped with the pass; what panics there, too, is one panic too many to tell
+                // what is left of it is dropped with the pass; what panics there, too, is one panic
+                // too many to tell
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
                 return Err(Error::panic(payload));
             }
@@ -134,9 +138,11 @@ impl Unshared {
 
 /// How far a pass came at once that was begun for one layer.
 pub(crate) enum Begun<R> {
-    /// The layer is a plain number, for which it took scalar arithmetic alone: this is what was made of it, and the pass is over.
+    /// The layer is a plain number, for which it took scalar arithmetic alone: this is what was
+    /// made of it, and the pass is over.
     Number(R),
-    /// It has this value, or has failed: a tensor, or a number that somebody watches, or for which it took more than arithmetic. Whether it took nothing else, but marks.
+    /// It has this value, or has failed: a tensor, or a number that somebody watches, or for which
+    /// it took more than arithmetic. Whether it took nothing else, but marks.
     Value(Arc<Pass>, Result<Value>, bool),
     /// It is not there yet.
     Pending(Arc<Pass>),
@@ -149,8 +155,10 @@ impl Pass {
         self.books.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a pass for a layer, and goes as far as it goes at once: if it takes arithmetic and small kernels, and little else. What is done with a number is done with the books, at its entry, before anybody else has the pass.
-    /// The node of such a number is not claimed, unless it is a constant: nobody is going to look for it.
+    /// Begins a pass for a layer, and goes as far as it goes at once: if it takes arithmetic and
+    /// small kernels, and little else. What is done with a number is done with the books, at its
+    /// entry, before anybody else has the pass. The node of such a number is not claimed, unless it
+    /// is a constant: nobody is going to look for it.
     pub(crate) fn begin<R>(
         purpose: Purpose,
         settings: &Settings,
@@ -159,8 +167,10 @@ impl Pass {
     ) -> Begun<R> {
         let mut pass = Pass::unshared(purpose, settings);
         let watched = pass.is_watched();
-        // Who watches is told what happens when. What is begun in the middle of a step reads weights for that step, which holds them, so it has to be known from the beginning for which pass this thread works; and an optimizer that works in
-        // this pass may look for its root
+        // Who watches is told what happens when. What is begun in the middle of a step reads
+        // weights for that step, which holds them, so it has to be known from the beginning for
+        // which pass this thread works; and an optimizer that works in this pass may look for its
+        // root
         let needs_pass = watched || pass.is_in_step();
         let books = pass.books_mut();
         let mut walk = books.begin_first_walk(layer, watched);

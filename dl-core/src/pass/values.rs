@@ -1,7 +1,8 @@
 //! The values of a pass: how they get into the books, and when they go.
 //!
-//! Where a value is not needed for a backward it goes when all consumers that were met are done, and all handles to its node are those of
-//! the pass or of these consumers: then nobody can ask for it again, whatever a dynamic node may still build.
+//! Where a value is not needed for a backward it goes when all consumers that were met are done,
+//! and all handles to its node are those of the pass or of these consumers: then nobody can ask for
+//! it again, whatever a dynamic node may still build.
 
 use super::Keep;
 use super::books::Books;
@@ -45,8 +46,8 @@ impl Books {
         std::mem::replace(&mut links.waiting, NONE)
     }
 
-    /// Whether nobody but those who have been met can ask for the value of this entry: all handles to its node are ours or those of its
-    /// consumers.
+    /// Whether nobody but those who have been met can ask for the value of this entry: all handles
+    /// to its node are ours or those of its consumers.
     pub(super) fn unreachable(&self, index: u32) -> bool {
         self.entry(index).state == State::Done && self.is_known_to_consumers_only(index)
     }
@@ -57,7 +58,8 @@ impl Books {
         entry.held().handles() <= usize::from(links.root != NONE) + links.consumers as usize
     }
 
-    /// Whether the value of this entry, which has not ended, is going to be of no use as soon as the only operation has been run that waits for it.
+    /// Whether the value of this entry, which has not ended, is going to be of no use as soon as
+    /// the only operation has been run that waits for it.
     pub(super) fn goes_with_next(&self, index: u32) -> bool {
         self.log.is_none()
             && self.lets_go(index)
@@ -150,8 +152,8 @@ impl Books {
         }
     }
 
-    /// The value of an operand of an entry whose kernel is to run, for the time when the books are unlocked. A value that nobody else can
-    /// ask for any more is moved out.
+    /// The value of an operand of an entry whose kernel is to run, for the time when the books are
+    /// unlocked. A value that nobody else can ask for any more is moved out.
     #[inline]
     pub(super) fn take_operand(&mut self, index: u32, which: usize) -> Value {
         let operand = self.operand(index, which);

@@ -15,7 +15,8 @@ pub(super) struct Wakeable {
 }
 
 impl Wakeable {
-    /// For a task that is going to be polled for the first time. That of the task before, if nobody has kept it: most tasks never wait.
+    /// For a task that is going to be polled for the first time. That of the task before, if nobody
+    /// has kept it: most tasks never wait.
     pub(super) fn new(pass: &Arc<Pass>, index: u32, spare: Option<Wakeable>) -> Self {
         if let Some(spare) = spare
             && Arc::strong_count(&spare.shared) == 2

@@ -86,7 +86,8 @@ impl Pass {
         }
     }
 
-    /// The last driver has left. Somebody else may have the pass for a moment longer, or a tape for ever, but it does nothing any more.
+    /// The last driver has left. Somebody else may have the pass for a moment longer, or a tape for
+    /// ever, but it does nothing any more.
     #[inline]
     pub(super) fn watch_rests(&self) {
         #[cfg(feature = "tracing")]

@@ -1,4 +1,5 @@
-//! How many threads work for a pass: those that work through its queue, and those that help with a kernel.
+//! How many threads work for a pass: those that work through its queue, and those that help with a
+//! kernel.
 
 use crate::sync::{AtomicUsize, Ordering};
 

@@ -36,11 +36,13 @@ pub(crate) struct Task {
 /// Waking another thread costs a few microseconds: less work than this is not worth it.
 pub(super) const WORTH_OFFERING_NANOSECONDS: f64 = 10_000.0;
 
-/// After so many polls of bodies that had begun before, a driver has itself polled again, and whatever is polled with it: bodies may wake themselves, or one another, again and
-/// again, and wait for what only these do.
+/// After so many polls of bodies that had begun before, a driver has itself polled again, and
+/// whatever is polled with it: bodies may wake themselves, or one another, again and again, and
+/// wait for what only these do.
 const TURNS: usize = 16;
 
-/// How often a thread without work looks for news before it goes: about as long as it takes to wake one.
+/// How often a thread without work looks for news before it goes: about as long as it takes to wake
+/// one.
 const LINGER_SPINS: usize = spins(300);
 /// How often it looks for news before it looks again whether the books are free.
 const GLANCES: usize = spins(20);
@@ -51,11 +53,12 @@ impl Pass {
         self.books().drivers.polled(driver, may_work());
     }
 
-    /// Called by a driver when its own future cannot go on. Says whether that is worth another try now; if not, the driver's
-    /// waker will be called.
+    /// Called by a driver when its own future cannot go on. Says whether that is worth another try
+    /// now; if not, the driver's waker will be called.
     ///
-    /// A driver that runs inside another pass first asks the workers of that pass to help, so that several such drivers, joined
-    /// there, advance in parallel. It has itself woken, and does the work that is left then. `asked` is how many nanoseconds it has asked for.
+    /// A driver that runs inside another pass first asks the workers of that pass to help, so that
+    /// several such drivers, joined there, advance in parallel. It has itself woken, and does the
+    /// work that is left then. `asked` is how many nanoseconds it has asked for.
     pub(crate) fn advance(self: &Arc<Self>, driver: u32, asked: &mut f64, waker: &Waker) -> bool {
         let mut books = self.books();
         if !books.drivers.works(driver) {
@@ -66,7 +69,8 @@ impl Pass {
         if !self.has_work(&books) && books.tickets > 0 {
             let read = self.board.news();
             self.release(books);
-            // who works for the pass is mostly through before this thread, once it sleeps, would be awake again
+            // who works for the pass is mostly through before this thread, once it sleeps, would be
+            // awake again
             self.lingering.store(true, Ordering::Relaxed);
             let heard = linger(&self.board, read, || self.width.working() > 0);
             self.lingering.store(false, Ordering::Relaxed);
@@ -110,8 +114,10 @@ impl Pass {
         self.release(books);
     }
 
-    /// Works until the queue is empty, or nobody drives the pass any more. Says whether it came to that: after so many turns somebody else is to have his, where the queue becomes longer than
-    /// that, others are to be asked first, and who helps leaves what stays to a driver who is at the queue.
+    /// Works until the queue is empty, or nobody drives the pass any more. Says whether it came to
+    /// that: after so many turns somebody else is to have his, where the queue becomes longer than
+    /// that, others are to be asked first, and who helps leaves what stays to a driver who is at
+    /// the queue.
     fn work<'a>(
         self: &'a Arc<Self>,
         mut books: MutexGuard<'a, Books>,
@@ -217,13 +223,16 @@ impl Pass {
         (books, true)
     }
 
-    /// Whether a helper had better leave what is queued, which is too little to be shared, to a driver who waits for it, awake: he has met the weights of the pass in its last step, or is going to change
-    /// them, and where nobody else works, his way of working costs less. Only once: if he has not come by then, he has lost his processor.
+    /// Whether a helper had better leave what is queued, which is too little to be shared, to a
+    /// driver who waits for it, awake: he has met the weights of the pass in its last step, or is
+    /// going to change them, and where nobody else works, his way of working costs less. Only once:
+    /// if he has not come by then, he has lost his processor.
     fn leaves_to_driver(&self, books: &Books) -> bool {
         books.queue.len() > 0 && !books.queue.is_worth_sharing() && self.lingering.swap(false, Ordering::Relaxed)
     }
 
-    /// Polls the future of a dynamic node. Only one that has to wait is written down, and only what keeps its waker makes it a costly one.
+    /// Polls the future of a dynamic node. Only one that has to wait is written down, and only what
+    /// keeps its waker makes it a costly one.
     fn poll_task<'a>(
         self: &'a Arc<Self>,
         index: u32,
@@ -255,7 +264,8 @@ impl Pass {
                 let running = future.get_or_insert_with(|| recipe.run());
                 let step = Pin::new(running).poll(&mut Context::from_waker(&task.waker));
                 if step.is_ready() {
-                    // user values in the future are dropped outside the lock; a panic there is reported like any other
+                    // user values in the future are dropped outside the lock; a panic there is
+                    // reported like any other
                     drop(future.take());
                 }
                 step
@@ -317,7 +327,8 @@ impl Pass {
         books
     }
 
-    /// A thread that works for the pass is going to park, in a wait of its own: others may take what is queued.
+    /// A thread that works for the pass is going to park, in a wait of its own: others may take
+    /// what is queued.
     pub(super) fn goes_away(self: &Arc<Self>) {
         let mut books = self.books();
         books.away += 1;
@@ -347,7 +358,8 @@ impl Pass {
         self.release(books);
     }
 
-    /// Releases the lock, then drops what was discarded under it and wakes those who wait for what was done.
+    /// Releases the lock, then drops what was discarded under it and wakes those who wait for what
+    /// was done.
     pub(super) fn release(self: &Arc<Self>, mut books: MutexGuard<'_, Books>) {
         if books.woken.is_empty() && books.discarded.is_empty() {
             return;
@@ -364,7 +376,8 @@ impl Pass {
         }
     }
 
-    /// Drops a dead value of the node that was written at this place. If the destructor panics, the pass is at fault.
+    /// Drops a dead value of the node that was written at this place. If the destructor panics, the
+    /// pass is at fault.
     pub(super) fn discard(&self, value: Value, place: &'static Location<'static>) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
             let error = Error::panic(payload).at("destructor of a value", place);
@@ -372,8 +385,9 @@ impl Pass {
         }
     }
 
-    /// Offers a share of the queue to the driver, if it is idle, and to the rayon pool, as far as it is worth their while.
-    /// `working` says that this thread is going to work through the queue itself.
+    /// Offers a share of the queue to the driver, if it is idle, and to the rayon pool, as far as
+    /// it is worth their while. `working` says that this thread is going to work through the queue
+    /// itself.
     ///
     /// The number of threads counts all that work on the pass: a driver that works is one of them.
     pub(super) fn share(self: &Arc<Self>, books: &mut Books, working: bool) {
@@ -397,7 +411,8 @@ impl Pass {
             true => books.queue.is_worth_sharing(),
             false => books.queue.nanoseconds() >= WORTH_OFFERING_NANOSECONDS,
         };
-        // where nobody is at work, all of them: the first one may be a run that somebody has, but does not poll
+        // where nobody is at work, all of them: the first one may be a run that somebody has, but
+        // does not poll
         while (worth_while || !working)
             && let Some(driver) = books.drivers.take_idle()
         {
@@ -432,12 +447,14 @@ impl Pass {
     }
 }
 
-/// Works through the queue, and lingers a little for more: waking a thread costs more than that. It does not hold the pass
-/// meanwhile.
+/// Works through the queue, and lingers a little for more: waking a thread costs more than that. It
+/// does not hold the pass meanwhile.
 ///
-/// Nor does it in a training step, for [a while](AWAKE), where it has heard nothing and is about to go, and somebody else has the books: he may have them for a whole walk back, and change
-/// weights after that, of which nobody else is to have the values then. After that it waits for them like everybody, so that a ticket comes back; in other passes it does so at once, as a walk
-/// hands the books to those who wait.
+/// Nor does it in a training step, for [a while](AWAKE), where it has heard nothing and is about to
+/// go, and somebody else has the books: he may have them for a whole walk back, and change weights
+/// after that, of which nobody else is to have the values then. After that it waits for them like
+/// everybody, so that a ticket comes back; in other passes it does so at once, as a walk hands the
+/// books to those who wait.
 fn use_ticket(ticket: &Ticket) {
     let board = ticket.board();
     let mut read = board.news();
@@ -480,8 +497,9 @@ impl Visit<'_> {
     }
 }
 
-/// With how much in its queue a driver asks others for help that has just asked with so much in it. If that was a little, they may not have come, and a little may become much: a body that
-/// decides at once may turn out to be a large network.
+/// With how much in its queue a driver asks others for help that has just asked with so much in it.
+/// If that was a little, they may not have come, and a little may become much: a body that decides
+/// at once may turn out to be a large network.
 fn worth_asking_again(asked: f64) -> f64 {
     match asked {
         0.0 => SMALL_OF_OURS_NANOSECONDS,
@@ -490,7 +508,8 @@ fn worth_asking_again(asked: f64) -> f64 {
     }
 }
 
-/// Waits a few microseconds for news, and on for a moment as long as there is somebody to wait for. Says whether they have come.
+/// Waits a few microseconds for news, and on for a moment as long as there is somebody to wait for.
+/// Says whether they have come.
 fn linger(board: &Board, read: usize, goes_on: impl Fn() -> bool) -> bool {
     let since = Patience::new();
     loop {
@@ -517,7 +536,8 @@ fn has_news(board: &Board, read: usize, spins: usize) -> bool {
 }
 
 impl Task {
-    /// Whether the future is here, rather than with somebody who polls it and will see that the pass rests.
+    /// Whether the future is here, rather than with somebody who polls it and will see that the
+    /// pass rests.
     pub(super) fn waits(&self) -> bool {
         self.future.is_some()
     }

@@ -76,7 +76,8 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         let _ = (operands, factor, to);
     }
 
-    /// The sum of the values of these operations, if they are of this type: see [`Primitive::sum_of_values`].
+    /// The sum of the values of these operations, if they are of this type: see
+    /// [`Primitive::sum_of_values`].
     fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
         let _ = terms;
         None
@@ -98,7 +99,8 @@ pub(crate) trait AnyPrimitive: Send + Sync {
         false
     }
 
-    /// Whether its rules are those of the library: what they build belongs to the line where the operation was written, not to theirs.
+    /// Whether its rules are those of the library: what they build belongs to the line where the
+    /// operation was written, not to theirs.
     fn is_own(&self) -> bool {
         true
     }

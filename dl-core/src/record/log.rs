@@ -1,7 +1,8 @@
 //! What one pass has told so far.
 //!
-//! An entry of a pass is used again when its node is gone, so a node of the record has a number of its own, which it gets when it is first mentioned.
-//! Its lock is taken while that of the books may be held, never the other way round.
+//! An entry of a pass is used again when its node is gone, so a node of the record has a number of
+//! its own, which it gets when it is first mentioned. Its lock is taken while that of the books may
+//! be held, never the other way round.
 
 use super::recorder::{Threads, lock};
 use super::{Decision, NodeKind, NodeRecord, PassRecord, Span, SpanWork};

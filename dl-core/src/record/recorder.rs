@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Instant;
 
-/// Keeps what passes tell that run with [`Do::recorded`](crate::Do::recorded). Clones are the same recorder.
+/// Keeps what passes tell that run with [`Do::recorded`](crate::Do::recorded). Clones are the same
+/// recorder.
 ///
-/// All that is told is kept until it is taken: some 200 bytes for a layer, 50 for a span, which is a kernel or a poll of a body, and 24 for a
-/// decision. A long run is best taken from in between.
+/// All that is told is kept until it is taken: some 200 bytes for a layer, 50 for a span, which is
+/// a kernel or a poll of a body, and 24 for a decision. A long run is best taken from in between.
 ///
 /// ```
 /// use dl_core::record::{Recorder, SpanWork};
@@ -58,8 +59,10 @@ impl Recorder {
 
     /// What finished passes have told so far; the recorder begins anew.
     ///
-    /// A pass is over when the run has ended that it belongs to. A tape or [`SideEffects`](crate::SideEffects) may keep it, and make it go on later: what it does then
-    /// belongs to the same record, or, if that was taken, to a new one, which has the layers again that the pass still knows.
+    /// A pass is over when the run has ended that it belongs to. A tape or
+    /// [`SideEffects`](crate::SideEffects) may keep it, and make it go on later: what it does then
+    /// belongs to the same record, or, if that was taken, to a new one, which has the layers again
+    /// that the pass still knows.
     ///
     /// ```
     /// use dl_core::record::Recorder;

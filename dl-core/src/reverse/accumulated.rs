@@ -1,9 +1,11 @@
 //! The delta of a weight that is used many times, without all its terms in memory.
 //!
-//! A tree-LSTM uses a weight at every node of a tree, so its delta is a sum of as many products, each of them as large as the weight. Nobody but the sum wants
-//! them. So they are added up as they are computed, in one place, which is to the bit what it would be if they were made first.
+//! A tree-LSTM uses a weight at every node of a tree, so its delta is a sum of as many products,
+//! each of them as large as the weight. Nobody but the sum wants them. So they are added up as they
+//! are computed, in one place, which is to the bit what it would be if they were made first.
 //!
-//! Only where deltas are evaluated for good, for a step or for gradients as plain values: what is written down, and may be differentiated again, stays a sum.
+//! Only where deltas are evaluated for good, for a step or for gradients as plain values: what is
+//! written down, and may be differentiated again, stays a sum.
 
 use crate::error::Result;
 use crate::node::{AnyLayer, Expression, Kept};

@@ -1,4 +1,5 @@
-//! Scalar arithmetic on the way back, in both readings of its rules: in plain numbers, and in layers.
+//! Scalar arithmetic on the way back, in both readings of its rules: in plain numbers, and in
+//! layers.
 
 use super::Goal;
 use super::arrived::{AnyDelta, Arrived};
@@ -45,8 +46,9 @@ macro_rules! plain {
 plain!(f32 F32);
 plain!(f64 F64);
 
-/// Takes what has arrived at this entry to the weights that are trained, where nothing but scalar arithmetic was evaluated. The loop is one of its own because that over layers, which would do the same, keeps more at hand than there
-/// are registers.
+/// Takes what has arrived at this entry to the weights that are trained, where nothing but scalar
+/// arithmetic was evaluated. The loop is one of its own because that over layers, which would do
+/// the same, keeps more at hand than there are registers.
 pub(super) fn walk_back_in_numbers(
     books: &Books,
     root: u32,
@@ -76,7 +78,8 @@ fn number_back<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived
     }
 }
 
-/// The numeric reading: what the delta `d` of scalar arithmetic adds to its operands. Says whether it was that.
+/// The numeric reading: what the delta `d` of scalar arithmetic adds to its operands. Says whether
+/// it was that.
 #[inline(always)]
 pub(super) fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]) -> bool {
     let entry = books.entry(index);
@@ -113,7 +116,8 @@ pub(super) fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mu
     true
 }
 
-/// The layer reading: the deltas of both operands of scalar arithmetic, as far as there are two and somebody wants them.
+/// The layer reading: the deltas of both operands of scalar arithmetic, as far as there are two and
+/// somebody wants them.
 pub(super) fn in_layers<T: Number + Pointwise>(
     books: &mut Books,
     index: u32,

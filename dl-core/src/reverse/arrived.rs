@@ -11,9 +11,11 @@ use crate::value::{Repr, Value};
 pub(crate) enum AnyDelta {
     Ready(Value),
     Lazy(AnyLayer),
-    /// Not made, and not going to be: an operation whose result goes into the weight, and its operands.
+    /// Not made, and not going to be: an operation whose result goes into the weight, and its
+    /// operands.
     Unmade(AnyLayer, Vec<Value>),
-    /// Known when a segment has been evaluated again: only on the way to the sum of what arrives somewhere.
+    /// Known when a segment has been evaluated again: only on the way to the sum of what arrives
+    /// somewhere.
     Perhaps(Box<Perhaps>),
 }
 
@@ -52,7 +54,8 @@ impl AnyDelta {
         }
     }
 
-    /// The layers whose values it takes. For a step that takes `late` deltas these are the operands, if the last operation can be left to it.
+    /// The layers whose values it takes. For a step that takes `late` deltas these are the
+    /// operands, if the last operation can be left to it.
     pub(crate) fn needs(&self, late: bool) -> &[AnyLayer] {
         match self {
             AnyDelta::Lazy(layer) => match layer.accumulates().filter(|_| late) {
@@ -106,7 +109,8 @@ pub(crate) enum Arrived {
 /// The sum of some deltas that were there when they arrived.
 pub(crate) struct Total {
     pub(super) value: Value,
-    /// Whether there was something to be added. What is not counted otherwise is counted as the one operation that a sum is.
+    /// Whether there was something to be added. What is not counted otherwise is counted as the one
+    /// operation that a sum is.
     pub(super) is_sum: bool,
     /// Whether there is a part among the terms. Then it was begun with zeros.
     pub(super) has_part: bool,
@@ -123,7 +127,8 @@ impl From<Scalar> for Arrived {
 }
 
 impl Arrived {
-    /// Adds a delta for an operand of this kind, in place if that is possible. Says whether this has made a sum.
+    /// Adds a delta for an operand of this kind, in place if that is possible. Says whether this
+    /// has made a sum.
     pub(super) fn add_in_place(&mut self, delta: AnyDelta, kind: &DataKind) -> bool {
         if let (Arrived::Total(total), AnyDelta::Ready(value)) = (&mut *self, &delta)
             && (kind.add_delta)(&mut total.value, value)

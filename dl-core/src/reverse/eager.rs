@@ -1,14 +1,18 @@
 //! Deltas that are computed as they are written down.
 //!
-//! What a training step writes down on its way back it is going to need, at once and nobody else ever. So a small operation of the library, on values that are there, is
-//! computed where its delta arrives: its layer goes again without having been in the books, and its value as soon as the walk is past it. What is dear is left to
-//! the executor, which has it done in parallel; and so is what fails, which fails there once more, with all that fails beside it.
+//! What a training step writes down on its way back it is going to need, at once and nobody else
+//! ever. So a small operation of the library, on values that are there, is computed where its delta
+//! arrives: its layer goes again without having been in the books, and its value as soon as the
+//! walk is past it. What is dear is left to the executor, which has it done in parallel; and so is
+//! what fails, which fails there once more, with all that fails beside it.
 //!
 //! Where an operation knows how, nothing is written down at all: see `now.rs`.
 //!
-//! A delta that arrives where nobody trains is not looked at, as ever. A product that arrives at a weight is not made: it goes into the weight.
+//! A delta that arrives where nobody trains is not looked at, as ever. A product that arrives at a
+//! weight is not made: it goes into the weight.
 //!
-//! Nothing of the user's is dropped meanwhile, under the lock of the books: operands and values of plain operations hold plain data.
+//! Nothing of the user's is dropped meanwhile, under the lock of the books: operands and values of
+//! plain operations hold plain data.
 
 use super::now::{Operand, Sums};
 use super::{AnyDelta, Arrived, Goal};
@@ -28,12 +32,14 @@ pub(super) struct Eager<'a> {
     pass: &'a Arc<Pass>,
     /// Dearer operations are left to the executor.
     longest: f64,
-    /// What the rule at hand has written down for several operands, by address; nothing new comes to lie there before the next rule is asked, but constants.
+    /// What the rule at hand has written down for several operands, by address; nothing new comes
+    /// to lie there before the next rule is asked, but constants.
     shared: Vec<(usize, Value)>,
 }
 
 impl<'a> Eager<'a> {
-    /// For a step in this pass, unless somebody wants to see each operation, or values are gone that a rule may look at.
+    /// For a step in this pass, unless somebody wants to see each operation, or values are gone
+    /// that a rule may look at.
     pub(super) fn of(pass: &'a Arc<Pass>, books: &Books) -> Option<Self> {
         if pass.is_watched() || books.has_forgotten() {
             return None;
@@ -77,7 +83,8 @@ impl<'a> Eager<'a> {
         }
     }
 
-    /// Adds what this delta of an entry comes to to what has arrived at its operands, without layers. Says whether the operation knows how.
+    /// Adds what this delta of an entry comes to to what has arrived at its operands, without
+    /// layers. Says whether the operation knows how.
     ///
     /// # Errors
     /// If there is no memory.
@@ -129,7 +136,8 @@ impl<'a> Eager<'a> {
         Ok(knows_how)
     }
 
-    /// A rule is asked about this delta. Says whether what it writes down can be computed at once: not if the delta could not.
+    /// A rule is asked about this delta. Says whether what it writes down can be computed at once:
+    /// not if the delta could not.
     pub(super) fn next_rule(&mut self, delta: &AnyDelta) -> bool {
         self.shared.clear();
         match delta {

@@ -1,10 +1,14 @@
 //! Deltas that are computed without being written down.
 //!
-//! A training step computes small deltas where they arrive (see `eager.rs`). To write down a layer for each operation of a rule, to compute it, and to drop it again costs more than the
-//! operation does. So an operation may read its rule in the values themselves, as scalar arithmetic does in numbers (`Primitive::pull_back_now`): what it comes to is the same to the
-//! bit, and is added to what has arrived at the operands. A part of a tensor is added in its place there, and not padded with zeros before.
+//! A training step computes small deltas where they arrive (see `eager.rs`). To write down a layer
+//! for each operation of a rule, to compute it, and to drop it again costs more than the operation
+//! does. So an operation may read its rule in the values themselves, as scalar arithmetic does in
+//! numbers (`Primitive::pull_back_now`): what it comes to is the same to the bit, and is added to
+//! what has arrived at the operands. A part of a tensor is added in its place there, and not padded
+//! with zeros before.
 //!
-//! A rule that does not know how, for these operands, says so before it has added anything, and is asked for layers as ever.
+//! A rule that does not know how, for these operands, says so before it has added anything, and is
+//! asked for layers as ever.
 
 use super::arrived::{AnyDelta, Arrived, Total};
 use crate::data::Data;
@@ -22,7 +26,8 @@ pub struct Sums<'a> {
     pub(super) delta: &'a Value,
     /// Dearer operations are left to the executor.
     pub(super) longest: f64,
-    /// What comes later, in this order: layers that are still to be computed, and what is added after them.
+    /// What comes later, in this order: layers that are still to be computed, and what is added
+    /// after them.
     pub(super) later: Few<(usize, AnyDelta)>,
     /// The operations that were evaluated.
     pub(super) evaluations: usize,
@@ -72,15 +77,18 @@ impl Sums<'_> {
         self.arrives(which, AnyDelta::Ready(self.delta.clone()));
     }
 
-    /// Adds what is written down after all: it is computed now, if that is possible, unless a step takes it as it is.
+    /// Adds what is written down after all: it is computed now, if that is possible, unless a step
+    /// takes it as it is.
     pub fn add_layer<T: Data>(&mut self, which: usize, delta: Layer<T>) {
         self.later.push((which, AnyDelta::Lazy(delta.into_any())));
     }
 
-    /// Adds something to a part of what has arrived, or of zeros where nothing has. It is counted as one operation, together with the sum of all that arrives there.
+    /// Adds something to a part of what has arrived, or of zeros where nothing has. It is counted
+    /// as one operation, together with the sum of all that arrives there.
     ///
-    /// A sum of layers that has parts among its terms begins with zeros, so that −0 becomes 0 even where no part is, and the layout is that of zeros. So what has arrived before the first
-    /// part is added to zeros, too, by `add_whole`.
+    /// A sum of layers that has parts among its terms begins with zeros, so that −0 becomes 0 even
+    /// where no part is, and the layout is that of zeros. So what has arrived before the first part
+    /// is added to zeros, too, by `add_whole`.
     pub fn add_part<T: Data>(
         &mut self,
         which: usize,

@@ -1,11 +1,14 @@
 //! Elementary functions in plain arithmetic, which a compiler can vectorise.
 //!
-//! A function is a sequence of additions, multiplications, divisions, selections and operations on bits: no branch, no table, no
-//! call. Every formula stands once, for both formats and for processors with and without fused multiplication; what depends on the
-//! format is in [`Format`], what depends on the processor in [`MulAdd`]. So there are two results in the last digits, and which one it
-//! is depends on the [instruction set](crate::instructions) alone: not on whether a number is computed by itself or as an element of a vector, nor on its width.
+//! A function is a sequence of additions, multiplications, divisions, selections and operations on
+//! bits: no branch, no table, no call. Every formula stands once, for both formats and for
+//! processors with and without fused multiplication; what depends on the format is in [`Format`],
+//! what depends on the processor in [`MulAdd`]. So there are two results in the last digits, and
+//! which one it is depends on the [instruction set](crate::instructions) alone: not on whether a
+//! number is computed by itself or as an element of a vector, nor on its width.
 //!
-//! The largest errors that were found, by either arithmetic, in units in the last place of the exact value:
+//! The largest errors that were found, by either arithmetic, in units in the last place of the
+//! exact value:
 //!
 //! | | `f32`, every number | `f64`, millions of random numbers |
 //! |---|---|---|
@@ -18,12 +21,13 @@
 //! | `erf` | 1.28 | 1.55 |
 //! | `erfc` | 3.45 | 3.15 |
 //!
-//! Below the normal numbers a unit is the smallest number. At 0 and the infinities the values are those of the standard
-//! library, with their signs; of NaN they are NaN, of either sign.
+//! Below the normal numbers a unit is the smallest number. At 0 and the infinities the values are
+//! those of the standard library, with their signs; of NaN they are NaN, of either sign.
 //!
-//! Sources: the reduction of the exponential function is that of Cody and Waite (*Software Manual for the Elementary Functions*,
-//! 1980), that of the logarithm and the way in which it is put together those of fdlibm (Sun Microsystems, 1993). The polynomials
-//! are our own: near-minimax, through Chebyshev points, by `tests/reference/elementary_fit.py`.
+//! Sources: the reduction of the exponential function is that of Cody and Waite (*Software Manual
+//! for the Elementary Functions*, 1980), that of the logarithm and the way in which it is put
+//! together those of fdlibm (Sun Microsystems, 1993). The polynomials are our own: near-minimax,
+//! through Chebyshev points, by `tests/reference/elementary_fit.py`.
 
 mod arithmetic;
 mod coefficients;
@@ -45,7 +49,8 @@ pub(super) fn exp<M: MulAdd, A: Number>(x: A) -> A {
     let sum = A::one() + power.high;
     let rounded_off = (A::one() - sum) + power.high;
     let low = power.low::<M>(rounded_off - power.less);
-    // `2ᵏ (sum + low)`, to the bit: a product with a power of two is exact, and this one is there before `low` is
+    // `2ᵏ (sum + low)`, to the bit: a product with a power of two is exact, and this one is there
+    // before `low` is
     let [first, second] = A::factors(power.exponent);
     M::mul_add(low, first, sum * first) * second
 }
@@ -83,7 +88,8 @@ pub(super) fn ln_1p<M: MulAdd, A: Number>(x: A) -> A {
 
 /// `ln(2ᵏ (1 + f)) + rest`, where `f` is between `√½ − 1` and `√2 − 1`.
 ///
-/// With `s = f / (2 + f)` the logarithm of `1 + f = (1 + s) / (1 − s)` is `2 s + s³ (…)` of `s²`, and `2 s = f − f s`.
+/// With `s = f / (2 + f)` the logarithm of `1 + f = (1 + s) / (1 − s)` is `2 s + s³ (…)` of `s²`,
+/// and `2 s = f − f s`.
 #[inline(always)]
 fn ln_of<M: MulAdd, A: Number>(k: A, f: A, rest: A) -> A {
     let s = f / (A::of(2.0) + f);
@@ -103,7 +109,8 @@ fn ln_at_ends<A: Number>(x: A, y: A) -> A {
 
 /// The hyperbolic tangent: `(1 − e) / (1 + e)`, where `e = e⁻²ᵃ` and `a = |x|`.
 ///
-/// With `e = 2ᵏ (1 + m)` both halves are `½ ∓ 2ᵏ⁻¹ (1 + m)`. The error of `k ln 2` shrinks with `2ᵏ`, so here one part of `ln 2` is enough.
+/// With `e = 2ᵏ (1 + m)` both halves are `½ ∓ 2ᵏ⁻¹ (1 + m)`. The error of `k ln 2` shrinks with
+/// `2ᵏ`, so here one part of `ln 2` is enough.
 #[inline(always)]
 pub(super) fn tanh<M: MulAdd, A: Number>(x: A) -> A {
     let half = A::of(0.5);
@@ -147,8 +154,9 @@ fn erf_near<M: MulAdd, A: Number>(x: A) -> A {
     M::mul_add(x, A::erf_tail::<M>(x * x), x)
 }
 
-/// The complementary error function of `x ≥ 0.75`: a polynomial of `t = (x − 3) / (x + 3)` for `exp(x²) erfc(x) (x + ½)`, which
-/// is nearly constant. Shepherd and Laframboise (*Mathematics of Computation* 36, 1981) have that form, with other numbers.
+/// The complementary error function of `x ≥ 0.75`: a polynomial of `t = (x − 3) / (x + 3)` for
+/// `exp(x²) erfc(x) (x + ½)`, which is nearly constant. Shepherd and Laframboise (*Mathematics of
+/// Computation* 36, 1981) have that form, with other numbers.
 #[inline(always)]
 fn erfc_far<M: MulAdd, A: Number>(x: A) -> A {
     let x = select(x > A::ERFC_END, A::ERFC_END, x);
@@ -167,7 +175,8 @@ fn erfc_far<M: MulAdd, A: Number>(x: A) -> A {
     (scaled + M::mul_add(scaled, power.high + low, rounded_off)) / (x + A::of(0.5)) * first * second
 }
 
-/// `eˣ = 2ᵏ e^(high − less)`, where `high` is exact and at most `ln(2) / 2`, and `less` is much smaller.
+/// `eˣ = 2ᵏ e^(high − less)`, where `high` is exact and at most `ln(2) / 2`, and `less` is much
+/// smaller.
 struct Power<A> {
     /// `k`, and what was added to round
     exponent: A,
@@ -176,7 +185,8 @@ struct Power<A> {
 }
 
 impl<A: Number> Power<A> {
-    /// `e` to the power of a sum of two parts, which is about `sum`. What is added to round is `A::ROUND` or `A::ROUND_HALF`.
+    /// `e` to the power of a sum of two parts, which is about `sum`. What is added to round is
+    /// `A::ROUND` or `A::ROUND_HALF`.
     #[inline(always)]
     fn of<M: MulAdd>([x, rest]: [A; 2], sum: A, round: A) -> Self {
         let exponent = M::mul_add(sum, A::LOG2_E, round);
@@ -185,7 +195,8 @@ impl<A: Number> Power<A> {
         Power { exponent, high, less: M::mul_add(k, A::LN_2[1], -rest) }
     }
 
-    /// `e^(high − less) − (1 + high)`, if `rest` is `−less`, to which a further term may be added: that costs no time, as `rest` is there before the polynomial is.
+    /// `e^(high − less) − (1 + high)`, if `rest` is `−less`, to which a further term may be added:
+    /// that costs no time, as `rest` is there before the polynomial is.
     #[inline(always)]
     fn low<M: MulAdd>(&self, rest: A) -> A {
         let r = self.high - self.less;

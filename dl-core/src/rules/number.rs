@@ -16,8 +16,9 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 /// assert_eq!((half(3.0_f32), half(3.0_f64)), (1.5, 1.5));
 /// ```
 ///
-/// Its elementary functions are called as `Number::exp(x)`; `x.exp()` is the platform's. They give the bits that an element of a tensor gets,
-/// which are the same wherever products and sums are fused (x86 with AVX2, 64-bit ARM), and everywhere else: see [`Native`](super::Native).
+/// Its elementary functions are called as `Number::exp(x)`; `x.exp()` is the platform's. They give
+/// the bits that an element of a tensor gets, which are the same wherever products and sums are
+/// fused (x86 with AVX2, 64-bit ARM), and everywhere else: see [`Native`](super::Native).
 pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static {
     /// The nearest number of this type.
     fn of(number: f64) -> Self;
@@ -172,7 +173,8 @@ pub(super) fn share<A: Number>(share: A, x: A) -> A {
     if share == A::zero() { share } else { share * x }
 }
 
-/// `x` in the approximation of the normal distribution by the logistic function (Hendrycks and Gimpel, 2016).
+/// `x` in the approximation of the normal distribution by the logistic function (Hendrycks and
+/// Gimpel, 2016).
 pub(super) fn near_normal<A: Algebra>(x: &Term<A>) -> Term<A> {
     x * (LINEAR + CUBIC * (x * x))
 }
@@ -186,7 +188,8 @@ pub(super) fn near_normal_slope<A: Algebra>(x: &Term<A>) -> Term<A> {
 const LINEAR: f64 = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 const CUBIC: f64 = 0.044715 * LINEAR;
 
-/// `aᵇ`. What the platform makes of NaN depends on its kind: `1ᵇ` and `a⁰` are 1, and of a NaN that signals they are NaN. Such a one becomes another by most operations, but not by all.
+/// `aᵇ`. What the platform makes of NaN depends on its kind: `1ᵇ` and `a⁰` are 1, and of a NaN that
+/// signals they are NaN. Such a one becomes another by most operations, but not by all.
 pub(super) fn power<A: Number>(a: A, b: A) -> A {
     let quiet = |x: A| if x.is_nan() { A::nan() } else { x };
     quiet(a).powf(quiet(b))

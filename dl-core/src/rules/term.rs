@@ -5,7 +5,8 @@ use crate::dual::Dual;
 use crate::layer::Layer;
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
-/// What a rule, or a function of your own, may be read in: numbers, [dual numbers](Dual), or layers.
+/// What a rule, or a function of your own, may be read in: numbers, [dual numbers](Dual), or
+/// layers.
 ///
 /// ```
 /// use dl_core::{Algebra, Differentiable, Dual, Term, Weight};
@@ -76,7 +77,8 @@ impl<T: Pointwise> Algebra for Layer<T> {
     }
 }
 
-/// An operand inside a rule, or inside a function that is to be read in several ways: gives it the notation of arithmetic.
+/// An operand inside a rule, or inside a function that is to be read in several ways: gives it the
+/// notation of arithmetic.
 ///
 /// ```
 /// use dl_core::{Algebra, Term};

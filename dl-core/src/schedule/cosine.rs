@@ -4,8 +4,9 @@ use super::{Allowed, Schedule, check, check_steps};
 use crate::error::Result;
 use std::f64::consts::PI;
 
-/// From the initial learning rate to a minimum in so many steps, along half a wave of a cosine. PyTorch's `CosineAnnealingLR`; as that one, it goes up again
-/// if it is asked for more steps. With [`restarts`](Cosine::restarts) it is `CosineAnnealingWarmRestarts`.
+/// From the initial learning rate to a minimum in so many steps, along half a wave of a cosine.
+/// PyTorch's `CosineAnnealingLR`; as that one, it goes up again if it is asked for more steps. With
+/// [`restarts`](Cosine::restarts) it is `CosineAnnealingWarmRestarts`.
 ///
 /// Loshchilov & Hutter, *SGDR: stochastic gradient descent with warm restarts*, 2017.
 ///
@@ -42,7 +43,8 @@ impl Cosine {
         self
     }
 
-    /// Begins again, with the initial learning rate, instead of reaching the minimum; each time it takes so many times as many steps.
+    /// Begins again, with the initial learning rate, instead of reaching the minimum; each time it
+    /// takes so many times as many steps.
     ///
     /// ```
     /// use dl_core::schedule::{Cosine, Schedule};

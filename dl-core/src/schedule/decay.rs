@@ -32,7 +32,8 @@ impl Schedule for StepDecay {
     }
 }
 
-/// The initial learning rate, multiplied by `gamma` at each of these steps; a step that comes twice counts twice. PyTorch's `MultiStepLR`.
+/// The initial learning rate, multiplied by `gamma` at each of these steps; a step that comes twice
+/// counts twice. PyTorch's `MultiStepLR`.
 ///
 /// ```
 /// use dl_core::schedule::{MultiStep, Schedule};
@@ -93,7 +94,8 @@ fn powers(initial: f64, gamma: f64, exponent: f64) -> Result<f64> {
     Ok(initial * libm::pow(gamma, exponent))
 }
 
-/// From one number to another in so many steps, in a line; then it stays. PyTorch's `LinearLR`, which is given factors of the learning rate instead.
+/// From one number to another in so many steps, in a line; then it stays. PyTorch's `LinearLR`,
+/// which is given factors of the learning rate instead.
 ///
 /// ```
 /// use dl_core::schedule::{Linear, Schedule};

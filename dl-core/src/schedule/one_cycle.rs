@@ -4,12 +4,13 @@ use super::cosine::between;
 use super::{Allowed, Schedule, check, check_steps};
 use crate::error::Result;
 
-/// Up from a small learning rate to the greatest, and down to a much smaller one, along half waves of cosines or in lines. PyTorch's `OneCycleLR`; after the
-/// last step it stays where it is.
+/// Up from a small learning rate to the greatest, and down to a much smaller one, along half waves
+/// of cosines or in lines. PyTorch's `OneCycleLR`; after the last step it stays where it is.
 ///
 /// The momentum does not take part, unlike in PyTorch.
 ///
-/// Smith & Topin, *Super-convergence: very fast training of neural networks using large learning rates*, 2018.
+/// Smith & Topin, *Super-convergence: very fast training of neural networks using large learning
+/// rates*, 2018.
 ///
 /// ```
 /// use dl_core::schedule::{OneCycle, Schedule};
@@ -31,7 +32,8 @@ pub struct OneCycle {
 }
 
 impl OneCycle {
-    /// Up to this learning rate and down in so many steps: up in the first 0.3 of them, from a 25th; down to a 10,000th of that.
+    /// Up to this learning rate and down in so many steps: up in the first 0.3 of them, from a
+    /// 25th; down to a 10,000th of that.
     pub fn new(greatest: f64, steps: u64) -> Self {
         OneCycle { greatest, steps, warm_up: 0.3, initial: 25.0, last: 1e4, linear: false, three_phases: false }
     }
@@ -47,7 +49,8 @@ impl OneCycle {
         self
     }
 
-    /// What the greatest learning rate is divided by in the beginning, and what the first one is divided by in the end: `div_factor`, `final_div_factor`.
+    /// What the greatest learning rate is divided by in the beginning, and what the first one is
+    /// divided by in the end: `div_factor`, `final_div_factor`.
     ///
     /// ```
     /// let schedule = dl_core::schedule::OneCycle::new(0.5, 100).divided_by(10.0, 1e3);

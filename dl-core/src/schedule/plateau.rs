@@ -6,10 +6,12 @@ use crate::optimizer::Notes;
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::{Arc, PoisonError};
 
-/// A learning rate that is multiplied by a factor when a metric, which is [reported](Plateau::report) from time to time, has not improved for a while. PyTorch's
+/// A learning rate that is multiplied by a factor when a metric, which is
+/// [reported](Plateau::report) from time to time, has not improved for a while. PyTorch's
 /// `ReduceLROnPlateau`.
 ///
-/// Clones share what they remember: give one to an optimizer and report to the other. It is saved with the state of the optimizer.
+/// Clones share what they remember: give one to an optimizer and report to the other. It is saved
+/// with the state of the optimizer.
 ///
 /// ```
 /// use dl_core::{Sgd, schedule::Plateau};
@@ -38,7 +40,8 @@ pub struct Plateau {
 }
 
 impl Plateau {
-    /// Begins with this learning rate. The factor is 0.1, the patience 10, the threshold 1e-4, relative; less is better; there is no cooldown and no minimum.
+    /// Begins with this learning rate. The factor is 0.1, the patience 10, the threshold 1e-4,
+    /// relative; less is better; there is no cooldown and no minimum.
     pub fn new(initial: f64) -> Self {
         Plateau {
             initial,
@@ -131,7 +134,8 @@ impl Plateau {
         self
     }
 
-    /// Takes note of the metric of an epoch. The next steps have the learning rate that follows from it.
+    /// Takes note of the metric of an epoch. The next steps have the learning rate that follows
+    /// from it.
     ///
     /// # Errors
     /// When the metric is not finite, or the settings make no sense. Then nothing has changed.

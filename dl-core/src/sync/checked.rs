@@ -42,7 +42,8 @@ pub(crate) const fn spins(often: usize) -> usize {
     if often < 2 { often } else { 2 }
 }
 
-/// How long somebody has been waiting: there is no time, so twice; or for ever, where whoever is waited for would be [stuck](super::STUCK).
+/// How long somebody has been waiting: there is no time, so twice; or for ever, where whoever is
+/// waited for would be [stuck](super::STUCK).
 pub(crate) struct Patience(Cell<usize>);
 
 impl Patience {
@@ -131,9 +132,9 @@ pub(crate) fn guarded_things() -> isize {
     THERE.get()
 }
 
-/// Part of what is freed by hand. Every use of it looks here; so does the end. `loom` wants to see that the end comes after every use, in
-/// the sense of the memory model; the flag sees uses that come after it. Memory is not given back under a checker, so that it can
-/// be looked at.
+/// Part of what is freed by hand. Every use of it looks here; so does the end. `loom` wants to see
+/// that the end comes after every use, in the sense of the memory model; the flag sees uses that
+/// come after it. Memory is not given back under a checker, so that it can be looked at.
 pub(crate) struct Guarded {
     gone: RealBool,
     #[cfg(loom)]

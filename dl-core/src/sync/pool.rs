@@ -1,4 +1,5 @@
-//! A pool of threads as rayon's, for the model checker: a job waits until a worker is free, however long the workers block.
+//! A pool of threads as rayon's, for the model checker: a job waits until a worker is free, however
+//! long the workers block.
 
 use std::cell::Cell;
 use std::collections::VecDeque;

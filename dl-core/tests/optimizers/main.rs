@@ -1,4 +1,5 @@
-//! Optimizers, their parts and their schedules: against PyTorch's (`reference/optimizers.py`), and for what they promise.
+//! Optimizers, their parts and their schedules: against PyTorch's (`reference/optimizers.py`), and
+//! for what they promise.
 
 mod parts;
 mod problem;

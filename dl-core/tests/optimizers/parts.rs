@@ -67,7 +67,8 @@ fn norms_of_the_largest_and_the_smallest_numbers() -> Result<()> {
     Ok(())
 }
 
-/// What one weight has that is wrong keeps the other from changing, and leaves memory and schedule alone.
+/// What one weight has that is wrong keeps the other from changing, and leaves memory and schedule
+/// alone.
 #[test]
 fn a_refused_step_changes_nothing() {
     for bad in [f64::NAN, f64::INFINITY] {
@@ -129,7 +130,8 @@ fn settings_without_sense_are_errors() {
     }
 }
 
-/// A weight decay that is set behind another part is an L2 penalty, which nobody means beside that of the optimizer itself.
+/// A weight decay that is set behind another part is an L2 penalty, which nobody means beside that
+/// of the optimizer itself.
 #[test]
 fn two_kinds_of_weight_decay() -> Result<()> {
     let other = Weight::new(1.0_f64);

@@ -61,8 +61,9 @@ impl Visit for Seen {
     }
 }
 
-/// While there is a single subscriber, `tracing` asks that of whatever thread happens to meet a span first, and where this has none it remembers that nobody wants the span. So there is
-/// another one, which wants nothing: then all are asked, though other tests run beside these.
+/// While there is a single subscriber, `tracing` asks that of whatever thread happens to meet a
+/// span first, and where this has none it remembers that nobody wants the span. So there is another
+/// one, which wants nothing: then all are asked, though other tests run beside these.
 static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default().with(LevelFilter::OFF)));
 
 /// What is seen of this, in a pool of so many threads: whoever is not among them has no eyes.

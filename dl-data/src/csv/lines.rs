@@ -21,7 +21,8 @@ impl<'a> Lines<'a> {
         }
         let input = source.open()?;
         let file = input.name.clone();
-        // Lines end in `\n` alone (a `\r` is trimmed with its field), so that the reader counts them as editors do.
+        // Lines end in `\n` alone (a `\r` is trimmed with its field), so that the reader counts
+        // them as editors do.
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -70,15 +71,17 @@ impl<'a> Lines<'a> {
         )
     }
 
-    /// The line, from 1, in which the record begins that was read last. The reader stands behind it, at the beginning of a line.
+    /// The line, from 1, in which the record begins that was read last. The reader stands behind
+    /// it, at the beginning of a line.
     pub(super) fn line(&self, record: &ByteRecord) -> u64 {
         let inside = record.as_slice().iter().filter(|&&byte| byte == b'\n').count() as u64;
         self.reader.position().line().saturating_sub(1 + inside)
     }
 }
 
-/// The bytes of a file, and a newline if they do not end in one: so a record always ends before the line that the reader is at. White space at the beginning of a field is
-/// left out, as to the reader a quote behind it would be part of the text.
+/// The bytes of a file, and a newline if they do not end in one: so a record always ends before the
+/// line that the reader is at. White space at the beginning of a field is left out, as to the
+/// reader a quote behind it would be part of the text.
 struct Tidied<'a> {
     input: Input<'a>,
     last: u8,

@@ -25,7 +25,8 @@ impl Known {
         Known { plain: self.plain || is_primitive(ty), shared: self.shared || shared, ..self }
     }
 
-    /// What is known of what a pattern binds: behind a shared reference that is a reference again, or a copy.
+    /// What is known of what a pattern binds: behind a shared reference that is a reference again,
+    /// or a copy.
     pub(super) fn of_bound(self, pat: &Pat) -> Self {
         match pat {
             Pat::Type(pat) => self.of_type(&pat.ty).of_bound(&pat.pat),
@@ -141,8 +142,8 @@ impl Reader {
         }
     }
 
-    /// A name that is no variable of the function may be one of the function around it. Constants and types are not meant, nor are
-    /// items of the function.
+    /// A name that is no variable of the function may be one of the function around it. Constants
+    /// and types are not meant, nor are items of the function.
     pub(super) fn free(&mut self, name: &Ident) {
         let text = name.to_string();
         if text.starts_with(|c: char| c.is_lowercase() || c == '_')

@@ -1,11 +1,13 @@
 //! The kernels of convolution: products of matrices, block by block.
 //!
-//! For one sample and one group, `y = w · p`: `w` has a row for each output channel, and `p`, the *patches*, has a
-//! column for each position of the window and a row for each element under it. `p` is nothing but elements of `x` and
-//! zeros, so the two gradients are products with `p` as well: `wᵀ = p · yᵀ`, and `p = wᵀ · y` added up where its
-//! elements come from. `p` is made in blocks that fit into a cache (`patches.rs`).
+//! For one sample and one group, `y = w · p`: `w` has a row for each output channel, and `p`, the *patches*,
+//! has a column for each position of the window and a row for each element under it. `p` is nothing
+//! but elements of `x` and zeros, so the two gradients are products with `p` as well:
+//! `wᵀ = p · yᵀ`, and `p = wᵀ · y` added up where its elements come from. `p` is made in blocks
+//! that fit into a cache (`patches.rs`).
 //!
-//! Samples, or parts of them, are pieces for several threads. How many there are, and the order of all sums, depends on the shapes alone.
+//! Samples, or parts of them, are pieces for several threads. How many there are, and the order of
+//! all sums, depends on the shapes alone.
 
 use super::patches::{Columns, Reach, Samples};
 use crate::element::Element;
@@ -17,7 +19,8 @@ use std::ops::Range;
 
 /// A block of patches has at most this many rows.
 const ROWS: usize = 512;
-/// So many columns are multiplied at a time where they are columns of the result: as many as a product keeps in registers.
+/// So many columns are multiplied at a time where they are columns of the result: as many as a
+/// product keeps in registers.
 const COLUMNS: usize = 64;
 /// And so many where sums run over them.
 const DEPTH: usize = 256;
@@ -64,7 +67,8 @@ impl Geometry {
         })
     }
 
-    /// The gradient of the input, of shape `[batch, inputs of all groups, input…]`, for a delta `y` of the output.
+    /// The gradient of the input, of shape `[batch, inputs of all groups, input…]`, for a delta `y`
+    /// of the output.
     pub(super) fn input<A: Element>(&self, y: &[A], w: &[A]) -> Vec<A> {
         let (taps, positions) = (self.taps(), self.positions());
         let reach = Reach::of(self);
@@ -87,12 +91,14 @@ impl Geometry {
         })
     }
 
-    /// The gradient of the weight, of shape `[outputs of all groups, inputs, kernel…]`, for a delta `y` of the output.
+    /// The gradient of the weight, of shape `[outputs of all groups, inputs, kernel…]`, for a delta
+    /// `y` of the output.
     pub(super) fn weight<A: Element>(&self, x: &[A], y: &[A]) -> Vec<A> {
         let (taps, outputs, positions) = (self.taps(), self.outputs, self.positions());
         let reach = Reach::of(self);
         let len = self.groups * taps * outputs;
-        // each piece sums over some of the samples, for some of the rows of the patches: `[taps, outputs]`
+        // each piece sums over some of the samples, for some of the rows of the patches:
+        // `[taps, outputs]`
         let by_samples = PIECES.min(self.batch).min(SUMS / len).max(1);
         let by_rows = (PIECES / (by_samples * self.groups)).min(taps / 24).max(1);
         let pieces = by_samples * self.groups;
@@ -138,13 +144,15 @@ impl Geometry {
         w
     }
 
-    /// The samples and groups of a result, or equal parts of them, one after the other: each is written whole.
+    /// The samples and groups of a result, or equal parts of them, one after the other: each is
+    /// written whole.
     fn in_pieces<A: Element>(&self, split: usize, each: usize, work: impl Fn(usize, &mut [A]) + Sync) -> Vec<A> {
         let pieces = self.batch * self.groups * split;
         gemm::in_parts(pieces * each, each, self.nanoseconds() / pieces.max(1) as f64, work)
     }
 
-    /// Into how many equal parts the channels of a sample and group are divided, so that there are enough pieces.
+    /// Into how many equal parts the channels of a sample and group are divided, so that there are
+    /// enough pieces.
     fn split(&self, channels: usize) -> usize {
         let wanted = PIECES / (self.batch * self.groups).max(1);
         (1..=wanted.min(channels)).rev().find(|&split| channels.is_multiple_of(split)).unwrap_or(1)
@@ -172,7 +180,8 @@ impl Geometry {
         self.inputs * self.windows.iter().map(|window| window.kernel).product::<usize>()
     }
 
-    /// Goes through blocks of the patches of one sample and group, in a fixed order, with room for each.
+    /// Goes through blocks of the patches of one sample and group, in a fixed order, with room for
+    /// each.
     fn blocks<A: Element>(
         &self,
         reach: &Reach<'_>,

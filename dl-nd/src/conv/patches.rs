@@ -62,7 +62,8 @@ pub(super) struct Reach<'a> {
     lengths: [usize; SPATIAL],
     /// How much padding comes first.
     padding: [usize; SPATIAL],
-    /// Where each row of the patches begins, for the first position of the window. Empty, if padding is missing.
+    /// Where each row of the patches begins, for the first position of the window. Empty, if
+    /// padding is missing.
     taps: Vec<usize>,
 }
 
@@ -113,7 +114,8 @@ impl<'a, A: Element> Samples<'a, A> {
         samples
     }
 
-    /// The lines that these samples and those without padding have in common: where each begins there and here, and its length.
+    /// The lines that these samples and those without padding have in common: where each begins
+    /// there and here, and its length.
     fn lines(&self, channels: usize, mut each: impl FnMut(usize, usize, usize)) {
         let (input, lengths, padding) = (self.reach.geometry.input, self.reach.lengths, self.reach.padding);
         let common: [usize; SPATIAL] = std::array::from_fn(|axis| input[axis].min(lengths[axis] - padding[axis]));
@@ -225,8 +227,8 @@ impl<'a, A: Element> Samples<'a, A> {
         self.reach.geometry.input == self.reach.geometry.output && self.reach.geometry.windows.iter().all(is_point)
     }
 
-    /// Goes through a row of the patches. Each run of columns comes from the samples, from this element on in steps of the last stride; or it is padding that
-    /// the samples do not have.
+    /// Goes through a row of the patches. Each run of columns comes from the samples, from this
+    /// element on in steps of the last stride; or it is padding that the samples do not have.
     fn runs(&self, row: usize, columns: &Columns, mut each: impl FnMut(Range<usize>, Option<usize>)) {
         let Reach { geometry, lengths: [depth, height, width], ref taps, .. } = *self.reach;
         if let Some(tap) = taps.get(row) {
@@ -262,7 +264,8 @@ impl<'a, A: Element> Samples<'a, A> {
     }
 }
 
-/// The lengths of samples with their padding, and how much of it comes first. Where it would be much more than the samples, they stay without.
+/// The lengths of samples with their padding, and how much of it comes first. Where it would be
+/// much more than the samples, they stay without.
 fn padded(geometry: &Geometry) -> ([usize; SPATIAL], [usize; SPATIAL]) {
     let (input, output, windows) = (geometry.input, geometry.output, geometry.windows);
     let padding = windows.map(|window| window.padding);
@@ -280,7 +283,8 @@ fn padded(geometry: &Geometry) -> ([usize; SPATIAL], [usize; SPATIAL]) {
     if size <= 4 * geometry.elements() + 256 { (lengths, padding) } else { (input, [0; SPATIAL]) }
 }
 
-/// So many numbers are moved at a time: a few instructions, where a call would take longer than the copy.
+/// So many numbers are moved at a time: a few instructions, where a call would take longer than the
+/// copy.
 const CHUNK: usize = 8;
 
 #[inline(always)]

@@ -46,8 +46,8 @@ impl<A: Element> Labelled<A> {
         self
     }
 
-    /// The product with another array, summed over the labels that both have and nobody needs. Of the two, the one with the label `last`
-    /// gives the last axes.
+    /// The product with another array, summed over the labels that both have and nobody needs. Of
+    /// the two, the one with the label `last` gives the last axes.
     pub(super) fn times(self, other: Self, needed: impl Fn(Label) -> bool, last: Leg) -> Result<Self> {
         let swap = last.is_some_and(|last| self.has(last) && !other.has(last));
         let (left, right) = if swap { (other, self) } else { (self, other) };
@@ -90,7 +90,8 @@ impl<A: Element> Labelled<A> {
         self.array.permuted_axes(axes)
     }
 
-    /// As the output of a plan: in its order, repeated along labels that this has not, and on diagonals.
+    /// As the output of a plan: in its order, repeated along labels that this has not, and on
+    /// diagonals.
     pub(super) fn spread(self, plan: &Plan) -> ArcArray<A, IxDyn> {
         let known = self.labels.clone();
         let mut order = Vec::new();

@@ -27,9 +27,10 @@ pub(super) type Leg = Option<Label>;
 
 /// The labels of all axes: what is to be computed, for operands of known shapes.
 ///
-/// It treats operands and output alike. A label that only operands have is summed over, one that only the output has is repeated. A
-/// label that comes twice in an operand takes its diagonal, twice in the output it makes one. So the plan of a derivative is
-/// the same plan with another tensor as output.
+/// It treats operands and output alike. A label that only operands have is summed over, one that
+/// only the output has is repeated. A label that comes twice in an operand takes its diagonal,
+/// twice in the output it makes one. So the plan of a derivative is the same plan with another
+/// tensor as output.
 #[derive(Clone)]
 pub(super) struct Plan {
     pub(super) operands: Vec<Vec<Leg>>,
@@ -44,8 +45,9 @@ impl Plan {
         move |label| later.iter().chain([&self.output]).any(|legs| legs.contains(&Some(label)))
     }
 
-    /// The plan for the delta of an operand. Its operands are those after this one, the delta of the output, and those before this one: so the
-    /// neighbours in a chain of products stay neighbours.
+    /// The plan for the delta of an operand. Its operands are those after this one, the delta of
+    /// the output, and those before this one: so the neighbours in a chain of products stay
+    /// neighbours.
     pub(super) fn of_delta(&self, operand: usize) -> Plan {
         let (before, after) = (&self.operands[..operand], &self.operands[operand + 1..]);
         Plan {

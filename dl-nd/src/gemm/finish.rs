@@ -1,4 +1,5 @@
-//! What is done with the numbers of a result when they have been computed: mostly tile by tile, as long as a tile is in the nearest cache.
+//! What is done with the numbers of a result when they have been computed: mostly tile by tile, as
+//! long as a tile is in the nearest cache.
 
 use super::Multiply;
 use super::tile::Raw;

@@ -14,9 +14,11 @@ use pulp::Arch;
 
 /// The kernels for one set of instructions.
 pub struct Kernels<A: 'static> {
-    /// Those for tiles of one register and more, each for one row and more; and the same for tiles all lanes of which count.
+    /// Those for tiles of one register and more, each for one row and more; and the same for tiles
+    /// all lanes of which count.
     pub(super) tiles: [&'static [&'static [RunTile<A>]]; 2],
-    /// Those for tiles of a slice, which are of the full width: for one row and more. None where a panel stays in the nearest cache as it is.
+    /// Those for tiles of a slice, which are of the full width: for one row and more. None where a
+    /// panel stays in the nearest cache as it is.
     pub(super) slices: &'static [RunSlice<A>],
     pub(super) copy_columns: unsafe fn(Raw<*const A>, usize, usize, *mut A, isize),
     pub(super) dot: unsafe fn(*const A, *const A, usize) -> A,
@@ -26,7 +28,8 @@ pub struct Kernels<A: 'static> {
 /// How many rows the largest tile has.
 const HIGH: usize = 6;
 
-/// A function of its own for each size, so that its registers are its own, too: for a tile, and those below it, so many together.
+/// A function of its own for each size, so that its registers are its own, too: for a tile, and
+/// those below it, so many together.
 pub(super) type RunTile<A> = unsafe fn(&Tile<A>, usize);
 /// The same for a tile of a slice.
 pub(super) type RunSlice<A> = unsafe fn(&Tile<A>, &Slice<A>);

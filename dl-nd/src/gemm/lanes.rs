@@ -1,6 +1,7 @@
 //! Registers of several numbers, and what a product does with them.
 //!
-//! The functions are inlined into those of `kernels.rs`, which run only where the processor has such registers.
+//! The functions are inlined into those of `kernels.rs`, which run only where the processor has
+//! such registers.
 
 use super::square;
 
@@ -99,7 +100,8 @@ macro_rules! portable {
             #[inline(always)]
             fn multiply_add(self, b: Self, c: Self) -> Self {
                 let lane = |i: usize| {
-                    // on x86 whatever the build is for: these are the instructions that every processor has
+                    // on x86 whatever the build is for: these are the instructions that every
+                    // processor has
                     if cfg!(target_arch = "aarch64") {
                         self.0[i].mul_add(b.0[i], c.0[i])
                     } else {
@@ -141,44 +143,51 @@ mod x86 {
 
                 #[inline(always)]
                 fn splat(number: $A) -> Self {
-                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    // SAFETY: the processor has these registers; what is read and written is as the
+                    // caller says
                     $Name(unsafe { $set1(number) })
                 }
 
                 #[inline(always)]
                 unsafe fn load(from: *const $A) -> Self {
-                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    // SAFETY: the processor has these registers; what is read and written is as the
+                    // caller says
                     $Name(unsafe { $load(from) })
                 }
 
                 #[inline(always)]
                 unsafe fn load_some($from: *const $A, $some: usize) -> Self {
-                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    // SAFETY: the processor has these registers; what is read and written is as the
+                    // caller says
                     $Name(unsafe { $load_some })
                 }
 
                 #[inline(always)]
                 unsafe fn store(self, to: *mut $A) {
-                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    // SAFETY: the processor has these registers; what is read and written is as the
+                    // caller says
                     unsafe { $store(to, self.0) }
                 }
 
                 #[inline(always)]
                 unsafe fn store_some(self, $to: *mut $A, $count: usize) {
                     let $value = self.0;
-                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    // SAFETY: the processor has these registers; what is read and written is as the
+                    // caller says
                     unsafe { $store_some }
                 }
 
                 #[inline(always)]
                 fn multiply_add(self, b: Self, c: Self) -> Self {
-                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    // SAFETY: the processor has these registers; what is read and written is as the
+                    // caller says
                     $Name(unsafe { $fma(self.0, b.0, c.0) })
                 }
 
                 #[inline(always)]
                 fn multiply(self, b: Self) -> Self {
-                    // SAFETY: the processor has these registers; what is read and written is as the caller says
+                    // SAFETY: the processor has these registers; what is read and written is as the
+                    // caller says
                     $Name(unsafe { $mul(self.0, b.0) })
                 }
 
@@ -187,7 +196,8 @@ mod x86 {
 
                     #[inline(always)]
                     unsafe fn transpose(from: *const $A, row: isize, to: *mut $A, width: isize) {
-                        // SAFETY: the processor has these registers; what is read and written is as the caller says
+                        // SAFETY: the processor has these registers; what is read and written is as
+                        // the caller says
                         unsafe { $transpose(from, row, to, width) }
                     }
                 )?

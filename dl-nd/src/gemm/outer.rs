@@ -7,8 +7,9 @@ use dl_core::simd::vectorized;
 /// So many numbers of a row of the result stay in registers while the terms are added up.
 const BLOCK: usize = 64;
 
-/// The sum of the outer products of such columns and rows, from the first to the last, in row-major order: to the bit what it is if each is a [product](super::product) that is added to
-/// those before.
+/// The sum of the outer products of such columns and rows, from the first to the last, in row-major
+/// order: to the bit what it is if each is a [product](super::product) that is added to those
+/// before.
 ///
 /// # Panics
 /// If the columns, or the rows, are not all of the same length.
@@ -22,7 +23,8 @@ pub(crate) fn sum_of_outer<A: Multiply>(factors: &[(&[A], &[A])]) -> Vec<A> {
     (0..rows).for_each(|row| left.extend(factors.iter().map(|(column, _)| column[row])));
     factors.iter().for_each(|(_, row)| right.extend_from_slice(row));
     let columns_of = |row: usize| &left[row * factors.len()..][..factors.len()];
-    // each term waits for the one before: a row alone is too few registers of sums to do meanwhile, where they are that wide
+    // each term waits for the one before: a row alone is too few registers of sums to do meanwhile,
+    // where they are that wide
     let in_pairs = BLOCK / A::kernels().lanes < 8 && rows.is_multiple_of(2);
     let together = if in_pairs { 2 } else { 1 };
     let each = nanoseconds_of_sum::<A>(factors.len(), together, columns);
@@ -39,12 +41,14 @@ pub(crate) fn sum_of_outer<A: Multiply>(factors: &[(&[A], &[A])]) -> Vec<A> {
     sum
 }
 
-/// About how long the sum of so many outer products takes on one thread: products and sums are instructions of their own, and factors are copied.
+/// About how long the sum of so many outer products takes on one thread: products and sums are
+/// instructions of their own, and factors are copied.
 pub(crate) fn nanoseconds_of_sum<A: Multiply>(terms: usize, rows: usize, columns: usize) -> f64 {
     nanoseconds::<A>(rows, 2 * terms, columns)
 }
 
-/// For some rows of the result, the sums of such multiples of the rows on the right, which come one after the other.
+/// For some rows of the result, the sums of such multiples of the rows on the right, which come one
+/// after the other.
 #[inline(always)]
 fn sum_of_multiples<A: Multiply, const ROWS: usize>(factors: [&[A]; ROWS], right: &[A], sums: &mut [A]) {
     let columns = sums.len() / ROWS;

@@ -28,10 +28,12 @@ impl<A: Multiply> Drop for Scratch<A> {
     }
 }
 
-/// Copies so many rows of `from`, of length `depth`, so that the elements of a column lie together, filled up with zeros to `width`.
+/// Copies so many rows of `from`, of length `depth`, so that the elements of a column lie together,
+/// filled up with zeros to `width`.
 ///
 /// # Safety
-/// All of `from` can be read, and `width · depth` numbers can be written; `rows` is not more than `width`.
+/// All of `from` can be read, and `width · depth` numbers can be written; `rows` is not more than
+/// `width`.
 pub(super) unsafe fn pack<A: Multiply>(
     kernels: &Kernels<A>,
     from: Raw<*const A>,
@@ -55,7 +57,8 @@ pub(super) unsafe fn pack<A: Multiply>(
 /// About what it takes to copy a number whose line is in a cache that is far away.
 const NANOSECONDS: f64 = 0.3;
 
-/// Copies `b` in panels of so many columns, one after the other. Of what it gives, only the first column of each panel has its place by its number; the others lie beside it.
+/// Copies `b` in panels of so many columns, one after the other. Of what it gives, only the first
+/// column of each panel has its place by its number; the others lie beside it.
 ///
 /// # Safety
 /// All of `b` can be read.
@@ -84,7 +87,8 @@ pub(super) unsafe fn pack_panels<A: Multiply>(
 /// So many columns before a line is copied, it is asked for.
 const AHEAD: usize = 16;
 
-/// Copies so many rows of `from`, of length `depth`, so that the elements of a column lie together, and those of the next one `width` further on.
+/// Copies so many rows of `from`, of length `depth`, so that the elements of a column lie together,
+/// and those of the next one `width` further on.
 ///
 /// # Safety
 /// All of `from` can be read, and all of that can be written.
@@ -102,7 +106,8 @@ pub(super) unsafe fn copy_columns<L: Lanes<Number = A>, A: Multiply>(
     if from.row == 1 && rows >= L::N {
         while column < depth {
             if const { L::N * size_of::<A>() < LINE_BYTES } && column + AHEAD < depth {
-                // what lies side by side is a line, or a few, of which the processor fetches the others. With so many instructions for a line, it sees few of them at a time
+                // what lies side by side is a line, or a few, of which the processor fetches the
+                // others. With so many instructions for a line, it sees few of them at a time
                 ask_for(from.at(0, column + AHEAD).start);
             }
             for row in starts(rows, L::N) {
@@ -158,7 +163,8 @@ pub(super) unsafe fn copy_columns<L: Lanes<Number = A>, A: Multiply>(
     }
 }
 
-/// Where pieces of this length begin that cover so many rows, which are at least as many; the last one may overlap with the one before it.
+/// Where pieces of this length begin that cover so many rows, which are at least as many; the last
+/// one may overlap with the one before it.
 #[inline(always)]
 fn starts(rows: usize, len: usize) -> impl Iterator<Item = usize> {
     (0..rows.div_ceil(len)).map(move |piece| (piece * len).min(rows - len))

@@ -9,7 +9,8 @@ use super::{Multiply, nanoseconds};
 use dl_core::parallel;
 use std::mem::MaybeUninit;
 
-/// Sums run over so many terms, or a few less, before they are added to the result. This, and not the size of a cache, decides how the result is rounded.
+/// Sums run over so many terms, or a few less, before they are added to the result. This, and not
+/// the size of a cache, decides how the result is rounded.
 pub(super) const DEPTH: usize = 512;
 
 /// `c = alpha · a · b + beta · old`, of these sizes, and what is done with its elements then.
@@ -28,7 +29,8 @@ pub(super) struct Product<A> {
     pub(super) finish: Finish,
 }
 
-/// A range is divided into so few parts that none is larger than `most`; their lengths differ by 1 at most.
+/// A range is divided into so few parts that none is larger than `most`; their lengths differ by 1
+/// at most.
 #[inline(always)]
 pub(super) fn even(len: usize, most: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     let parts = parts_of(len, most);
@@ -36,7 +38,8 @@ pub(super) fn even(len: usize, most: usize) -> impl Iterator<Item = (usize, usiz
     (0..parts).map(move |part| (part * each + part.min(larger), each + usize::from(part < larger)))
 }
 
-/// A range in pieces of this length, of which the last one may be shorter: where each begins, and its length.
+/// A range in pieces of this length, of which the last one may be shorter: where each begins, and
+/// its length.
 #[inline(always)]
 pub(super) fn pieces(len: usize, each: usize) -> impl Iterator<Item = (usize, usize)> {
     debug_assert!(each > 0, "pieces have a length");
@@ -54,13 +57,15 @@ fn parts_of(len: usize, most: usize) -> usize {
     if len <= most { len.min(1) } else { len.div_ceil(most) }
 }
 
-/// How long so many parts of a range are, and how many of them, the first ones, are longer by 1. Mostly it is one part, which takes no division.
+/// How long so many parts of a range are, and how many of them, the first ones, are longer by 1.
+/// Mostly it is one part, which takes no division.
 #[inline(always)]
 fn lengths(len: usize, parts: usize) -> (usize, usize) {
     if parts <= 1 { (len, 0) } else { (len / parts, len % parts) }
 }
 
-/// Some parts of the sums at a time, side by side: where they begin, how long they are together, and how many they are.
+/// Some parts of the sums at a time, side by side: where they begin, how long they are together,
+/// and how many they are.
 #[inline(always)]
 fn groups(depth: usize, together: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     let parts = depth.div_ceil(DEPTH);
@@ -98,7 +103,8 @@ impl<A: Multiply> Panel<A> {
     /// Multiplies so many rows, from this one on, by such rows of `a`, tile by tile.
     ///
     /// # Safety
-    /// All that belongs to the panel, these rows of `c`, and as many of `a`, from its start on, can be read, or written, and nobody else has that part of `c`.
+    /// All that belongs to the panel, these rows of `c`, and as many of `a`, from its start on, can
+    /// be read, or written, and nobody else has that part of `c`.
     #[inline(always)]
     pub(super) unsafe fn multiply(&self, kernels: &Kernels<A>, (first, rows): (usize, usize), a: Raw<*const A>) {
         let Panel { depth, parts, width, b: Raw { start: b, row: b_row, .. }, old, c, alpha, beta, finish } = *self;
@@ -121,7 +127,9 @@ impl<A: Multiply> Panel<A> {
                 let depth = each + usize::from(part < larger);
                 let (old_row, c_row) = (old.row, c.row);
                 let tile = Tile { depth, a, b, b_row, last, old: old.start, old_row, c: c.start, c_row, alpha, beta };
-                // SAFETY: they are tiles of this size; the parts are together as long as the sums, so all of them are within the panel and the rows. For sums of their own there is room for one tile
+                // SAFETY: they are tiles of this size; the parts are together as long as the sums,
+                // so all of them are within the panel and the rows. For sums of their own there is
+                // room for one tile
                 unsafe {
                     if in_rows {
                         run(&tile, count);
@@ -141,7 +149,8 @@ impl<A: Multiply> Panel<A> {
     }
 }
 
-/// The tiles into which [`even`] divides rows, of one height together, but no more than `most`: where they begin, how high each is, and how many they are.
+/// The tiles into which [`even`] divides rows, of one height together, but no more than `most`:
+/// where they begin, how high each is, and how many they are.
 #[inline(always)]
 fn tiles_of(rows: usize, high: usize, most: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     let tiles = parts_of(rows, high);
@@ -155,10 +164,12 @@ fn tiles_of(rows: usize, high: usize, most: usize) -> impl Iterator<Item = (usiz
     })
 }
 
-/// Adds a tile to `beta · old`, where the columns of that, or of `c`, do not lie one after the other.
+/// Adds a tile to `beta · old`, where the columns of that, or of `c`, do not lie one after the
+/// other.
 ///
 /// # Safety
-/// All of the tile can be read, and `c` can be written; with a `beta` other than 0 what is old can be read.
+/// All of the tile can be read, and `c` can be written; with a `beta` other than 0 what is old can
+/// be read.
 unsafe fn scatter<A: Multiply>(
     kernels: &Kernels<A>,
     tile: Raw<*const A>,
@@ -182,7 +193,8 @@ unsafe fn scatter<A: Multiply>(
     }
 }
 
-/// The rows of so many tiles are a strip. Those of a copy of `a` lie side by side: of each column, a few lines of the cache.
+/// The rows of so many tiles are a strip. Those of a copy of `a` lie side by side: of each column,
+/// a few lines of the cache.
 const STRIP: usize = 8;
 
 /// How many rows a strip has, but for the last one.
@@ -191,8 +203,10 @@ fn rows_of_strip<A>(kernels: &Kernels<A>) -> usize {
     STRIP * kernels.high()
 }
 
-/// A thread shares the strips of what it multiplies between two copies with threads that have no piece left, if that takes so many nanoseconds. Else these wait for all of its piece, which takes long where a
-/// processor computes for somebody else, too. In tests of this crate it is less, so that products of any kind are shared.
+/// A thread shares the strips of what it multiplies between two copies with threads that have no
+/// piece left, if that takes so many nanoseconds. Else these wait for all of its piece, which takes
+/// long where a processor computes for somebody else, too. In tests of this crate it is less, so
+/// that products of any kind are shared.
 const WORTH_SHARING: f64 = if cfg!(test) { 20_000.0 } else { 100_000.0 };
 
 /// Whether so many rows, and the columns of as many panels as are copied at once, are shared.
@@ -221,7 +235,8 @@ impl Copies {
     /// So many rows are multiplied by all panels of a part before others begin.
     pub(super) fn rows(self) -> usize {
         match self {
-            // for each block `b` is copied anew, which costs more than to fetch the rows from the third cache
+            // for each block `b` is copied anew, which costs more than to fetch the rows from the
+            // third cache
             Copies { a: false, b: true } => 2048,
             // the rows stay in the second cache
             _ => 384,
@@ -233,8 +248,9 @@ impl Copies {
         if self.b { 96 } else { 48 }
     }
 
-    /// So many panels of this size are copied before the first is multiplied. Then the rows go strip by strip through all of them: the pages of a strip, and of its part of the result, are looked
-    /// up once for all these panels.
+    /// So many panels of this size are copied before the first is multiplied. Then the rows go
+    /// strip by strip through all of them: the pages of a strip, and of its part of the result, are
+    /// looked up once for all these panels.
     pub(super) fn panels(self, bytes: usize) -> usize {
         match self {
             Copies { a: false, b: true } => (SEVERAL_BYTES / bytes).max(1),
@@ -243,7 +259,8 @@ impl Copies {
         }
     }
 
-    /// Whether panels are copied and multiplied [slice by slice](super::slices). Then each part of the sums is a product of its own, as so few rows and terms are not added tile by tile.
+    /// Whether panels are copied and multiplied [slice by slice](super::slices). Then each part of
+    /// the sums is a product of its own, as so few rows and terms are not added tile by tile.
     pub(super) fn are_slices<A: Multiply>(self, kernels: &Kernels<A>, product: &Product<A>) -> bool {
         let &Product { rows, depth, beta, old, c, .. } = product;
         let is_deep = !kernels.slices.is_empty() && depth.div_ceil(depth.div_ceil(DEPTH)) > slices::longest(kernels);
@@ -252,7 +269,8 @@ impl Copies {
         !self.a && self.b && is_deep && in_rows && rows >= SLICED_ROWS && rows_stay
     }
 
-    /// So many parts of the sums are computed tile by tile, and not one after the other: a tile is still in the first cache when the next part is added to it.
+    /// So many parts of the sums are computed tile by tile, and not one after the other: a tile is
+    /// still in the first cache when the next part is added to it.
     fn together(self, rows: usize) -> usize {
         match self {
             // the others are in the caches at any rate
@@ -262,10 +280,13 @@ impl Copies {
     }
 }
 
-/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b`, or several, of one part of the sums or a few, at a time. Whoever has nothing to do helps with the strips of a long one.
+/// Block by block, and panel by panel. Of what is copied, a block of `a` and a panel of `b`, or
+/// several, of one part of the sums or a few, at a time. Whoever has nothing to do helps with the
+/// strips of a long one.
 ///
 /// # Safety
-/// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not copied, its columns lie one after the other.
+/// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not
+/// copied, its columns lie one after the other.
 pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product: &Product<A>, copies: Copies) {
     let Product { rows, depth, columns, alpha, a, b, beta, old, c, finish } = *product;
     let wide = kernels.wide_for(rows);
@@ -302,7 +323,8 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
                 if copies.b {
                     for (panel, width) in pieces(width, wide) {
                         let (b, padded) = (b.at(0, panel).transposed(), kernels.padded(width));
-                        // SAFETY: as the caller says, for this part of the product; there is room for so many panels
+                        // SAFETY: as the caller says, for this part of the product; there is room
+                        // for so many panels
                         unsafe { pack(kernels, b, width, padded, depth, room.wrapping_add(panel * depth)) };
                     }
                 }
@@ -323,7 +345,8 @@ pub(super) unsafe fn multiply_blocks<A: Multiply>(kernels: &Kernels<A>, product:
     }
 }
 
-/// Rows that are multiplied by some panels: strip by strip by all of them, or at once by the only one.
+/// Rows that are multiplied by some panels: strip by strip by all of them, or at once by the only
+/// one.
 #[derive(Clone, Copy)]
 struct Strips<'a, A: 'static> {
     kernels: &'a Kernels<A>,
@@ -349,7 +372,8 @@ impl<A: Multiply> Strips<'_, A> {
         }
     }
 
-    /// The same, with whoever has nothing else to do. Takes a copy of its own, since others read it from memory: what the usual way has in registers stays there.
+    /// The same, with whoever has nothing else to do. Takes a copy of its own, since others read it
+    /// from memory: what the usual way has in registers stays there.
     ///
     /// # Safety
     /// The same.
@@ -358,7 +382,8 @@ impl<A: Multiply> Strips<'_, A> {
         let (Panel { depth, width, .. }, most) = (self.panels, rows_of_strip(self.kernels));
         parallel::for_each(self.rows.div_ceil(most), nanoseconds::<A>(most, depth, width), |nth| {
             let strip = nth * most;
-            // SAFETY: as the caller says. Each strip has rows of its own in `c`, and what all of them read stays as it is until the last one is done
+            // SAFETY: as the caller says. Each strip has rows of its own in `c`, and what all of
+            // them read stays as it is until the last one is done
             unsafe { self.multiply((strip, most.min(self.rows - strip))) };
         });
     }

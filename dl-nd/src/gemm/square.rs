@@ -42,7 +42,8 @@ pub(super) unsafe fn transpose<A: Copy + 'static>(from: *const A, row: isize, to
 /// The same for a square of 8 rows.
 ///
 /// # Safety
-/// Eight rows of eight numbers can be read, and eight columns of eight written; the processor has AVX.
+/// Eight rows of eight numbers can be read, and eight columns of eight written; the processor has
+/// AVX.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn transpose_8(from: *const f32, row: isize, to: *mut f32, width: isize) {
@@ -73,7 +74,8 @@ pub(super) unsafe fn transpose_8(from: *const f32, row: isize, to: *mut f32, wid
 /// The same for a square of 16 rows: lines of the cache, each of which is read once.
 ///
 /// # Safety
-/// Sixteen rows of sixteen numbers can be read, and sixteen columns of sixteen written; the processor has AVX-512.
+/// Sixteen rows of sixteen numbers can be read, and sixteen columns of sixteen written; the
+/// processor has AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn transpose_16(from: *const f32, row: isize, to: *mut f32, width: isize) {

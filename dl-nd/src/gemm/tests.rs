@@ -102,7 +102,8 @@ fn an_element_does_not_depend_on_the_way() {
     }
 }
 
-/// As long as rows are few, tiles are wider: each sum waits for the one before, and it takes eight to keep a processor busy that begins two in each cycle.
+/// As long as rows are few, tiles are wider: each sum waits for the one before, and it takes eight
+/// to keep a processor busy that begins two in each cycle.
 #[test]
 fn a_row_or_a_few_have_as_many_sums_as_many_rows() {
     fn sums<A: Multiply>() {
@@ -139,7 +140,8 @@ fn rows_that_begin_within_a_line() {
     }
 }
 
-/// Where rows are pages apart, or quarters of one with narrow registers, columns are copied, which changes no element.
+/// Where rows are pages apart, or quarters of one with narrow registers, columns are copied, which
+/// changes no element.
 #[test]
 fn rows_that_are_pages_apart() {
     let mut rng = init::rng(10);
@@ -163,7 +165,8 @@ fn rows_that_are_pages_apart() {
     }
 }
 
-/// Where the rows of a transposed matrix are divided, all of them read one copy of the columns, which are no whole number of panels. No element differs from what it is among few rows.
+/// Where the rows of a transposed matrix are divided, all of them read one copy of the columns,
+/// which are no whole number of panels. No element differs from what it is among few rows.
 #[test]
 fn one_copy_for_the_pieces_of_all_rows() {
     let copies = |a, b| Copies { a, b };
@@ -211,7 +214,8 @@ fn panels_are_copied_one_after_the_other() {
     }
 }
 
-/// Where several panels are copied at a time, and rows go strip by strip through all of them, no element differs from what it is in a panel of its own.
+/// Where several panels are copied at a time, and rows go strip by strip through all of them, no
+/// element differs from what it is in a panel of its own.
 #[test]
 fn several_panels_at_a_time() {
     let several = Copies { a: false, b: true }.panels(600 * 64 * 4);
@@ -234,7 +238,8 @@ fn several_panels_at_a_time() {
     }
 }
 
-/// Where many rows are divided into pieces that share a copy, no element differs from what it is among few rows.
+/// Where many rows are divided into pieces that share a copy, no element differs from what it is
+/// among few rows.
 #[test]
 fn many_rows_share_a_copy() {
     many_rows::<f32>();
@@ -243,7 +248,8 @@ fn many_rows_share_a_copy() {
 
 fn many_rows<A: Multiply>() {
     let mut rng = init::rng(15);
-    // two parts of the sums, a last panel that is narrow, and columns that are copied for any kernel
+    // two parts of the sums, a last panel that is narrow, and columns that are copied for any
+    // kernel
     let (a, b) = (somehow::<A>(520, 520, 0, &mut rng), somehow::<A>(520, 90, 1, &mut rng));
     for kernels in A::all_kernels() {
         let copies = Copies { a: false, b: true };
@@ -259,7 +265,8 @@ fn many_rows<A: Multiply>() {
     }
 }
 
-/// Where a panel is multiplied slice by slice, no element differs from what it is among few rows, and each is finished once all of it is there.
+/// Where a panel is multiplied slice by slice, no element differs from what it is among few rows,
+/// and each is finished once all of it is there.
 #[test]
 fn panels_in_slices() {
     multiplies_in_slices::<f32>();
@@ -268,7 +275,8 @@ fn panels_in_slices() {
 
 fn multiplies_in_slices<A: Multiply>() {
     let mut rng = init::rng(13);
-    // several slices of one part, of two; several panels of which the last one is narrow; rows that are no multiple of a tile
+    // several slices of one part, of two; several panels of which the last one is narrow; rows that
+    // are no multiple of a tile
     for [m, k, n] in [[96, 129, 64], [98, 512, 64], [101, 600, 131]] {
         // in rows that are far apart, in columns
         let columns = somehow::<A>(k, n + 300, 0, &mut rng).slice_move(s![.., 7..7 + n]);
@@ -308,7 +316,8 @@ fn multiplies_in_slices<A: Multiply>() {
     }
 }
 
-/// Where strips of rows are shared, whatever has been copied for them, they come out as on one thread, and no element differs from what it is among few rows.
+/// Where strips of rows are shared, whatever has been copied for them, they come out as on one
+/// thread, and no element differs from what it is among few rows.
 #[test]
 fn strips_that_are_shared() {
     shares_strips::<f32>();
@@ -316,7 +325,8 @@ fn strips_that_are_shared() {
 }
 
 fn shares_strips<A: Multiply>() {
-    // seven strips, the last of which is shorter, and two parts of the sums, added one after the other or tile by tile
+    // seven strips, the last of which is shorter, and two parts of the sums, added one after the
+    // other or tile by tile
     let (m, k) = (300, 600);
     let mut rng = init::rng(16);
     let pool = |threads| ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
@@ -339,7 +349,8 @@ fn shares_strips<A: Multiply>() {
                     let (a, b) = (Matrix::row(&a).raw, Matrix::row(&b.view()).raw);
                     let (alpha, beta, old) = (A::of(0.3), A::of(beta), c.to_read());
                     let product = Product { rows, depth: k, columns: n, alpha, a, b, beta, old, c, finish };
-                    // SAFETY: the arrays are of these shapes; where columns are not copied, they lie one after the other
+                    // SAFETY: the arrays are of these shapes; where columns are not copied, they
+                    // lie one after the other
                     pool.install(|| unsafe { multiply_blocks(kernels, &product, copies) });
                     part.to_owned()
                 };
@@ -351,7 +362,8 @@ fn shares_strips<A: Multiply>() {
     }
 }
 
-/// Whatever way a product goes, finished elements are those that it would have, finished one by one.
+/// Whatever way a product goes, finished elements are those that it would have, finished one by
+/// one.
 #[test]
 fn a_product_that_is_finished() {
     let mut rng = init::rng(14);
@@ -378,7 +390,8 @@ fn a_product_that_is_finished() {
     }
 }
 
-/// Where a copy of columns meets many rows, parts of the sums follow one another tile by tile, four of five of them here: no element differs from what it is among few rows.
+/// Where a copy of columns meets many rows, parts of the sums follow one another tile by tile, four
+/// of five of them here: no element differs from what it is among few rows.
 #[test]
 fn parts_tile_by_tile() {
     let mut rng = init::rng(11);
@@ -409,7 +422,8 @@ fn the_number_of_threads_does_not_matter() {
     ];
     // several threads copy the columns of the last one, as they are far apart
     assert!(is_far(1024, 128) && !is_far(1023, 128) && !is_far(1024, 127));
-    // both are copied, the columns once for all rows, for more rows than a block has, and in several parts; rows that are one and the same
+    // both are copied, the columns once for all rows, for more rows than a block has, and in
+    // several parts; rows that are one and the same
     let others =
         [([700, 128, 270], [1, 0]), ([300, 1100, 270], [1, 1]), ([2100, 1100, 70], [0, 1]), ([300, 1100, 70], [4, 1])];
     for ([m, k, n], how) in by_rows.map(|shape| (shape, [0, 0])).into_iter().chain(others) {
@@ -427,7 +441,8 @@ fn the_number_of_threads_does_not_matter() {
     }
 }
 
-/// The parts of a product of few rows are added in their order, whoever has computed them, to what was there.
+/// The parts of a product of few rows are added in their order, whoever has computed them, to what
+/// was there.
 #[test]
 fn parts_side_by_side() {
     let mut rng = init::rng(8);
@@ -447,7 +462,8 @@ fn parts_side_by_side() {
     }
 }
 
-/// A row that is added comes out as if all rows had been written first, whatever way the product goes: tiles, inner products, turned over, in several parts.
+/// A row that is added comes out as if all rows had been written first, whatever way the product
+/// goes: tiles, inner products, turned over, in several parts.
 #[test]
 fn a_row_that_is_added() {
     let mut rng = init::rng(9);

@@ -1,4 +1,5 @@
-//! The innermost loop of a product: a tile of the result, which stays in registers while the sums run.
+//! The innermost loop of a product: a tile of the result, which stays in registers while the sums
+//! run.
 
 use super::Multiply;
 use super::lanes::Lanes;
@@ -47,12 +48,14 @@ impl<A> Raw<*mut A> {
     }
 }
 
-/// `c = alpha · a · b + beta · old`, where `a` has `ROWS` rows, and `b` so many columns as `WIDE` registers hold, of the last of them `last`.
+/// `c = alpha · a · b + beta · old`, where `a` has `ROWS` rows, and `b` so many columns as `WIDE`
+/// registers hold, of the last of them `last`.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<A> {
     pub(super) depth: usize,
     pub(super) a: Raw<*const A>,
-    /// Its columns lie one after the other, as do those of `c` and, unless `beta` is 0, of what is old.
+    /// Its columns lie one after the other, as do those of `c` and, unless `beta` is 0, of what is
+    /// old.
     pub(super) b: *const A,
     pub(super) b_row: isize,
     pub(super) last: usize,
@@ -71,19 +74,22 @@ pub(super) struct Slice<A> {
     pub(super) ahead: Ahead<A>,
 }
 
-/// Lines of the cache that are going to be read: so many side by side, of which one is asked for in each few steps of the sums, and then so many in another row.
+/// Lines of the cache that are going to be read: so many side by side, of which one is asked for in
+/// each few steps of the sums, and then so many in another row.
 pub(super) struct Ahead<A> {
     start: *const A,
     row: isize,
 }
 
-/// So many steps of the sums, which are written down one after the other: a loop of single ones spends two instructions of twenty-eight on itself.
+/// So many steps of the sums, which are written down one after the other: a loop of single ones
+/// spends two instructions of twenty-eight on itself.
 pub(super) const STEPS: usize = 4;
 /// So many lines.
 pub(super) const LINES: usize = 4;
 
 impl<A> Ahead<A> {
-    /// The rows of so many columns that begin here, after so many; or the columns, if they are what lies side by side in memory. For any other layout, some line is asked for time and again.
+    /// The rows of so many columns that begin here, after so many; or the columns, if they are what
+    /// lies side by side in memory. For any other layout, some line is asked for time and again.
     pub(super) fn of_panel(b: Raw<*const A>, width: usize, depth: usize, asked: usize) -> Self {
         let side_by_side = LINES * LINE_BYTES / size_of::<A>();
         if b.column == 1 && asked < depth {
@@ -97,7 +103,9 @@ impl<A> Ahead<A> {
 }
 
 impl<A: Multiply> Tile<A> {
-    /// This tile, and those below it, so many together, in one call: to divide them and to call the kernel for each took some forty cycles, seven steps of the sums. With `WHOLE`, all of the last register counts.
+    /// This tile, and those below it, so many together, in one call: to divide them and to call the
+    /// kernel for each took some forty cycles, seven steps of the sums. With `WHOLE`, all of the
+    /// last register counts.
     ///
     /// # Safety
     /// All that belongs to the tiles can be read, or written, and nobody else has `c`.
@@ -118,7 +126,8 @@ impl<A: Multiply> Tile<A> {
     /// With `WHOLE`, all of the last register counts.
     ///
     /// # Safety
-    /// All that belongs to the tile, and to the slice if it is one of a slice, can be read, or written, and nobody else has `c`.
+    /// All that belongs to the tile, and to the slice if it is one of a slice, can be read, or
+    /// written, and nobody else has `c`.
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "indices of registers are places in memory, too")]
     pub(super) unsafe fn run<L: Lanes<Number = A>, const ROWS: usize, const WIDE: usize, const WHOLE: bool>(
@@ -163,8 +172,9 @@ impl<A: Multiply> Tile<A> {
     }
 }
 
-/// A distance of which the compiler does not know where it comes from. It would save registers, and compute one place from another in each step of the sums: an instruction for each row, beside two multiply-adds where
-/// registers are narrow.
+/// A distance of which the compiler does not know where it comes from. It would save registers, and
+/// compute one place from another in each step of the sums: an instruction for each row, beside two
+/// multiply-adds where registers are narrow.
 #[inline(always)]
 fn of_unknown_origin(distance: isize) -> isize {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
@@ -179,8 +189,9 @@ fn of_unknown_origin(distance: isize) -> isize {
 
 /// A tile whose sums are running.
 ///
-/// A core that computes for somebody else, too, as a virtual one mostly does, begins fewer instructions at a time, and then those beside the multiply-adds take the time: a step is as few as it can be. All
-/// rows of `a` are reached from where they begin by one distance.
+/// A core that computes for somebody else, too, as a virtual one mostly does, begins fewer
+/// instructions at a time, and then those beside the multiply-adds take the time: a step is as few
+/// as it can be. All rows of `a` are reached from where they begin by one distance.
 struct Running<L: Lanes, const ROWS: usize, const WIDE: usize> {
     sums: [[L; WIDE]; ROWS],
     /// Where each row of `a` begins.
@@ -241,7 +252,8 @@ impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L
         }
     }
 
-    /// Adds the next few terms to each sum. How far on their rows of `b` begin is known, as are their places in a row of `a` with `IN_ROWS`: so nothing is added but at the end.
+    /// Adds the next few terms to each sum. How far on their rows of `b` begin is known, as are
+    /// their places in a row of `a` with `IN_ROWS`: so nothing is added but at the end.
     ///
     /// # Safety
     /// There are so many, and they can be read.
@@ -273,7 +285,8 @@ impl<L: Lanes<Number: Multiply>, const ROWS: usize, const WIDE: usize> Running<L
         self.b = self.b.wrapping_offset(tile.b_row);
     }
 
-    /// Adds a term to each sum: that of a row of `b`, and of a column of `a`, so many numbers further on.
+    /// Adds a term to each sum: that of a row of `b`, and of a column of `a`, so many numbers
+    /// further on.
     ///
     /// # Safety
     /// They can be read.

@@ -1,7 +1,9 @@
 //! Normal numbers that are the same on every platform.
 //!
-//! `exp` and `ln` of the standard library are those of the platform, which differ in their last digits. So this is the ziggurat of `rand_distr` (Doornik, *An improved ziggurat method to generate normal
-//! random samples*, 2005) with the functions of the crate `libm`, which are written in Rust; its numbers are those of `rand_distr`, to the last digit or nearly so.
+//! `exp` and `ln` of the standard library are those of the platform, which differ in their last
+//! digits. So this is the ziggurat of `rand_distr` (Doornik, *An improved ziggurat method to
+//! generate normal random samples*, 2005) with the functions of the crate `libm`, which are written
+//! in Rust; its numbers are those of `rand_distr`, to the last digit or nearly so.
 
 use crate::init::unit;
 use rand::Rng;

@@ -3,10 +3,14 @@
 use super::normal::standard_normal;
 use rand::Rng;
 
-/// `count` orthonormal vectors with `length` elements each, one after the other; `count` is at most `length`.
+/// `count` orthonormal vectors with `length` elements each, one after the other; `count` is at most
+/// `length`.
 ///
-/// Normal vectors, each made orthogonal to those before it (Gram and Schmidt), which spreads them evenly over all that there could be: this is the factor Q of a normal matrix, where R has a
-/// positive diagonal. The projections are taken off twice, which leaves no more than rounding (Giraud et al., *The loss of orthogonality in the Gram-Schmidt orthogonalization process*, 2005).
+/// Normal vectors, each made orthogonal to those before it (Gram and Schmidt), which spreads them
+/// evenly over all that there could be: this is the factor Q of a normal matrix, where R has a
+/// positive diagonal. The projections are taken off twice, which leaves no more than rounding
+/// (Giraud et al., *The loss of orthogonality in the Gram-Schmidt orthogonalization process*,
+/// 2005).
 pub(super) fn orthonormal(count: usize, length: usize, rng: &mut impl Rng) -> Vec<f64> {
     let mut vectors: Vec<f64> = Vec::with_capacity(count * length);
     while vectors.len() < count * length {

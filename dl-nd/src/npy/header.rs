@@ -4,7 +4,8 @@
 //! \x93NUMPY 1 0 <length: u16> {'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }    \n
 //! ```
 //!
-//! It is parsed by hand, with a bound on its length and without recursion, since the file may come from anywhere.
+//! It is parsed by hand, with a bound on its length and without recursion, since the file may come
+//! from anywhere.
 
 use std::io::{self, Read};
 

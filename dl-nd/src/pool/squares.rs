@@ -1,7 +1,9 @@
 //! Squares of two by two elements, side by side: the windows of most max poolings.
 //!
-//! Which element of a square is its first maximum is a number below 4, in reading order, and each element is in one square at most. So maxima are found and chosen, and deltas
-//! are put where they belong, line by line and many squares at a time, by arithmetic instead of branches: which element is the largest is anybody's guess.
+//! Which element of a square is its first maximum is a number below 4, in reading order, and each
+//! element is in one square at most. So maxima are found and chosen, and deltas are put where they
+//! belong, line by line and many squares at a time, by arithmetic instead of branches: which
+//! element is the largest is anybody's guess.
 
 use crate::element::Element;
 use crate::window::{SPATIAL, Window};
@@ -19,7 +21,8 @@ pub(super) struct Squares {
 }
 
 impl Squares {
-    /// The squares that such windows are, so many along each axis, on axes of these lengths; none if they are something else.
+    /// The squares that such windows are, so many along each axis, on axes of these lengths; none
+    /// if they are something else.
     pub(super) fn of(windows: [Window; SPATIAL], lengths: [usize; SPATIAL], outputs: [usize; SPATIAL]) -> Option<Self> {
         const HALF: Window = Window { kernel: 2, stride: 2, padding: 0, dilation: 1 };
         let ([_, height, width], [_, lines, columns]) = (lengths, outputs);

@@ -1,9 +1,12 @@
 //! Asking for what the next block reads and writes while this one is computed.
 //!
-//! Each block reads its operands in one go, and then the processor computes for a while and sees nothing to fetch in advance: a program over tensors that lie in memory
-//! would wait for most of its time. So with each instruction some lines of what the next block touches are asked for, as many as can come meanwhile.
+//! Each block reads its operands in one go, and then the processor computes for a while and sees
+//! nothing to fetch in advance: a program over tensors that lie in memory would wait for most of
+//! its time. So with each instruction some lines of what the next block touches are asked for, as
+//! many as can come meanwhile.
 //!
-//! Where registers are narrow they come into the second cache only, as was measured: on a Zen 3 that takes less time, on a Zen 4, which has the same caches and wide registers, more.
+//! Where registers are narrow they come into the second cache only, as was measured: on a Zen 3
+//! that takes less time, on a Zen 4, which has the same caches and wide registers, more.
 
 use super::{BLOCK_BYTES, Instruction, Program, block_len, nanoseconds};
 use crate::element::Element;
@@ -18,14 +21,16 @@ const SECOND_CACHE_BYTES: usize = 1 << 20;
 /// The cost of an operation, for an element, that takes as long as an instruction takes to begin.
 const BEGINNING: f64 = 0.5;
 
-/// So many lines can be on their way to the nearest cache at once. Whoever asks for more has to wait.
+/// So many lines can be on their way to the nearest cache at once. Whoever asks for more has to
+/// wait.
 const ON_THEIR_WAY: usize = 16;
 /// For the second cache so many at once were the fastest.
 const ON_THEIR_WAY_TO_SECOND: usize = 32;
 
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(2 * LINE_BYTES), "lines that are asked for in pairs");
 
-/// So many elements of a block, for which an instruction is computed in one go, and the rows of lines that are asked for before.
+/// So many elements of a block, for which an instruction is computed in one go, and the rows of
+/// lines that are asked for before.
 pub(super) struct Stretch {
     pub(super) instruction: usize,
     pub(super) from: usize,
@@ -56,7 +61,8 @@ impl Stretch {
 #[inline(always)]
 fn ask_for_rows<A>(places: &[*mut A], from: usize, rows: Range<usize>, ask: impl Fn(*const A) + Copy) {
     let mut row = rows.start;
-    // several of a place at a time: a loop over so few would be more instructions than it asks for lines
+    // several of a place at a time: a loop over so few would be more instructions than it asks for
+    // lines
     while row + 4 <= rows.end {
         ask_for_lines::<A, 4>(places, from + row * LINE_BYTES, ask);
         row += 4;
@@ -121,7 +127,8 @@ pub(super) fn register_bytes() -> usize {
 }
 
 impl<A: Element> Program<A> {
-    /// How a whole block is computed, stretch by stretch, where registers have so many bytes: nothing if all that the program touches may be in the second cache, where nobody need ask.
+    /// How a whole block is computed, stretch by stretch, where registers have so many bytes:
+    /// nothing if all that the program touches may be in the second cache, where nobody need ask.
     pub(super) fn plan_ahead(&self, register_bytes: usize) -> Vec<Stretch> {
         let streams = self.streams();
         if streams * self.len() * size_of::<A>() < SECOND_CACHE_BYTES {

@@ -1,10 +1,12 @@
-//! The loops of all pointwise operations, for each type of numbers. They are compiled with this crate, and not once more with every program that has tensors.
+//! The loops of all pointwise operations, for each type of numbers. They are compiled with this
+//! crate, and not once more with every program that has tensors.
 
 use super::loops::{self, Loop, Together};
 use super::nested::{self, Nested, Next};
 use dl_core::{Binary, Unary};
 
-/// Numbers for which there are loops, as there are kernels of products for [`Multiply`](crate::gemm::Multiply).
+/// Numbers for which there are loops, as there are kernels of products for
+/// [`Multiply`](crate::gemm::Multiply).
 pub trait Compiled: Sized {
     #[doc(hidden)]
     fn loops() -> &'static Loops<Self>;

@@ -1,4 +1,5 @@
-//! Single operations on elements in row-major order, mostly of small tensors: to write a program for them would take longer than to run it.
+//! Single operations on elements in row-major order, mostly of small tensors: to write a program
+//! for them would take longer than to run it.
 
 use super::loops;
 use super::{PIECE, Repeated, load};

@@ -1,6 +1,7 @@
 //! An operation on two tensors, the first of which nobody else has: the result takes its memory.
 //!
-//! A delta that goes through a `relu` is mostly such a tensor. It is read and written, and no other memory is.
+//! A delta that goes through a `relu` is mostly such a tensor. It is read and written, and no other
+//! memory is.
 
 use super::{PIECE, block_len, loops, moving};
 use crate::element::{Element, Rank};
@@ -37,7 +38,8 @@ fn is_whole<A: Element, D: Rank>(array: &Array<A, D>, formula: &Formula<A, D>) -
     array.raw_dim() == *formula.shape() && array.is_standard_layout()
 }
 
-/// Block by block: a loop that writes where it reads is not compiled to vectors, so what is there is copied first, within the nearest cache.
+/// Block by block: a loop that writes where it reads is not compiled to vectors, so what is there
+/// is copied first, within the nearest cache.
 fn run<A: Element>(op: Binary, to: &mut [A], others: &[A]) {
     let code = (A::loops().binary)(op);
     // two are read, and one is written
@@ -61,7 +63,8 @@ mod tests {
     use dl_core::Binary;
     use ndarray::Ix2;
 
-    /// Whether somebody else has the operand depends on time, and so must not be seen in the result.
+    /// Whether somebody else has the operand depends on time, and so must not be seen in the
+    /// result.
     #[test]
     fn a_nan_is_the_same_in_place_and_elsewhere() {
         let shape = [64, 64];

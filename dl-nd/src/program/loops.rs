@@ -1,4 +1,5 @@
-//! Loops over elements that lie side by side: each operation is compiled for the instruction set at hand.
+//! Loops over elements that lie side by side: each operation is compiled for the instruction set at
+//! hand.
 
 use crate::element::Element;
 use dl_core::simd::{arch, fuses, vectorized};
@@ -6,8 +7,10 @@ use dl_core::{Binary, BinaryLoop, Elementary, Fused, Number, Unary, UnaryLoop, U
 use pulp::{Simd, WithSimd};
 use std::marker::PhantomData;
 
-/// What an operation does for up to four operands and a result of one length; those that it does not have may be anything of that length. It is
-/// compiled for this operation and this instruction set, so that nobody asks for either when it runs. Whoever keeps what it writes sees to it that there is [one NaN](one_nan_each).
+/// What an operation does for up to four operands and a result of one length; those that it does
+/// not have may be anything of that length. It is compiled for this operation and this instruction
+/// set, so that nobody asks for either when it runs. Whoever keeps what it writes sees to it that
+/// there is [one NaN](one_nan_each).
 pub(super) type Loop<A> = Box<dyn Fn([&[A]; 4], &mut [A]) + Send + Sync>;
 
 /// The same for several results.
@@ -83,8 +86,9 @@ pub(super) fn several_of_four<A: Element, const N: usize>(
     )
 }
 
-/// Computes a function of four that is little work, for so many numbers at a time. All of them are computed before the first is written: so no processor has to look whether what is
-/// written is read again. Results are of one length, and operands have as many elements at least.
+/// Computes a function of four that is little work, for so many numbers at a time. All of them are
+/// computed before the first is written: so no processor has to look whether what is written is
+/// read again. Results are of one length, and operands have as many elements at least.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "places in several slices of one length, which the compiler knows")]
 fn by_rows<A: Element, const N: usize, const WIDTH: usize>(
@@ -97,7 +101,8 @@ fn by_rows<A: Element, const N: usize, const WIDTH: usize>(
     let to = to.map(|to| &mut to[..len]);
     let [a, b, c, d] = operands.map(|x| x.as_chunks::<WIDTH>().0);
     for row in 0..a.len() {
-        // it is no instruction, but LLVM moves nothing across it: a row stays a row. Else it takes a number of each row for a register of AVX-512, which it gathers: three times as slow
+        // it is no instruction, but LLVM moves nothing across it: a row stays a row. Else it takes
+        // a number of each row for a register of AVX-512, which it gathers: three times as slow
         std::hint::black_box(());
         let (a, b, c, d) = (&a[row], &b[row], &c[row], &d[row]);
         let mut values = [[A::zero(); WIDTH]; N];
@@ -305,7 +310,8 @@ pub(crate) fn descend<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
     );
 }
 
-/// Makes one of all NaN: which operations are computed together decides about their signs and payloads, as an instruction may take its operands in either order.
+/// Makes one of all NaN: which operations are computed together decides about their signs and
+/// payloads, as an instruction may take its operands in either order.
 #[inline(always)]
 pub(crate) fn one_nan<A: Number>(x: A) -> A {
     if x.is_nan() { A::nan() } else { x }
@@ -326,8 +332,9 @@ pub(super) fn has_nan<'a, A: Element>(mut all: impl Iterator<Item = &'a [A]>) ->
     vectorized(
         #[inline(always)]
         || {
-            // a sum with a NaN among its terms is one, and nothing takes less than to add. One of infinities of both signs is, too. Twice as many sums of small numbers: no addition waits
-            // for another one, and there are registers for all
+            // a sum with a NaN among its terms is one, and nothing takes less than to add. One of
+            // infinities of both signs is, too. Twice as many sums of small numbers: no addition
+            // waits for another one, and there are registers for all
             let mut sums = [[A::zero(); WIDTH]; 2];
             let other = if size_of::<A>() <= 4 { 1 } else { 0 };
             let mut found = false;

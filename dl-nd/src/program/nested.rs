@@ -1,7 +1,9 @@
-//! Sums, differences and products whose operands are such results themselves: one instruction computes up to three of them.
+//! Sums, differences and products whose operands are such results themselves: one instruction
+//! computes up to three of them.
 //!
-//! An instruction costs about as much to begin as such an operation takes for a block, and what lies in between has to go through a register. Which operations
-//! are taken together changes no bit.
+//! An instruction costs about as much to begin as such an operation takes for a block, and what
+//! lies in between has to go through a register. Which operations are taken together changes no
+//! bit.
 
 use super::loops::{Loop, Together, of_four, of_three, several_of_four};
 use crate::element::Element;
@@ -34,7 +36,8 @@ impl Cheap {
         }
     }
 
-    /// The same with what has been computed on the right. Sums and products are the same to the bit.
+    /// The same with what has been computed on the right. Sums and products are the same to the
+    /// bit.
     pub(super) fn on_the_right(self) -> Next {
         match self {
             Cheap::Sub => Next::SubFrom,

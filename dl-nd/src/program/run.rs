@@ -1,6 +1,8 @@
-//! Running a program, block by block. Everything that instructions read and write has a place, with a number: first come the operands, then the results, then the registers.
+//! Running a program, block by block. Everything that instructions read and write has a place, with
+//! a number: first come the operands, then the results, then the registers.
 //!
-//! A block is so small that to begin an instruction must cost next to nothing. So there is one list of addresses for all places, and what the instructions do with them is looked at once, before
+//! A block is so small that to begin an instruction must cost next to nothing. So there is one list
+//! of addresses for all places, and what the instructions do with them is looked at once, before
 //! the first piece.
 
 use super::{BLOCK_BYTES, Instruction, Part, Program, What, block_len, elements, load, loops};
@@ -22,16 +24,19 @@ pub(super) struct Blocks<'a, A> {
     lives: PhantomData<&'a mut [A]>,
 }
 
-/// Lends room for the registers of a program. What is there at first may be anything: each is written before it is read.
+/// Lends room for the registers of a program. What is there at first may be anything: each is
+/// written before it is read.
 pub(super) fn with_registers<A: Element, R>(program: &Program<A>, work: impl FnOnce(&mut [A]) -> R) -> R {
     let len = program.registers * block_len::<A>();
     lines::with_own_room(len, |room: *mut A| {
-        // SAFETY: it is room for so many numbers, which nobody else has meanwhile, and whatever was written there is a number
+        // SAFETY: it is room for so many numbers, which nobody else has meanwhile, and whatever was
+        // written there is a number
         work(unsafe { from_raw_parts_mut(room, len) })
     })
 }
 
-/// A program of which it is known that its instructions read and write where they may, with its operands and its results.
+/// A program of which it is known that its instructions read and write where they may, with its
+/// operands and its results.
 pub(super) struct Checked<'a, A> {
     program: &'a Program<A>,
     /// Where they begin, of which the results are borrowed for as long as this is there.
@@ -39,7 +44,8 @@ pub(super) struct Checked<'a, A> {
     lives: PhantomData<&'a mut [A]>,
 }
 
-// SAFETY: what is behind the addresses are operands, which nobody writes to, and results, of which each thread that has a piece writes its own part: numbers, which can be shared and sent
+// SAFETY: what is behind the addresses are operands, which nobody writes to, and results, of which
+// each thread that has a piece writes its own part: numbers, which can be shared and sent
 unsafe impl<A: Element> Sync for Checked<'_, A> where Program<A>: Sync {}
 
 /// A part of the results that nobody else has, and the same part of the operands.
@@ -53,7 +59,8 @@ pub(super) struct Piece<'a, A> {
 
 impl<'a, A: Element> Checked<'a, A> {
     /// # Panics
-    /// If an instruction would read or write where nothing is, or write where it reads, to an operand, or to one place twice; if there are other results, or of another length.
+    /// If an instruction would read or write where nothing is, or write where it reads, to an
+    /// operand, or to one place twice; if there are other results, or of another length.
     pub(super) fn new(program: &'a Program<A>, results: Vec<&'a mut [A]>) -> Self {
         let is_place = |place: &usize| *place < program.places();
         for Instruction { what, .. } in &program.instructions {
@@ -106,7 +113,8 @@ impl<'a, A: Element> Blocks<'a, A> {
         places.extend(registers.chunks_exact_mut(block_len::<A>()).map(|register| register.as_mut_ptr()));
         assert_eq!(places.len(), program.places());
         for &(number, place) in &program.numbers {
-            // SAFETY: it is a register, which has so many elements, and nobody else has borrowed any
+            // SAFETY: it is a register, which has so many elements, and nobody else has borrowed
+            // any
             unsafe { from_raw_parts_mut(places[place], block_len::<A>()) }.fill(number);
         }
         Blocks { program, places, from, len: 0, left: len, lives: PhantomData }
@@ -115,7 +123,8 @@ impl<'a, A: Element> Blocks<'a, A> {
     /// Goes on to the next block, if there is one.
     pub(super) fn next(&mut self) -> bool {
         for place in &mut self.places[..self.program.streams()] {
-            // SAFETY: there are so many elements from there on, so that it is among them or at their end
+            // SAFETY: there are so many elements from there on, so that it is among them or at
+            // their end
             *place = unsafe { place.add(self.len) };
         }
         self.from += self.len;
@@ -150,8 +159,10 @@ impl<'a, A: Element> Blocks<'a, A> {
     #[inline(always)]
     fn compute(&mut self, Instruction { what, .. }: &Instruction<A>, from: usize, len: usize) {
         let places = self.places.as_ptr();
-        // SAFETY: each place has the elements of a block from here on, in a stream as in a register, and these are among them. Places do not overlap, but for operands, which nobody writes to;
-        // and an instruction borrows what it reads and what it writes for as long as it runs. The program has been checked: these are places, and different ones.
+        // SAFETY: each place has the elements of a block from here on, in a stream as in a
+        // register, and these are among them. Places do not overlap, but for operands, which nobody
+        // writes to; and an instruction borrows what it reads and what it writes for as long as it
+        // runs. The program has been checked: these are places, and different ones.
         let read = |place: usize| unsafe { from_raw_parts((*places.add(place)).add(from).cast_const(), len) };
         // SAFETY: the same
         let write = |place: usize| unsafe { from_raw_parts_mut((*places.add(place)).add(from), len) };

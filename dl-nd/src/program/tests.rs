@@ -249,7 +249,8 @@ fn a_sum_is_computed_beside_others() {
     assert_eq!(other[1234], -0.25);
 }
 
-/// Whether an operand was computed before, by whoever came first, changes no bit, not even of what is no number.
+/// Whether an operand was computed before, by whoever came first, changes no bit, not even of what
+/// is no number.
 #[test]
 fn what_was_computed_before_changes_no_bit() {
     use Binary::{Add, Div, Max, Min, Mul, Pow, Sub};
@@ -288,7 +289,8 @@ fn what_was_computed_before_changes_no_bit() {
     }
 }
 
-/// Wherever it is, a NaN becomes the one, and nothing else changes; so do those of small operations.
+/// Wherever it is, a NaN becomes the one, and nothing else changes; so do those of small
+/// operations.
 #[test]
 fn there_is_one_nan() {
     /// Also in the first of several rounds.
@@ -448,7 +450,8 @@ fn long<A: Element>(number: impl Fn(usize) -> f64) -> Nd<A, Ix1> {
     Nd::from_vec(len, (0..len).map(|i| A::of(number(i))).collect()).expect("one element each")
 }
 
-/// What is in the room that a thread lends to one program is what another one has left there, of either type.
+/// What is in the room that a thread lends to one program is what another one has left there, of
+/// either type.
 #[test]
 fn registers_may_hold_anything_at_first() {
     fn bits<A: Element>(x: &Nd<A, Ix1>) -> (Vec<Option<u64>>, Option<u64>) {
@@ -468,7 +471,8 @@ fn registers_may_hold_anything_at_first() {
     assert!(bits::<f32>(&x) == before);
 }
 
-/// However wide registers are, every line of the next block is asked for once while a block is computed.
+/// However wide registers are, every line of the next block is asked for once while a block is
+/// computed.
 #[test]
 fn all_of_the_next_block_is_asked_for() {
     let x = long::<f32>(|i| i as f64);

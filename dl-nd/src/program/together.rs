@@ -1,12 +1,15 @@
-//! Instructions that are computed together, because one of them reads what the other one reads or writes: what they have in common is fetched once, and an instruction less begins.
+//! Instructions that are computed together, because one of them reads what the other one reads or
+//! writes: what they have in common is fetched once, and an instruction less begins.
 //!
-//! Deltas are such: both sides of a product get theirs by another product with the same delta, and where an operation has several readers, one of them often computes with nothing else.
+//! Deltas are such: both sides of a product get theirs by another product with the same delta, and
+//! where an operation has several readers, one of them often computes with nothing else.
 
 use super::nested::Nested;
 use super::write::{Code, Kind};
 use dl_core::Binary;
 
-/// Joins instructions with earlier ones, of the steps of a program. Whether a step is there before another one is computed says `is_there`.
+/// Joins instructions with earlier ones, of the steps of a program. Whether a step is there before
+/// another one is computed says `is_there`.
 pub(super) fn join(codes: &mut [Option<Code>], is_there: impl Fn(usize, usize) -> bool) {
     for first in 0..codes.len() {
         let Some([a, b]) = product(&codes[first]) else { continue };
@@ -47,7 +50,8 @@ fn with_reader(
     })
 }
 
-/// The two next products with this factor, of the `later` steps, which begin with the step `from`; and their other factors.
+/// The two next products with this factor, of the `later` steps, which begin with the step `from`;
+/// and their other factors.
 fn products(
     factor: usize,
     from: usize,

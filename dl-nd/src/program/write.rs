@@ -1,4 +1,5 @@
-//! Writing a program: each formula and each operand occurs in it once, and a register is free again when it has been read for the last time.
+//! Writing a program: each formula and each operand occurs in it once, and a register is free again
+//! when it has been read for the last time.
 
 use super::loops::Loop;
 use super::nested::{Cheap, Nested, Next};
@@ -11,7 +12,8 @@ use ndarray::{ArcArray, IxDyn};
 use std::sync::Arc;
 
 impl<A: Element> Program<A> {
-    /// The program for some formulas. Beside them it computes those that come with it, which are below them, each with the result that it has.
+    /// The program for some formulas. Beside them it computes those that come with it, which are
+    /// below them, each with the result that it has.
     ///
     /// When `sums`, the first of them is only summed, and the results are those of the others.
     pub(super) fn of<D: Rank>(formulas: &[&Formula<A, D>], sums: bool) -> (Self, Kept<A, D>) {
@@ -54,7 +56,8 @@ impl<A: Element> Program<A> {
     }
 }
 
-/// A program seldom has more steps, and seldom more operands: its tables need not grow while it is written.
+/// A program seldom has more steps, and seldom more operands: its tables need not grow while it is
+/// written.
 const USUAL_STEPS: usize = 32;
 const USUAL_OPERANDS: usize = 8;
 
@@ -82,7 +85,8 @@ struct Writer<'a, A: Element, D: Rank> {
     dear: Vec<Dear<A, D>>,
 }
 
-/// A formula that takes longer to compute than to fetch: it is kept if somebody else has it, who is going to look at it.
+/// A formula that takes longer to compute than to fetch: it is kept if somebody else has it, who is
+/// going to look at it.
 struct Dear<A: Element, D: Rank> {
     formula: Arc<Formula<A, D>>,
     step: usize,
@@ -90,7 +94,8 @@ struct Dear<A: Element, D: Rank> {
     uses: usize,
 }
 
-/// What an instruction computes, and the steps that it reads. Where it has fewer, others of them come again.
+/// What an instruction computes, and the steps that it reads. Where it has fewer, others of them
+/// come again.
 pub(super) struct Code {
     pub(super) kind: Kind,
     pub(super) reads: [usize; 4],
@@ -221,7 +226,8 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         step
     }
 
-    /// A product with 1, which is what a delta begins with, is the other factor; a sum with a negative, which is what many a delta is, is a difference.
+    /// A product with 1, which is what a delta begins with, is the other factor; a sum with a
+    /// negative, which is what many a delta is, is a difference.
     fn binary(&mut self, op: Binary, a: usize, b: usize) -> usize {
         let is_one = |step: usize| matches!(self.steps[step], Step::Number(number) if number == A::of(1.0));
         let negated = |step: usize| match self.steps[step] {
@@ -241,7 +247,8 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         }
     }
 
-    /// A step, unless there is one like it: a rule writes down again what the operation has computed.
+    /// A step, unless there is one like it: a rule writes down again what the operation has
+    /// computed.
     fn push(&mut self, step: Step<A>) -> usize {
         let known = self.steps.iter().position(|known| match (known, &step) {
             (Step::Unary(known, x), Step::Unary(op, y)) => (known, x) == (op, y),
@@ -304,7 +311,8 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         uses
     }
 
-    /// Which steps are computed inside of another one, the only one that reads them. An instruction has at most three operations, with four operands.
+    /// Which steps are computed inside of another one, the only one that reads them. An instruction
+    /// has at most three operations, with four operands.
     fn inside(&self, uses: &[usize], results: &[usize]) -> Vec<bool> {
         let mut inside = vec![false; self.steps.len()];
         let only_one_reads = |read: usize| uses[read] == 1 && !results.contains(&read);
@@ -368,7 +376,8 @@ impl<A: Element, D: Rank> Writer<'_, A, D> {
         })
     }
 
-    /// The steps as instructions; these are the results, in this order, of which the first is only summed when `sums`.
+    /// The steps as instructions; these are the results, in this order, of which the first is only
+    /// summed when `sums`.
     fn finish(self, results: &[usize], sums: bool) -> Program<A> {
         let uses = self.uses(results);
         let inside = self.inside(&uses, results);

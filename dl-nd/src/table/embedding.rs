@@ -102,7 +102,8 @@ impl<A: Element> ByRow<A> for Rows<A> {
 /// # dl_core::Result::Ok(())
 /// ```
 pub trait TableOps<A: Element>: Differentiable<Data: ByRow<A>> {
-    /// The rows with these ids, which may have any shape: `[…] → […, width]`. An id may come more than once.
+    /// The rows with these ids, which may have any shape: `[…] → […, width]`. An id may come more
+    /// than once.
     ///
     /// Its delta is sparse: a training step costs the rows that it reads, not the table.
     ///

@@ -8,7 +8,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The delta of a [`Table`](crate::Table): a matrix of the table's shape, *sparse* if all but some rows are zero and are left out, else *dense*.
+/// The delta of a [`Table`](crate::Table): a matrix of the table's shape, *sparse* if all but some
+/// rows are zero and are left out, else *dense*.
 ///
 /// ```
 /// use dl_core::{Differentiable, Weight};
@@ -37,7 +38,8 @@ impl<A: Element> Rows<A> {
         Rows { shape: [block.shape()[0], block.shape()[1]], touched: None, block }
     }
 
-    /// The rows with these ids, in a table of this shape. Those of an id that comes several times are added up, in their order.
+    /// The rows with these ids, in a table of this shape. Those of an id that comes several times
+    /// are added up, in their order.
     ///
     /// ```
     /// use dl_nd::Rows;
@@ -48,7 +50,8 @@ impl<A: Element> Rows<A> {
     /// ```
     ///
     /// # Errors
-    /// When `rows` does not have a row of the table's width for each id, or an id is not below the height.
+    /// When `rows` does not have a row of the table's width for each id, or an id is not below the
+    /// height.
     pub fn sparse(shape: [usize; 2], ids: &[usize], rows: &Nd<A, Ix2>) -> Result<Self> {
         check_ids(ids, shape[0])?;
         if rows.shape() != [ids.len(), shape[1]] {

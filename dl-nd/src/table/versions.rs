@@ -1,11 +1,14 @@
 //! The versions of a table: a persistent array.
 //!
-//! The newest version of a table is a flat buffer. An older one that somebody still holds is a *diff* against the next one that somebody holds: the rows
-//! that have changed in between, as they were. So a clone is a count, and a version in which some rows are different costs these rows, however high the
-//! table is. A version that nobody holds any more leaves its diff to the one before it, or, if it was the newest, gives the buffer back to it; so the cost
-//! of reading an old version grows with the number of versions that are held, not with that of the versions there have been.
+//! The newest version of a table is a flat buffer. An older one that somebody still holds is a *diff*
+//! against the next one that somebody holds: the rows that have changed in between, as they were.
+//! So a clone is a count, and a version in which some rows are different costs these rows, however
+//! high the table is. A version that nobody holds any more leaves its diff to the one before it,
+//! or, if it was the newest, gives the buffer back to it; so the cost of reading an old version
+//! grows with the number of versions that are held, not with that of the versions there have been.
 //!
-//! Who changes a version that is not the newest gets a copy of all of it: from there on the two have nothing to do with each other.
+//! Who changes a version that is not the newest gets a copy of all of it: from there on the two
+//! have nothing to do with each other.
 //!
 //! H. G. Baker, *Shallow binding makes functional arrays fast*, 1991.
 
@@ -29,7 +32,8 @@ struct Family<A> {
 struct State<A> {
     /// The numbers of the newest version.
     buffer: Vec<A>,
-    /// The versions that somebody holds, by number, each with its diff against the next one; that of the newest is empty.
+    /// The versions that somebody holds, by number, each with its diff against the next one; that
+    /// of the newest is empty.
     diffs: BTreeMap<u64, Diff<A>>,
 }
 
@@ -157,7 +161,8 @@ impl<A: Element> Diff<A> {
         }
     }
 
-    /// Becomes the diff against the version that `next` is a diff against. Of the two the smaller one is copied, so a row is copied seldom.
+    /// Becomes the diff against the version that `next` is a diff against. Of the two the smaller
+    /// one is copied, so a row is copied seldom.
     fn absorb(&mut self, next: Diff<A>, width: usize) {
         let mine_are_few = self.places.len() < next.places.len();
         let few = if mine_are_few { std::mem::replace(self, next) } else { next };

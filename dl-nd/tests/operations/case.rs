@@ -15,7 +15,8 @@ pub(crate) struct Numbers {
     pub(crate) shape: Vec<usize>,
     /// In row-major order.
     pub(crate) data: Vec<f64>,
-    /// The axes from the outermost to the innermost, and the distance of neighbours along each; empty: row-major order.
+    /// The axes from the outermost to the innermost, and the distance of neighbours along each;
+    /// empty: row-major order.
     pub(crate) layout: (Vec<usize>, Vec<isize>),
 }
 
@@ -28,7 +29,8 @@ impl Numbers {
         Numbers { shape: lengths(&value["shape"]), data: list(&value["data"], number), layout }
     }
 
-    /// The tensor, with the strides that the layout asks for; what lies between its elements is not a number.
+    /// The tensor, with the strides that the layout asks for; what lies between its elements is not
+    /// a number.
     pub(crate) fn tensor<A: Element>(&self) -> Nd<A, IxDyn> {
         let elements = self.data.iter().map(|&x| A::of(x)).collect();
         let array =

@@ -1,4 +1,5 @@
-//! Gradients, derivatives along a direction and second derivatives against central differences, at random points of random shapes and strides.
+//! Gradients, derivatives along a direction and second derivatives against central differences, at
+//! random points of random shapes and strides.
 
 use crate::case::Numbers;
 use crate::draw::{Draw, Sample};
@@ -117,7 +118,8 @@ fn check(op: &Op, Sample { args, inputs }: &Sample) -> std::result::Result<(), T
     let data: Vec<Vec<f64>> = directions.iter().map(|direction| direction.data.clone()).collect();
     agree("slope", &slope, &point.quotient(&data, || elements(&output)).map_err(failed)?)?;
 
-    // the second derivatives are symmetric: how gradients change along a direction is the gradient of their share in it
+    // the second derivatives are symmetric: how gradients change along a direction is the gradient
+    // of their share in it
     let along = point.weights.iter().zip(&directions).map(|(weight, v)| f64::dot(&loss.gradient(weight), &v.tensor()));
     let along: Layer<f64> = along.sum();
     let second = point.gradient(&along).map_err(failed)?;

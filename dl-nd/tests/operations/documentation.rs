@@ -5,7 +5,8 @@ use crate::registry::{self, Scalar};
 use dl_core::{Differentiable, Layer};
 use dl_nd::operations::Operation;
 
-/// Those whose results the table here converts, into numbers or an open rank: that is an evaluation, or two, more.
+/// Those whose results the table here converts, into numbers or an open rank: that is an
+/// evaluation, or two, more.
 const CONVERTED: [&str; 15] = [
     "argmax",
     "argmin",

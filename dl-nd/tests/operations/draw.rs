@@ -102,8 +102,8 @@ impl Draw {
         serde_json::json!({ "shape": shape, "data": data })
     }
 
-    /// Numbers from a range of at least 1, different from each other, from those of other operands and from multiples of 1/64 by
-    /// far more than the step of a difference.
+    /// Numbers from a range of at least 1, different from each other, from those of other operands
+    /// and from multiples of 1/64 by far more than the step of a difference.
     pub(crate) fn numbers(&mut self, shape: &[usize], low: f64, high: f64) -> Numbers {
         self.operands += 1;
         let offset = 0.2 * self.operands as f64 % 1.0 + 0.1;

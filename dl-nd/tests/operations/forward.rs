@@ -1,4 +1,5 @@
-//! Derivatives along a direction against the gradients and second derivatives from PyTorch: `⟨u, J·v⟩ = ⟨Jᵀ·u, v⟩`.
+//! Derivatives along a direction against the gradients and second derivatives from PyTorch:
+//! `⟨u, J·v⟩ = ⟨Jᵀ·u, v⟩`.
 
 use crate::case::{Case, Numbers};
 use crate::reference::error;

@@ -1,8 +1,8 @@
-//! Every operation of tensors against outside witnesses: values, gradients and second derivatives from PyTorch, and differences
-//! of values at random points.
+//! Every operation of tensors against outside witnesses: values, gradients and second derivatives
+//! from PyTorch, and differences of values at random points.
 //!
-//! Both walk over one table, `registry`: an operation that stands there is checked both ways. Before a new operation does, its
-//! cases come into `tests/reference` (see the script there).
+//! Both walk over one table, `registry`: an operation that stands there is checked both ways.
+//! Before a new operation does, its cases come into `tests/reference` (see the script there).
 //!
 //! The random points are the same in every run. `PROPTEST_CASES=1000` looks at more of them.
 

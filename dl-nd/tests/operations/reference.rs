@@ -8,8 +8,8 @@ use dl_nd::operations::Operation;
 use ndarray::IxDyn;
 use std::collections::BTreeSet;
 
-/// How far a tensor is from its reference, as a share of the largest element of the reference; what is below the smallest normal
-/// number is rounded coarsely, and does not count.
+/// How far a tensor is from its reference, as a share of the largest element of the reference; what
+/// is below the smallest normal number is rounded coarsely, and does not count.
 pub(crate) fn error<A: Scalar>(found: &Nd<A, IxDyn>, reference: &Numbers) -> f64 {
     if found.shape() != reference.shape {
         return f64::INFINITY;
@@ -28,7 +28,8 @@ pub(crate) fn error<A: Scalar>(found: &Nd<A, IxDyn>, reference: &Numbers) -> f64
     errors.fold(0.0, f64::max)
 }
 
-/// Tells `judge` everything that the case has a reference for: what it is, what was found, what it should be.
+/// Tells `judge` everything that the case has a reference for: what it is, what was found, what it
+/// should be.
 fn run<A: Scalar>(op: &Op, case: &Case, mut judge: impl FnMut(String, Result<Nd<A, IxDyn>>, &Numbers)) {
     let weights: Vec<Weight<_>> = case.inputs.iter().map(|input| Weight::new(input.tensor::<A>())).collect();
     let operands: Vec<_> = weights.iter().map(Differentiable::layer).collect();

@@ -69,7 +69,8 @@ macro_rules! scalars {
 
 scalars!(f64 double true, f32 single false);
 
-/// Lines of the table: a name, how operands are drawn, and how it is called; for both types of elements, which are called `A`.
+/// Lines of the table: a name, how operands are drawn, and how it is called; for both types of
+/// elements, which are called `A`.
 macro_rules! ops {
     ($($name:literal, $draw:expr, |$args:pat_param, $x:pat_param| $call:expr;)*) => {
         pub(super) fn ops() -> Vec<crate::registry::Op> {

@@ -1,4 +1,5 @@
-//! Many terms, and awkward ones: what small random tensors do not show. The values are those of PyTorch 2.8 in double precision, or exact.
+//! Many terms, and awkward ones: what small random tensors do not show. The values are those of
+//! PyTorch 2.8 in double precision, or exact.
 
 use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Do, Layer, Weight};
@@ -71,7 +72,8 @@ fn a_shift_of_any_size() {
     }
 }
 
-/// The delta of a sequence that is read step by step takes the room of the sequence, not of a sequence for each step.
+/// The delta of a sequence that is read step by step takes the room of the sequence, not of a
+/// sequence for each step.
 #[test]
 fn a_sequence_that_is_read_row_by_row() {
     const STEPS: isize = 300;
@@ -91,7 +93,8 @@ fn a_sequence_that_is_read_row_by_row() {
     check_twice("parts and a whole", &(&mixture * small.sum()), &small);
 }
 
-/// Powers that leave the normal numbers of the type, whose roots do not (values: `torch.linalg.vector_norm` and `torch.std` of PyTorch 2.15).
+/// Powers that leave the normal numbers of the type, whose roots do not (values:
+/// `torch.linalg.vector_norm` and `torch.std` of PyTorch 2.15).
 #[test]
 fn powers_and_roots_of_small_numbers() {
     let norm = |x: f32, p: f64| {
@@ -119,7 +122,8 @@ fn powers_and_roots_of_small_numbers() {
     assert_eq!((std, slopes), (0.0, Nd::from([0.0, 0.0])));
 }
 
-/// What leaves the range of the type and does not come back, and what does not although something beside it does.
+/// What leaves the range of the type and does not come back, and what does not although something
+/// beside it does.
 #[test]
 fn beyond_the_range() {
     let inf = f32::INFINITY;
@@ -158,7 +162,8 @@ fn a_softmax_of_many() {
     }
 }
 
-/// Short lanes are computed side by side, long ones and a single one are not: no bit may tell which.
+/// Short lanes are computed side by side, long ones and a single one are not: no bit may tell
+/// which.
 #[test]
 fn a_lane_of_a_softmax_is_the_same_alone_and_among_others() {
     for (lanes, len) in [(2, 1), (3, 7), (16, 10), (17, 10), (70, 32), (128, 10), (5, 33), (3, 700)] {
@@ -181,7 +186,8 @@ fn a_lane_of_a_softmax_is_the_same_alone_and_among_others() {
     }
 }
 
-/// The bits of the softmax, its logarithm, the cross entropies, and their derivatives, each of which has the same number of elements for every lane.
+/// The bits of the softmax, its logarithm, the cross entropies, and their derivatives, each of
+/// which has the same number of elements for every lane.
 fn softmaxes(x: Nd<f64, Ix2>, labels: &[usize]) -> [Vec<u64>; 4] {
     fn bits<D: Rank>(x: &Nd<f64, D>) -> Vec<u64> {
         x.view().iter().map(|x| x.to_bits()).collect()

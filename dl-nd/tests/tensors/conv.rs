@@ -7,7 +7,8 @@ use dl_core::{Differentiable, Layer, Sgd, Weight};
 use dl_nd::{Conv, ConvOps, Nd, ops::*};
 use ndarray::{ArrayD, Axis, Ix4, IxDyn};
 
-/// A convolution over one to three axes, as long as the shapes say. Settings are those of the last axes.
+/// A convolution over one to three axes, as long as the shapes say. Settings are those of the last
+/// axes.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     x: &'static [usize],
@@ -136,7 +137,8 @@ fn convolutions_of_many_blocks_agree_with_loops() {
     }
 }
 
-/// The three members belong to one form: `y·(x ∗ w) = x·(transposed y) = w·(gradient of the weight)`.
+/// The three members belong to one form:
+/// `y·(x ∗ w) = x·(transposed y) = w·(gradient of the weight)`.
 fn transposes(case: &Case) {
     let (x, w) = (Weight::new(case.x()), Weight::new(case.w()));
     let y = case.conv(&x.layer(), &w.layer());

@@ -4,7 +4,8 @@ use dl_core::{Data, Differentiable, Error, Layer};
 use std::fmt::Debug;
 use std::panic::Location;
 
-/// The error of a layer that was built on the line that calls this. It names the operation and contains all parts.
+/// The error of a layer that was built on the line that calls this. It names the operation and
+/// contains all parts.
 #[track_caller]
 pub(crate) fn error_of<T: Data + Debug>(layer: Layer<T>, op: &str, parts: &[&str]) -> Error {
     let error = layer.predict().wait().expect_err("the layer does not fit");

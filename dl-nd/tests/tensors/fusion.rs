@@ -1,5 +1,6 @@
-//! Operations that are computed together give, to the bit, what they give one by one: small tensors are computed at once, large ones together, so
-//! a large tensor is compared with the same in pieces.
+//! Operations that are computed together give, to the bit, what they give one by one: small tensors
+//! are computed at once, large ones together, so a large tensor is compared with the same in
+//! pieces.
 
 use dl_core::{Binary, Differentiable, Do, Layer, Pointwise, Result, Unary, Weight};
 use dl_nd::ndarray::{Ix1, Ix2};
@@ -142,7 +143,8 @@ fn threads_do_not_matter() -> Result<()> {
     Ok(())
 }
 
-/// A run of operations needs the memory of its operands and its result, not of what lies in between.
+/// A run of operations needs the memory of its operands and its result, not of what lies in
+/// between.
 #[test]
 fn nothing_in_between_is_in_memory() -> Result<()> {
     let x = Nd::from(numbers(1 << 18, 1));
@@ -177,7 +179,8 @@ fn a_large_step_is_the_same_in_place_and_on_a_copy() -> Result<()> {
     Ok(())
 }
 
-/// Whether a product is made first, because somebody wants to see the delta, or goes into the weight, is the same to the bit.
+/// Whether a product is made first, because somebody wants to see the delta, or goes into the
+/// weight, is the same to the bit.
 #[test]
 fn a_step_with_the_delta_and_without() -> Result<()> {
     let (w, b) = (Nd::from_vec([6, 6], numbers(36, 1))?, Nd::from_vec([1, 6], numbers(6, 2))?);

@@ -3,7 +3,8 @@
 use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Nd, Rank, init, ops::*};
 
-/// Numbers between `low` and `high`, different from each other by no less than the step of the difference quotient.
+/// Numbers between `low` and `high`, different from each other by no less than the step of the
+/// difference quotient.
 pub(crate) fn numbers<S>(shape: S, low: f64, high: f64, seed: u64) -> Nd<f64, S::Dim>
 where
     S: ndarray::IntoDimension,
@@ -12,7 +13,8 @@ where
     init::uniform(shape, low, high, &mut init::rng(seed))
 }
 
-/// Reduces a layer to a number in which each element has a weight of its own, so that no error of a gradient cancels.
+/// Reduces a layer to a number in which each element has a weight of its own, so that no error of a
+/// gradient cancels.
 pub(crate) fn mixed<D: Rank>(y: &Layer<Nd<f64, D>>) -> Layer<f64> {
     let shape = y.predict().wait().expect("the layer has a value");
     let mut next = 0.3;

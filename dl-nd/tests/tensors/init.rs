@@ -110,7 +110,8 @@ fn fans_are_those_of_pytorch() {
     uniform(&|| moments(&init::xavier_uniform(matrix, &mut rng())), 2.0 / 500.0);
 }
 
-/// The largest deviation of `x · xᵀ`, or of `xᵀ · x` of a high matrix, from a multiple of the unit matrix.
+/// The largest deviation of `x · xᵀ`, or of `xᵀ · x` of a high matrix, from a multiple of the unit
+/// matrix.
 fn deviation(x: Array2<f64>, of: f64) -> f64 {
     let x = if x.nrows() > x.ncols() { x.reversed_axes() } else { x };
     let product = x.dot(&x.t());
@@ -139,7 +140,8 @@ fn orthogonal_matrices_are_orthogonal() {
     assert!(init::orthogonal::<f64, _>([0, 3], 1.0, &mut rng).unwrap().is_empty());
 }
 
-/// The same numbers with every version, on every platform and for every number of threads: a change here changes the weights of everybody's nets.
+/// The same numbers with every version, on every platform and for every number of threads: a change
+/// here changes the weights of everybody's nets.
 #[test]
 fn a_seed_means_the_same_everywhere() {
     let first = |x: Nd<f64, Ix1>| x.into_vec();
@@ -172,7 +174,8 @@ const HE: [f32; 4] = [0.47798124, 1.3340706, -0.21086669, 0.4763469];
 const NAMED: [f64; 2] = [0.1460534770908637, 0.4122816632035471];
 const MIXED: u64 = 13025730010630944863;
 
-/// An interval so far from the mean that its squares are out of range: what is left of the distribution is at the near end.
+/// An interval so far from the mean that its squares are out of range: what is left of the
+/// distribution is at the near end.
 #[test]
 fn truncated_normal_numbers_far_from_the_mean() {
     for std in [1e-10, 1e-160, 1e-300] {

@@ -1,4 +1,5 @@
-//! Losses: PyTorch's values, gradients of both orders, and logits so large that a naive formula overflows.
+//! Losses: PyTorch's values, gradients of both orders, and logits so large that a naive formula
+//! overflows.
 
 use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Weight};

@@ -1,4 +1,5 @@
-//! Tensors, one file for each of their concerns. It is one program, as most of what each file needs is compiled for all of them.
+//! Tensors, one file for each of their concerns. It is one program, as most of what each file needs
+//! is compiled for all of them.
 
 // what several of them check with
 mod compare;

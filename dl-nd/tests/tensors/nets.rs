@@ -1,4 +1,5 @@
-//! Normalisation, dropout and attention: PyTorch's values, gradients of both orders, and what a pass decides.
+//! Normalisation, dropout and attention: PyTorch's values, gradients of both orders, and what a
+//! pass decides.
 
 use crate::gradient_check::{check, check_twice, mixed, numbers};
 use dl_core::{Differentiable, Layer, Mode, Sgd, Weight};
@@ -23,7 +24,8 @@ fn v() -> Nd<f64, Ix3> {
 
 #[test]
 fn normalisations_as_in_pytorch() {
-    // F.batch_norm(v, None, None, torch.tensor([1.5, -0.5]), torch.tensor([0.25, 1.]), True, 0.1, 1e-3)
+    // F.batch_norm(v, None, None, torch.tensor([1.5, -0.5]), torch.tensor([0.25, 1.]), True, 0.1,
+    // 1e-3)
     let expected = [
         0.07238694243792979,
         1.7732628510650887,
@@ -262,7 +264,8 @@ fn the_mask_of_the_gradient_is_that_of_the_value() {
     assert!((delta.sum() / 12.0 - value / 8.0).abs() < 1e-9);
 }
 
-/// `torch.arange(6.).reshape(2, 3).sin()`, `torch.arange(9.).reshape(3, 3).cos()`, `torch.arange(6.).reshape(3, 2)`
+/// `torch.arange(6.).reshape(2, 3).sin()`, `torch.arange(9.).reshape(3, 3).cos()`,
+/// `torch.arange(6.).reshape(3, 2)`
 fn queries_keys_values() -> [Nd<f64>; 3] {
     let of = |shape, f: fn(f64) -> f64| {
         let [rows, columns]: [usize; 2] = shape;

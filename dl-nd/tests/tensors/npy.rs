@@ -35,7 +35,8 @@ fn our_own_files() {
     there_and_back(Nd::<u8, _>::full([2, 0, 3], 1));
 }
 
-/// A file is written where a symbolic link leads, and has the permissions that it had, or else those of any new file.
+/// A file is written where a symbolic link leads, and has the permissions that it had, or else
+/// those of any new file.
 #[test]
 #[cfg(unix)]
 fn links_and_permissions() {

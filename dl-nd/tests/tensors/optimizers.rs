@@ -33,7 +33,8 @@ fn loss(rows: &Layer<Matrix>) -> Layer<f64> {
     (rows * rows * rows - rows * 0.3).sum()
 }
 
-/// The rows that are read do what a tensor of these rows does; the others stay as they are, and so does their average.
+/// The rows that are read do what a tensor of these rows does; the others stay as they are, and so
+/// does their average.
 #[test]
 fn on_a_sparse_delta_only_the_rows_that_it_touches_move() -> Result<()> {
     let start = numbers([6, 3], -1.0, 1.0, 1);

@@ -1,4 +1,5 @@
-//! Pooling and resampling against plain loops, their gradients against central differences, and their errors.
+//! Pooling and resampling against plain loops, their gradients against central differences, and
+//! their errors.
 
 use crate::compare::{Open, close, last, strided, value};
 use crate::faults::error_of;
@@ -7,7 +8,8 @@ use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Nd, Pool, PoolOps, ResampleOps, ops::*};
 use ndarray::{ArrayD, Ix3, Ix4, Ix5, IxDyn, indices};
 
-/// A pooling over one to three axes, as long as the shape says. Settings are those of the last axes.
+/// A pooling over one to three axes, as long as the shape says. Settings are those of the last
+/// axes.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     x: &'static [usize],
@@ -84,7 +86,8 @@ impl Case {
         }
     }
 
-    /// What `reduce` makes of each window: of its elements, and of how many elements and padding it has.
+    /// What `reduce` makes of each window: of its elements, and of how many elements and padding it
+    /// has.
     fn by_loops(&self, x: &Open, reduce: impl Fn(&[f64], usize) -> f64) -> Open {
         let (spatial, front) = (x.shape().len() - 2, 5 - x.shape().len());
         let mut shape = x.shape().to_vec();

@@ -1,4 +1,5 @@
-//! Products: `matmul` of all ranks, `linear`, `dot`, `outer` and `einsum`, against loops and central differences.
+//! Products: `matmul` of all ranks, `linear`, `dot`, `outer` and `einsum`, against loops and
+//! central differences.
 
 use crate::gradient_check::{check_twice, mixed, numbers};
 use dl_core::{Differentiable, Error, Layer, Weight};
@@ -44,7 +45,8 @@ fn by_loops(a: &ArrayD<f64>, b: &ArrayD<f64>) -> ArrayD<f64> {
     })
 }
 
-/// Checks value and gradients of a product, for static and for open ranks, of operands whose last two axes lie in either order.
+/// Checks value and gradients of a product, for static and for open ranks, of operands whose last
+/// two axes lie in either order.
 fn product<S, T>(left: S, right: T)
 where
     S: IntoDimension + Clone,
@@ -265,7 +267,8 @@ fn products_that_do_not_fit() {
     assert!(error.is_shape() && text.contains("too large"), "{text}");
 }
 
-/// What a specification means, in loops: for every way to give numbers to the letters, a product is added up.
+/// What a specification means, in loops: for every way to give numbers to the letters, a product is
+/// added up.
 fn einsum_by_loops(inputs: &[Vec<char>], output: &[char], operands: &[ArrayD<f64>]) -> ArrayD<f64> {
     let mut lengths = BTreeMap::new();
     for (labels, operand) in inputs.iter().zip(operands) {

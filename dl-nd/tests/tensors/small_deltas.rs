@@ -1,4 +1,5 @@
-//! Small deltas are computed without being written down: a step is the same to the bit as where every operation goes through the executor, as it does in a pass that is recorded.
+//! Small deltas are computed without being written down: a step is the same to the bit as where
+//! every operation goes through the executor, as it does in a pass that is recorded.
 
 use dl_core::record::Recorder;
 use dl_core::{Binary, Differentiable, Layer, Pointwise, Sgd, Unary, Weight};
@@ -14,7 +15,8 @@ type Net = (Vec<NdWeight>, Vec<NdWeight<Ix1>>);
 /// A part of a net, as a function of its weights.
 type Part<'a> = &'a dyn Fn(&Net) -> NdLayer;
 
-/// The bits of a loss and of some weights after a step, and what was counted of nodes and evaluations.
+/// The bits of a loss and of some weights after a step, and what was counted of nodes and
+/// evaluations.
 fn step(values: &[Nd], loss: &impl Fn(&Net) -> Layer<f32>, recorder: Option<&Recorder>) -> (Bits, [usize; 2]) {
     let bias = |value: &Nd| Weight::new(Nd::full([value.shape()[1]], 0.25));
     let net: Net = (values.iter().cloned().map(Weight::new).collect(), values.iter().map(bias).collect());
@@ -33,7 +35,8 @@ fn check(what: &str, values: &[Nd], loss: impl Fn(&Net) -> Layer<f32>) {
     let recorder = Recorder::new();
     let (plain, recorded) = (step(values, &loss, None), step(values, &loss, Some(&recorder)));
     assert_eq!(plain.0, recorded.0, "{what}");
-    // what a rule does not look at is computed where it arrives; the sum of many products is an operation where they are made
+    // what a rule does not look at is computed where it arrives; the sum of many products is an
+    // operation where they are made
     let differs = ["above", "floor", "gate", "kink", "sign", "parts", "recurrent"].contains(&what);
     // so are chunks, where small tensors are written down
     let differs_there = what == "chunks" && std::env::var_os("DL_FUSE_FROM").is_some();
@@ -98,7 +101,8 @@ fn layers_of_one_row_and_of_many() {
     }
 }
 
-/// With its rectifier it is the same to the bit as with one after it: in a step, and in the counts, whoever computes the products.
+/// With its rectifier it is the same to the bit as with one after it: in a step, and in the counts,
+/// whoever computes the products.
 #[test]
 fn layers_with_their_rectifier() {
     for (rows, inputs) in [(1, 70), (2, 70), (16, 70), (200, 70), (16, 3000)] {
@@ -161,7 +165,8 @@ fn parts_that_overlap_or_leave_something_out() {
         let ends = x.slice_axis(1, -2..).sum() + x.flip([0]).square().sum();
         (parts[1].slice_axis(0, ..1) * &parts[0]).sum() + x.exp().sum() + ends
     });
-    // what arrives before the first part is minus zero, or lies in another order, and is summed afterwards
+    // what arrives before the first part is minus zero, or lies in another order, and is summed
+    // afterwards
     check("parts", &[Nd::full([3, 8], -0.0)], |(w, _)| {
         let x = &w[0] * 1.0;
         x.chunk(1, 2)[0].sum() + (&x * -0.0).sum()

@@ -47,10 +47,12 @@ fn a_table_is_set_as_a_tensor_is() {
     assert!(net.entry("0").unwrap().check(&[2, 1], Numbers::F32(vec![5.0, 6.0])).unwrap_err().is_shape());
 }
 
-/// A weight lies in memory in one way, which is that of one that was restored: so what is computed with it, and rounded by how it lies there, is the same.
+/// A weight lies in memory in one way, which is that of one that was restored: so what is computed
+/// with it, and rounded by how it lies there, is the same.
 #[test]
 fn weights_lie_in_row_major_order() {
-    // the first row is 2²⁴ a hundred times and −2²⁴ a hundred times, which small numbers get lost in
+    // the first row is 2²⁴ a hundred times and −2²⁴ a hundred times, which small numbers get lost
+    // in
     let number = |(j, i): (usize, usize)| match i {
         0 if j < 100 => 16_777_216.0_f32,
         0 => -16_777_216.0,

@@ -1,4 +1,5 @@
-//! A weight that is used many times: in a step, the products that arrive at it are added up without being made, which changes nothing.
+//! A weight that is used many times: in a step, the products that arrive at it are added up without
+//! being made, which changes nothing.
 
 use dl_core::record::Recorder;
 use dl_core::{Adam, Differentiable, Do, Layer, Optimizer, Result, Sgd, Weight};
@@ -50,7 +51,8 @@ fn after<O: Optimizer + Clone + 'static>(
     Ok(end)
 }
 
-/// Shapes of a weight, and rows that it is used with: one row has an order of its own, and 300 are more than one chain.
+/// Shapes of a weight, and rows that it is used with: one row has an order of its own, and 300 are
+/// more than one chain.
 fn cases() -> [([usize; 2], Vec<usize>); 4] {
     [([64, 192], vec![1; 31]), ([33, 17], vec![2, 300, 1, 5]), ([1, 7], vec![3, 4]), ([8, 1], vec![6, 2])]
 }
@@ -62,7 +64,8 @@ fn the_sum_has_the_bits_of_the_sum_of_its_terms() -> Result<()> {
         let w = Weight::new(matrix(shape[0], shape[1], &mut rng));
         let (loss, deltas) = uses(&w, &rows, &mut rng);
         let deltas = deltas.iter().map(|delta| delta.predict().wait()).collect::<Result<Vec<_>>>()?;
-        // a walk back meets the last use first, or the first one: in either direction the terms are added one by one
+        // a walk back meets the last use first, or the first one: in either direction the terms are
+        // added one by one
         let stepped = |deltas: Vec<Matrix>| -> Result<Vec<u32>> {
             let sum = deltas.into_iter().map(|delta| delta.layer()).reduce(|sum, delta| sum + delta);
             Ok(bits(&(&w - sum.expect("there are deltas")).predict().wait()?))
@@ -114,7 +117,8 @@ fn a_sum_of_some_thousand_elements() -> Result<()> {
     Ok(())
 }
 
-/// Large enough to be divided: along both axes the same as lane by lane, and to the bit the same for any number of threads.
+/// Large enough to be divided: along both axes the same as lane by lane, and to the bit the same
+/// for any number of threads.
 #[test]
 fn large_ones_are_those_of_their_lanes() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(5);

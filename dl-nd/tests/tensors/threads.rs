@@ -3,7 +3,8 @@
 use dl_core::{Differentiable, Layer, Sgd, Weight};
 use dl_nd::{Nd, NdLayer, NdWeight, init, ops::*};
 
-/// Losses and weights of a net with parallel branches that share a weight, large enough to be offered to other threads.
+/// Losses and weights of a net with parallel branches that share a weight, large enough to be
+/// offered to other threads.
 fn trace(threads: usize) -> Vec<u32> {
     let mut rng = init::rng(7);
     let images: Nd = init::normal([16, 64], 0.0, 1.0, &mut rng);

@@ -1,4 +1,5 @@
-//! The sum of a large tensor, of which value and derivatives are wanted, is computed beside the derivatives, so that what both read is read once. That changes no bit, and shows nowhere.
+//! The sum of a large tensor, of which value and derivatives are wanted, is computed beside the
+//! derivatives, so that what both read is read once. That changes no bit, and shows nowhere.
 
 use dl_core::record::Recorder;
 use dl_core::{Differentiable, Do, Layer, Result, Sgd, Weight};
@@ -25,7 +26,8 @@ fn bits(tensor: &Vector) -> Vec<u32> {
     tensor.view().iter().map(|x| x.to_bits()).collect()
 }
 
-/// Value and gradients where the value waits, and where it does not, as each of them is asked for alone.
+/// Value and gradients where the value waits, and where it does not, as each of them is asked for
+/// alone.
 fn is_the_same(y: &Layer<f32>, operands: &[Weight<Vector>; 4]) -> Result<()> {
     let (value, gradients) = Do::predict(y.value_and_gradients(operands)).wait()?;
     assert_eq!(value.to_bits(), y.predict().wait()?.to_bits());

@@ -4,7 +4,8 @@ use dl_core::{Error, Result};
 use dl_nd::ndarray::Ix2;
 use dl_nd::{Element, Nd};
 
-/// The choices of a batch. A *choice* is a number, `k · sample + rank`: the expert with this rank, from 0, for that sample.
+/// The choices of a batch. A *choice* is a number, `k · sample + rank`: the expert with this rank,
+/// from 0, for that sample.
 pub(super) struct Routes {
     pub(super) batch: usize,
     k: usize,

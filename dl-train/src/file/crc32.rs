@@ -1,6 +1,7 @@
 //! The checksums of zlib, gzip and PNG, and of TensorFlow's records.
 
-/// The checksum of what it has seen so far. The polynomial is reflected, as bytes come with the lowest bit first.
+/// The checksum of what it has seen so far. The polynomial is reflected, as bytes come with the
+/// lowest bit first.
 #[derive(Clone, Copy)]
 pub(crate) struct Crc<const POLYNOMIAL: u32>(u32);
 

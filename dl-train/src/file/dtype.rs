@@ -18,7 +18,8 @@ pub(crate) fn in_file(dtype: DType) -> Result<Dtype> {
     })
 }
 
-/// Whether numbers of a file are read as this type: as they are, half precision in a wider one, and the two wide ones in each other if that is asked for.
+/// Whether numbers of a file are read as this type: as they are, half precision in a wider one, and
+/// the two wide ones in each other if that is asked for.
 pub(crate) fn is_read_as(found: Dtype, wanted: DType, convert: bool) -> bool {
     match (found, wanted) {
         (Dtype::F16 | Dtype::BF16, DType::F32 | DType::F64) => true,

@@ -1,4 +1,5 @@
-//! What a file of ours says of itself, as JSON under the key `dl` of the metadata; and maps in which no key comes twice.
+//! What a file of ours says of itself, as JSON under the key `dl` of the metadata; and maps in
+//! which no key comes twice.
 
 use super::crc32::Crc32;
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -31,7 +32,8 @@ pub(crate) struct Head {
     /// What the user has to say.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) texts: Map<String>,
-    /// Of all bytes of all tensors; then of a line for each of them (`info`) in the order of their names; then of this head without its checksum.
+    /// Of all bytes of all tensors; then of a line for each of them (`info`) in the order of their
+    /// names; then of this head without its checksum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) crc32: Option<u32>,
 }
@@ -47,7 +49,8 @@ impl Head {
         Head { format: FORMAT, kind, optimizers: Map::default(), texts: Map::default(), crc32: None }
     }
 
-    /// The checksum of a file with this head, whose tensors have these bytes and are described by these lines.
+    /// The checksum of a file with this head, whose tensors have these bytes and are described by
+    /// these lines.
     pub(crate) fn checksum(&self, mut bytes: Crc32, infos: impl IntoIterator<Item = String>) -> u32 {
         infos.into_iter().for_each(|info| bytes.update(info.as_bytes()));
         bytes.update(Head { crc32: None, ..self.clone() }.to_json().as_bytes());

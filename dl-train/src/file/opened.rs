@@ -19,7 +19,8 @@ trait Source: Read + Seek + Send {}
 
 impl<S: Read + Seek + Send> Source for S {}
 
-/// A file whose header has been read and makes sense, and whose checksum, if it has one, is right. Tensors are read when they are asked for.
+/// A file whose header has been read and makes sense, and whose checksum, if it has one, is right.
+/// Tensors are read when they are asked for.
 pub(crate) struct Opened {
     /// What it is called in messages.
     name: String,
@@ -99,7 +100,8 @@ impl Opened {
         from.map_while(move |(name, info)| Some((name.strip_prefix(prefix)?, info)))
     }
 
-    /// The numbers of a tensor, as this type. It takes as much memory as the file has bytes of it, and the numbers.
+    /// The numbers of a tensor, as this type. It takes as much memory as the file has bytes of it,
+    /// and the numbers.
     pub(crate) fn numbers(&self, tensor: &str, wanted: DType) -> Result<Numbers> {
         let fault = |error: Error| self.fault(&error.context(quoted(tensor)));
         let info = self.info(tensor).ok_or_else(|| fault(Error::invalid("there is no such tensor in the file")))?;
@@ -145,7 +147,8 @@ fn header(source: &mut dyn Source, length: u64) -> Result<String> {
     String::from_utf8(header).map_err(|error| Error::invalid(format!("its header: {error}")))
 }
 
-/// What the header says. The library is not asked to read it: it would take one of two tensors of the same name, and does not say which one is wrong.
+/// What the header says. The library is not asked to read it: it would take one of two tensors of
+/// the same name, and does not say which one is wrong.
 fn metadata(header: &str) -> Result<Metadata> {
     const NOTES: &str = "__metadata__";
     let fault = |error: &dyn fmt::Display| Error::invalid(format!("its header: {}", shortened(error)));

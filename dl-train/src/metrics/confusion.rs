@@ -21,7 +21,8 @@ const MOST_CLASSES: usize = 1 << 14;
 /// # dl_core::Result::Ok(())
 /// ```
 ///
-/// Where a precision or a recall divides nothing by nothing, it is 0, as with scikit-learn's `zero_division=0`. Averages are over all classes, those without samples included.
+/// Where a precision or a recall divides nothing by nothing, it is 0, as with scikit-learn's
+/// `zero_division=0`. Averages are over all classes, those without samples included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfusionMatrix {
     classes: usize,
@@ -79,7 +80,8 @@ impl ConfusionMatrix {
         Ok(())
     }
 
-    /// How many samples of a class were taken for another, or for itself; 0 of classes that are not there.
+    /// How many samples of a class were taken for another, or for itself; 0 of classes that are not
+    /// there.
     pub fn count(&self, label: usize, predicted: usize) -> usize {
         if label.max(predicted) < self.classes { self.counts[label * self.classes + predicted] } else { 0 }
     }
@@ -124,7 +126,8 @@ impl ConfusionMatrix {
         Ok(Scores { precision: mean(|s| s.precision), recall: mean(|s| s.recall), f1: mean(|s| s.f1) })
     }
 
-    /// The same over all samples, each of which counts the same: with one label for each, all three are the accuracy.
+    /// The same over all samples, each of which counts the same: with one label for each, all three
+    /// are the accuracy.
     ///
     /// ```
     /// let mut matrix = dl_train::metrics::ConfusionMatrix::new(2)?;

@@ -48,7 +48,8 @@ impl Mean {
     }
 }
 
-/// Between how many tokens a model is undecided, on average: the exponential of the mean cross entropy.
+/// Between how many tokens a model is undecided, on average: the exponential of the mean cross
+/// entropy.
 ///
 /// ```
 /// let mut perplexity = dl_train::metrics::Perplexity::new();

@@ -3,7 +3,8 @@
 use super::{check_class, check_classes, share};
 use dl_core::{Error, Result};
 
-/// The share of samples whose class is among those with the `k` greatest scores. Of equal scores that of the class with the smaller number counts as greater.
+/// The share of samples whose class is among those with the `k` greatest scores. Of equal scores
+/// that of the class with the smaller number counts as greater.
 ///
 /// ```
 /// let mut top = dl_train::metrics::TopK::new(2, 3)?;
@@ -35,7 +36,8 @@ impl TopK {
     /// Adds a batch of scores `[samples, classes]`, row by row, beside the right classes.
     ///
     /// # Errors
-    /// When they are not as many as that, a class is not there, or a score is NaN; then nothing was added.
+    /// When they are not as many as that, a class is not there, or a score is NaN; then nothing was
+    /// added.
     pub fn add<A: Copy + Into<f64>>(&mut self, scores: &[A], labels: &[usize]) -> Result<()> {
         if labels.len().checked_mul(self.classes) != Some(scores.len()) {
             let (scores, labels, classes) = (scores.len(), labels.len(), self.classes);

@@ -7,7 +7,8 @@ use crate::saved::Saved;
 use dl_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// A record as a text; numbers by their bits, so that all of them, infinite ones too, come back as they were.
+/// A record as a text; numbers by their bits, so that all of them, infinite ones too, come back as
+/// they were.
 #[derive(Serialize, Deserialize)]
 struct Epoch {
     epoch: u64,

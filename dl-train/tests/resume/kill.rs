@@ -1,4 +1,5 @@
-//! The program is killed again and again, at random moments. `DL_KILLS=200 cargo test --test resume` does it as many times.
+//! The program is killed again and again, at random moments.
+//! `DL_KILLS=200 cargo test --test resume` does it as many times.
 
 use crate::program::Run;
 use dl_core::Result;
@@ -35,7 +36,8 @@ fn last(folder: &Path) -> Vec<u8> {
     std::fs::read(Checkpoints::in_folder(folder).path(STEPS)).unwrap()
 }
 
-/// Whenever it is killed, the newest checkpoint can be read, and the run that goes on from there, with another number of threads, ends with the same bits.
+/// Whenever it is killed, the newest checkpoint can be read, and the run that goes on from there,
+/// with another number of threads, ends with the same bits.
 #[test]
 fn killed_at_any_moment() -> Result<()> {
     let kills: usize = std::env::var("DL_KILLS").map_or(5, |kills| kills.parse().expect("DL_KILLS is a number"));

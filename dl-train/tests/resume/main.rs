@@ -1,4 +1,5 @@
-//! A run that stops and goes on from its last checkpoint ends with the same bits as one that never stopped.
+//! A run that stops and goes on from its last checkpoint ends with the same bits as one that never
+//! stopped.
 
 mod kill;
 mod program;

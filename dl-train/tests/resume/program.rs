@@ -1,4 +1,5 @@
-//! A training program that saves a checkpoint after every step: everything that can remember something is in it.
+//! A training program that saves a checkpoint after every step: everything that can remember
+//! something is in it.
 
 use dl_core::schedule::{Cosine, Linear as Ramp};
 use dl_core::{AdamW, Differentiable, Ema, Layer, Optimizer, Result, Schedule};

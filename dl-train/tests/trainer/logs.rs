@@ -135,7 +135,8 @@ fn one_log_in_a_file() -> Result<()> {
     Ok(())
 }
 
-/// A log that is over is over, although programs that were started meanwhile have had its file for a moment.
+/// A log that is over is over, although programs that were started meanwhile have had its file for
+/// a moment.
 #[test]
 #[cfg(unix)]
 fn the_next_log_in_a_file() {

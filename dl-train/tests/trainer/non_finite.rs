@@ -65,7 +65,8 @@ fn bad_data() -> Result<()> {
     Ok(())
 }
 
-/// Whether a step is refused depends on what is drawn, and what looks for the culprit draws the same.
+/// Whether a step is refused depends on what is drawn, and what looks for the culprit draws the
+/// same.
 #[test]
 fn by_chance() -> Result<()> {
     let (w, sgd) = (weight([1.0; 4]), Sgd::new(0.0));

@@ -1,4 +1,5 @@
-//! A program that trains: dropout, running statistics, shuffled and augmented batches, momentum, a schedule.
+//! A program that trains: dropout, running statistics, shuffled and augmented batches, momentum, a
+//! schedule.
 
 use dl_core::schedule::OneCycle;
 use dl_core::{AdamW, Layer, Module as _, Numbers, Optimizer, Result};

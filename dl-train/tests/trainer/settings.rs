@@ -1,4 +1,5 @@
-//! What cannot go well is said before the first step, and what is lent to a run begins anew with it.
+//! What cannot go well is said before the first step, and what is lent to a run begins anew with
+//! it.
 
 use dl_core::{Adam, Differentiable, Error, Result, Sgd, Weight};
 use dl_train::{Callback, Checkpoint, Checkpoints, EarlyStopping, Interrupt, Outcome, Place, Record, Stopped, Trainer};
@@ -55,7 +56,8 @@ fn a_callback_that_is_new() -> Result<()> {
     Ok(())
 }
 
-/// A run that goes on in the middle of an epoch, of which there is less now; or with another optimizer; or with another seed.
+/// A run that goes on in the middle of an epoch, of which there is less now; or with another
+/// optimizer; or with another seed.
 #[test]
 fn other_settings_than_before() -> Result<()> {
     let (folder, w, interrupt) = (tempfile::tempdir().unwrap(), Weight::new(1.0_f64), Interrupt::new());
@@ -108,7 +110,8 @@ fn a_checkpoint_that_makes_no_sense() -> Result<()> {
     Ok(())
 }
 
-/// Early stopping that was lent to a run does not take the best weights of that one for those of the next.
+/// Early stopping that was lent to a run does not take the best weights of that one for those of
+/// the next.
 #[test]
 fn early_stopping_lent_twice() -> Result<()> {
     let net = [Weight::new(3.0_f64)];
@@ -175,7 +178,8 @@ fn callbacks_that_fail() {
     }
 }
 
-/// Two at once, on the same weight and with the same optimizer: each step is whole, and none is lost.
+/// Two at once, on the same weight and with the same optimizer: each step is whole, and none is
+/// lost.
 #[test]
 fn two_trainers_at_once() {
     let (w, sgd) = (Weight::new(0.0_f64), Sgd::new(1.0));

@@ -27,11 +27,13 @@ pub struct Limits {
     pub body: usize,
     /// Images of a request; above, 422.
     pub images: usize,
-    /// For the body of a request; after that, 408. And for the predictions; after that, 503. So long, too, does the end wait for requests that are not over.
+    /// For the body of a request; after that, 408. And for the predictions; after that, 503. So
+    /// long, too, does the end wait for requests that are not over.
     pub patience: Duration,
     /// At a time; more have to wait until they are accepted.
     pub connections: usize,
-    /// A connection on which nothing comes for so long is closed; so is one on which a request comes so slowly that it is not there after `patience` more.
+    /// A connection on which nothing comes for so long is closed; so is one on which a request
+    /// comes so slowly that it is not there after `patience` more.
     pub silence: Duration,
 }
 
@@ -42,10 +44,12 @@ impl Default for Limits {
     }
 }
 
-/// Serves until `stop`. Then no connection is accepted any more, and the requests that have begun are answered.
+/// Serves until `stop`. Then no connection is accepted any more, and the requests that have begun
+/// are answered.
 ///
 /// # Errors
-/// Those of the listener; [`TimedOut`](io::ErrorKind::TimedOut) if requests were cut off in the end.
+/// Those of the listener; [`TimedOut`](io::ErrorKind::TimedOut) if requests were cut off in the
+/// end.
 pub async fn serve(
     listener: TcpListener,
     net: Net,

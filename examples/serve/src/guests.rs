@@ -43,7 +43,8 @@ impl Listener for Guests {
     }
 }
 
-/// A connection, which ends when nothing has come for some time, or when a request comes so slowly that it is not there after as long as it may take, and that time.
+/// A connection, which ends when nothing has come for some time, or when a request comes so slowly
+/// that it is not there after as long as it may take, and that time.
 pub(crate) struct Guest {
     stream: TcpStream,
     silence: Duration,

@@ -6,7 +6,8 @@
 //! cargo run --release -p serve -- --weights net.safetensors --port 0
 //! ```
 //!
-//! It prints `test_accuracy=…`, unless weights are loaded, and `listening on http://…`. Ctrl-C and SIGTERM end it, after the requests that have begun are answered; a second one ends it at once.
+//! It prints `test_accuracy=…`, unless weights are loaded, and `listening on http://…`. Ctrl-C and
+//! SIGTERM end it, after the requests that have begun are answered; a second one ends it at once.
 
 use clap::Parser;
 use dl::train::{load_weights, save_weights};

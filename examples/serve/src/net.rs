@@ -1,4 +1,5 @@
-//! The network: a gate looks at the image and chooses one of four experts. The others are never built.
+//! The network: a gate looks at the image and chooses one of four experts. The others are never
+//! built.
 
 use dl::nd::init;
 use dl::nn::Linear;
@@ -59,7 +60,8 @@ impl Net {
         self.gate.of(image).softmax(1)
     }
 
-    /// What the network says of an image: the probabilities of the digits, `[1, classes]`, and the gates.
+    /// What the network says of an image: the probabilities of the digits, `[1, classes]`, and the
+    /// gates.
     pub fn look_at(&self, image: &Image) -> (NdLayer, NdLayer) {
         let image = Nd::from([*image]).layer();
         let gates = self.gates(&image);
@@ -67,7 +69,8 @@ impl Net {
     }
 }
 
-/// `[1, classes]`, by the expert with the highest gate, and only that one. Its gate is a factor, so that the gate learns, too.
+/// `[1, classes]`, by the expert with the highest gate, and only that one. Its gate is a factor, so
+/// that the gate learns, too.
 #[differentiable]
 pub fn logits(image: &NdLayer, gates: &NdLayer, net: &Net) -> NdLayer {
     let expert = highest(&!gates)?; // forward, to plain numbers

@@ -24,7 +24,8 @@ pub fn read(data: &Path) -> dl::Result<(Vec<Image>, Vec<usize>)> {
     Ok((images.collect(), digits.labels))
 }
 
-/// Trains a net on four fifths of the images. It comes with the share of the others that it gets right.
+/// Trains a net on four fifths of the images. It comes with the share of the others that it gets
+/// right.
 pub fn train(data: &Path, seed: u64, epochs: u64) -> dl::Result<(Net, f64)> {
     let (images, labels) = read(data)?;
     let images = images.iter().map(|image| Nd::from(*image)).collect::<Vec<Nd<f32, Ix1>>>();
@@ -44,8 +45,9 @@ pub fn train(data: &Path, seed: u64, epochs: u64) -> dl::Result<(Net, f64)> {
     Ok((net, accuracy))
 }
 
-/// The mean cross-entropy of some images, each with a graph of its own, and how unevenly the gate uses the experts: the squared coefficient of variation of their importance
-/// (Shazeer et al., *Outrageously large neural networks*, 2017, section 4).
+/// The mean cross-entropy of some images, each with a graph of its own, and how unevenly the gate
+/// uses the experts: the squared coefficient of variation of their importance (Shazeer et al., *Outrageously
+/// large neural networks*, 2017, section 4).
 fn batch_loss(net: &Net, images: &Nd, labels: &Nd<usize, Ix1>) -> Layer<f32> {
     let count = labels.len() as f32;
     let mut errors = Vec::new();

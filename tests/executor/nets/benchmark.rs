@@ -1,4 +1,5 @@
-//! The net of the paper's benchmark, smaller: columns, a coarse classifier, and fine ones of which one is evaluated.
+//! The net of the paper's benchmark, smaller: columns, a coarse classifier, and fine ones of which
+//! one is evaluated.
 
 use super::{Net, Witness};
 use crate::shake::Shake;

@@ -1,4 +1,5 @@
-//! The main example: a gate and two experts learn handwritten digits, a graph of its own for each image.
+//! The main example: a gate and two experts learn handwritten digits, a graph of its own for each
+//! image.
 
 use super::{Net, Witness};
 use crate::digits::{Digits as Data, PIXELS, shuffled};

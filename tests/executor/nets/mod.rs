@@ -1,4 +1,5 @@
-//! Three networks whose shape depends on their values, and an optimizer that remembers all that it was told to write.
+//! Three networks whose shape depends on their values, and an optimizer that remembers all that it
+//! was told to write.
 
 mod benchmark;
 mod digits;

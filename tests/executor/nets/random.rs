@@ -1,4 +1,5 @@
-//! Nets that nobody drew: bodies that branch, loop and vote on values, nested and in parallel, grown from a seed.
+//! Nets that nobody drew: bodies that branch, loop and vote on values, nested and in parallel,
+//! grown from a seed.
 
 use super::{Net, Witness};
 use crate::shake::Shake;

@@ -15,7 +15,8 @@ impl Witness {
         Witness { sgd: Sgd::new(learning_rate).momentum(0.9), bits: Arc::default() }
     }
 
-    /// For each weight and step: a digest of the bits of its numbers, then of its momentum. They are forgotten now.
+    /// For each weight and step: a digest of the bits of its numbers, then of its momentum. They
+    /// are forgotten now.
     pub(crate) fn take_bits(&self) -> Vec<u64> {
         std::mem::take(&mut *self.bits.lock().unwrap())
     }

@@ -1,4 +1,5 @@
-//! candle. The gradient of its `max_pool2d` is scaled by the share of maxima in the window, so that the loss of w6 differs after a step.
+//! candle. The gradient of its `max_pool2d` is scaled by the share of maxima in the window, so that
+//! the loss of w6 differs after a step.
 
 use candle_core::{DType, Device, Result, Shape, Tensor, Var};
 use candle_nn::ops::sigmoid;

@@ -22,7 +22,8 @@ impl fmt::Display for Row {
     }
 }
 
-/// Measures the workloads of one library on so many threads. Rows are printed as they come, and kept.
+/// Measures the workloads of one library on so many threads. Rows are printed as they come, and
+/// kept.
 pub struct Bench {
     pub threads: usize,
     pub library: String,
@@ -46,7 +47,8 @@ impl Bench {
         }
     }
 
-    /// `program THREADS LIBRARY [workload…] [--variants TEXT] [--quick]`. The library is named on the command line because who builds it knows how.
+    /// `program THREADS LIBRARY [workload…] [--variants TEXT] [--quick]`. The library is named on
+    /// the command line because who builds it knows how.
     pub fn from_arguments() -> Self {
         let mut arguments = std::env::args().skip(1);
         let usage = "usage: program THREADS LIBRARY [workload…] [--variants TEXT] [--quick]";
@@ -81,7 +83,8 @@ impl Bench {
         }
     }
 
-    /// Training steps a second. `step` gives the loss; the first and the tenth are there to be compared.
+    /// Training steps a second. `step` gives the loss; the first and the tenth are there to be
+    /// compared.
     pub fn training(&mut self, workload: &'static str, variant: &str, mut step: impl FnMut() -> f64) {
         if !self.wants_variant(variant) {
             return;

@@ -1,6 +1,8 @@
-//! What the programs of the comparison have in common: the numbers that they compute with, how they are timed, and what they print.
+//! What the programs of the comparison have in common: the numbers that they compute with, how they
+//! are timed, and what they print.
 //!
-//! The peers use it as a crate, the benchmark `figures` as a module. `python/common.py` says the same in Python.
+//! The peers use it as a crate, the benchmark `figures` as a module. `python/common.py` says the
+//! same in Python.
 
 mod bench;
 mod numbers;

@@ -1,6 +1,7 @@
 //! The same numbers for everybody.
 
-/// Uniform numbers by their position (splitmix64): the n-th list of a seed is the same in every program.
+/// Uniform numbers by their position (splitmix64): the n-th list of a seed is the same in every
+/// program.
 pub struct Numbers(u64);
 
 impl Numbers {

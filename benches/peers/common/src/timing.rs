@@ -16,7 +16,8 @@ impl Pace {
     /// To see that everything runs, not how fast.
     pub const QUICK: Pace = Pace { repeats: 1, seconds: 0.01 };
 
-    /// Warms up, at least three calls; then the median of the repeats. No clock is read between two calls.
+    /// Warms up, at least three calls; then the median of the repeats. No clock is read between two
+    /// calls.
     pub fn seconds_per_call(self, mut f: impl FnMut()) -> f64 {
         let (start, mut warm) = (Instant::now(), 0);
         while warm < 3 || start.elapsed().as_secs_f64() < self.seconds {

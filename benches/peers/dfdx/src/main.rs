@@ -1,4 +1,5 @@
-//! dfdx. Shapes are types, so that there is no slice of a tensor, and no convolution on a stable compiler: w6 is left out.
+//! dfdx. Shapes are types, so that there is no slice of a tensor, and no convolution on a stable
+//! compiler: w6 is left out.
 
 use common::{Bench, Node, Numbers, SAMPLES, WEIGHTS, coarse_labels, fine_labels, tree};
 use dfdx::losses::cross_entropy_with_logits_loss as cross_entropy;

@@ -1,5 +1,6 @@
-//! Direct convolution in padded NHWC with register tiles of [`ROWS`] pixels x [`WIDE_OF_ROWS`] vectors of channels; bias, ReLU and pooling fused; images are
-//! split over the threads, kernel gradients are summed per thread.
+//! Direct convolution in padded NHWC with register tiles of [`ROWS`] pixels x [`WIDE_OF_ROWS`]
+//! vectors of channels; bias, ReLU and pooling fused; images are split over the threads, kernel
+//! gradients are summed per thread.
 use crate::{kernel::*, team::Team};
 use common::{Bench, Numbers};
 
@@ -20,8 +21,8 @@ unsafe fn pool(v: [V; 4], b: V, masks: *mut u16) -> V {
     relu(y)
 }
 
-/// Convolution of one padded image, pooled. S: output side, CI: input channels, one block of 32 output channels with
-/// kernel k[9*CI x 32]; result row stride/offset through out(y, x) -> pointer.
+/// Convolution of one padded image, pooled. S: output side, CI: input channels, one block of 32
+/// output channels with kernel k[9*CI x 32]; result row stride/offset through out(y, x) -> pointer.
 #[inline(always)]
 unsafe fn conv_pool<const S: usize, const CI: usize>(
     x: *const f32,

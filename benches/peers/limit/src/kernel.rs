@@ -1,7 +1,8 @@
 //! Aligned buffers, the register-tile matrix kernel and functions of vectors.
 pub(crate) use crate::vector::*;
 
-/// Zeroed f32 buffer that stays where it is; shared between the threads of a team through raw pointers.
+/// Zeroed f32 buffer that stays where it is; shared between the threads of a team through raw
+/// pointers.
 pub(crate) struct Buf {
     ptr: *mut f32,
     pub(crate) len: usize,
@@ -167,8 +168,8 @@ pub(crate) fn sigmoid(x: V) -> V {
     recip(add(set(1.0), exp(sub(set(0.0), x))))
 }
 
-/// Mean cross-entropy of one row-major row of at most 16 logits (pad ignored): returns the loss, writes
-/// (softmax - onehot) * by to d, zero in the pad.
+/// Mean cross-entropy of one row-major row of at most 16 logits (pad ignored): returns the loss,
+/// writes (softmax - onehot) * by to d, zero in the pad.
 #[inline(always)]
 pub(crate) unsafe fn ce_row(l: *const f32, n: usize, label: usize, by: f32, d: *mut f32) -> f32 {
     let m = (1u32 << n).wrapping_sub(1) as u16;

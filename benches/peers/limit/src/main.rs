@@ -1,7 +1,9 @@
-//! What is possible: the same mathematics by hand, without a framework, for processors with AVX-512 or AVX2.
+//! What is possible: the same mathematics by hand, without a framework, for processors with AVX-512
+//! or AVX2.
 //!
-//! Buffers are there from the start, weights lie as they are needed, gradients go straight into the weights; bias, activation and
-//! pooling are part of the products. A second thread waits in a loop instead of being woken.
+//! Buffers are there from the start, weights lie as they are needed, gradients go straight into the
+//! weights; bias, activation and pooling are part of the products. A second thread waits in a loop
+//! instead of being woken.
 
 #![allow(unsafe_op_in_unsafe_fn, unused_unsafe, reason = "hand-written kernels: all of it is")]
 #![allow(

@@ -1,5 +1,6 @@
-//! MLP on own register tiles (the `gemm` crate reached 308 / 588 it/s with 1 / 2 threads). Weights, activations and their
-//! gradients of width 512 are kept in strips of 64 columns, [8][rows][64]; SGD and bias are part of the products.
+//! MLP on own register tiles (the `gemm` crate reached 308 / 588 it/s with 1 / 2 threads). Weights,
+//! activations and their gradients of width 512 are kept in strips of 64 columns, [8][rows][64];
+//! SGD and bias are part of the products.
 use crate::{kernel::*, team::Team};
 use common::{Bench, Numbers};
 

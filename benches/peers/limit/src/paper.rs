@@ -1,5 +1,6 @@
-//! The net of the paper. Activations are kept feature-major ([features x 16 samples], one vector per feature); the batch of 16
-//! is the vector. Gradients of outputs are also transposed to [16 x out] for W += X^T (-lr D), done in place.
+//! The net of the paper. Activations are kept feature-major ([features x 16 samples], one vector
+//! per feature); the batch of 16 is the vector. Gradients of outputs are also transposed to [16 x
+//! out] for W += X^T (-lr D), done in place.
 use crate::{kernel::*, team::Team};
 use common::{Bench, Numbers, fine_labels};
 
@@ -100,7 +101,8 @@ unsafe fn upd_all<const LD: usize, const MR: usize, const NV: usize>(l: &Lin, xt
     upd_bias::<LD>(l, d);
 }
 
-/// Mean cross-entropy over 16 samples, logits feature-major; replaces them by the gradient. hot[c]: samples of class c.
+/// Mean cross-entropy over 16 samples, logits feature-major; replaces them by the gradient. hot[c]:
+/// samples of class c.
 #[inline(always)]
 unsafe fn ce<const C: usize>(lt: *mut f32, hot: &[u16; 20]) -> f64 {
     let mut m = ld(lt);
@@ -204,8 +206,8 @@ unsafe fn first_upd(w: *mut f32, x: *const f32, d: *const f32, lo: usize, hi: us
     upd::<64, 6, WIDE_OF_6>(w, x, 1, 3072, d, lo, hi);
 }
 
-// Variants for more columns than fit the L2 (measured 10-15 % faster there, slower at one column): x transposed once for all
-// columns, w prefetched.
+// Variants for more columns than fit the L2 (measured 10-15 % faster there, slower at one column):
+// x transposed once for all columns, w prefetched.
 const KB: usize = 64;
 const AHEAD: usize = 4;
 /// xt[3072 x 16] = transpose of x[16 x 3072]
@@ -220,7 +222,8 @@ unsafe fn first_fwd_far(w: *const f32, xt: *const f32, part: *mut f32) {
     for kb in (0..3072).step_by(KB) {
         macro_rules! rows {
             ($r:expr, $mr:literal, $p0:expr, $p1:expr) => {{
-                // a quarter of the lines before each quarter of the sums: where a tile is narrow, of the columns
+                // a quarter of the lines before each quarter of the sums: where a tile is narrow,
+                // of the columns
                 const STEPS: usize = KB / WIDE_OF_6;
                 for o in (0..64).step_by(16 * WIDE_OF_6) {
                     let c = part.add($r * 64 + o);
@@ -298,8 +301,8 @@ pub(crate) fn w1(bench: &mut Bench, team: &Team, n: usize, skip: bool) {
     let hts: Vec<Buf> = (0..nt).map(|_| k()).collect();
     let losses = Buf::new(64);
     let xts: Vec<Buf> = (0..nt).map(|_| Buf::new(3072 * B)).collect();
-    // columns are owned by threads where they divide evenly, else the 3072 input rows are split; the same part of w1 is
-    // read and updated by the same thread, so it stays in that core's L2
+    // columns are owned by threads where they divide evenly, else the 3072 input rows are split;
+    // the same part of w1 is read and updated by the same thread, so it stays in that core's L2
     let split = n % nt != 0;
     let far = !split && n / nt > 2;
     let mut it = 0;

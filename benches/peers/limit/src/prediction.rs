@@ -1,5 +1,5 @@
-//! The paper's net with one column, forward only, on one thread. A batch of 16 is computed as in training; a single image as products of
-//! a row and a matrix.
+//! The paper's net with one column, forward only, on one thread. A batch of 16 is computed as in
+//! training; a single image as products of a row and a matrix.
 use crate::kernel::*;
 use crate::paper::{Lin, first_fwd, fwd};
 use common::{Bench, Numbers};
@@ -40,7 +40,8 @@ impl Net {
         class
     }
 
-    /// 16 images: the coarse class that all of them speak for, and logits, classes by images, in `y`.
+    /// 16 images: the coarse class that all of them speak for, and logits, classes by images, in
+    /// `y`.
     #[inline(never)]
     unsafe fn sixteen(&self, x: *const f32, [h, z, y]: [&Buf; 3]) -> usize {
         first_fwd(self.column[0].w.p(), x, h.p(), 0, 3072);

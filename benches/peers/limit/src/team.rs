@@ -1,4 +1,5 @@
-//! One or two threads that run the same closure; waiting is by spinning (a rayon wake-up costs more than these phases).
+//! One or two threads that run the same closure; waiting is by spinning (a rayon wake-up costs more
+//! than these phases).
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 

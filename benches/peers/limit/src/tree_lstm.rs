@@ -1,5 +1,6 @@
-//! Child-sum Tree-LSTM, one tree at a time: all leaves in one product, inner nodes as matrix-vector products, weight
-//! gradients collected over the nodes and applied in place by one product each. One thread works (a tree is ~25 us).
+//! Child-sum Tree-LSTM, one tree at a time: all leaves in one product, inner nodes as matrix-vector
+//! products, weight gradients collected over the nodes and applied in place by one product each.
+//! One thread works (a tree is ~25 us).
 use crate::kernel::*;
 use common::{Bench, Node, Numbers, tree};
 

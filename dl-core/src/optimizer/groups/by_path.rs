@@ -42,7 +42,8 @@ pub struct ByPath<'a> {
 }
 
 impl ByPath<'_> {
-    /// This optimizer for the weights that match, as far as no pattern before has taken them. A weight that is tied matches by any of its paths.
+    /// This optimizer for the weights that match, as far as no pattern before has taken them. A
+    /// weight that is tied matches by any of its paths.
     ///
     /// ```
     /// use dl_core::{Groups, Sgd, Weight};

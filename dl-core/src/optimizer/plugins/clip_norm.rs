@@ -10,8 +10,9 @@ use std::borrow::Cow;
 
 /// An optimizer with deltas of a limited norm. See [`Optimizer::clip_norm`].
 ///
-/// It looks at the deltas as the parts around it have left them. Rows that a sparse delta leaves out are zeros, and do not matter. Inside of
-/// [`Groups`](crate::Groups), the norm is that of the weights of the group.
+/// It looks at the deltas as the parts around it have left them. Rows that a sparse delta leaves
+/// out are zeros, and do not matter. Inside of [`Groups`](crate::Groups), the norm is that of the
+/// weights of the group.
 ///
 /// ```
 /// use dl_core::plugins::ClipNorm;

@@ -10,7 +10,8 @@ pub trait MulAdd: 'static {
     fn mul_add<A: Float>(a: A, b: A, c: A) -> A;
 }
 
-/// Elementary functions whose products and sums are rounded once, for loops that are compiled for a processor that does so: elsewhere each is a call.
+/// Elementary functions whose products and sums are rounded once, for loops that are compiled for a
+/// processor that does so: elsewhere each is a call.
 ///
 /// ```
 /// use dl_core::{Elementary, Fused};
@@ -26,8 +27,9 @@ pub struct Fused;
 /// ```
 pub struct Unfused;
 
-/// Elementary functions by the [instruction set](crate::instructions), which each call looks up, for some 3 ns: those of single numbers. A loop over them is not vectorised, as
-/// one over [`Unfused`], or over [`Fused`] where it is compiled for such a processor, is.
+/// Elementary functions by the [instruction set](crate::instructions), which each call looks up,
+/// for some 3 ns: those of single numbers. A loop over them is not vectorised, as one over
+/// [`Unfused`], or over [`Fused`] where it is compiled for such a processor, is.
 ///
 /// ```
 /// use dl_core::{Elementary, Native, Number};
@@ -51,7 +53,8 @@ impl MulAdd for Unfused {
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident)*) => {
-        /// The elementary functions, by one way to compute products and sums: [`Fused`], [`Unfused`], or whichever is [`Native`] to the processor. See [`Number`].
+        /// The elementary functions, by one way to compute products and sums: [`Fused`],
+        /// [`Unfused`], or whichever is [`Native`] to the processor. See [`Number`].
         ///
         /// ```
         /// use dl_core::{Elementary, Native, Unfused};

@@ -27,7 +27,8 @@ pub(super) mod f32 {
     /// The first coefficient of `erfc_scaled`, in two parts.
     pub(in super::super) const ERFC_SCALED: [f32; 2] = [0.626504, 2.871926e-08];
 
-    /// `exp(x²) erfc(x) (x + ½)`, where `t = (x − 3) / (x + 3)`, less its first coefficient, over t, with an error below 7.1e-10.
+    /// `exp(x²) erfc(x) (x + ½)`, where `t = (x − 3) / (x + 3)`, less its first coefficient, over
+    /// t, with an error below 7.1e-10.
     #[inline(always)]
     pub(in super::super) fn erfc_scaled<M: MulAdd>(x: f32) -> f32 {
         polynomial!(M x; -0.06781055, -0.023781087, 0.06482232, -0.05963827, 0.034157947, -0.011873182, 0.0012404519, 0.0009023422, -0.0003259631)
@@ -58,7 +59,8 @@ pub(super) mod f64 {
     /// The first coefficient of `erfc_scaled`, in two parts.
     pub(in super::super) const ERFC_SCALED: [f64; 2] = [0.6265040291348648, 2.5874467169908176e-17];
 
-    /// `exp(x²) erfc(x) (x + ½)`, where `t = (x − 3) / (x + 3)`, less its first coefficient, over t, with an error below 6.0e-18.
+    /// `exp(x²) erfc(x) (x + ½)`, where `t = (x − 3) / (x + 3)`, less its first coefficient, over
+    /// t, with an error below 6.0e-18.
     #[inline(always)]
     pub(in super::super) fn erfc_scaled<M: MulAdd>(x: f64) -> f64 {
         polynomial!(M x; -0.06781055306229077, -0.02378114717672532, 0.06482257935140713, -0.059636831707663415, 0.03415401367080576, -0.011885257458724915, 0.0012646959319310561, 0.0009443451627409075, -0.0003899163986886115, -5.2579660285681924e-05, 6.255137192468334e-05, 2.4728363506851995e-06, -1.0056841606062654e-05, -3.5684856128319175e-07, 1.7508076330952807e-06, 1.5395364367182392e-07, -3.242018934777423e-07, -3.3569622813402775e-08, 5.351235948815972e-08, -5.2477233793210914e-09)

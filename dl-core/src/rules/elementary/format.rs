@@ -6,7 +6,8 @@ use num_traits::Float;
 
 /// The numbers, bits and polynomials of a format that the elementary functions need.
 pub trait Format: Float {
-    /// A number is rounded to an integer when this is added, which is then in the lowest bits, twice the bias of exponents above.
+    /// A number is rounded to an integer when this is added, which is then in the lowest bits,
+    /// twice the bias of exponents above.
     const ROUND: Self;
     /// The same, with the bias less one above.
     const ROUND_HALF: Self;
@@ -29,7 +30,9 @@ pub trait Format: Float {
     /// The exponent of `LIFT`.
     const LIFT_EXPONENT: Self;
 
-    /// `2ᵏ` as a product, if `exponent` is `k + ROUND`: neither it nor the product of a number with one factor need be a normal number, but the number times the first, times the second is rounded at most once.
+    /// `2ᵏ` as a product, if `exponent` is `k + ROUND`: neither it nor the product of a number with
+    /// one factor need be a normal number, but the number times the first, times the second is
+    /// rounded at most once.
     #[must_use]
     fn factors(exponent: Self) -> [Self; 2];
     /// `2ᵏ⁻¹`, if `exponent` is `k + ROUND_HALF`.
@@ -37,7 +40,8 @@ pub trait Format: Float {
     fn power(exponent: Self) -> Self;
     /// `k` and `m` with `2ᵏ m = x` and `m` between `√½` and `√2`, if `x` is positive and normal.
     fn split(self) -> (Self, Self);
-    /// The sign of another number for one that is not negative: an operation less than `copysign`. The sign of NaN may be either.
+    /// The sign of another number for one that is not negative: an operation less than `copysign`.
+    /// The sign of NaN may be either.
     #[must_use]
     fn with_sign_of(self, other: Self) -> Self;
     /// The upper half of the digits, whose square is exact.

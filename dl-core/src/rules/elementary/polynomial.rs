@@ -1,4 +1,5 @@
-//! Polynomials by the scheme of Estrin, whose steps do not wait for each other as those of Horner do.
+//! Polynomials by the scheme of Estrin, whose steps do not wait for each other as those of Horner
+//! do.
 
 /// The polynomial of a variable, with these coefficients, lowest first.
 macro_rules! polynomial {

@@ -29,7 +29,8 @@ fn vectors(draw: &mut Draw, lengths: [usize; 2]) -> Sample {
     Draw::sample(json!({}), lengths.map(|length| draw.numbers(&[length], -1.5, 1.5)))
 }
 
-/// An expression, with random lengths of its letters; some of them are 1 in one operand, and repeated.
+/// An expression, with random lengths of its letters; some of them are 1 in one operand, and
+/// repeated.
 fn summed(draw: &mut Draw) -> Sample {
     let expression = draw.one_of([
         "ij,jk->ik",

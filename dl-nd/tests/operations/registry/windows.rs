@@ -1,4 +1,5 @@
-//! Operations of a window that moves over spatial axes: convolutions, pools; and other sizes of images.
+//! Operations of a window that moves over spatial axes: convolutions, pools; and other sizes of
+//! images.
 
 use super::ops;
 use crate::case::Args;
@@ -63,7 +64,8 @@ fn convolved<const N: usize>(draw: &mut Draw) -> Sample {
     Draw::sample(args, [draw.numbers(&x, -2.0, 2.0), draw.numbers(&w, -2.0, 2.0)])
 }
 
-/// The kernel of a transposed convolution sees more than the padding takes away, and the output padding is less than a step.
+/// The kernel of a transposed convolution sees more than the padding takes away, and the output
+/// padding is less than a step.
 fn convolved_back<const N: usize>(draw: &mut Draw) -> Sample {
     let windows: [Window; N] = std::array::from_fn(|_| Window::draw(draw, 2));
     let (batch, groups, channels, out) = (draw.between(1..=2), draw.between(1..=2), 1, draw.between(1..=2));

@@ -1,6 +1,8 @@
-//! The page in a browser: the mouse draws digits, and what is shown is what the network says offline.
+//! The page in a browser: the mouse draws digits, and what is shown is what the network says
+//! offline.
 //!
-//! It needs `chromium` and `chromedriver` (Debian: `apt-get install chromium chromium-driver`); without them it says so and does nothing.
+//! It needs `chromium` and `chromedriver` (Debian: `apt-get install chromium chromium-driver`);
+//! without them it says so and does nothing.
 
 use crate::support::{Service, net};
 use dl::prelude::*;

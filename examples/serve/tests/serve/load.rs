@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const CLIENTS: usize = 64;
-/// How much the memory of the service may grow after the warm-up: less than a kilobyte for each of 10,000 requests.
+/// How much the memory of the service may grow after the warm-up: less than a kilobyte for each of
+/// 10,000 requests.
 const GROWTH: usize = 8 << 20;
 
 /// An answer, whose numbers are still text.

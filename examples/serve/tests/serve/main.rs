@@ -1,4 +1,5 @@
-//! The service as its users meet it: over the network, as a process of its own, under load, and in a browser.
+//! The service as its users meet it: over the network, as a process of its own, under load, and in
+//! a browser.
 
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// The images of the data set, in grey values of 0 to 16, as requests have them, and as the network does.
+/// The images of the data set, in grey values of 0 to 16, as requests have them, and as the network
+/// does.
 pub(crate) fn images() -> Vec<(Vec<u8>, Image)> {
     let (images, _) = read(Path::new(DATA)).unwrap();
     images.into_iter().map(|image| (image.iter().map(|pixel| (pixel * DARKEST) as u8).collect(), image)).collect()

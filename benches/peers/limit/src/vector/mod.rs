@@ -1,5 +1,6 @@
-//! Sixteen `f32` at once, which what is computed with tensors is written with: one register with AVX-512, two with AVX2. Both have the same functions,
-//! and say how large tiles of products are, for which their registers are enough.
+//! Sixteen `f32` at once, which what is computed with tensors is written with: one register with
+//! AVX-512, two with AVX2. Both have the same functions, and say how large tiles of products are,
+//! for which their registers are enough.
 #[cfg_attr(target_feature = "avx512f", allow(dead_code, reason = "the other one is in use"))]
 mod avx2;
 #[cfg_attr(not(target_feature = "avx512f"), allow(dead_code, reason = "the other one is in use"))]
