@@ -32,90 +32,100 @@
 
 #![deny(unsafe_code)]
 
+pub(crate) mod error;
+
+pub(crate) mod math;
+
 #[doc(hidden)]
-pub mod bang;
-mod buffer;
-pub mod buffers;
-mod calls;
-mod checkpoint;
-mod commit;
-mod data;
-mod deferred;
-mod delta;
-mod differentiable;
-mod dual;
-mod error;
-mod extract;
+pub mod parallel;
+
+pub(crate) mod graph;
+
+pub(crate) mod exec;
+pub mod record;
+
+pub(crate) mod autodiff;
+
+pub(crate) mod step;
+
+pub(crate) mod api;
+
 #[doc(hidden)]
-pub mod files;
-mod finite;
-mod forward;
-mod gradient;
-mod layer;
+pub mod macro_support;
+
+pub mod module;
+pub(crate) mod storage;
+
+pub(crate) mod optim;
+
 #[cfg(all(test, any(shuttle, loom)))]
 mod model;
-pub mod module;
-mod node;
-mod offer;
-mod operators;
-mod optimizer;
-#[allow(unsafe_code, reason = "helpers borrow from the caller, who waits for them: see the module")]
-pub mod parallel;
-mod pass;
-mod primitive;
-pub mod record;
-mod reverse;
-mod rules;
-mod scalar;
-pub mod schedule;
-mod seed;
-mod setting;
-mod side_effects;
-#[doc(hidden)]
-pub mod simd;
-mod snapshot;
-mod stored;
-mod sync;
-mod tape;
-mod value;
-mod variable;
-mod variables;
-mod weight;
-mod with_rule;
 
-pub use buffer::Buffer;
-pub use calls::{Branch, Call, Calls};
-pub use data::{Data, Trainable};
-pub use deferred::{Do, Run};
-pub use delta::{Delta, Nothing};
-pub use differentiable::Differentiable;
-pub use dual::Dual;
+pub use error::branch::Branch;
+pub use error::call_stack::{Call, Calls};
 pub use error::{Error, Result};
-pub use extract::Extract;
-pub use gradient::derivative;
-pub use layer::Layer;
+
+pub use math::algebra::{Algebra, Term};
+pub use math::dual::Dual;
+pub use math::elementary::{Elementary, Fused, Native, Unfused};
+pub use math::number::Number;
+pub use math::pointwise::{Binary, BinaryLoop, Pointwise, Unary, UnaryLoop};
+#[doc(hidden)]
+pub use math::simd;
+pub use math::simd::instructions;
+
+pub use parallel::memory::large as buffers;
+
+pub use graph::data::{Data, Trainable};
+pub use graph::delta::{Delta, Nothing};
+pub use graph::seed::Seed;
+#[doc(hidden)]
+pub use graph::value::Value;
+
+pub use exec::run::Run;
+pub use exec::{Counters, Mode};
+
+#[doc(hidden)]
+pub use autodiff::immediate::Sums;
+
+pub use step::memory::{Memory, Notes, Slot};
+pub use step::optimizer::Optimizer;
+pub use step::state::{NewState, OptimizerState};
+pub use step::training_step::{Chunk, Step};
+
+pub use api::buffer::Buffer;
+pub use api::deferred::Do;
+pub use api::differentiable::Differentiable;
+pub use api::extract::Extract;
+pub use api::gradient::derivative;
+pub use api::gradients::SideEffects;
+pub use api::layer::Layer;
+pub use api::operators::{LeftOperand, Operand, max, min, pow, xlogy};
+pub use api::primitive::{Along, At, Deltas, Now, Operands, Others, Primitive};
+pub use api::snapshot::Snapshot;
+pub use api::tape::Tape;
+pub use api::variables::{EachVariable, Variables};
+pub use api::weight::{Weight, WeightHandle, WeightId};
+pub use api::with_rule::with_rule;
+
+#[doc(hidden)]
+pub use macro_support as bang;
+
 pub use module::{Entry, Module, NewValue, Summary, Visitor};
-pub use operators::{LeftOperand, Operand, max, min, pow, xlogy};
-pub use optimizer::{
-    Adadelta, Adagrad, Adam, AdamW, ByPath, Chunk, Ema, Groups, Lion, Memory, NAdam, NewState, Notes, Optimizer,
-    OptimizerState, RAdam, RmsProp, Sgd, Slot, Step, plugins,
-};
-pub use pass::{Counters, Mode};
-pub use primitive::{Along, At, Deltas, Now, Operands, Others, Primitive};
 #[doc(hidden)]
-pub use reverse::Sums;
-pub use rules::{
-    Algebra, Binary, BinaryLoop, Elementary, Fused, Native, Number, Pointwise, Term, Unary, UnaryLoop, Unfused,
-};
-pub use schedule::Schedule;
-pub use seed::Seed;
-pub use side_effects::SideEffects;
-pub use simd::instructions;
-pub use snapshot::Snapshot;
-pub use stored::{DType, Numbers, Stored, StoredElement};
-pub use tape::Tape;
-#[doc(hidden)]
-pub use value::Value;
-pub use variables::{EachVariable, Variables};
-pub use weight::{Weight, WeightHandle, WeightId};
-pub use with_rule::with_rule;
+pub use storage::atomic_file as files;
+pub use storage::numbers::{DType, Numbers, Stored, StoredElement};
+
+pub use optim::adadelta::Adadelta;
+pub use optim::adagrad::Adagrad;
+pub use optim::adam::{Adam, AdamW};
+pub use optim::ema::Ema;
+pub use optim::groups::Groups;
+pub use optim::groups_by_path::ByPath;
+pub use optim::lion::Lion;
+pub use optim::nadam::NAdam;
+pub use optim::radam::RAdam;
+pub use optim::rms_prop::RmsProp;
+pub use optim::schedule::{self, Schedule};
+pub use optim::sgd::Sgd;
+pub use optim::transform as plugins;

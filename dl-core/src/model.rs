@@ -20,7 +20,7 @@
 //! What a checker does not see: `std::sync::Arc` is the real one; `shuttle` knows one order of all
 //! that happens, so an ordering that is too weak is for `loom` to find; and `loom` lets an acquire
 //! fence see what an earlier thread in the order has read relaxed, so the `AcqRel` of
-//! [`make_strict`](crate::node) rests on an argument alone.
+//! [`make_strict`](crate::graph::node) rests on an argument alone.
 
 #[cfg(shuttle)]
 mod checkpoints;
@@ -40,8 +40,8 @@ mod tracked;
 #[cfg(shuttle)]
 mod wakes;
 
-use crate::sync::checker::thread;
-use crate::sync::guarded_things;
+use crate::parallel::sync::checker::thread;
+use crate::parallel::sync::guarded_things;
 
 /// Runs a model, again and again.
 #[cfg(shuttle)]

@@ -1,9 +1,9 @@
 //! A kernel on several threads: what helpers have borrowed is there as long as they are, and what
 //! they have done is seen.
 
-use super::{eventually, explore};
-use crate::parallel::shared;
-use crate::sync::{AtomicUsize, Guarded, Ordering};
+use crate::model::{eventually, explore};
+use crate::parallel::fork_join::shared;
+use crate::parallel::sync::{AtomicUsize, Guarded, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 

@@ -1,10 +1,16 @@
 //! Passes: who drives them, who helps, who leaves.
 
-use super::tracked::{Halves, Tracked, plus, times};
-use super::wakes::{Gate, foreign_block_on};
-use super::{Part, eventually, explore, together};
-use crate::sync::{AtomicUsize, Ordering, pool};
-use crate::{Differentiable, Do, Layer, Result, Sgd, SideEffects, Weight};
+use crate::api::deferred::Do;
+use crate::api::differentiable::Differentiable;
+use crate::api::gradients::SideEffects;
+use crate::api::layer::Layer;
+use crate::api::weight::Weight;
+use crate::error::Result;
+use crate::model::tracked::{Halves, Tracked, plus, times};
+use crate::model::wakes::{Gate, foreign_block_on};
+use crate::model::{Part, eventually, explore, together};
+use crate::optim::sgd::Sgd;
+use crate::parallel::sync::{AtomicUsize, Ordering, pool};
 use shuttle::thread;
 use std::future::poll_fn;
 use std::pin::Pin;

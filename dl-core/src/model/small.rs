@@ -1,10 +1,16 @@
 //! Small kernels, which interrupt the walk that meets them.
 
-use super::passes::{explore_with_pools, start_and_leave};
-use super::tracked::{Tracked, plus, times};
-use super::{Part, together};
-use crate::sync::{AtomicUsize, Ordering};
-use crate::{At, Differentiable, Do, Layer, Primitive, Result, Sgd, Weight};
+use crate::api::deferred::Do;
+use crate::api::differentiable::Differentiable;
+use crate::api::layer::Layer;
+use crate::api::primitive::{At, Primitive};
+use crate::api::weight::Weight;
+use crate::error::Result;
+use crate::model::passes::{explore_with_pools, start_and_leave};
+use crate::model::tracked::{Tracked, plus, times};
+use crate::model::{Part, together};
+use crate::optim::sgd::Sgd;
+use crate::parallel::sync::{AtomicUsize, Ordering};
 use shuttle::thread;
 use std::sync::Arc;
 

@@ -1,12 +1,16 @@
 //! Commits and snapshots, without a pass around them.
 
-use super::{Part, explore, together};
-use crate::commit::{commit, commit_numbers};
-use crate::node::AnyLayer;
-use crate::pass::Scalar;
-use crate::reverse::AnyDelta;
-use crate::value::Value;
-use crate::{Differentiable, Sgd, Snapshot, Weight};
+use crate::api::differentiable::Differentiable;
+use crate::api::snapshot::Snapshot;
+use crate::api::weight::Weight;
+use crate::autodiff::cotangent::AnyDelta;
+use crate::exec::Scalar;
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::value::Value;
+use crate::model::{Part, explore, together};
+use crate::optim::sgd::Sgd;
+use crate::step::commit::commit;
+use crate::step::commit_scalar::commit_numbers;
 
 type Step = fn(Vec<(AnyLayer, Scalar)>);
 

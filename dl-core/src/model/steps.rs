@@ -1,7 +1,12 @@
 //! Training steps on shared weights, and snapshots meanwhile.
 
-use super::{Part, explore, together};
-use crate::{Buffer, Differentiable, Layer, Sgd, Snapshot, Weight};
+use crate::api::buffer::Buffer;
+use crate::api::differentiable::Differentiable;
+use crate::api::layer::Layer;
+use crate::api::snapshot::Snapshot;
+use crate::api::weight::Weight;
+use crate::model::{Part, explore, together};
+use crate::optim::sgd::Sgd;
 
 fn step(loss: &Layer<f64>, optimizer: &Sgd) {
     loss.train(optimizer).wait().expect("no error");

@@ -1,12 +1,12 @@
 //! Data whose copies are counted: none may be left in the end.
 
-use crate::data::{Data, Trainable};
-use crate::delta::Delta;
+use crate::api::layer::Layer;
+use crate::api::primitive::{At, Primitive};
 use crate::error::Result;
-use crate::layer::Layer;
-use crate::optimizer::Chunk;
-use crate::parallel::for_each_mut;
-use crate::primitive::{At, Primitive};
+use crate::graph::data::{Data, Trainable};
+use crate::graph::delta::Delta;
+use crate::parallel::fork_join::for_each_mut;
+use crate::step::training_step::Chunk;
 use std::sync::Arc;
 
 /// A number that is not stored as one, but behind a pointer.

@@ -1,14 +1,15 @@
 //! A weight or a buffer, its type forgotten.
 
-use crate::commit;
-use crate::data::Data;
+use crate::api::layer::Layer;
+use crate::api::weight::WeightHandle;
 use crate::error::{Error, Result};
-use crate::layer::Layer;
-use crate::node::{AnyLayer, VariableRef};
-use crate::optimizer::{AnyState, OptimizerState};
-use crate::stored::{DType, Numbers, Stored};
-use crate::value::Value;
-use crate::weight::WeightHandle;
+use crate::graph::data::Data;
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::value::Value;
+use crate::graph::variable::VariableRef;
+use crate::step::commit;
+use crate::step::state::{AnyState, OptimizerState};
+use crate::storage::numbers::{DType, Numbers, Stored};
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;

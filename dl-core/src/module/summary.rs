@@ -1,6 +1,6 @@
 //! A table of the weights and buffers of a module.
 
-use super::Entry;
+use crate::module::Entry;
 use std::fmt;
 
 /// A table of all entries of a [`Module`](crate::Module): path, shape, type, number of elements,

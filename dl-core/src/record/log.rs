@@ -4,10 +4,10 @@
 //! its own, which it gets when it is first mentioned. Its lock is taken while that of the books may
 //! be held, never the other way round.
 
-use super::recorder::{Threads, lock};
-use super::{Decision, NodeKind, NodeRecord, PassRecord, Span, SpanWork};
-use crate::calls::Branch;
-use crate::node::{Expression, Node};
+use crate::error::branch::Branch;
+use crate::graph::node::{Expression, Node};
+use crate::record::recorder::{Threads, lock};
+use crate::record::{Decision, NodeKind, NodeRecord, PassRecord, Span, SpanWork};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};

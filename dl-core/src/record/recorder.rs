@@ -1,6 +1,6 @@
 //! Who is told: a list of the logs of passes, shared by all clones of a recorder.
 
-use super::{Log, Recording};
+use crate::record::{Log, Recording};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

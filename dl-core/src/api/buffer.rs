@@ -1,0 +1,193 @@
+//! Buffers: state that is not trained, but written by the steps that train.
+
+use crate::api::deferred::Do;
+use crate::api::differentiable::Differentiable;
+use crate::api::handle::Handle;
+use crate::api::layer::Layer;
+use crate::api::tape::Tape;
+use crate::api::weight::AnyWeight;
+use crate::error::{Error, Result};
+use crate::graph::data::Data;
+use crate::graph::inline_box::Kept;
+use crate::graph::node::Expression;
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::op::{AnyAlong, AnyAt, AnyPrimitive, Few, UpdateOf};
+use crate::graph::value::Value;
+use crate::graph::variable::Variable;
+use crate::step::memory::Shelf;
+use crate::step::optimizer::Optimizer;
+use crate::step::state::AnyState;
+use crate::step::training_step::Chunk;
+use smallvec::smallvec;
+use std::any::Any;
+use std::fmt;
+
+/// State beside the weights: running statistics, a count of steps.
+///
+/// It is a handle, like a [`Weight`](crate::Weight), and reads like one; no gradient flows to it. A
+/// pass writes it by [`Layer::updating`], in the commit of a training step and nowhere else: if the
+/// step fails, the buffer is what it was. Outside of passes, [`set`](Buffer::set) and the loading
+/// of files write it.
+///
+/// ```
+/// use dl_core::{Buffer, Differentiable, Sgd, Weight};
+/// let (w, steps) = (Weight::new(3.0_f64), Buffer::new(0.0_f64));
+/// let loss = (&w * &w).updating(&steps, &steps.layer() + 1.0);
+/// loss.predict().wait()?; // evaluates, and writes nothing
+/// assert_eq!(steps.value(), 0.0);
+/// loss.train(&Sgd::new(0.1)).wait()?;
+/// assert_eq!(steps.value(), 1.0);
+/// # dl_core::Result::Ok(())
+/// ```
+pub struct Buffer<T>(Handle<T>);
+
+impl<T> Clone for Buffer<T> {
+    fn clone(&self) -> Self {
+        Buffer(self.0.clone())
+    }
+}
+
+impl<T: Data> Buffer<T> {
+    /// A new buffer with this value.
+    #[track_caller]
+    pub fn new(value: T) -> Self {
+        let handle = Handle::first(value, &NotTrained);
+        handle.variable().set_frozen(true);
+        Buffer(handle)
+    }
+
+    /// A copy of the present value.
+    pub fn value(&self) -> T {
+        self.0.value()
+    }
+
+    /// Replaces the value. Passes that have read the old one go on with it.
+    ///
+    /// ```
+    /// let seen = dl_core::Buffer::new(5.0_f32);
+    /// seen.set(0.0);
+    /// assert_eq!(seen.value(), 0.0);
+    /// ```
+    ///
+    /// # Panics
+    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that
+    /// step is an error then, which says so.
+    pub fn set(&self, value: T) {
+        self.0.set(value);
+    }
+}
+
+impl<T: Data + fmt::Debug> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Buffer").field(&self.value()).finish()
+    }
+}
+
+impl<T: Data> Differentiable for Buffer<T> {
+    type Data = T;
+    type Delta = T::Delta;
+
+    fn forward(&self) -> Do<Tape<T, T::Delta>> {
+        self.layer().forward()
+    }
+
+    fn layer(&self) -> Layer<T> {
+        self.0.to_layer()
+    }
+}
+
+impl<T: Data> Layer<T> {
+    /// This layer. When a training step that evaluates it commits, the buffer takes the value of
+    /// `new`.
+    ///
+    /// `new` is evaluated with this layer, and sees the old value of the buffer. No gradient flows
+    /// into it. A step that writes one buffer from two such layers is refused. If the deltas of one
+    /// tape are stepped several times, the buffer is written the first time.
+    ///
+    /// ```
+    /// use dl_core::{Buffer, Differentiable, Sgd, Weight};
+    /// let (w, last) = (Weight::new(2.0_f64), Buffer::new(0.0_f64));
+    /// let loss = (&w * &w).updating(&last, &w);
+    /// loss.train(&Sgd::new(0.25)).wait()?;
+    /// assert_eq!((w.value(), last.value()), (1.0, 2.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn updating<U: Data>(
+        &self,
+        buffer: &Buffer<U>,
+        new: impl Differentiable<Data = U, Delta = U::Delta>,
+    ) -> Layer<T> {
+        let operands = [self.any().clone(), new.into_layer().into_any(), buffer.layer().into_any()];
+        Layer::from_expression(Expression::Primitive(Kept::operation(Updating(operands))))
+    }
+}
+
+/// (y, new, buffer) ↦ y. What it does to the buffer is done by the commit.
+struct Updating([AnyLayer; 3]);
+
+impl AnyPrimitive for Updating {
+    fn name(&self) -> &'static str {
+        "updating"
+    }
+
+    fn op(&self) -> &dyn Any {
+        self
+    }
+
+    fn operands(&self) -> &[AnyLayer] {
+        &self.0
+    }
+
+    fn value(&self, operands: &[&Value]) -> Result<Value> {
+        Ok(operands[0].clone())
+    }
+
+    fn cost(&self, _: &[&Value]) -> f64 {
+        20.0
+    }
+
+    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+        smallvec![Some(at.delta), None, None]
+    }
+
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
+        along.tangents[0].clone()
+    }
+
+    fn update(&self) -> Option<UpdateOf<'_>> {
+        Some(UpdateOf { new: 1, buffer: &self.0[2] })
+    }
+}
+
+struct NotTrained;
+
+impl AnyWeight for NotTrained {
+    fn name(&self) -> &'static str {
+        "buffer"
+    }
+
+    fn propose(&self, _: &Variable, _: &Value, _: &dyn Optimizer, _: Option<&Shelf>) -> Result<(Value, Option<Shelf>)> {
+        Err(not_trained())
+    }
+
+    fn look(&self, _: &Variable, _: &Value, _: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+        Err(not_trained())
+    }
+
+    fn slot(&self, _: &Shelf, _: usize) -> Option<Value> {
+        None
+    }
+
+    fn slots(&self, _: &Shelf) -> Vec<AnyState> {
+        Vec::new()
+    }
+
+    fn shelf(&self, _: &Variable, _: &[AnyState], _: u64) -> Result<Shelf> {
+        Err(not_trained())
+    }
+}
+
+fn not_trained() -> Error {
+    Error::invalid("a buffer is not trained")
+}

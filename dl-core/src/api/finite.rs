@@ -1,0 +1,325 @@
+//! Numbers that are not finite: refusing them, and finding the operation that made the first one.
+//!
+//! ```
+//! use dl_core::{Differentiable, Optimizer, Sgd, Weight};
+//! let w = Weight::new(-1.0_f64);
+//! let loss = w.ln() * 2.0;
+//! let sgd = Sgd::new(0.1).refuse_non_finite();
+//! let error = loss.refuse_non_finite().train(&sgd).wait().unwrap_err();
+//! assert!(error.is_not_finite() && w.value() == -1.0);
+//! // nothing has changed, so it can be looked at again
+//! let first = loss.first_non_finite().wait()?.expect("it was refused");
+//! assert!(first.op() == Some("ln") && first.place().is_some());
+//! # dl_core::Result::Ok(())
+//! ```
+
+use crate::api::deferred::{Belongs, Do};
+use crate::api::extract::{ExtractAll, ExtractValue};
+use crate::api::layer::Layer;
+use crate::api::primitive::{Along, At, Deltas, Primitive};
+use crate::autodiff::cotangent::AnyDelta;
+use crate::autodiff::forward;
+use crate::autodiff::reverse;
+use crate::error::{Error, Result};
+use crate::exec;
+use crate::exec::{Books, Pass, Purpose, Status};
+use crate::graph::data::Data;
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::value::Value;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+impl<T: Data> Layer<T> {
+    /// This layer, but for an error in the place of a value that is not finite: for a loss, so that
+    /// a training step is refused. What an optimizer does with deltas,
+    /// [`Optimizer::refuse_non_finite`](crate::Optimizer::refuse_non_finite), it does with values.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// assert_eq!(w.exp().refuse_non_finite().predict().wait()?, 1_f64.exp());
+    /// w.set(1e3);
+    /// assert!(w.exp().refuse_non_finite().predict().wait().unwrap_err().is_not_finite());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn refuse_non_finite(&self) -> Layer<T> {
+        Layer::apply(Finite(PhantomData), (self.clone(),))
+    }
+
+    /// Which operation is the first whose value, or whose derivative, is not finite although all
+    /// that went into it is: an error with its name and its place; nothing if there is none.
+    ///
+    /// It runs forward and backward in a pass that keeps all it computes, and changes nothing. So
+    /// after a step that was refused, and with the same [`seed`](Do::seed), it sees what that step
+    /// has seen.
+    ///
+    /// Values come before derivatives, and count if they lead to a value of this layer that is not
+    /// finite: the infinite numbers of a mask before a softmax do not. The first one is that of the
+    /// order of the program, and the last operation comes first where derivatives are concerned.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// let w = Weight::new(0.0_f64);
+    /// let root = w.sqrt(); // 0, with an infinite slope
+    /// let loss = &root * 2.0 + Layer::constant(1.0);
+    /// let error = loss.first_non_finite().wait()?.expect("the slope");
+    /// assert!(error.to_string().starts_with("sqrt: its derivative has inf in it"));
+    /// w.set(1.0);
+    /// assert!(loss.first_non_finite().wait()?.is_none());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`predict`](crate::Differentiable::predict).
+    pub fn first_non_finite(&self) -> Do<Option<Error>> {
+        let root = self.any().clone();
+        Do::starting(Belongs::Own(Purpose::Train), move || find(root.clone()))
+    }
+}
+
+/// x ↦ x
+struct Finite<T>(PhantomData<fn() -> T>);
+
+impl<T: Data> Primitive for Finite<T> {
+    type Operands = (Layer<T>,);
+    type Output = T;
+
+    fn name(&self) -> &'static str {
+        "refuse_non_finite"
+    }
+
+    fn value(&self, (x,): (&T,)) -> Result<T> {
+        match x.non_finite() {
+            Some(number) => Err(Error::not_finite(format!("the value has {number} in it"))),
+            None => Ok(x.clone()),
+        }
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        (Some(at.delta.clone()),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<T::Delta>> {
+        along.tangents.0.clone()
+    }
+
+    fn cost(&self, _: (&T,)) -> f64 {
+        50.0
+    }
+}
+
+async fn find(root: AnyLayer) -> Result<Option<Error>> {
+    let value = ExtractValue::new(root.clone()).await?;
+    let pass = exec::current().expect("an extract ends in its pass");
+    let _hold = forward::hold(&pass, std::slice::from_ref(&root)).await?;
+    let order = {
+        let mut books = reverse::kept(&pass)?;
+        let place = reverse::evaluated(&books, &root)?;
+        let order = reverse::order(&mut books, [place], |_, _, _| true);
+        if let Some(error) = first_value(&books, place, &order) {
+            return Ok(Some(error));
+        }
+        order
+    };
+    let one = AnyDelta::Ready(reverse::one(&root, &value)?).into_layer(&root);
+    Differentiated::new(&pass, (root, one), order).await?.first().await
+}
+
+/// The first of these entries whose value is not finite, among those that lead to such a value of
+/// the root.
+fn first_value(books: &Books, root: u32, order: &[u32]) -> Option<Error> {
+    let non_finite = |index| match books.status(index) {
+        Status::Done(value) => (books.node(index).kind_of_data.non_finite)(value.as_value()),
+        _ => None,
+    };
+    let below = |index| (0..books.edges(index)).map(move |which| books.edge(index, which));
+    let mut leading: HashMap<u32, f64> = non_finite(root).map(|number| (root, number)).into_iter().collect();
+    for &index in order.iter().rev() {
+        if leading.contains_key(&index) {
+            leading.extend(below(index).filter_map(|operand| Some((operand, non_finite(operand)?))));
+        }
+    }
+    let is_first = |index: u32| below(index).all(|operand| !leading.contains_key(&operand));
+    let &first = order.iter().find(|&&index| leading.contains_key(&index) && is_first(index))?;
+    let (node, number) = (books.node(first), leading[&first]);
+    let but = if books.edges(first) == 0 { "" } else { ", and all that it was computed from is finite" };
+    Some(Error::not_finite(format!("its value has {number} in it{but}")).at(node.name(), node.site()))
+}
+
+/// All that a training step differentiates, with its deltas.
+struct Differentiated<'a> {
+    pass: &'a Arc<Pass>,
+    /// Operands before their consumers.
+    order: Vec<u32>,
+    deltas: HashMap<u32, (AnyLayer, Value)>,
+}
+
+impl<'a> Differentiated<'a> {
+    async fn new(pass: &'a Arc<Pass>, root: (AnyLayer, AnyLayer), mut order: Vec<u32>) -> Result<Self> {
+        let layers: Vec<AnyLayer> = {
+            let mut books = reverse::kept(pass)?;
+            order.retain(|&index| books.trained(index));
+            order.iter().map(|&index| books.handle(index)).collect()
+        };
+        let (found, _) = reverse::deltas_of(pass, &[root], &layers, &[])?;
+        let (places, found): (Vec<u32>, Vec<AnyLayer>) =
+            order.iter().zip(found).filter_map(|(&index, delta)| Some((index, delta?))).unzip();
+        let values = ExtractAll::new(found.clone()).await?;
+        let deltas = places.into_iter().zip(found.into_iter().zip(values)).collect();
+        Ok(Differentiated { pass, order, deltas })
+    }
+
+    /// Which operation makes the first delta that is not finite.
+    async fn first(&self) -> Result<Option<Error>> {
+        let books = || reverse::kept(self.pass);
+        let non_finite = |books: &Books, &index: &u32| {
+            let (_, delta) = self.deltas.get(&index)?;
+            Some((index, (books.node(index).kind_of_data.non_finite_delta)(delta)?))
+        };
+        let (target, number, consumers) = {
+            let books = books()?;
+            let first = self.order.iter().rev().find_map(|index| non_finite(&books, index));
+            let Some((target, number)) = first else { return Ok(None) };
+            let uses = |&index: &u32| (0..books.edges(index)).any(|which| books.edge(index, which) == target);
+            (target, number, self.order.iter().rev().copied().filter(uses).collect::<Vec<u32>>())
+        };
+        for &consumer in &consumers {
+            if let Some(number) = self.contribution(consumer, target).await? {
+                let node = books()?.node(consumer);
+                let why = format!("its derivative has {number} in it, and what it was computed from is finite");
+                return Ok(Some(Error::not_finite(why).at(node.name(), node.site())));
+            }
+        }
+        let node = books()?.node(target);
+        let why = match consumers.len() {
+            0 => format!("a hand-written backward makes a delta with {number} in it for it"),
+            _ => format!("the sum of the deltas that arrive at it has {number} in it, and each of them is finite"),
+        };
+        Ok(Some(Error::not_finite(why).at(node.name(), node.site())))
+    }
+
+    /// What is not finite in the delta that goes from a consumer to one of its operands.
+    async fn contribution(&self, consumer: u32, target: u32) -> Result<Option<f64>> {
+        let Some((_, delta)) = self.deltas.get(&consumer).filter(|(layer, _)| !layer.is_absent()).cloned() else {
+            return Ok(None);
+        };
+        let (layer, operand, known, non_finite) = {
+            let mut books = reverse::kept(self.pass)?;
+            let others = (0..books.edges(consumer)).map(|which| books.edge(consumer, which));
+            let others: Vec<u32> = others.filter(|&other| other != target).collect();
+            let known: Vec<AnyLayer> = others.into_iter().map(|other| books.handle(other)).collect();
+            let non_finite = books.node(target).kind_of_data.non_finite_delta;
+            (books.handle(consumer), books.handle(target), known, non_finite)
+        };
+        let delta = AnyDelta::Ready(delta).into_layer(&layer);
+        let (found, _) = reverse::deltas_of(self.pass, &[(layer, delta)], &[operand], &known)?;
+        let values = ExtractAll::new(found.into_iter().flatten().collect()).await?;
+        Ok(values.iter().find_map(non_finite))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Differentiable, Layer, Optimizer, Result, Sgd, Weight, max};
+
+    /// The name and the line of the culprit, by lines after that of this macro.
+    fn culprit(layer: &Layer<f64>) -> Result<Option<(&'static str, u32)>> {
+        let found = layer.first_non_finite().wait()?;
+        Ok(found.map(|error| {
+            assert!(error.is_not_finite(), "{error}");
+            (error.op().expect("an operation"), error.place().expect("a place").line())
+        }))
+    }
+
+    #[test]
+    fn the_first_value() -> Result<()> {
+        let w = Weight::new(1000.0);
+        let line = line!();
+        let large = w.exp();
+        let quotient = &large / &large;
+        let loss: Layer<f64> = quotient + w.sin();
+        assert!(loss.predict().wait()?.is_nan());
+        assert_eq!(culprit(&loss)?, Some(("exp", line + 1)));
+        w.set(1.0);
+        assert_eq!(culprit(&loss)?, None);
+        Ok(())
+    }
+
+    #[test]
+    fn what_came_from_outside() -> Result<()> {
+        let line = line!();
+        let input = Layer::constant(f64::NAN);
+        let w = Weight::new(f64::INFINITY);
+        assert_eq!(culprit(&(&input * 2.0))?, Some(("constant", line + 1)));
+        assert_eq!(culprit(&(&w * 2.0))?, Some(("weight", line + 2)));
+        Ok(())
+    }
+
+    #[test]
+    fn a_mask_is_no_culprit() -> Result<()> {
+        let w = Weight::new(-1.0);
+        let masked = max(Layer::constant(f64::NEG_INFINITY), &w);
+        let line = line!();
+        assert_eq!(culprit(&(masked * w.ln()))?, Some(("ln", line + 1)));
+        assert_eq!(culprit(&max(Layer::constant(f64::NEG_INFINITY), &w))?, None);
+        Ok(())
+    }
+
+    #[test]
+    fn the_first_derivative() -> Result<()> {
+        let (w, v) = (Weight::new(0.0), Weight::new(2.0));
+        let line = line!();
+        let root = w.sqrt();
+        let loss = &v * &root + w.cos() + &w * &v;
+        assert_eq!(culprit(&loss)?, Some(("sqrt", line + 1)));
+        // nobody takes that derivative
+        w.freeze();
+        assert_eq!(culprit(&loss)?, None);
+        Ok(())
+    }
+
+    #[test]
+    fn a_sum_of_deltas() -> Result<()> {
+        let w = Weight::new(-1.0);
+        let line = line!();
+        let hidden = &w + 1.0;
+        let loss = &hidden * 1e308 + &hidden * 1e308;
+        let error = loss.first_non_finite().wait()?.expect("2e308 is too much");
+        assert!(error.to_string().contains("the sum of the deltas that arrive at it has inf in it"), "{error}");
+        assert_eq!(error.place().map(|place| place.line()), Some(line + 1));
+        Ok(())
+    }
+
+    #[test]
+    fn through_decisions_and_marks() -> Result<()> {
+        let w = Weight::new(0.0);
+        let line = line!();
+        let root = |x: Layer<f64>| x.sqrt();
+        let inner = w.clone();
+        let decided = Layer::dynamic(move || {
+            let layer = root(inner.layer());
+            async move { Ok(layer) }
+        });
+        assert_eq!(culprit(&(&decided * 2.0))?, Some(("sqrt", line + 1)));
+        let marked = ((&w + 0.0).sqrt() + 1.0).checkpoint();
+        assert_eq!(culprit(&(marked.sin().checkpoint() * 2.0))?, Some(("sqrt", line + 8)));
+        let marked = ((&w - 1.0).ln() + 1.0).checkpoint();
+        assert_eq!(culprit(&(marked.sin().checkpoint() * 2.0))?, Some(("ln", line + 10)));
+        Ok(())
+    }
+
+    #[test]
+    fn a_refused_step_changes_nothing() -> Result<()> {
+        let w = Weight::new(0.0);
+        let sgd = Sgd::new(0.1).momentum(0.9).refuse_non_finite();
+        for loss in [w.sqrt(), (&w - 1.0).ln(), &w * 0.0 + f64::INFINITY] {
+            let error = loss.refuse_non_finite().train(&sgd).wait().unwrap_err();
+            assert!(error.is_not_finite(), "{error}");
+            assert_eq!(w.value(), 0.0);
+        }
+        assert_eq!(sgd.memory().map(|memory| memory.steps()), Some(0));
+        Ok(())
+    }
+}

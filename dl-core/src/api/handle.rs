@@ -1,0 +1,76 @@
+//! What a user has of a variable, be it a weight or a buffer.
+
+use crate::api::layer::Layer;
+use crate::api::snapshot::Earlier;
+use crate::api::weight::AnyWeight;
+use crate::graph::data::Data;
+use crate::graph::node::DataKind;
+use crate::graph::variable::{Variable, VariableRef};
+use crate::step::commit;
+use std::panic::Location;
+
+/// A handle to a variable; clones are handles to the same one.
+pub(crate) struct Handle<T> {
+    /// One of its leaves; every thread has its own (see `node/variable.rs`).
+    leaf: Layer<T>,
+    /// Whether this is the handle that was made first, which tells when it goes.
+    first: bool,
+}
+
+impl<T> Handle<T> {
+    pub(crate) fn variable(&self) -> VariableRef {
+        self.leaf.any().variable().expect("a handle has a leaf of a variable")
+    }
+
+    /// The layer of the variable, for use by this thread.
+    #[inline]
+    pub(crate) fn to_layer(&self) -> Layer<T> {
+        // mostly that of the handle, and the variable, which is somewhere else in memory, need not
+        // be looked at
+        if self.leaf.any().is_leaf_of_this_thread() {
+            return self.leaf.clone();
+        }
+        Layer::from_any(self.variable().leaf())
+    }
+}
+
+impl<T: Data> Handle<T> {
+    /// The first handle to a new variable.
+    #[track_caller]
+    pub(crate) fn first(value: T, weight: &'static dyn AnyWeight) -> Self {
+        let leaf = Variable::create(value.at_rest().into_value(), weight, DataKind::of::<T>(), Location::caller());
+        Handle { leaf: Layer::from_any(leaf), first: true }
+    }
+
+    pub(crate) fn value(&self) -> T {
+        self.variable().read().get::<T>().clone()
+    }
+
+    /// # Panics
+    /// In the middle of a step, if that or another one holds the variable: whoever waits there may
+    /// wait for himself.
+    pub(crate) fn set(&self, value: T) {
+        let (variable, mut value) = (self.variable(), value.at_rest().into_value());
+        let commit = commit::lock(&variable, commit::is_stepping()).unwrap_or_else(|error| panic!("{error}"));
+        let earlier = Earlier::all();
+        earlier.keep(&variable);
+        variable.exchange(&mut value);
+        drop(commit);
+        // the old value, whose destructor may be the user's
+        drop((value, earlier));
+    }
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        Handle { leaf: self.to_layer(), first: false }
+    }
+}
+
+impl<T> Drop for Handle<T> {
+    fn drop(&mut self) {
+        if self.first {
+            self.variable().first_handle_goes();
+        }
+    }
+}

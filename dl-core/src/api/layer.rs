@@ -1,0 +1,311 @@
+//! Layers: immutable, lazy, typed differentiable expressions.
+//!
+//! ```
+//! use dl_core::{Differentiable, Layer, Weight};
+//! let w = Weight::new(3.0_f64);
+//! let y: Layer<f64> = &w * &w + 1.0; // nothing is computed yet
+//! assert_eq!(y.predict().wait()?, 10.0);
+//! # dl_core::Result::Ok(())
+//! ```
+
+use crate::api::deferred::{Body, Do};
+use crate::api::extract::Extract;
+use crate::api::primitive::{Primitive, sealed};
+use crate::api::tape::Tape;
+use crate::error::Result;
+use crate::graph::data::Data;
+use crate::graph::inline_box::{Kept, KeptFuture};
+use crate::graph::node::{Expression, Outcome, Recipe};
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::op::Applied;
+use crate::graph::seed::Position;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+/// A differentiable expression whose forward value is a `T`.
+///
+/// A layer is built by operators and functions on other layers, [weights](crate::Weight) and plain
+/// values. Building computes nothing: [`predict`](crate::Differentiable::predict) and
+/// [`train`](crate::Differentiable::train) do, each time anew. A layer is cheap to clone, and all
+/// clones are the same expression: in one pass it is evaluated at most once.
+#[must_use = "a layer is lazy: nothing is computed until it is predicted or trained"]
+pub struct Layer<T> {
+    any: AnyLayer,
+    data: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Layer<T> {
+    fn clone(&self) -> Self {
+        Layer { any: self.any.clone(), data: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for Layer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Layer({} at {})", self.any.name(), self.any.place)
+    }
+}
+
+impl<T> Layer<T> {
+    #[inline(always)]
+    pub(crate) fn from_any(any: AnyLayer) -> Self {
+        Layer { any, data: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn into_any(self) -> AnyLayer {
+        self.any
+    }
+
+    pub(crate) fn any(&self) -> &AnyLayer {
+        &self.any
+    }
+}
+
+impl<T: Data> Layer<T> {
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn from_expression(expression: Expression) -> Self {
+        Self::from_any(AnyLayer::new::<T>(expression, Location::caller()))
+    }
+
+    /// The same for an expression that is to be made where it stays: moving it would cost a good
+    /// part of what a scalar operation does.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn from_making(make: impl FnOnce() -> Expression) -> Self {
+        Self::from_any(AnyLayer::making::<T>(make, Location::caller()))
+    }
+
+    /// A plain value as a layer. No gradient flows to it.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer};
+    /// assert_eq!(Layer::constant(2.0_f32).predict().wait()?, 2.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn constant(value: T) -> Self {
+        Self::from_expression(Expression::constant(value.into_value()))
+    }
+
+    /// The layer of an operation of your own. See [`Primitive`].
+    ///
+    /// Errors point to the line of this call. A function around it should be `#[track_caller]`, so
+    /// that they point to the line of whoever calls that.
+    ///
+    /// ```
+    /// use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result};
+    /// struct Twice;
+    /// impl Primitive for Twice {
+    ///     type Operands = (Layer<f64>,);
+    ///     type Output = f64;
+    ///     fn name(&self) -> &'static str {
+    ///         "twice"
+    ///     }
+    ///     fn value(&self, (x,): (&f64,)) -> Result<f64> {
+    ///         Ok(2.0 * x)
+    ///     }
+    ///     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+    ///         (Some(2.0 * at.delta),)
+    ///     }
+    /// }
+    /// assert_eq!(Layer::apply(Twice, (Layer::constant(4.0),)).predict().wait()?, 8.0);
+    /// # Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn apply<P: Primitive<Output = T>>(op: P, operands: P::Operands) -> Self {
+        Self::from_expression(Expression::Primitive(Kept::operation(Applied::new(op, operands))))
+    }
+
+    /// The operation and its operands, if this is an application of such an operation. So
+    /// [`Delta::sum`](crate::Delta::sum) may look at what it is to add up: many parts of one
+    /// tensor, for instance.
+    ///
+    /// It is for rules that write down layers. To the pass that evaluates this layer, an operand
+    /// that nobody else has a handle to is part of the operation: asked for its value it is
+    /// evaluated once more, and `self.gradient` with respect to it is zero. Keep a handle to what
+    /// you want to ask for.
+    ///
+    /// ```
+    /// use dl_core::{At, Deltas, Layer, Primitive, Result};
+    /// struct Shift(f64);
+    /// impl Primitive for Shift {
+    ///     type Operands = (Layer<f64>,);
+    ///     type Output = f64;
+    ///     fn name(&self) -> &'static str {
+    ///         "shift"
+    ///     }
+    ///     fn value(&self, (x,): (&f64,)) -> Result<f64> {
+    ///         Ok(x + self.0)
+    ///     }
+    ///     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+    ///         (Some(at.delta.clone()),)
+    ///     }
+    /// }
+    /// let layer = Layer::apply(Shift(2.0), (Layer::constant(1.0),));
+    /// assert_eq!(layer.applied::<Shift>().map(|(shift, _)| shift.0), Some(2.0));
+    /// assert!(Layer::constant(1.0).applied::<Shift>().is_none());
+    /// ```
+    pub fn applied<P: Primitive<Output = T>>(&self) -> Option<(&P, P::Operands)> {
+        let Expression::Primitive(applied) = &self.any.expression else { return None };
+        let op = applied.op().downcast_ref()?;
+        Some((op, sealed::Operands::from_any(applied.operands())))
+    }
+
+    /// A layer that decides, in each pass anew, which layer it is.
+    ///
+    /// This is what `#[differentiable]` makes of a function with bangs. `body` is called once in
+    /// every pass that needs the value; the gradient flows into the layer that the future ends
+    /// with.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// let w = Weight::new(-3.0_f64);
+    /// let w2 = w.clone();
+    /// let magnitude = Layer::dynamic(move || {
+    ///     let w = w2.clone();
+    ///     async move { Ok(if w.layer().extract().await? > 0.0 { w.layer() } else { -&w }) }
+    /// });
+    /// assert_eq!(magnitude.predict().wait()?, 3.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn dynamic<F, Fut>(body: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
+    {
+        Self::deciding(Decider::Body, Location::caller(), body)
+    }
+
+    /// The same for whoever decides, with this place.
+    pub(crate) fn deciding<F, Fut>(decider: Decider, place: &'static Location<'static>, body: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
+    {
+        struct Decides<F>(F, Position, Decider);
+
+        impl<F, Fut, T> Recipe for Decides<F>
+        where
+            F: Fn() -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<Layer<T>>> + Send + 'static,
+        {
+            fn run(&self) -> KeptFuture<Result<Outcome>> {
+                let run = (self.0)();
+                Kept::future(async move { run.await.map(|layer| Outcome::Layer(layer.into_any())) })
+            }
+
+            fn name(&self) -> &'static str {
+                match self.2 {
+                    Decider::Function | Decider::Body => "differentiable function",
+                    Decider::Derivatives => "derivatives",
+                    Decider::Derivative => "derivative",
+                }
+            }
+
+            fn is_function(&self) -> bool {
+                matches!(self.2, Decider::Function)
+            }
+
+            fn is_internal(&self) -> bool {
+                matches!(self.2, Decider::Derivatives | Decider::Derivative)
+            }
+
+            fn position(&self) -> Position {
+                self.1
+            }
+        }
+
+        let decides = Decides(body, Position::next(), decider);
+        Self::from_any(AnyLayer::new::<T>(Expression::Dynamic(Kept::body(decides)), place))
+    }
+
+    /// A plain value as a layer with this place.
+    pub(crate) fn constant_at(value: T, place: &'static Location<'static>) -> Self {
+        Self::from_any(AnyLayer::new::<T>(Expression::constant(value.into_value()), place))
+    }
+
+    /// The forward value as a future, detached: no gradient flows through it. This is the bang of
+    /// `#[differentiable]`.
+    ///
+    /// The future belongs to the pass in which it is first polled.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer};
+    /// let x = Layer::constant(-3.0_f64);
+    /// let magnitude = Layer::dynamic(move || {
+    ///     let x = x.clone();
+    ///     async move { Ok(if x.extract().await? < 0.0 { -&x } else { x }) }
+    /// });
+    /// assert_eq!(magnitude.predict().wait()?, 3.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn extract(&self) -> Extract<T> {
+        Extract::new(self.any.clone())
+    }
+}
+
+/// Whose body a dynamic layer runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Decider {
+    /// That of the annotated function in which it is written.
+    Function,
+    /// One of the user's, without a name.
+    Body,
+    /// All derivatives that are asked for at once.
+    Derivatives,
+    /// One of them.
+    Derivative,
+}
+
+/// A layer whose value, and whose backward, are those of the tape that the computation ends with.
+impl<T: Data> From<Do<Tape<T, T::Delta>>> for Layer<T> {
+    #[track_caller]
+    fn from(forward: Do<Tape<T, T::Delta>>) -> Self {
+        struct Forward<T: Data>(Body<Tape<T, T::Delta>>, Position);
+
+        impl<T: Data> Recipe for Forward<T> {
+            fn run(&self) -> KeptFuture<Result<Outcome>> {
+                self.0.start(Tape::into_outcome)
+            }
+
+            fn name(&self) -> &'static str {
+                "layer from a computation"
+            }
+
+            fn position(&self) -> Position {
+                self.1
+            }
+        }
+
+        Self::from_expression(Expression::Dynamic(Kept::body(Forward(forward.into_body(), Position::next()))))
+    }
+}
+
+/// A layer whose value is computed by any deferred computation; no gradient flows into it.
+impl<T: Data> From<Do<T>> for Layer<T> {
+    #[track_caller]
+    fn from(value: Do<T>) -> Self {
+        struct Plain<T>(Body<T>, Position);
+
+        impl<T: Data> Recipe for Plain<T> {
+            fn run(&self) -> KeptFuture<Result<Outcome>> {
+                self.0.start(|data| Outcome::Tape(data.into_value(), None))
+            }
+
+            fn name(&self) -> &'static str {
+                "computation"
+            }
+
+            fn position(&self) -> Position {
+                self.1
+            }
+        }
+
+        Self::from_expression(Expression::Dynamic(Kept::body(Plain(value.into_body(), Position::next()))))
+    }
+}

@@ -1,0 +1,21 @@
+//! The typed API: layers, weights, computations.
+
+pub(crate) mod buffer;
+pub(crate) mod checkpoint;
+pub(crate) mod deferred;
+pub(crate) mod differentiable;
+pub(crate) mod extract;
+pub(crate) mod finite;
+pub(crate) mod gradient;
+pub(crate) mod gradients;
+pub(crate) mod handle;
+pub(crate) mod layer;
+mod number_operands;
+pub(crate) mod operators;
+pub(crate) mod primitive;
+pub(crate) mod scalar;
+pub(crate) mod snapshot;
+pub(crate) mod tape;
+pub(crate) mod variables;
+pub(crate) mod weight;
+pub(crate) mod with_rule;

@@ -1,0 +1,60 @@
+//! Methods of layers and weights whose right operand is a plain number.
+
+use crate::api::differentiable::Differentiable;
+use crate::api::layer::Layer;
+use crate::api::weight::Weight;
+use crate::graph::data::Trainable;
+use crate::math::pointwise::{Binary, Pointwise};
+
+macro_rules! with_numbers {
+    ($($(#[doc = $doc:literal])+ $name:ident($($number:ident),+): |$x:ident| $layer:expr;)*) => {
+        impl<T: Pointwise> Layer<T> {$(
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name(&self, $($number: f64),+) -> Layer<T> {
+                let $x = self;
+                $layer
+            }
+        )*}
+
+        impl<T: Pointwise + Trainable> Weight<T> {$(
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name(&self, $($number: f64),+) -> Layer<T> {
+                self.layer().$name($($number),+)
+            }
+        )*}
+    };
+}
+
+with_numbers! {
+    /// `x`, and `slope · x` where `x` is not positive; its derivative at 0 is `slope`.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// assert_eq!(Weight::new(-2.0_f64).leaky_relu(0.25).predict().wait()?, -0.5);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    leaky_relu(slope): |x| T::with_number(Binary::LeakyRelu, x, slope, false);
+    /// `x`, and `alpha · (eˣ − 1)` where `x` is not positive; its derivative at 0 is `alpha`.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// assert_eq!(Weight::new(-1.0_f64).elu(2.0).predict().wait()?, 2.0 * (-1.0_f64).exp_m1());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    elu(alpha): |x| T::with_number(Binary::Elu, x, alpha, false);
+    /// `x` between two bounds: `min(max(x, low), high)`, and so `high` if `low` is above it.
+    ///
+    /// At a bound `x` gets half of the gradient, as at every tie; PyTorch gives it all of it.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight};
+    /// assert_eq!(Weight::new(-1.0_f64).clamp(0.0, 6.0).predict().wait()?, 0.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    clamp(low, high): |x| {
+        let above = T::with_number(Binary::Max, x, low, false);
+        T::with_number(Binary::Min, &above, high, false)
+    };
+}

@@ -1,0 +1,332 @@
+//! The operators `+ - * / %`, `min`, `max` and `pow` between values, weights and layers, owned and
+//! borrowed.
+//!
+//! All `std::ops` implementations stand here, over the open trait [`Operand`]: it says which right
+//! operands go with the data of the left one. Other crates implement it for their data, and get
+//! every operator.
+//!
+//! ```
+//! use dl_core::{Differentiable, Weight, max};
+//! let w = Weight::new(2.0_f32);
+//! let y = 2.0 * &w + 1.0 - w.exp() / 3.0;
+//! assert_eq!(max(5.0, &w).predict().wait()?, 5.0);
+//! # let _ = y;
+//! # dl_core::Result::Ok(())
+//! ```
+
+use crate::api::differentiable::Differentiable;
+use crate::api::layer::Layer;
+use crate::api::weight::Weight;
+use crate::graph::data::{Data, Trainable};
+use crate::graph::delta::Delta;
+use crate::graph::node::{Expression, Side};
+use crate::math::pointwise::{Binary, Pointwise, Unary};
+
+/// Says that a layer of `Self` on the left goes with an `R` on the right, whose data is `D`.
+///
+/// It is paired on the right operand's own type, so that `layer * 2.0` knows which number `2.0` is.
+///
+/// ```compile_fail
+/// use dl_core::Weight;
+/// let (single, double) = (Weight::new(1.0_f32), Weight::new(1.0_f64));
+/// let sum = &single + &double; // `f32` and `f64` do not mix
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a layer of `{Self}` and a `{R}` cannot be combined by an operator",
+    label = "no operator for `{Self}` with this right operand",
+    note = "both sides need the same number type: convert plain numbers with `as f32` or `as f64`"
+)]
+pub trait Operand<R, D>: Data {
+    /// The data of the result.
+    type Output: Data;
+
+    /// The layer of the operation.
+    #[track_caller]
+    fn combine(op: Binary, left: Layer<Self>, right: R) -> Layer<Self::Output>;
+
+    /// The same with a plain value on the left.
+    ///
+    /// ```
+    /// use dl_core::{Binary, Differentiable, Operand, Weight};
+    /// let difference = f64::combine_value(Binary::Sub, 5.0, &Weight::new(2.0));
+    /// assert_eq!(difference.predict().wait()?, 3.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn combine_value(op: Binary, left: Self, right: R) -> Layer<Self::Output> {
+        Self::combine(op, Layer::constant(left), right)
+    }
+
+    /// The same with a borrowed layer on the left.
+    #[doc(hidden)]
+    #[track_caller]
+    fn combine_borrowed(op: Binary, left: &Layer<Self>, right: R) -> Layer<Self::Output> {
+        Self::combine(op, left.clone(), right)
+    }
+}
+
+macro_rules! scalar_pairs {
+    ($($T:ident)*) => {$(
+        scalar_pairs!(@number $T: $T, &$T);
+        scalar_pairs!(@layer $T: Layer<$T>, Weight<$T>, &Weight<$T>);
+        scalar_pairs!(@layer $T: &Layer<$T> {
+            #[track_caller]
+            fn combine_borrowed(op: Binary, left: &Layer<$T>, right: &Layer<$T>) -> Layer<$T> {
+                let (left, right) = left.any().clone_both(right.any());
+                Layer::from_making(|| Expression::Binary(op, [left, right]))
+            }
+        });
+    )*};
+    // the number goes into the node
+    (@number $T:ident: $($R:ty),*) => {$(
+        impl Operand<$R, $T> for $T {
+            type Output = $T;
+
+            #[track_caller]
+            fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
+                let number = f64::from(<$T>::clone(&right));
+                Layer::from_making(|| Expression::WithNumber(op, Side::Right, number, [left.into_any()]))
+            }
+        }
+    )*};
+    (@layer $T:ident: $($R:ty $({ $($borrowed:tt)* })?),*) => {$(
+        impl Operand<$R, $T> for $T {
+            type Output = $T;
+
+            #[track_caller]
+            fn combine(op: Binary, left: Layer<$T>, right: $R) -> Layer<$T> {
+                let right = right.into_layer();
+                Layer::from_making(|| Expression::Binary(op, [left.into_any(), right.into_any()]))
+            }
+
+            #[track_caller]
+            fn combine_value(op: Binary, left: $T, right: $R) -> Layer<$T> {
+                let number = f64::from(left);
+                let right = right.into_layer();
+                Layer::from_making(|| Expression::WithNumber(op, Side::Left, number, [right.into_any()]))
+            }
+
+            $($($borrowed)*)?
+        }
+    )*};
+}
+
+scalar_pairs!(f32 f64);
+
+/// Says that an expression of type `Self` on the left goes with an `R` on the right, whose data is
+/// `D`: what the functions [`min`], [`max`] and [`pow`] ask of their first argument.
+///
+/// ```
+/// use dl_core::{Differentiable, LeftOperand, Layer, Weight, max};
+/// fn at_least<X: LeftOperand<f64, f64, Output = f64>>(x: X) -> Layer<f64> {
+///     max(x, 1.0)
+/// }
+/// assert_eq!(at_least(0.5).predict().wait()?, 1.0);
+/// assert_eq!(at_least(&Weight::new(3.0)).predict().wait()?, 3.0);
+/// # dl_core::Result::Ok(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` and `{R}` cannot be combined",
+    note = "both need the same number type: convert plain numbers with `as f32` or `as f64`"
+)]
+pub trait LeftOperand<R, D>: Differentiable {
+    /// The data of the result.
+    type Output: Data;
+
+    /// The layer of the operation.
+    #[track_caller]
+    fn combine(op: Binary, left: Self, right: R) -> Layer<Self::Output>;
+}
+
+macro_rules! left_operands {
+    ($([$($generics:tt)*] $Left:ty, $T:ty);* $(;)?) => {$(
+        impl<$($generics)* R, D> LeftOperand<R, D> for $Left
+        where
+            $T: Operand<R, D>,
+        {
+            type Output = <$T as Operand<R, D>>::Output;
+
+            #[track_caller]
+            fn combine(op: Binary, left: Self, right: R) -> Layer<Self::Output> {
+                <$T as Operand<R, D>>::combine(op, left.into_layer(), right)
+            }
+        }
+    )*};
+}
+
+left_operands! {
+    [] f32, f32; [] &f32, f32; [] f64, f64; [] &f64, f64;
+    [T: Data,] Layer<T>, T; [T: Data,] &Layer<T>, T;
+    [T: Trainable,] Weight<T>, T; [T: Trainable,] &Weight<T>, T;
+}
+
+macro_rules! layer_on_the_left {
+    ($Trait:ident $method:ident: $([$($generics:tt)*] $Left:ty, $T:ident $(: $Bound:ident)?);* $(;)?) => {$(
+        impl<$($generics)* $T $(: $Bound)?, R: Differentiable> std::ops::$Trait<R> for $Left
+        where
+            $T: Operand<R, R::Data>,
+        {
+            type Output = Layer<<$T as Operand<R, R::Data>>::Output>;
+
+            #[track_caller]
+            fn $method(self, right: R) -> Self::Output {
+                <$T as Operand<R, R::Data>>::combine(Binary::$Trait, self.into_layer(), right)
+            }
+        }
+    )*};
+}
+
+macro_rules! number_on_the_left {
+    ($Trait:ident $method:ident: $($Left:ty, $N:ty);* $(;)?) => {$(
+        number_on_the_left!(@ $Trait $method $Left, $N, [] Layer<T>, );
+        number_on_the_left!(@ $Trait $method $Left, $N, ['r,] &'r Layer<T>, );
+        number_on_the_left!(@ $Trait $method $Left, $N, [] Weight<T>, : Trainable);
+        number_on_the_left!(@ $Trait $method $Left, $N, ['r,] &'r Weight<T>, : Trainable);
+    )*};
+    (@ $Trait:ident $method:ident $Left:ty, $N:ty, [$($r:tt)*] $Right:ty, $(: $Bound:ident)?) => {
+        impl<$($r)* T $(: $Bound)?> std::ops::$Trait<$Right> for $Left
+        where
+            $N: Operand<$Right, T>,
+        {
+            type Output = Layer<<$N as Operand<$Right, T>>::Output>;
+
+            #[track_caller]
+            fn $method(self, right: $Right) -> Self::Output {
+                <$N as Operand<$Right, T>>::combine_value(Binary::$Trait, <$N>::clone(&self), right)
+            }
+        }
+    };
+}
+
+macro_rules! operators {
+    ($($Trait:ident $method:ident),*) => {$(
+        impl<T, R: Differentiable> std::ops::$Trait<R> for &Layer<T>
+        where
+            T: Operand<R, R::Data>,
+        {
+            type Output = Layer<<T as Operand<R, R::Data>>::Output>;
+
+            #[track_caller]
+            fn $method(self, right: R) -> Self::Output {
+                T::combine_borrowed(Binary::$Trait, self, right)
+            }
+        }
+
+        layer_on_the_left!($Trait $method:
+            [] Layer<T>, T;
+            [] Weight<T>, T: Trainable;
+            ['l,] &'l Weight<T>, T: Trainable;
+        );
+        number_on_the_left!($Trait $method: f32, f32; &f32, f32; f64, f64; &f64, f64);
+    )*};
+}
+
+operators!(Add add, Sub sub, Mul mul, Div div, Rem rem);
+
+macro_rules! negation {
+    ($([$($generics:tt)*] $X:ty, $T:ident $(: $Bound:ident)?);* $(;)?) => {$(
+        impl<$($generics)* $T: Pointwise $(+ $Bound)?> std::ops::Neg for $X {
+            type Output = Layer<$T>;
+
+            #[track_caller]
+            fn neg(self) -> Layer<$T> {
+                T::unary(Unary::Neg, &self.layer())
+            }
+        }
+    )*};
+}
+
+negation! {
+    [] Layer<T>, T;
+    ['x,] &'x Layer<T>, T;
+    [] Weight<T>, T: Trainable;
+    ['x,] &'x Weight<T>, T: Trainable;
+}
+
+macro_rules! functions {
+    ($($(#[doc = $doc:literal])+ $name:ident $Op:ident;)*) => {
+        $(
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name<L, R>(a: L, b: R) -> Layer<L::Output>
+            where
+                L: LeftOperand<R, R::Data>,
+                R: Differentiable,
+            {
+                L::combine(Binary::$Op, a, b)
+            }
+        )*
+
+        impl<T: Data> Layer<T> {
+            $($(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name<R: Differentiable>(&self, b: R) -> Layer<<T as Operand<R, R::Data>>::Output>
+            where
+                T: Operand<R, R::Data>,
+            {
+                T::combine(Binary::$Op, self.clone(), b)
+            })*
+        }
+
+        impl<T: Trainable> Weight<T> {
+            $($(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name<R: Differentiable>(&self, b: R) -> Layer<<T as Operand<R, R::Data>>::Output>
+            where
+                T: Operand<R, R::Data>,
+            {
+                T::combine(Binary::$Op, self.layer(), b)
+            })*
+        }
+    };
+}
+
+functions! {
+    /// The smaller of two, element by element; equal ones share the gradient.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight, min};
+    /// assert_eq!(min(5.0, &Weight::new(1.0_f64)).predict().wait()?, 1.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    min Min;
+    /// The larger of two, element by element; equal ones share the gradient.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight, max};
+    /// assert_eq!(max(5.0, &Weight::new(1.0_f64)).predict().wait()?, 5.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    max Max;
+    /// The first to the power of the second, element by element.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight, pow};
+    /// assert_eq!(pow(2.0, &Weight::new(3.0_f64)).predict().wait()?, 8.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pow Pow;
+    /// `a · ln b`, and 0 where `a` is 0, element by element.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Weight, xlogy};
+    /// assert_eq!(xlogy(0.0, &Weight::new(0.0_f64)).predict().wait()?, 0.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    xlogy Xlogy;
+}
+
+/// In their order. The sum of no layers is that of [`Delta::none`](crate::Delta::none).
+impl<T: Delta> std::iter::Sum for Layer<T> {
+    #[track_caller]
+    fn sum<I: Iterator<Item = Layer<T>>>(terms: I) -> Layer<T> {
+        T::sum_of(terms)
+    }
+}
+
+impl<'a, T: Delta> std::iter::Sum<&'a Layer<T>> for Layer<T> {
+    #[track_caller]
+    fn sum<I: Iterator<Item = &'a Layer<T>>>(terms: I) -> Layer<T> {
+        terms.cloned().sum()
+    }
+}

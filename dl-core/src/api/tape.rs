@@ -1,0 +1,138 @@
+//! Tapes: a forward value together with its backward.
+//!
+//! ```
+//! use dl_core::{Differentiable, Do, Sgd, Weight};
+//! let w = Weight::new(3.0_f64);
+//! let tape = (&w * &w).forward().wait()?;
+//! assert_eq!(*tape.data(), 9.0);
+//! tape.backward(Do::now(1.0)).step(&Sgd::new(0.5)).wait()?;
+//! assert_eq!(w.value(), 0.0);
+//! # dl_core::Result::Ok(())
+//! ```
+
+use crate::api::deferred::Do;
+use crate::api::gradients::SideEffects;
+use crate::api::layer::Layer;
+use crate::autodiff::cotangent::AnyDelta;
+use crate::autodiff::reverse;
+use crate::autodiff::reverse::When;
+use crate::error::Error;
+use crate::exec::Holder;
+use crate::graph::data::Data;
+use crate::graph::node::Outcome;
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::value::Value;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A forward value together with its backward, alive while somebody holds it.
+///
+/// ```
+/// use dl_core::{Differentiable, Do, Tape, Weight};
+/// let w = Weight::new(3.0_f64);
+/// let tape: Tape<f64, f64> = (&w * &w).forward().wait()?;
+/// assert_eq!(*tape.data(), 9.0);
+/// let effects = tape.backward(Do::now(1.0)); // nothing is computed yet
+/// assert_eq!(effects.delta(&w).wait()?, Some(6.0));
+/// # dl_core::Result::Ok(())
+/// ```
+pub struct Tape<T, Delta> {
+    value: Value,
+    origin: Origin,
+    types: PhantomData<fn(Delta) -> T>,
+}
+
+enum Origin {
+    /// The value of this layer, in this pass.
+    Layer(AnyLayer, Holder),
+    /// A backward of the user's.
+    Custom(Arc<dyn AnyBackward>),
+}
+
+/// A hand-written backward with its type forgotten.
+pub(crate) trait AnyBackward: Send + Sync {
+    fn backward(&self, delta: AnyLayer) -> SideEffects;
+}
+
+impl<T: Data> Tape<T, T::Delta> {
+    /// A tape with a backward of your own: `backward` says what a delta does to the weights.
+    ///
+    /// Each backward of another tape that it calls is a walk of its own through what lies below. So
+    /// tapes like this one on top of one another, which hand a delta on twice each, cost 2ⁿ; an
+    /// operation with a rule, a [`Primitive`](crate::Primitive), costs n.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Do, Layer, Sgd, Tape, Weight};
+    /// // three times a weight, with a backward that claims it was ten times
+    /// let w = Weight::new(1.0_f64);
+    /// let tape = Do::now(()).flat_map({
+    ///     let w = w.clone();
+    ///     move |()| {
+    ///         w.forward().map(|inner| {
+    ///             Tape::new(3.0 * inner.data(), move |delta: Do<f64>| inner.backward(delta.map(|d| 10.0 * d)))
+    ///         })
+    ///     }
+    /// });
+    /// let layer: Layer<f64> = Layer::from(tape);
+    /// assert_eq!(layer.train(&Sgd::new(0.1)).wait()?, 3.0);
+    /// assert_eq!(w.value(), 0.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn new(data: T, backward: impl Fn(Do<T::Delta>) -> SideEffects + Send + Sync + 'static) -> Self {
+        struct Backward<T, F>(F, PhantomData<fn() -> T>);
+
+        impl<T: Data, F: Fn(Do<T::Delta>) -> SideEffects + Send + Sync> AnyBackward for Backward<T, F> {
+            fn backward(&self, delta: AnyLayer) -> SideEffects {
+                let delta = Layer::<T::Delta>::from_any(delta);
+                (self.0)(Do::from_fn(move || delta.extract()))
+            }
+        }
+
+        let backward = Arc::new(Backward::<T, _>(backward, PhantomData));
+        Tape { value: data.into_value(), origin: Origin::Custom(backward), types: PhantomData }
+    }
+
+    pub(crate) fn of_layer(value: Value, layer: AnyLayer) -> Self {
+        Tape { value, origin: Origin::Layer(layer, Holder::here()), types: PhantomData }
+    }
+
+    /// The forward value.
+    pub fn data(&self) -> &T {
+        self.value.get()
+    }
+
+    /// What the backward pass does to the weights, as lazy deltas: nothing is computed, nothing is
+    /// changed.
+    ///
+    /// `delta` is run at most once, and only if some weight depends on it. If it has another shape
+    /// than the value, whoever asks for a delta of a weight gets a shape error.
+    #[track_caller]
+    pub fn backward(&self, delta: Do<T::Delta>) -> SideEffects {
+        let delta = Layer::from(delta).into_any();
+        match &self.origin {
+            Origin::Layer(layer, holder) => match holder.pass() {
+                Some(pass) => {
+                    let delta = (layer.kind_of_data.checked_delta)(layer, &delta);
+                    reverse::side_effects(&pass, layer, AnyDelta::Lazy(delta), When::Asked)
+                        .unwrap_or_else(SideEffects::failed)
+                }
+                None => SideEffects::failed(Error::cancelled()),
+            },
+            Origin::Custom(backward) => backward.backward(delta),
+        }
+    }
+
+    pub(crate) fn into_outcome(self) -> Outcome {
+        match self.origin {
+            Origin::Layer(layer, _) => Outcome::Layer(layer),
+            Origin::Custom(backward) => Outcome::Tape(self.value, Some(backward)),
+        }
+    }
+}
+
+impl<T: Data + fmt::Debug, Delta> fmt::Debug for Tape<T, Delta> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tape").field("data", self.value.get::<T>()).finish_non_exhaustive()
+    }
+}

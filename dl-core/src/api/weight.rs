@@ -1,0 +1,348 @@
+//! Weights: trainable variables.
+
+use crate::api::handle::Handle;
+use crate::api::layer::Layer;
+use crate::error::{Error, Result};
+use crate::graph::data::Trainable;
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::value::Value;
+use crate::graph::variable::{Variable, VariableRef};
+use crate::step::memory::{Shelf, Start};
+use crate::step::optimizer::Optimizer;
+use crate::step::state::AnyState;
+use crate::step::training_step::{Chunk, in_numbers};
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// A trainable variable.
+///
+/// It is a handle: clones are the same variable. Its value changes only in the commit of a training
+/// step (or by [`set`](Weight::set)); a pass reads it once and sees that value throughout.
+///
+/// ```
+/// use dl_core::{Differentiable, Sgd, Weight};
+/// let w = Weight::new(1.0_f64);
+/// (6.7 + &w + 5.5).train(&Sgd::new(1.0)).wait()?;
+/// assert_eq!(w.value(), 0.0);
+/// # dl_core::Result::Ok(())
+/// ```
+pub struct Weight<T>(Handle<T>);
+
+impl<T> Weight<T> {
+    /// The layer of this weight, for use by this thread.
+    #[inline]
+    pub(crate) fn to_layer(&self) -> Layer<T> {
+        self.0.to_layer()
+    }
+}
+
+impl<T> Clone for Weight<T> {
+    fn clone(&self) -> Self {
+        Weight(self.0.clone())
+    }
+}
+
+impl<T: Trainable> Weight<T> {
+    /// A new variable with this value.
+    #[track_caller]
+    pub fn new(value: T) -> Self {
+        Weight(Handle::first(value, Typed::<T>::WEIGHT))
+    }
+
+    /// A copy of the present value.
+    pub fn value(&self) -> T {
+        self.0.value()
+    }
+
+    /// Replaces the value. Passes that have read the old one go on with it.
+    ///
+    /// ```
+    /// let w = dl_core::Weight::new(1.0_f32);
+    /// w.set(2.0);
+    /// assert_eq!(w.value(), 2.0);
+    /// ```
+    ///
+    /// # Panics
+    /// In the middle of a training step, in an optimizer for instance, if a step holds it: that
+    /// step is an error then, which says so.
+    pub fn set(&self, value: T) {
+        self.0.set(value);
+    }
+
+    /// From now on no training step changes this weight, and none computes a delta for it. A
+    /// derivative that is asked for ([`gradient`](crate::Layer::gradient)) is what it is.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// w.freeze();
+    /// (&w * 2.0).train(&Sgd::new(1.0)).wait()?;
+    /// assert_eq!(w.value(), 1.0);
+    /// w.unfreeze();
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn freeze(&self) {
+        self.0.variable().set_frozen(true);
+    }
+
+    /// Undoes [`freeze`](Weight::freeze).
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// w.freeze();
+    /// w.unfreeze();
+    /// (&w * 2.0).train(&Sgd::new(0.25)).wait()?;
+    /// assert_eq!(w.value(), 0.5);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn unfreeze(&self) {
+        self.0.variable().set_frozen(false);
+    }
+
+    /// What tells it from all other weights. Clones have the same.
+    ///
+    /// ```
+    /// let (a, b) = (dl_core::Weight::new(1.0_f64), dl_core::Weight::new(1.0_f64));
+    /// assert!(a.id() == a.clone().id() && a.id() != b.id());
+    /// ```
+    pub fn id(&self) -> WeightId {
+        WeightId(self.0.variable().id())
+    }
+
+    /// Whether it is [frozen](Weight::freeze).
+    ///
+    /// ```
+    /// assert!(!dl_core::Weight::new(1.0_f64).is_frozen());
+    /// ```
+    pub fn is_frozen(&self) -> bool {
+        self.0.variable().frozen()
+    }
+}
+
+impl<T: Trainable + fmt::Debug> fmt::Debug for Weight<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Weight").field(&self.value()).finish()
+    }
+}
+
+/// What tells a weight from all others, for as long as the program runs: see [`Weight::id`].
+///
+/// ```
+/// use dl_core::{Weight, WeightId};
+/// use std::collections::HashMap;
+/// let (a, b) = (Weight::new(1.0_f64), Weight::new(2.0_f64));
+/// let names: HashMap<WeightId, &str> = [(a.id(), "a"), (b.id(), "b")].into();
+/// assert_eq!(names[&a.clone().id()], "a");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WeightId(pub(crate) u64);
+
+/// A weight, whatever the type of its value: for lists of weights of different types.
+///
+/// ```
+/// use dl_core::{Weight, WeightHandle};
+/// let (a, b) = (Weight::new(1.0_f32), Weight::new(1.0_f64));
+/// let both: [WeightHandle; 2] = [(&a).into(), (&b).into()];
+/// assert_eq!(both[0].id(), a.id());
+/// ```
+#[derive(Clone)]
+pub struct WeightHandle(pub(crate) AnyLayer);
+
+impl<T: Trainable> From<&Weight<T>> for WeightHandle {
+    fn from(weight: &Weight<T>) -> Self {
+        WeightHandle(weight.to_layer().into_any())
+    }
+}
+
+impl From<&WeightHandle> for WeightHandle {
+    fn from(weight: &WeightHandle) -> Self {
+        weight.clone()
+    }
+}
+
+impl WeightHandle {
+    fn variable(&self) -> VariableRef {
+        self.0.variable().expect("made of a weight")
+    }
+
+    /// That of the weight.
+    pub fn id(&self) -> WeightId {
+        WeightId(self.variable().id())
+    }
+
+    /// Where the weight was made.
+    pub(crate) fn place(&self) -> &'static Location<'static> {
+        self.variable().place()
+    }
+
+    /// State for this weight, of these slots and after so many steps.
+    pub(crate) fn shelf(&self, slots: &[AnyState], steps: u64) -> Result<Shelf> {
+        let variable = self.variable();
+        let shelf = variable.weight.shelf(&variable, slots, steps);
+        shelf.map_err(|error| error.at("state of a weight", variable.place()))
+    }
+}
+
+impl fmt::Debug for WeightHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WeightHandle").field(&self.id()).finish()
+    }
+}
+
+/// What has to know the type of a weight.
+pub(crate) trait AnyWeight: Send + Sync {
+    /// Whether a step of plain gradient descent can be taken by this delta.
+    fn can_descend(&self, variable: &Variable, delta: &Value) -> bool {
+        let _ = (variable, delta);
+        false
+    }
+
+    /// Whether it cannot fail in the middle.
+    fn is_changed_in_place(&self) -> bool {
+        false
+    }
+
+    /// Takes it. Whoever calls holds the lock of the variable.
+    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
+        let _ = (variable, rate, delta);
+    }
+
+    /// The value after it.
+    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
+        let _ = (rate, delta);
+        variable.read()
+    }
+
+    fn name(&self) -> &'static str;
+
+    /// What the optimizer makes of the value and of its own state, in fresh copies. Changes
+    /// nothing.
+    fn propose(
+        &self,
+        variable: &Variable,
+        delta: &Value,
+        optimizer: &dyn Optimizer,
+        state: Option<&Shelf>,
+    ) -> Result<(Value, Option<Shelf>)>;
+
+    /// Shows the numbers of the value and of its delta.
+    fn look(&self, variable: &Variable, delta: &Value, look: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()>;
+
+    /// One of the state buffers.
+    fn slot(&self, state: &Shelf, place: usize) -> Option<Value>;
+
+    /// Copies of the state buffers.
+    fn slots(&self, state: &Shelf) -> Vec<AnyState>;
+
+    /// State of these buffers, which must fit the weight.
+    fn shelf(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<Shelf>;
+}
+
+struct Typed<T>(PhantomData<fn() -> T>);
+
+impl<T: Trainable> Typed<T> {
+    const WEIGHT: &'static dyn AnyWeight = &Typed::<T>(PhantomData);
+
+    fn new_shelf(variable: &Variable, slots: Vec<T>, steps: u64) -> Shelf {
+        let owner = Arc::downgrade(variable.alive());
+        Shelf { owner, weight: Self::WEIGHT, slots: Box::new(slots), steps }
+    }
+}
+
+impl<T: Trainable> AnyWeight for Typed<T> {
+    fn can_descend(&self, variable: &Variable, delta: &Value) -> bool {
+        let fits = |value: &Value| value.get::<T>().check_delta(delta.get()).is_ok();
+        T::DESCENDS && if T::IN_PLACE { variable.look(fits) } else { fits(&variable.read()) }
+    }
+
+    fn is_changed_in_place(&self) -> bool {
+        T::IN_PLACE
+    }
+
+    fn descend(&self, variable: &Variable, rate: f64, delta: &Value) {
+        variable.change(|value| value.change(|value: &mut T| value.descend(rate, delta.get())));
+    }
+
+    fn descended(&self, variable: &Variable, rate: f64, delta: &Value) -> Value {
+        let mut value = variable.read();
+        value.change(|value: &mut T| value.descend(rate, delta.get()));
+        value
+    }
+
+    fn name(&self) -> &'static str {
+        "weight"
+    }
+
+    fn propose(
+        &self,
+        variable: &Variable,
+        delta: &Value,
+        optimizer: &dyn Optimizer,
+        state: Option<&Shelf>,
+    ) -> Result<(Value, Option<Shelf>)> {
+        let mut value: T = variable.read().into();
+        let wanted = optimizer.slots();
+        if wanted.is_empty() {
+            value.update(delta.get::<T::Delta>(), &mut [], &mut |chunk: Chunk<'_>| optimizer.step(chunk, 1))?;
+            return Ok((value.into_value(), None));
+        }
+        let known = state.and_then(|shelf| Some((shelf.slots.downcast_ref::<Vec<T>>()?, shelf.steps)));
+        let (mut slots, steps) = match known {
+            Some((slots, _)) if slots.len() != wanted.len() => {
+                let (slots, wanted) = (slots.len(), wanted.len());
+                return Err(Error::invalid(format!(
+                    "the optimizer remembers {slots} numbers for each of this weight, and with its present settings needs {wanted}"
+                )));
+            }
+            Some((slots, steps)) => (slots.clone(), steps + 1),
+            None => {
+                let start = |start| match start {
+                    // not clones of one value: they have nothing to share
+                    Start::Zeros => value.zeros_like(),
+                    Start::Weight => value.clone(),
+                };
+                (wanted.iter().map(|slot| start(slot.start)).collect(), 1)
+            }
+        };
+        value.update(delta.get::<T::Delta>(), &mut slots, &mut |chunk: Chunk<'_>| optimizer.step(chunk, steps))?;
+        Ok((value.into_value(), Some(Self::new_shelf(variable, slots, steps))))
+    }
+
+    fn look(&self, variable: &Variable, delta: &Value, look: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+        let mut copy: T = variable.read().into();
+        copy.update(delta.get::<T::Delta>(), &mut [], look)
+    }
+
+    fn slot(&self, state: &Shelf, place: usize) -> Option<Value> {
+        let slots: &Vec<T> = state.slots.downcast_ref()?;
+        slots.get(place).map(|slot| slot.clone().into_value())
+    }
+
+    fn slots(&self, state: &Shelf) -> Vec<AnyState> {
+        let slots = state.slots.downcast_ref::<Vec<T>>();
+        slots.into_iter().flatten().map(|slot| Arc::new(slot.clone()) as AnyState).collect()
+    }
+
+    fn shelf(&self, variable: &Variable, slots: &[AnyState], steps: u64) -> Result<Shelf> {
+        let of_our_type = |slot: &AnyState| slot.downcast_ref::<T>().cloned();
+        let Some(slots) = slots.iter().map(of_our_type).collect::<Option<Vec<T>>>() else {
+            return Err(Error::invalid(format!(
+                "state for a weight of the type {} has to be of the same type",
+                std::any::type_name::<T>()
+            )));
+        };
+        // a step that does nothing, on copies, sees whether the shapes fit
+        let mut value: T = variable.read().into();
+        value.update(&value.one(), &mut slots.clone(), &mut |chunk| {
+            let (numbers, unequal) = in_numbers!(chunk, |values, _, slots| {
+                (values.len(), slots.iter().map(|slot| slot.len()).find(|&len| len != values.len()))
+            });
+            let refused = |len| Error::shape(format!("a slot of the state has {len} numbers, its weight {numbers}"));
+            unequal.map_or(Ok(()), |len| Err(refused(len)))
+        })?;
+        Ok(Self::new_shelf(variable, slots, steps))
+    }
+}

@@ -1,0 +1,352 @@
+//! Derivatives along a direction: forward mode.
+//!
+//! ```
+//! use dl_core::{Differentiable, Layer, Weight};
+//! let (x, y) = (Weight::new(2.0_f64), Weight::new(3.0));
+//! let f = &x * &x * &y;
+//! // how fast f grows as x moves by 1 and y by 10
+//! let slope = f.jvp(&(&x, &y), &(Layer::constant(1.0), Layer::constant(10.0)));
+//! assert_eq!(slope.predict().wait()?, 52.0);
+//! # dl_core::Result::Ok(())
+//! ```
+//!
+//! It walks the evaluated graph from the variables towards the root, operands before their
+//! consumers, and *writes down* the *tangent* of each node that depends on them, as a layer. There
+//! are no rules of its own: a pointwise operation has a diagonal Jacobian, so its tangent is the
+//! rule of the backward read with the tangent in the place of the delta; the tangent of any other
+//! operation is the transpose of its pullback, or what
+//! [`Primitive::pushforward`](crate::Primitive::pushforward) says.
+
+use crate::api::extract::ExtractAll;
+use crate::api::gradient::{Derivation, Derivatives, Written, derivatives, list, part, zero};
+use crate::api::layer::Layer;
+use crate::api::tape::AnyBackward;
+use crate::api::variables::Variables;
+use crate::autodiff::cotangent::AnyDelta;
+use crate::autodiff::reverse;
+use crate::autodiff::scalar::one_side;
+use crate::error::call_context::in_places_of_the_user;
+use crate::error::{Error, Result};
+use crate::exec;
+use crate::exec::{Books, Hold, NONE, Pass, Seen};
+use crate::graph::data::Data;
+use crate::graph::delta::Delta;
+use crate::graph::node::{Expression, Node};
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::op::{AnyAlong, AnyPrimitive, Few};
+use crate::graph::value::Value;
+use crate::math::algebra::Term;
+use crate::math::number::Number;
+use crate::math::pointwise::Pointwise;
+use crate::record::Direction;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Arc;
+
+/// One derivative along a direction costs about as much as the value does, however many elements
+/// the value has; one gradient costs some times as much as the value, however many variables there
+/// are.
+///
+/// As gradients they can be predicted, trained on and differentiated again; they go through dynamic
+/// nodes along the path taken. They are written down when the value is there, so they need a pass
+/// that keeps its values, as gradients do.
+///
+/// A hand-written backward (see [`Tape::new`](crate::Tape::new)) cannot be read forward: on the way
+/// from a weight, it is an error.
+impl<T: Data> Layer<T> {
+    /// The Jacobian-vector product `∂self/∂variables · direction`: the derivative of this layer as
+    /// the variables move along a direction, which has the shape of the gradients.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// let w = Weight::new(2.0_f64);
+    /// let y = &w * &w * &w;
+    /// let slope = y.jvp(&w, &Layer::constant(1.0)); // 3w²
+    /// assert_eq!(slope.predict().wait()?, 12.0);
+    /// assert_eq!(slope.jvp(&w, &Layer::constant(1.0)).predict().wait()?, 12.0); // 6w
+    /// assert_eq!(slope.gradient(&w).predict().wait()?, 12.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn jvp<V: Variables + ?Sized>(&self, variables: &V, direction: &V::Gradients) -> Layer<T::Delta> {
+        self.value_and_jvp(variables, direction).1
+    }
+
+    /// The value, and its derivative along a direction: both from one evaluation, also in a
+    /// `predict`.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Do, Layer, Weight};
+    /// let w = Weight::new(3.0_f64);
+    /// let (value, slope) = (&w * &w).value_and_jvp(&w, &Layer::constant(1.0));
+    /// assert_eq!((value + 10.0 * slope).predict().wait()?, 69.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn value_and_jvp<V: Variables + ?Sized>(
+        &self,
+        variables: &V,
+        direction: &V::Gradients,
+    ) -> (Layer<T>, Layer<T::Delta>) {
+        let place = Location::caller();
+        let derivatives = tangents(place, vec![self.any().clone()], list(variables), list(direction));
+        (part(&derivatives, 0, place), part(&derivatives, 1, place))
+    }
+
+    /// The derivative of this layer as a linear function, from directions of the variables to
+    /// derivatives along them.
+    ///
+    /// All that is asked for in one pass that keeps its values shares these: see
+    /// [`keeping_values`](Layer::keeping_values).
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// let (x, y) = (Weight::new(2.0_f64), Weight::new(3.0));
+    /// let along = (&x * &x * &y).linearize(&(&x, &y));
+    /// let [by_x, by_y] = [(1.0, 0.0), (0.0, 1.0)].map(|(dx, dy)| along(&(Layer::constant(dx), Layer::constant(dy))));
+    /// assert_eq!((by_x + 10.0 * by_y).keeping_values().predict().wait()?, 52.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn linearize<V: Variables + ?Sized>(
+        &self,
+        variables: &V,
+    ) -> impl Fn(&V::Gradients) -> Layer<T::Delta> + Clone + use<T, V> {
+        let (this, variables, place) = (self.any().clone(), list(variables), Location::caller());
+        move |direction| part(&tangents(place, vec![this.clone()], variables.clone(), list(direction)), 1, place)
+    }
+}
+
+/// The derivatives of some layers along a direction, after the value of the first one.
+pub(crate) fn tangents(
+    place: &'static Location<'static>,
+    roots: Vec<AnyLayer>,
+    variables: Vec<AnyLayer>,
+    directions: Vec<AnyLayer>,
+) -> Layer<Derivatives> {
+    let along = Arc::new((roots, variables, directions));
+    derivatives(place, move |_| derive(along.clone()))
+}
+
+/// Evaluates the roots in the current pass and writes down their tangents.
+async fn derive(along: Arc<(Vec<AnyLayer>, Vec<AnyLayer>, Vec<AnyLayer>)>) -> Result<Written> {
+    let (roots, variables, directions) = &*along;
+    if variables.len() != directions.len() {
+        let (variables, directions) = (variables.len(), directions.len());
+        return Err(Error::invalid(format!("a direction of {directions} layers was given for {variables} variables")));
+    }
+    ExtractAll::new(roots.clone()).await?;
+    let pass = exec::current().expect("an extract ends in its pass");
+    let _hold = hold(&pass, roots).await?;
+    let mut layers: Vec<AnyLayer> = roots.first().cloned().into_iter().collect();
+    let tangents = reverse::walking(&pass, roots.first(), || tangents_of(&pass, roots, variables, directions));
+    for (root, tangent) in roots.iter().zip(tangents?) {
+        layers.push(match tangent {
+            Some(tangent) => tangent,
+            None => zero(root).await?,
+        });
+    }
+    Ok(layers.into())
+}
+
+/// Keeps all values below the roots; those that were forgotten between marks are evaluated again.
+pub(crate) async fn hold(pass: &Arc<Pass>, roots: &[AnyLayer]) -> Result<Option<Hold>> {
+    let mut hold = {
+        let mut books = reverse::kept(pass)?;
+        if !books.has_forgotten() {
+            return Ok(None);
+        }
+        let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&books, root)).collect::<Result<_>>()?;
+        let order = reverse::order(&mut books, places, |_, _, _| true);
+        pass.hold(books, order)
+    };
+    poll_fn(|cx| hold.poll(cx)).await?;
+    Ok(Some(hold))
+}
+
+/// A hand-written backward below the roots.
+struct HandWritten {
+    layer: AnyLayer,
+    value: Value,
+    backward: Arc<dyn AnyBackward>,
+}
+
+/// The tangents of some layers that have been evaluated in `pass`, as the variables move along the
+/// directions; none where they do not move.
+///
+/// # Errors
+/// A panic in a rule of the user's; a pass that does not keep its values; a hand-written backward
+/// that leads to one of the variables.
+fn tangents_of(
+    pass: &Arc<Pass>,
+    roots: &[AnyLayer],
+    variables: &[AnyLayer],
+    directions: &[AnyLayer],
+) -> Result<Vec<Option<AnyLayer>>> {
+    let mut books = reverse::kept(pass)?;
+    let places: Vec<u32> = roots.iter().map(|root| reverse::evaluated(&books, root)).collect::<Result<_>>()?;
+    let mut given: HashMap<u32, Vec<AnyLayer>> = HashMap::new();
+    for (variable, direction) in variables.iter().zip(directions) {
+        if let Some(place) = books.find_any_leaf(variable).map(|place| books.unmarked(place)) {
+            given.entry(place).or_default().push((variable.kind_of_data.checked_delta)(variable, direction));
+        }
+    }
+    // what is below the only variable does not move
+    let last = |index: u32| given.len() == 1 && given.contains_key(&index);
+    let order = reverse::order(&mut books, places.iter().copied(), |_, from, _| !last(from));
+    let (mut tangents, mut hand_written) = (HashMap::new(), Vec::new());
+    for index in order {
+        let node = books.node(index);
+        let _rule = node.enter_rule(Direction::Forward);
+        let of_operands = || -> Option<Vec<Option<AnyLayer>>> {
+            let each = (0..node.operands().len()).map(|which| tangents.get(&books.operand(index, which)).cloned());
+            let each: Vec<Option<AnyLayer>> = each.collect();
+            each.iter().any(Option::is_some).then_some(each)
+        };
+        let tangent = match &node.expression {
+            Expression::Unary(..) | Expression::WithNumber(..) | Expression::Binary(..) => {
+                of_operands().and_then(|tangents| match node.kind_of_data.is_single {
+                    true => of_arithmetic::<f32>(&mut books, index, tangents),
+                    false => of_arithmetic::<f64>(&mut books, index, tangents),
+                })
+            }
+            Expression::Primitive(op) => match of_operands() {
+                Some(tangents) => of_primitive(&mut books, index, &**op, &tangents)?,
+                None => None,
+            },
+            Expression::Dynamic(_) => match (books.source(index), books.backward(index)) {
+                (NONE, Some(backward)) => {
+                    let (layer, value) = (books.handle(index), books.value(index).to_value());
+                    hand_written.push(HandWritten { layer, value, backward });
+                    None
+                }
+                (NONE, None) => None,
+                (source, _) => tangents.get(&source).cloned(),
+            },
+            Expression::Weight(..) | Expression::Seed(_) => None,
+            Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => None,
+        };
+        // a variable that depends on others moves with them, and by itself
+        let mut terms = given.remove(&index).unwrap_or_default();
+        terms.extend(tangent);
+        if let Some(tangent) = sum(&node, terms)? {
+            tangents.insert(index, tangent);
+        }
+    }
+    let of_roots: Vec<_> = places.iter().map(|place| tangents.get(place).cloned()).collect();
+    drop(books);
+    // it may be this that keeps a root from moving, which a gradient would say, too
+    if let Some(HandWritten { layer, .. }) = hand_written.first()
+        && of_roots.iter().any(Option::is_none)
+        && variables.iter().any(|layer| layer.variable().is_none())
+    {
+        return Err(reverse::for_weights_only(layer));
+    }
+    refuse(hand_written, variables)?;
+    Ok(of_roots)
+}
+
+/// The sum of some tangents of a node; that of the user's data may panic.
+fn sum(node: &Node, mut terms: Vec<AnyLayer>) -> Result<Option<AnyLayer>> {
+    if terms.len() < 2 {
+        return Ok(terms.pop());
+    }
+    catch_unwind(AssertUnwindSafe(|| Some((node.kind_of_data.sum_deltas)(terms))))
+        .map_err(|payload| Error::panic(payload).at(node.name(), node.site()))
+}
+
+/// The rules of scalar arithmetic, read with tangents in the place of deltas.
+fn of_arithmetic<T: Number + Pointwise + Delta>(
+    books: &mut Books,
+    index: u32,
+    tangents: Vec<Option<AnyLayer>>,
+) -> Option<AnyLayer> {
+    let node = books.node(index);
+    let mut tangents = tangents.into_iter().map(|tangent| tangent.map(Layer::<T>::from_any));
+    let mut tangent = || tangents.next().flatten();
+    let y = Layer::<T>::from_any(books.handle(index));
+    let mut operand = |which| {
+        let operand = books.operand(index, which);
+        Layer::<T>::from_any(books.handle(operand))
+    };
+    match &node.expression {
+        Expression::Unary(op, _) => op.pullback(&Term(operand(0)), &Term(y), &Term(tangent()?)).map(|t| t.0),
+        Expression::WithNumber(op, side, number, _) => {
+            one_side(*op, *side, [Layer::constant(T::of(*number)), operand(0), y, tangent()?])
+        }
+        Expression::Binary(op, _) => {
+            let [a, b, y] = [operand(0), operand(1), y].map(Term);
+            let left = tangent().and_then(|d| op.pullback_left(&a, &b, &y, &Term(d)));
+            let right = tangent().and_then(|d| op.pullback_right(&a, &b, &y, &Term(d)));
+            let terms: Vec<Layer<T>> = [left, right].into_iter().flatten().map(|t| t.0).collect();
+            if terms.is_empty() { None } else { Some(T::sum(terms)) }
+        }
+        _ => unreachable!("only scalar arithmetic is read so"),
+    }
+    .map(Layer::into_any)
+}
+
+/// What the operation says.
+fn of_primitive(
+    books: &mut Books,
+    index: u32,
+    op: &dyn AnyPrimitive,
+    tangents: &[Option<AnyLayer>],
+) -> Result<Option<AnyLayer>> {
+    let operands = op.operands();
+    let places: Vec<u32> = (0..operands.len()).map(|which| books.operand(index, which)).collect();
+    for &place in &places {
+        books.claim_lone(place); // the rule may hand them out
+    }
+    let (output, node) = (&books.handle(index), books.node(index));
+    let values: Vec<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
+    let values: &[&Value] = &values.iter().map(Seen::as_value).collect::<Vec<_>>();
+    let value = books.value(index);
+    let along = AnyAlong { operands, values, output, value: value.as_value(), tangents };
+    let _places = (!op.is_own()).then(in_places_of_the_user);
+    catch_unwind(AssertUnwindSafe(|| op.pushforward(along)))
+        .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))
+}
+
+/// The pushforward of any operation: `u ↦ pullback(u)` is linear, so `J · v` is the gradient of
+/// `⟨pullback(u), v⟩` with respect to `u`.
+pub(crate) fn transposed<T: Data>(
+    along: &AnyAlong<'_>,
+    pullback: impl FnOnce(&Layer<T::Delta>) -> Few<Option<AnyLayer>>,
+) -> Option<Layer<T::Delta>> {
+    let u = Layer::constant(along.value.get::<T>().one());
+    let deltas = pullback(&u);
+    assert_eq!(
+        deltas.len(),
+        along.operands.len(),
+        "the number of deltas that the rule gives, and that of the operands"
+    );
+    let both = deltas.into_iter().zip(along.tangents);
+    let (roots, deltas): (Vec<_>, Vec<_>) = both.filter_map(|(delta, v)| Some((delta?, v.clone()?))).unzip();
+    if roots.is_empty() {
+        return None;
+    }
+    let known = along.operands.iter().chain([along.output]).cloned().collect();
+    Some(Derivation { roots, deltas, known }.with(along.output.place, |each| each.variable(&u)).1)
+}
+
+/// An error, if one of these backwards has something for one of the variables.
+fn refuse(hand_written: Vec<HandWritten>, variables: &[AnyLayer]) -> Result<()> {
+    let weights: Vec<AnyLayer> = variables.iter().filter(|layer| layer.variable().is_some()).cloned().collect();
+    if weights.is_empty() {
+        return Ok(());
+    }
+    for HandWritten { layer, value, backward } in hand_written {
+        let at = |error: Error| error.at(layer.name(), layer.site());
+        let delta = AnyDelta::Ready(reverse::one(&layer, &value)?).into_layer(&layer);
+        let effects =
+            catch_unwind(AssertUnwindSafe(|| backward.backward(delta))).map_err(|payload| at(Error::panic(payload)))?;
+        if effects.deltas_of(&weights)?.iter().any(Option::is_some) {
+            let why = "a hand-written backward cannot be read forward: there is no derivative along a direction through it. \
+                       Take a gradient, or write it as a `Primitive` or `with_rule`";
+            return Err(at(Error::invalid(why)));
+        }
+    }
+    Ok(())
+}

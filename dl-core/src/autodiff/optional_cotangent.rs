@@ -1,0 +1,109 @@
+//! Deltas that a segment may hand on, once it has been evaluated again.
+//!
+//! Which operands an operation gives a delta to is up to its rule, which runs when the values are
+//! there. Until then, what arrives at a node is a list of such deltas and of others, in the order
+//! in which the walk met them; the sum is written when it is known which of them there are. So it
+//! is the sum that would have been written without marks.
+
+use crate::api::extract::ExtractAll;
+use crate::api::gradient;
+use crate::autodiff::cotangent::AnyDelta;
+use crate::autodiff::remat_group::{Group, Outputs};
+use crate::error::Result;
+use crate::graph::inline_box::{Kept, KeptFuture};
+use crate::graph::node::{Expression, Outcome, Recipe};
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::seed::Position;
+use crate::graph::value::Value;
+use crate::parallel::sync::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+/// What a group hands on along one edge, if anything.
+#[derive(Clone)]
+pub(crate) struct Perhaps {
+    pub(super) group: Arc<Group>,
+    /// The layer whose value are the outputs of the group.
+    pub(super) layer: AnyLayer,
+    pub(super) slot: u32,
+}
+
+/// Those of these deltas that there are, in their order. Waits for what is not known yet.
+pub(super) async fn present(deltas: &[AnyDelta]) -> Result<Vec<AnyDelta>> {
+    let mut unknown: Vec<AnyLayer> = Vec::new();
+    for layer in deltas.iter().filter_map(unknown_before) {
+        if unknown.last().is_none_or(|last| last.address() != layer.address()) {
+            unknown.push(layer.clone());
+        }
+    }
+    let addresses: Vec<usize> = unknown.iter().map(|layer| layer.address()).collect();
+    let values: Vec<Value> = if unknown.is_empty() { Vec::new() } else { ExtractAll::new(unknown).await? };
+    let mut at = 0;
+    let known = deltas.iter().filter_map(|delta| {
+        if let Some(layer) = unknown_before(delta)
+            && addresses[at] != layer.address()
+        {
+            at += 1;
+        }
+        match delta {
+            AnyDelta::Perhaps(perhaps) => values[at].get::<Outputs>().slot(perhaps.slot),
+            AnyDelta::Lazy(layer) if layer.is_absent() => None,
+            known => Some(known.clone()),
+        }
+    });
+    Ok(known.collect())
+}
+
+/// What has to be evaluated before it is known whether there is such a delta.
+fn unknown_before(delta: &AnyDelta) -> Option<&AnyLayer> {
+    match delta {
+        AnyDelta::Perhaps(perhaps) => Some(&perhaps.layer),
+        AnyDelta::Lazy(layer) if layer.may_be_absent() => Some(layer),
+        _ => None,
+    }
+}
+
+/// So many times the sum of those of these deltas of `node` that there will be. If there is none,
+/// the sum is absent, too.
+pub(crate) fn sum(node: &AnyLayer, deltas: Vec<AnyDelta>, factor: f64) -> AnyLayer {
+    let sum = Sum { node: node.clone(), deltas: deltas.into(), factor, absent: Arc::new(AtomicBool::new(false)) };
+    (node.kind_of_data.delta_layer)(Expression::Dynamic(Kept::body(sum)), node.place)
+}
+
+struct Sum {
+    node: AnyLayer,
+    deltas: Arc<[AnyDelta]>,
+    factor: f64,
+    /// Whether there turned out to be none.
+    absent: Arc<AtomicBool>,
+}
+
+impl Recipe for Sum {
+    fn run(&self) -> KeptFuture<Result<Outcome>> {
+        let (node, deltas, absent, factor) = (self.node.clone(), self.deltas.clone(), self.absent.clone(), self.factor);
+        Kept::future(async move {
+            let present = present(&deltas).await?;
+            absent.store(present.is_empty(), Ordering::Release);
+            if present.is_empty() {
+                return Ok(Outcome::Layer(gradient::zero(&node).await?));
+            }
+            let sum = AnyDelta::sum(&node, present).into_layer(&node);
+            Ok(Outcome::Layer(if factor == 1.0 { sum } else { (node.kind_of_data.scale_delta)(&sum, factor) }))
+        })
+    }
+
+    fn name(&self) -> &'static str {
+        "sum of deltas"
+    }
+
+    fn position(&self) -> Position {
+        Position::in_body(0)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.absent.load(Ordering::Acquire)
+    }
+
+    fn may_be_absent(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,287 @@
+//! Entries whose rules cannot be asked before some values are evaluated again.
+//!
+//! The walk back (see `reverse.rs`) meets an entry after all its consumers. If a value that the
+//! rule is to see was forgotten, the entry joins the group of its consumers, or is the head of a
+//! new one: if it is marked, or if something arrives from elsewhere, too. A group is a dynamic
+//! node. When it runs, it waits for the delta of its head; has the pass evaluate again what was
+//! forgotten; asks the rules; and lets the values go. Its value are the deltas that it hands on to
+//! entries outside of it, as layers like those that the walk itself writes.
+
+use crate::api::deferred::{Belongs, Do};
+use crate::api::extract::ExtractValue;
+use crate::autodiff::cotangent::{AnyDelta, Arrived};
+use crate::autodiff::optional_cotangent;
+use crate::autodiff::optional_cotangent::Perhaps;
+use crate::autodiff::reverse;
+use crate::autodiff::reverse::Everywhere;
+use crate::error::{Error, Result};
+use crate::exec;
+use crate::exec::{Books, Hold, Pass};
+use crate::graph::data::Data;
+use crate::graph::delta::Nothing;
+use crate::graph::inline_box::{Kept, KeptFuture};
+use crate::graph::node::{Expression, Outcome, Recipe};
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::seed::Position;
+use crate::parallel::sync::Mutex;
+use crate::record::Direction;
+use smallvec::smallvec;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::{Arc, PoisonError, Weak};
+
+pub(crate) struct Group {
+    pass: Weak<Pass>,
+    /// Keeps all entries of the group alive.
+    head: AnyLayer,
+    arrivals: Vec<AnyDelta>,
+    /// Grows while the walk goes on.
+    members: Mutex<Members>,
+}
+
+#[derive(Default)]
+struct Members {
+    /// In the order of the walk.
+    entries: Vec<Member>,
+    slots: u32,
+}
+
+struct Member {
+    index: u32,
+    /// The slot of its first operand.
+    slot: u32,
+    /// For each operand whether a delta is wanted.
+    wanted: Vec<bool>,
+}
+
+/// What a walk needs to make groups.
+pub(crate) struct Groups<'a> {
+    pass: &'a Arc<Pass>,
+}
+
+impl<'a> Groups<'a> {
+    pub(crate) fn of(pass: &'a Arc<Pass>) -> Self {
+        Groups { pass }
+    }
+
+    /// Whether this entry, at which something has arrived, is left to a group. Then so is what it
+    /// hands on to those operands that are `wanted`.
+    ///
+    /// If not, but something may arrive from a group, that is summed.
+    pub(crate) fn take(
+        &self,
+        books: &mut Books,
+        index: u32,
+        arrived: &mut [Arrived],
+        wanted: impl Fn(&Books, u32) -> bool,
+    ) -> bool {
+        let common = match &arrived[index as usize] {
+            Arrived::Many(deltas) => common_group(deltas),
+            _ => Common::None,
+        };
+        let operands: Vec<u32> = edges(books, index).collect();
+        if operands.is_empty() {
+            if !matches!(common, Common::None) {
+                self.sum(books, index, arrived);
+            }
+            return false;
+        }
+        let (group, layer) = match common {
+            Common::One(perhaps) if !books.is_marked(index) => {
+                let Perhaps { group, layer, .. } = *perhaps;
+                drop(arrived[index as usize].take());
+                (group, layer)
+            }
+            Common::None if !books.is_hollow(index) => return false,
+            _ => self.group(books.handle(index), arrived[index as usize].take()),
+        };
+        let mut members = group.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = members.slots;
+        members.slots += operands.len() as u32;
+        let wanted: Vec<bool> = operands.iter().map(|&operand| wanted(books, operand)).collect();
+        for (which, &operand) in operands.iter().enumerate().filter(|&(which, _)| wanted[which]) {
+            let perhaps = Perhaps { group: group.clone(), layer: layer.clone(), slot: slot + which as u32 };
+            arrived[operand as usize].add(AnyDelta::Perhaps(Box::new(perhaps)));
+        }
+        members.entries.push(Member { index, slot, wanted });
+        true
+    }
+
+    /// Has what arrives at this entry summed, also what may arrive from groups.
+    pub(crate) fn sum(&self, books: &mut Books, index: u32, arrived: &mut [Arrived]) -> AnyLayer {
+        let sum = optional_cotangent::sum(&books.handle(index), arrived[index as usize].take(), 1.0);
+        arrived[index as usize].add(AnyDelta::Lazy(sum.clone()));
+        sum
+    }
+
+    /// A new group.
+    fn group(&self, head: AnyLayer, arrivals: Vec<AnyDelta>) -> (Arc<Group>, AnyLayer) {
+        let place = head.place;
+        let group = Arc::new(Group { pass: Arc::downgrade(self.pass), head, arrivals, members: Mutex::default() });
+        let again = Expression::Dynamic(Kept::body(Again(group.clone())));
+        (group, AnyLayer::new::<Outputs>(again, place))
+    }
+}
+
+/// What arrives from groups.
+enum Common {
+    /// Nothing does.
+    None,
+    /// Everything does, from one group.
+    One(Box<Perhaps>),
+    Several,
+}
+
+fn common_group(deltas: &[AnyDelta]) -> Common {
+    let mut from = deltas.iter().map(|delta| match delta {
+        AnyDelta::Perhaps(perhaps) => Some(perhaps),
+        _ => None,
+    });
+    let first = from.next().flatten();
+    match first {
+        Some(first) if from.all(|other| other.is_some_and(|other| Arc::ptr_eq(&other.group, &first.group))) => {
+            Common::One(first.clone())
+        }
+        None if from.all(|other| other.is_none()) => Common::None,
+        _ => Common::Several,
+    }
+}
+
+/// The entries that a gradient flows to from this one.
+fn edges(books: &Books, index: u32) -> impl Iterator<Item = u32> {
+    (0..books.edges(index)).map(move |which| books.unmarked(books.edge(index, which)))
+}
+
+/// The deltas that a group hands on, by slots.
+#[derive(Clone)]
+pub(super) struct Outputs(Arc<[Option<AnyDelta>]>);
+
+impl Outputs {
+    pub(super) fn slot(&self, slot: u32) -> Option<AnyDelta> {
+        self.0.get(slot as usize).cloned().flatten()
+    }
+}
+
+impl Data for Outputs {
+    // what a derivative depends on are the layers inside
+    type Delta = Nothing;
+
+    fn one(&self) -> Nothing {
+        Nothing
+    }
+}
+
+/// Evaluates a group again.
+struct Again(Arc<Group>);
+
+impl Recipe for Again {
+    fn run(&self) -> KeptFuture<Result<Outcome>> {
+        let group = self.0.clone();
+        Kept::future(async move {
+            let pass = group.pass.upgrade().ok_or_else(Error::cancelled)?;
+            let outputs = if exec::is_current(&pass) {
+                // the pass has this future: it must not have the pass
+                drop(pass);
+                group.evaluate().await?
+            } else {
+                let again = move || {
+                    let group = group.clone();
+                    async move { group.evaluate().await }
+                };
+                Do::starting(Belongs::To(pass.into()), again).await?
+            };
+            Ok(Outcome::Tape(outputs.into_value(), None))
+        })
+    }
+
+    fn name(&self) -> &'static str {
+        "checkpoint"
+    }
+
+    fn position(&self) -> Position {
+        Position::in_body(0)
+    }
+}
+
+impl Group {
+    /// Runs in the pass of the group.
+    async fn evaluate(&self) -> Result<Outputs> {
+        let arrivals = optional_cotangent::present(&self.arrivals).await?;
+        if arrivals.is_empty() {
+            return Ok(Outputs(Arc::new([])));
+        }
+        let delta = AnyDelta::sum(&self.head, arrivals).into_layer(&self.head);
+        // the values are not wanted before that
+        ExtractValue::new(delta.clone()).await?;
+        let mut hold = self.hold()?;
+        poll_fn(|cx| hold.poll(cx)).await?;
+        let (outputs, forgets) = self.write_down(AnyDelta::Lazy(delta), hold)?;
+        if forgets {
+            // evaluated at once, so that the values which they need can go
+            let lazy = |delta: &Option<AnyDelta>| match delta {
+                Some(AnyDelta::Lazy(layer)) => Some(layer.clone()),
+                _ => None,
+            };
+            let layers: Vec<AnyLayer> = outputs.0.iter().filter_map(lazy).collect();
+            current()?.request(&layers);
+        }
+        Ok(outputs)
+    }
+
+    /// Has the values which the rules are to see evaluated again.
+    fn hold(&self) -> Result<Hold> {
+        let pass = current()?;
+        let books = pass.books();
+        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = Vec::new();
+        for member in &members.entries {
+            let node = books.node(member.index);
+            if matches!(&node.expression, Expression::Primitive(_)) {
+                seen.push(member.index);
+                seen.extend((0..books.edges(member.index)).map(|which| books.edge(member.index, which)));
+            }
+        }
+        Ok(pass.hold(books, seen))
+    }
+
+    /// Asks the rules. What comes back are the deltas that leave the group, and whether nobody is
+    /// going to look back at what they are computed from.
+    fn write_down(&self, delta: AnyDelta, hold: Hold) -> Result<(Outputs, bool)> {
+        let pass = current()?;
+        let mut books = pass.books();
+        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outputs = vec![None; members.slots as usize];
+        let mut arrived: HashMap<u32, Vec<AnyDelta>> =
+            members.entries.iter().map(|member| (member.index, Vec::new())).collect();
+        arrived.entry(members.entries[0].index).or_default().push(delta);
+        for member in &members.entries {
+            let deltas = arrived.insert(member.index, Vec::new()).unwrap_or_default();
+            if deltas.is_empty() {
+                continue;
+            }
+            let node = books.node(member.index);
+            let _rule = node.enter_rule(Direction::Backward);
+            let delta = reverse::sum(node, deltas)?;
+            let operands: Vec<u32> = edges(&books, member.index).collect();
+            let deltas = match node.is_dynamic() {
+                true => smallvec![Some(delta.into_layer(&node))],
+                false => reverse::pull_back(&mut books, member.index, delta, &Everywhere)?,
+            };
+            for (which, delta) in deltas.into_iter().enumerate() {
+                if let Some(delta) = delta.map(AnyDelta::Lazy).filter(|_| member.wanted[which]) {
+                    match arrived.get_mut(&operands[which]) {
+                        Some(inside) => inside.push(delta),
+                        None => outputs[member.slot as usize + which] = Some(delta),
+                    }
+                }
+            }
+        }
+        hold.let_go(&pass, books);
+        let forgets = pass.forgets_deltas();
+        Ok((Outputs(outputs.into()), forgets))
+    }
+}
+
+fn current() -> Result<Arc<Pass>> {
+    exec::current().ok_or_else(Error::cancelled)
+}

@@ -1,0 +1,521 @@
+//! The reverse pass: from the delta of a root to lazy deltas of the weights.
+//!
+//! It walks the evaluated graph from the root towards the weights, each node once, and *writes
+//! down* the deltas: what arrives at a node from its consumers is summed in the order in which they
+//! are visited, which is fixed by the graph. Where node and delta are plain numbers the deltas are
+//! computed at once (the numeric reading of the rules, see [`crate::math::pointwise`]); elsewhere they are
+//! layers, which the executor evaluates like any others.
+
+use crate::autodiff::cotangent::{AnyDelta, Arrived};
+
+use crate::api::gradients::{Deltas, SideEffects};
+use crate::autodiff::eager::Eager;
+use crate::autodiff::remat_group::Groups;
+use crate::autodiff::scalar::{in_layers, in_numbers, walk_back_in_numbers};
+use crate::error::call_context::in_places_of_the_user;
+use crate::error::{Error, Result};
+use crate::exec::tables;
+use crate::exec::tables::Row;
+use crate::exec::{Books, Keep, NONE, Pass, Scalar, Seen, Status};
+use crate::graph::node::{Expression, Node};
+use crate::graph::node_ref::{AnyLayer, Held};
+use crate::graph::op::{AnyAt, Few};
+use crate::graph::value::Value;
+use crate::parallel::sync::MutexGuard;
+use crate::record::{Direction, SpanWork, Told};
+use rustc_hash::FxHashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The delta that a backward pass starts with.
+pub(crate) fn one(root: &Node, value: &Value) -> Result<Value> {
+    catch_unwind(AssertUnwindSafe(|| (root.kind_of_data.one)(value)))
+        .map_err(|payload| Error::panic(payload).at(root.name(), root.site()))
+}
+
+/// When deltas are computed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// When somebody asks for them, if ever.
+    Asked,
+    /// At once, as far as they are small: all of them are needed.
+    AtOnce,
+}
+
+/// The deltas of all weights that `root`, which has been evaluated in `pass`, depends on.
+///
+/// # Errors
+/// A panic in a rule of the user's; a pass that does not keep its values.
+pub(crate) fn side_effects(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta, when: When) -> Result<SideEffects> {
+    let mut effects = SideEffects::none();
+    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, when, &mut effects))?;
+    effects.push(pass, deltas);
+    Ok(effects)
+}
+
+/// The lazy deltas of these layers, from those of layers that have been evaluated in `pass` and
+/// depend on them; none where nothing arrives. What is `known` does not depend on them. With them
+/// comes a layer below the roots whose backward is hand-written, if there is one.
+///
+/// # Errors
+/// As [`side_effects`].
+pub(crate) fn deltas_of(
+    pass: &Arc<Pass>,
+    roots: &[(AnyLayer, AnyLayer)],
+    targets: &[AnyLayer],
+    known: &[AnyLayer],
+) -> Result<(Vec<Option<AnyLayer>>, Option<AnyLayer>)> {
+    let mut effects = SideEffects::none();
+    let targets = unmarked(&mut *kept(pass)?, targets);
+    let first = roots.first().map(|(root, _)| root);
+    let walk = || walk_towards(pass, roots, &targets, known, &mut effects);
+    let (deltas, hand_written) = walking(pass, first, walk)?;
+    effects.push(pass, deltas);
+    Ok((effects.deltas_of(&targets)?, hand_written))
+}
+
+/// The same for somebody who has asked for derivatives with respect to these layers.
+///
+/// # Errors
+/// Where one does not get any, but a hand-written backward may have kept it.
+pub(crate) fn derivatives_of(
+    pass: &Arc<Pass>,
+    roots: &[(AnyLayer, AnyLayer)],
+    targets: &[AnyLayer],
+    known: &[AnyLayer],
+) -> Result<Vec<Option<AnyLayer>>> {
+    let (found, hand_written) = deltas_of(pass, roots, targets, known)?;
+    match hand_written {
+        Some(at)
+            if targets.iter().zip(&found).any(|(target, delta)| delta.is_none() && target.variable().is_none()) =>
+        {
+            Err(for_weights_only(&at))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// That a derivative with respect to another layer was asked for below this one, whose backward is
+/// hand-written.
+pub(crate) fn for_weights_only(hand_written: &AnyLayer) -> Error {
+    let why = "a hand-written backward hands derivatives to weights only, and one with respect to another layer was asked for: \
+               write the operation as a `Primitive` or `with_rule`";
+    Error::invalid(why).at(hand_written.name(), hand_written.site())
+}
+
+/// Walks, mostly back from this root, and has it recorded.
+pub(crate) fn walking<R>(pass: &Pass, root: Option<&AnyLayer>, walk: impl FnOnce() -> R) -> R {
+    let at = || root.map_or(Told::NOBODY, |root| pass.told_layer(root));
+    pass.during(SpanWork::Backward, root.map(|root| &**root), at, walk)
+}
+
+/// These layers, as far as they are no marks: a mark is the layer that it marks.
+fn unmarked(books: &mut Books, layers: &[AnyLayer]) -> Vec<AnyLayer> {
+    let mut unmarked = |layer: &AnyLayer| match books.find(layer).filter(|_| layer.is_mark()) {
+        Some(mark) => books.handle(books.unmarked(mark)),
+        None => layer.clone(),
+    };
+    layers.iter().map(&mut unmarked).collect()
+}
+
+/// The same where nothing but scalar arithmetic was evaluated: the deltas are there at once. They
+/// are to be used while somebody has a handle to the root.
+pub(crate) fn deltas(pass: &Arc<Pass>, root: &AnyLayer, delta: AnyDelta) -> Result<Vec<(Held, AnyDelta)>> {
+    let mut theirs = SideEffects::none();
+    let deltas = walking(pass, Some(root), || walk_to_weights(pass, root, delta, When::Asked, &mut theirs))?;
+    debug_assert!(theirs.is_none(), "only dynamic nodes have a backward of the user's");
+    Ok(deltas)
+}
+
+/// The same from an entry that is a plain number, in the books of a pass that nobody else has,
+/// which knows no marks.
+pub(crate) fn deltas_of_number(books: &mut Books, root: u32, number: Scalar) -> Vec<(Held, Scalar)> {
+    debug_assert!(books.in_order(), "scalar arithmetic has no decisions");
+    if !books.trained(root) {
+        return Vec::new();
+    }
+    let mut arrived = books.take_arrived();
+    arrived[root as usize] = number.one().into();
+    let mut deltas = tables::spare();
+    deltas.reserve(books.weights_met().min(FEW_DELTAS));
+    walk_back_in_numbers(books, root, &mut arrived, &mut deltas);
+    books.keep_arrived(arrived);
+    deltas
+}
+
+/// How a delta knows its weight.
+trait Knows {
+    fn node(node: Held) -> Self;
+    fn layer(self) -> AnyLayer;
+}
+
+impl Knows for AnyLayer {
+    fn node(node: Held) -> Self {
+        node.handle()
+    }
+
+    fn layer(self) -> AnyLayer {
+        self
+    }
+}
+
+impl Knows for Held {
+    fn node(node: Held) -> Self {
+        node
+    }
+
+    fn layer(self) -> AnyLayer {
+        self.handle()
+    }
+}
+
+/// Where a walk is to go.
+pub(crate) trait Goal {
+    /// Whether a delta of this entry leads there.
+    fn wants(&self, books: &Books, index: u32) -> bool;
+
+    /// Whether this entry, a weight or not, is the goal itself.
+    fn is_at(&self, index: u32, is_weight: bool) -> bool;
+}
+
+/// To all weights that are trained.
+struct Trained;
+
+impl Goal for Trained {
+    #[inline(always)]
+    fn wants(&self, books: &Books, index: u32) -> bool {
+        books.trained(index)
+    }
+
+    #[inline(always)]
+    fn is_at(&self, _: u32, is_weight: bool) -> bool {
+        is_weight
+    }
+}
+
+/// To wherever there is a delta.
+pub(crate) struct Everywhere;
+
+impl Goal for Everywhere {
+    fn wants(&self, _: &Books, _: u32) -> bool {
+        true
+    }
+
+    fn is_at(&self, _: u32, _: bool) -> bool {
+        false
+    }
+}
+
+/// To these layers, and nowhere else.
+struct Towards {
+    targets: FxHashSet<u32>,
+    /// For each entry, whether one of them is below it.
+    leads: Vec<bool>,
+}
+
+impl Goal for Towards {
+    fn wants(&self, _: &Books, index: u32) -> bool {
+        self.leads[index as usize]
+    }
+
+    fn is_at(&self, index: u32, _: bool) -> bool {
+        self.targets.contains(&index)
+    }
+}
+
+/// Some layer that has been evaluated in this pass.
+pub(crate) fn evaluated(books: &Books, layer: &AnyLayer) -> Result<u32> {
+    let done = |&index: &u32| matches!(books.status(index), Status::Done(_));
+    books.find(layer).filter(done).ok_or_else(Error::cancelled)
+}
+
+/// The books of a pass that keeps its values.
+pub(crate) fn kept(pass: &Pass) -> Result<MutexGuard<'_, Books>> {
+    let books = pass.books();
+    if books.keep == Keep::Nothing {
+        let why =
+            "a backward inside `predict`, which keeps no values for it: run it in `train`, or in a pass of its own";
+        return Err(Error::invalid(why));
+    }
+    Ok(books)
+}
+
+/// The deltas of all weights that are trained: those since the last backward of the user's that it
+/// met; those before, and what that one did, are added to `effects`.
+fn walk_to_weights<K: Knows>(
+    pass: &Arc<Pass>,
+    root: &AnyLayer,
+    delta: AnyDelta,
+    when: When,
+    effects: &mut SideEffects,
+) -> Result<Vec<(K, AnyDelta)>>
+where
+    (K, AnyDelta): Row,
+{
+    let mut books = kept(pass)?;
+    let root = evaluated(&books, root)?;
+    if !books.trained(root) {
+        return Ok(Vec::new());
+    }
+    let order = if books.in_order() { None } else { Some(order(&mut books, [root], |books, _, x| books.trained(x))) };
+    let mut arrived = books.take_arrived();
+    arrived[books.unmarked(root) as usize].add(delta);
+    let steps = order.as_ref().map_or(root as usize + 1, Vec::len);
+    let step = |step: usize| order.as_ref().map_or(step as u32, |order| order[step]);
+    walk_back(pass, books, (0..steps).rev().map(step), &Trained, when, arrived, effects)
+}
+
+/// The same for these layers, from those that depend on them and their deltas; and a layer with a
+/// hand-written backward that lies in between, if there is one. All deltas are layers here, never
+/// plain numbers.
+fn walk_towards(
+    pass: &Arc<Pass>,
+    roots: &[(AnyLayer, AnyLayer)],
+    targets: &[AnyLayer],
+    known: &[AnyLayer],
+    effects: &mut SideEffects,
+) -> Result<(Deltas, Option<AnyLayer>)> {
+    let mut books = kept(pass)?;
+    let places: Vec<u32> = roots.iter().map(|(root, _)| evaluated(&books, root)).collect::<Result<_>>()?;
+    let known: FxHashSet<u32> = known.iter().filter_map(|layer| books.find_any_leaf(layer)).collect();
+    let targets_met: FxHashSet<u32> = targets.iter().filter_map(|target| books.find_any_leaf(target)).collect();
+    // what is below the only target does not matter: in a loop of gradients that is all that came
+    // before
+    let last = |index: u32| targets_met.len() == 1 && targets_met.contains(&index);
+    let order = order(&mut books, places.iter().copied(), |_, from, to| !last(from) && !known.contains(&to));
+    let mut arrived = books.take_arrived();
+    let mut goal = Towards { targets: targets_met, leads: vec![false; arrived.len()] };
+    // what a backward of the user's does is not known, but it does it to weights
+    let weights = targets.iter().any(|target| target.variable().is_some());
+    for &index in &order {
+        let node = books.node(index);
+        goal.leads[index as usize] = goal.targets.contains(&index)
+            || match &node.expression {
+                Expression::Dynamic(_) => match books.source(index) {
+                    NONE => weights && books.backward(index).is_some(),
+                    source => goal.leads[source as usize],
+                },
+                _ => (0..node.operands().len()).any(|which| goal.leads[books.operand(index, which) as usize]),
+            };
+    }
+    for (&place, (_, delta)) in places.iter().zip(roots) {
+        let place = books.unmarked(place);
+        if goal.leads[place as usize] {
+            arrived[place as usize].add(AnyDelta::Lazy(delta.clone()));
+        }
+    }
+    let hand_written = order.iter().find(|&&index| books.backward(index).is_some()).map(|&index| books.handle(index));
+    Ok((walk_back(pass, books, order.into_iter().rev(), &goal, When::Asked, arrived, effects)?, hand_written))
+}
+
+/// A table for more deltas than this grows as they come.
+const FEW_DELTAS: usize = 16;
+
+/// Takes what has arrived at these entries, consumers before their operands, to where the goal is.
+fn walk_back<'a, K: Knows, G: Goal>(
+    pass: &'a Arc<Pass>,
+    mut books: MutexGuard<'a, Books>,
+    steps: impl Iterator<Item = u32>,
+    goal: &G,
+    when: When,
+    mut arrived: Vec<Arrived>,
+    effects: &mut SideEffects,
+) -> Result<Vec<(K, AnyDelta)>>
+where
+    (K, AnyDelta): Row,
+{
+    let mut deltas = tables::spare();
+    deltas.reserve(books.weights_met().min(FEW_DELTAS));
+    let mut eager = if when == When::AtOnce { Eager::of(pass, &books) } else { None };
+    // a constant may be what the delta of a delta is asked for: it stays the layer that it is,
+    // unless a step takes it
+    let at_weight = |delta: AnyDelta| if when == When::AtOnce { delta.at_hand() } else { delta };
+    for index in steps {
+        let numeric = match &arrived[index as usize] {
+            Arrived::Nothing => continue,
+            &Arrived::F32(d) => in_numbers(&books, index, d, &mut arrived),
+            &Arrived::F64(d) => in_numbers(&books, index, d, &mut arrived),
+            Arrived::One(_) | Arrived::Total(_) | Arrived::Many(_) => false,
+        };
+        if numeric {
+            // there is nothing in a number to be dropped
+            std::mem::forget(std::mem::take(&mut arrived[index as usize]));
+            continue;
+        }
+        let node = books.node(index);
+        let is_weight = matches!(node.expression, Expression::Weight(..));
+        // nothing is below, and no rule is asked
+        if is_weight
+            && goal.is_at(index, true)
+            && !books.has_forgotten()
+            && let Some(delta) = arrived[index as usize].take_one()
+        {
+            tables::push(&mut deltas, (K::node(node), at_weight(delta)));
+            continue;
+        }
+        let _rule = node.enter_rule(Direction::Backward);
+        let mut is_told = false;
+        if books.has_forgotten() {
+            let groups = Groups::of(pass);
+            if goal.is_at(index, false) {
+                let sum = groups.sum(&mut books, index, &mut arrived);
+                tables::push(&mut deltas, (K::node(node), AnyDelta::Lazy(sum)));
+                is_told = true;
+            }
+            if groups.take(&mut books, index, &mut arrived, |books, index| goal.wants(books, index)) {
+                continue;
+            }
+        }
+        let delta = match arrived[index as usize].take_one() {
+            Some(delta) => delta,
+            None => {
+                let sum = take_sum(&mut arrived[index as usize], node)?;
+                match (&mut eager, &sum) {
+                    (Some(eager), AnyDelta::Lazy(layer)) if !is_weight => {
+                        eager.sum(&mut books, layer).map_or(sum, AnyDelta::Ready)
+                    }
+                    _ => sum,
+                }
+            }
+        };
+        if is_weight {
+            if !is_told && goal.is_at(index, true) {
+                tables::push(&mut deltas, (K::node(node), at_weight(delta)));
+            }
+            continue; // nothing is below
+        }
+        if !is_told && goal.is_at(index, false) {
+            tables::push(&mut deltas, (K::node(node), delta.clone()));
+        }
+        match &node.expression {
+            Expression::Dynamic(recipe) => match (books.source(index), books.backward(index)) {
+                (NONE, Some(backward)) => {
+                    // code of the user's, which may want to use this pass
+                    let (delta, name, site) = (delta.into_layer(&node), recipe.name(), node.site());
+                    drop(books);
+                    let own_places = in_places_of_the_user();
+                    let theirs = catch_unwind(AssertUnwindSafe(|| backward.backward(delta)));
+                    drop(own_places);
+                    effects.push(pass, deltas.drain(..).map(|(weight, delta)| (K::layer(weight), delta)).collect());
+                    *effects += theirs.map_err(|payload| Error::panic(payload).at(name, site))?;
+                    books = pass.books();
+                }
+                (NONE, None) => {}
+                (source, _) => {
+                    let source = books.unmarked(source);
+                    if goal.wants(&books, source) {
+                        arrived[source as usize].add(delta);
+                    }
+                }
+            },
+            Expression::Weight(..) | Expression::Seed(_) => {}
+            Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) => {}
+            _ => {
+                let mut eager = eager.as_mut().and_then(|eager| eager.next_rule(&delta).then_some(eager));
+                if let Some(eager) = &mut eager
+                    && eager.pull_back(&mut books, index, &delta, goal, &mut arrived)?
+                {
+                    continue;
+                }
+                for (which, delta) in pull_back(&mut books, index, delta, goal)?.into_iter().enumerate() {
+                    let Some(delta) = delta else { continue };
+                    let place = books.unmarked(books.operand(index, which));
+                    if goal.wants(&books, place) {
+                        let arrived = &mut arrived[place as usize];
+                        match &mut eager {
+                            Some(eager) => eager.add(&mut books, delta, place, arrived),
+                            None => arrived.add(AnyDelta::Lazy(delta)),
+                        }
+                    }
+                }
+            }
+        }
+    }
+    books.keep_arrived(arrived);
+    Ok(deltas)
+}
+
+/// The sum of the deltas that have arrived at this node; that of the user's data may panic. Not
+/// inlined: the loop over plain numbers is faster without.
+#[inline(never)]
+fn take_sum(arrived: &mut Arrived, node: Held) -> Result<AnyDelta> {
+    let Arrived::Many(deltas) = std::mem::take(arrived) else { unreachable!("one delta is no sum") };
+    sum(node, *deltas)
+}
+
+/// The sum of some deltas of this node.
+pub(crate) fn sum(node: Held, deltas: Vec<AnyDelta>) -> Result<AnyDelta> {
+    catch_unwind(AssertUnwindSafe(|| AnyDelta::sum(&node, deltas)))
+        .map_err(|payload| Error::panic(payload).at(node.name(), node.site()))
+}
+
+/// What the delta of an entry adds to its operands, by the rule of the operation; that of an
+/// operand that nobody wants may be left out.
+pub(crate) fn pull_back(
+    books: &mut Books,
+    index: u32,
+    delta: AnyDelta,
+    goal: &impl Goal,
+) -> Result<Few<Option<AnyLayer>>> {
+    let node = books.node(index);
+    Ok(match &node.expression {
+        Expression::Primitive(op) => {
+            let places: Few<u32> = (0..op.operands().len()).map(|which| books.operand(index, which)).collect();
+            for &place in &places {
+                books.claim_lone(place); // the rule may hand them out
+            }
+            let output = books.handle(index);
+            let values: Few<Seen<'_>> = places.iter().map(|&x| books.value(x)).collect();
+            let values: Few<&Value> = values.iter().map(Seen::as_value).collect();
+            let value = books.value(index);
+            let at =
+                AnyAt { values: &values, output: &output, value: value.as_value(), delta: delta.into_layer(&node) };
+            let _places = (!op.is_own()).then(in_places_of_the_user);
+            let deltas = catch_unwind(AssertUnwindSafe(|| op.pullback(at)))
+                .map_err(|payload| Error::panic(payload).at(op.name_or_panic(), node.site()))?;
+            if deltas.len() != places.len() {
+                let why = format!("the rule gives {} deltas, the operands are {}", deltas.len(), places.len());
+                return Err(Error::invalid(why).at(op.name_or_panic(), node.site()));
+            }
+            deltas
+        }
+        _ if node.kind_of_data.is_single => in_layers::<f32>(books, index, delta, goal).into_iter().collect(),
+        _ => in_layers::<f64>(books, index, delta, goal).into_iter().collect(),
+    })
+}
+
+/// The entries below some roots that somebody follows, operands before consumers.
+///
+/// It depends on the graph alone, not on the order in which the pass met its parts.
+pub(crate) fn order(
+    books: &mut Books,
+    roots: impl IntoIterator<Item = u32>,
+    follows: impl Fn(&Books, u32, u32) -> bool,
+) -> Vec<u32> {
+    let mut order = Vec::new();
+    let mut seen = books.take_seen();
+    let mut walk = Vec::new();
+    for root in roots {
+        if seen.visit(root) {
+            walk.push((root, 0));
+        }
+        while let Some((index, next)) = walk.last_mut() {
+            let node = books.node(*index);
+            let below = match &node.expression {
+                Expression::Dynamic(_) => Some(books.source(*index)).filter(|&source| source != NONE && *next == 0),
+                _ => (*next < node.operands().len()).then(|| books.operand(*index, *next)),
+            };
+            *next += 1;
+            match below {
+                Some(below) if follows(books, *index, below) && seen.visit(below) => walk.push((below, 0)),
+                Some(_) => {}
+                None => {
+                    order.push(*index);
+                    walk.pop();
+                }
+            }
+        }
+    }
+    books.keep_seen(seen);
+    order
+}

@@ -1,0 +1,162 @@
+//! Scalar arithmetic on the way back, in both readings of its rules: in plain numbers, and in
+//! layers.
+
+use crate::api::layer::Layer;
+use crate::autodiff::cotangent::{AnyDelta, Arrived};
+use crate::autodiff::reverse::Goal;
+use crate::exec::{Arithmetic, Books, Entry, Scalar, tables};
+use crate::graph::node::{Expression, Side};
+use crate::graph::node_ref::{AnyLayer, Held};
+use crate::math::algebra::{Algebra, Term};
+use crate::math::number::Number;
+use crate::math::pointwise::{Binary, Pointwise};
+
+/// Plain numbers, as the numeric reading meets them.
+pub(super) trait Plain: Number {
+    fn of_entry(entry: &Entry) -> Option<Self>;
+    fn scalar(self) -> Scalar;
+    fn add_to(self, arrived: &mut Arrived);
+}
+
+macro_rules! plain {
+    ($T:ident $Repr:ident) => {
+        impl Plain for $T {
+            #[inline(always)]
+            fn of_entry(entry: &Entry) -> Option<Self> {
+                match entry.number() {
+                    Some(Scalar::$Repr(number)) => Some(number),
+                    _ => None,
+                }
+            }
+
+            #[inline(always)]
+            fn scalar(self) -> Scalar {
+                Scalar::$Repr(self)
+            }
+
+            #[inline(always)]
+            fn add_to(self, arrived: &mut Arrived) {
+                match arrived {
+                    Arrived::Nothing => *arrived = Arrived::$Repr(self),
+                    Arrived::$Repr(sum) => *sum += self,
+                    _ => arrived.add(AnyDelta::Ready(self.scalar().into())),
+                }
+            }
+        }
+    };
+}
+
+plain!(f32 F32);
+plain!(f64 F64);
+
+/// Takes what has arrived at this entry to the weights that are trained, where nothing but scalar
+/// arithmetic was evaluated. The loop is one of its own because that over layers, which would do
+/// the same, keeps more at hand than there are registers.
+pub(super) fn walk_back_in_numbers(
+    books: &Books,
+    root: u32,
+    arrived: &mut [Arrived],
+    deltas: &mut Vec<(Held, Scalar)>,
+) {
+    for place in (0..root as usize + 1).rev() {
+        let index = place as u32;
+        match &arrived[place] {
+            Arrived::Nothing => continue,
+            &Arrived::F32(d) => number_back(books, index, d, arrived, deltas),
+            &Arrived::F64(d) => number_back(books, index, d, arrived, deltas),
+            _ => unreachable!("a number gets numbers"),
+        }
+        // there is nothing in a number to be dropped
+        std::mem::forget(std::mem::take(&mut arrived[place]));
+    }
+}
+
+/// Takes the delta `d` of this entry to its operands, or, if it is a weight, to the deltas.
+#[inline(always)]
+fn number_back<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived], deltas: &mut Vec<(Held, Scalar)>) {
+    if !in_numbers(books, index, d, arrived) {
+        let node = books.node(index);
+        debug_assert!(matches!(node.expression, Expression::Weight(..)), "what is trained is arithmetic or a weight");
+        tables::push_made(deltas, || (node, d.scalar()));
+    }
+}
+
+/// The numeric reading: what the delta `d` of scalar arithmetic adds to its operands. Says whether
+/// it was that.
+#[inline(always)]
+pub(super) fn in_numbers<N: Plain>(books: &Books, index: u32, d: N, arrived: &mut [Arrived]) -> bool {
+    let entry = books.entry(index);
+    let [at, bt] = entry.operands;
+    let Some(y) = N::of_entry(entry).map(Term) else { return false };
+    let d = Term(d);
+    match entry.arithmetic {
+        Arithmetic::Binary(op) => {
+            let (left, right) = (books.entry(at), books.entry(bt));
+            let (Some(a), Some(b)) = (N::of_entry(left), N::of_entry(right)) else { return false };
+            let (da, db) = op.pullbacks([&Term(a), &Term(b), &y, &d], (left.trained, right.trained));
+            if let Some(delta) = da {
+                delta.0.add_to(&mut arrived[at as usize]);
+            }
+            if let Some(delta) = db {
+                delta.0.add_to(&mut arrived[bt as usize]);
+            }
+        }
+        Arithmetic::Unary(op) => {
+            let Some(x) = N::of_entry(books.entry(at)) else { return false };
+            if let Some(delta) = op.pullback(&Term(x), &y, &d) {
+                delta.0.add_to(&mut arrived[at as usize]);
+            }
+        }
+        Arithmetic::Other => {
+            let node = entry.held();
+            let Expression::WithNumber(op, side, number, _) = &node.expression else { return false };
+            let Some(x) = N::of_entry(books.entry(at)) else { return false };
+            if let Some(delta) = one_side(*op, *side, [N::of(*number), x, y.0, d.0]) {
+                delta.add_to(&mut arrived[at as usize]);
+            }
+        }
+    }
+    true
+}
+
+/// The layer reading: the deltas of both operands of scalar arithmetic, as far as there are two and
+/// somebody wants them.
+pub(super) fn in_layers<T: Number + Pointwise>(
+    books: &mut Books,
+    index: u32,
+    delta: AnyDelta,
+    goal: &impl Goal,
+) -> [Option<AnyLayer>; 2] {
+    let node = books.node(index);
+    let [y, d] = [books.handle(index), delta.into_layer(&node)].map(Layer::<T>::from_any);
+    let mut operand = |which| {
+        let operand = books.operand(index, which);
+        (Layer::<T>::from_any(books.handle(operand)), goal.wants(books, operand))
+    };
+    let deltas = match &node.expression {
+        Expression::Unary(op, _) => [op.pullback(&Term(operand(0).0), &Term(y), &Term(d)).map(|delta| delta.0), None],
+        Expression::WithNumber(op, side, number, _) => {
+            let number = Layer::constant(T::of(*number));
+            [one_side(*op, *side, [number, operand(0).0, y, d]), None]
+        }
+        Expression::Binary(op, _) => {
+            let ((a, left), (b, right)) = (operand(0), operand(1));
+            let [a, b, y, d] = &[a, b, y, d].map(Term);
+            let (left, right) = op.pullbacks([a, b, y, d], (left, right));
+            [left, right].map(|delta| delta.map(|delta| delta.0))
+        }
+        _ => unreachable!("only scalar arithmetic is read so"),
+    };
+    deltas.map(|delta| delta.map(Layer::into_any))
+}
+
+/// The rule for `x`, which stands across from the number.
+#[inline(always)]
+pub(crate) fn one_side<A: Algebra>(op: Binary, side: Side, [number, x, y, d]: [A; 4]) -> Option<A> {
+    let (number, x, y, d) = (Term(number), Term(x), Term(y), Term(d));
+    let delta = match side {
+        Side::Left => op.pullback_right(&number, &x, &y, &d),
+        Side::Right => op.pullback_left(&x, &number, &y, &d),
+    };
+    delta.map(|delta| delta.0)
+}

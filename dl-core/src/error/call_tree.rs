@@ -1,0 +1,266 @@
+//! The tree of all chains of calls: a calling context tree (Ammons, Ball, Larus: *Exploiting
+//! hardware performance counters with flow and context sensitive profiling*, 1997).
+//!
+//! Each thread remembers the last calls that it looked up, so that the tree is locked for those
+//! only that are new to it. The tree never shrinks: a program has so many chains as it has ways
+//! from `main` to its functions, and recursion is cut out of them.
+
+use crate::error::call_stack::{Call, Calls};
+use crate::parallel::sync::thread_local;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+/// So many functions in one another.
+const DEEPEST: u32 = 64;
+/// So many chains.
+const MOST: usize = 1 << 16;
+/// So many calls a thread remembers.
+const REMEMBERED: usize = 64;
+
+/// What makes a function the same as another one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Function {
+    pub(crate) scope: Scope,
+    pub(crate) name: &'static str,
+}
+
+/// What a function belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Scope {
+    Module(&'static str),
+    Type(&'static str),
+}
+
+impl Scope {
+    fn name(self) -> &'static str {
+        let (Scope::Module(name) | Scope::Type(name)) = self;
+        name
+    }
+}
+
+/// These calls, and further in a call of this function.
+#[inline]
+pub(super) fn within(outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
+    LAST.with(|last| {
+        let known = &last[((std::ptr::from_ref(from).addr() / 8) ^ outer.0 as usize) % REMEMBERED];
+        if known.is(outer, function, from) { known.inner.get() } else { known.look_up(outer, function, from) }
+    })
+}
+
+/// Each call, the innermost first.
+pub(super) fn frames(calls: Calls) -> Vec<Call> {
+    let tree = TREE.read().unwrap_or_else(PoisonError::into_inner);
+    std::iter::successors(tree.frame(calls), |frame| tree.frame(frame.outer)).map(|frame| frame.call).collect()
+}
+
+/// The name of the innermost function.
+pub(super) fn innermost(calls: Calls) -> Option<&'static str> {
+    TREE.read().unwrap_or_else(PoisonError::into_inner).frame(calls).map(|frame| frame.call.function)
+}
+
+fn look_up(outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
+    if let Some(known) = TREE.read().unwrap_or_else(PoisonError::into_inner).find(outer, function, from) {
+        return known;
+    }
+    TREE.write().unwrap_or_else(PoisonError::into_inner).grow(outer, function, from)
+}
+
+/// The last call that was looked up. It is known again by the addresses of its texts: equal ones
+/// may have several, which costs a second look.
+struct Remembered {
+    outer: Cell<Calls>,
+    inner: Cell<Calls>,
+    name: Cell<&'static str>,
+    scope: Cell<&'static str>,
+    from: Cell<Option<&'static Location<'static>>>,
+}
+
+impl Remembered {
+    const fn nothing() -> Remembered {
+        let none = Cell::new(Calls(0));
+        Remembered {
+            outer: none,
+            inner: Cell::new(Calls(0)),
+            name: Cell::new(""),
+            scope: Cell::new(""),
+            from: Cell::new(None),
+        }
+    }
+
+    #[inline]
+    fn is(&self, outer: Calls, function: Function, from: &'static Location<'static>) -> bool {
+        self.outer.get() == outer
+            && self.from.get().map_or(std::ptr::null(), std::ptr::from_ref) == std::ptr::from_ref(from)
+            && self.name.get().as_ptr() == function.name.as_ptr()
+            && self.scope.get().as_ptr() == function.scope.name().as_ptr()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_up(&self, outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
+        let inner = look_up(outer, function, from);
+        self.outer.set(outer);
+        self.inner.set(inner);
+        self.name.set(function.name);
+        self.scope.set(function.scope.name());
+        self.from.set(Some(from));
+        inner
+    }
+}
+
+thread_local! {
+    static LAST: [Remembered; REMEMBERED] = const { [const { Remembered::nothing() }; REMEMBERED] };
+}
+
+static TREE: LazyLock<RwLock<Tree>> = LazyLock::new(RwLock::default);
+
+#[derive(Default)]
+struct Tree {
+    /// The calls of number 1 and on.
+    frames: Vec<Frame>,
+    numbers: HashMap<(Calls, Function, &'static Location<'static>), Calls>,
+    /// How functions are called in reports.
+    names: HashMap<Function, &'static str>,
+}
+
+struct Frame {
+    outer: Calls,
+    depth: u32,
+    function: Function,
+    call: Call,
+}
+
+impl Tree {
+    fn frame(&self, calls: Calls) -> Option<&Frame> {
+        self.frames.get((calls.0 as usize).checked_sub(1)?)
+    }
+
+    fn find(&self, outer: Calls, function: Function, from: &'static Location<'static>) -> Option<Calls> {
+        self.numbers.get(&(self.without_recursion(outer, function), function, from)).copied()
+    }
+
+    fn grow(&mut self, outer: Calls, function: Function, from: &'static Location<'static>) -> Calls {
+        if let Some(known) = self.find(outer, function, from) {
+            return known;
+        }
+        let outer = self.without_recursion(outer, function);
+        let depth = match self.frame(outer) {
+            Some(frame) if (frame.function, frame.call.from) == (function, from) => return outer,
+            Some(frame) => frame.depth + 1,
+            None => 1,
+        };
+        if depth > DEEPEST || self.frames.len() >= MOST {
+            return outer;
+        }
+        let shown = *self.names.entry(function).or_insert_with(|| shown(function));
+        self.frames.push(Frame { outer, depth, function, call: Call { function: shown, from } });
+        let inner = Calls(u32::try_from(self.frames.len()).expect("there are not that many"));
+        self.numbers.insert((outer, function, from), inner);
+        inner
+    }
+
+    /// The outermost of these calls that is one of this function, if there is one; else all of
+    /// them.
+    fn without_recursion(&self, calls: Calls, function: Function) -> Calls {
+        let mut outermost = calls;
+        let mut at = calls;
+        while let Some(frame) = self.frame(at) {
+            if frame.function == function {
+                outermost = at;
+            }
+            at = frame.outer;
+        }
+        outermost
+    }
+}
+
+/// `Net::score` for the method of a type, without the modules and the arguments of the type.
+fn shown(function: Function) -> &'static str {
+    let Scope::Type(path) = function.scope else { return function.name };
+    let path = path.split('<').next().unwrap_or(path);
+    let ty = path.rsplit("::").next().unwrap_or(path);
+    let is_name =
+        ty.starts_with(|c: char| c.is_alphabetic() || c == '_') && ty.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if is_name { String::leak(format!("{ty}::{}", function.name)) } else { function.name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(calls: Calls) -> Vec<(&'static str, u32)> {
+        frames(calls).into_iter().map(|call| (call.function, call.from.line())).collect()
+    }
+
+    #[track_caller]
+    fn place() -> &'static Location<'static> {
+        Location::caller()
+    }
+
+    #[test]
+    fn recursion_is_cut_out() {
+        let (first, again) = (place(), place());
+        let third = place();
+        let line = first.line();
+        let mut calls = Calls::default().within("recursive", first);
+        for _ in 0..1_000_000 {
+            calls = calls.within("recursive", again);
+        }
+        assert_eq!(chain(calls), [("recursive", line), ("recursive", line)]);
+        for _ in 0..1_000 {
+            calls = calls.within("between", third).within("recursive", again);
+            assert_eq!(chain(calls), [("recursive", line), ("recursive", line)]);
+        }
+        let between = calls.within("between", third);
+        assert_eq!(chain(between), [("between", line + 1), ("recursive", line), ("recursive", line)]);
+        assert_eq!(Calls::default().within("recursive", first).within("recursive", first).frames().count(), 1);
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let names: Vec<&'static str> = (0..200).map(|i| &*String::leak(format!("deep_{i}"))).collect();
+        let here = place();
+        let calls = names.iter().fold(Calls::default(), |calls, name| calls.within(name, here));
+        assert_eq!(calls.frames().count(), DEEPEST as usize);
+        assert_eq!(calls.frames().last().map(|call| call.function), Some("deep_0"));
+    }
+
+    #[test]
+    fn the_tree_is_bounded() {
+        let mut tree = Tree::default();
+        let here = place();
+        let names: Vec<&'static str> = (0..MOST + 10).map(|i| &*String::leak(format!("wide_{i}"))).collect();
+        let function = |name| Function { scope: Scope::Module(""), name };
+        let numbers: Vec<Calls> = names.iter().map(|name| tree.grow(Calls(0), function(name), here)).collect();
+        assert_eq!(numbers.iter().filter(|calls| calls.is_empty()).count(), 10);
+        assert_eq!(tree.grow(Calls(0), function(names[5]), here), numbers[5]);
+    }
+
+    #[test]
+    fn all_threads_agree() {
+        let here = place();
+        let count = || {
+            let calls: Vec<Calls> = (0..200)
+                .map(|i| Calls::default().within("shared", here).within(["a", "b", "c"][i % 3], here))
+                .collect();
+            calls
+        };
+        let others: Vec<_> = (0..4).map(|_| std::thread::spawn(count)).collect();
+        let mine = count();
+        for other in others {
+            assert_eq!(other.join().unwrap(), mine);
+        }
+    }
+
+    #[test]
+    fn names_of_methods() {
+        let named = |scope, name| shown(Function { scope: Scope::Type(scope), name });
+        assert_eq!(named("nets::deep::Net", "score"), "Net::score");
+        assert_eq!(named("nets::Net<core::option::Option<f32>>", "score"), "Net::score");
+        assert_eq!(named("(a::B, c::D)", "score"), "score");
+        assert_eq!(named("[a::B]", "score"), "score");
+        assert_eq!(shown(Function { scope: Scope::Module("nets::deep"), name: "score" }), "score");
+    }
+}

@@ -1,0 +1,372 @@
+//! The one error type: what was wrong, in which operation, and where the user wrote it.
+//!
+//! ```
+//! use dl_core::{Differentiable, Error, Layer};
+//!
+//! let error = Error::invalid("the label 12 is not below the number of classes, 10");
+//! assert!(error.is_invalid());
+//! assert!(error.to_string().contains("label 12"));
+//! ```
+
+pub(crate) mod branch;
+pub(crate) mod call_context;
+pub(crate) mod call_stack;
+pub(crate) mod call_tree;
+
+use crate::error::call_context::Site;
+use crate::error::call_stack::Calls;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Arc;
+
+/// A result whose error is [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+type Boxed = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a pass failed.
+///
+/// An error is made where the fault is seen (inside `predict`, `train`, …), but it points at the
+/// place where the user wrote the operation: its [`op`](Error::op) and [`place`](Error::place). It
+/// is cheap to clone, because one failure may reach several waiters. Ask it with the `is_*`
+/// predicates, or for an error of your own with [`downcast_ref`](Error::downcast_ref), rather than
+/// by its text.
+///
+/// ```
+/// use dl_core::{Differentiable, Do, Error, Layer};
+/// let error = Layer::from(Do::<f64>::fail(Error::shape("[2] and [3]"))).predict().wait().unwrap_err();
+/// assert!(error.is_shape() && !error.is_invalid() && !error.is_not_finite());
+/// assert!(!error.is_panic() && !error.is_cancelled() && !error.is_ran_twice());
+/// assert_eq!(Do::now(()).map(|()| -> f64 { panic!("oh") }).wait().unwrap_err().is_panic(), true);
+/// ```
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: Arc<Kind>,
+    /// Where in the work of the user it happened, outermost first.
+    context: Option<Arc<str>>,
+    op: Option<&'static str>,
+    site: Option<Site>,
+    /// What failed beside it, in the order of the program, each once.
+    others: Vec<Error>,
+}
+
+/// So many other failures are kept.
+const OTHERS: usize = 16;
+
+#[derive(Debug, thiserror::Error)]
+enum Kind {
+    #[error("{0}")]
+    Shape(String),
+    #[error("panicked: {0}")]
+    Panic(String),
+    #[error("{0}")]
+    NotFinite(String),
+    #[error("{0}")]
+    Invalid(String),
+    #[error(
+        "this computation was made from a future, which can run only once; make it with `Do::from_fn` to run it again"
+    )]
+    RanTwice,
+    #[error("the pass ended, or its future was dropped, before this value was there")]
+    Cancelled,
+    #[error(transparent)]
+    Other(Boxed),
+}
+
+impl Error {
+    fn new(kind: Kind) -> Self {
+        Error(Arc::new(Inner { kind: Arc::new(kind), context: None, op: None, site: None, others: Vec::new() }))
+    }
+
+    /// Shapes that do not fit; `message` names them, the runtime adds the operation and its place.
+    ///
+    /// ```
+    /// assert!(dl_core::Error::shape("[2, 3] and [4, 5] do not fit").is_shape());
+    /// ```
+    pub fn shape(message: impl Into<String>) -> Self {
+        Self::new(Kind::Shape(message.into()))
+    }
+
+    /// An argument that is no good: a label out of range, an axis that is not there, a bad setting.
+    ///
+    /// ```
+    /// assert!(dl_core::Error::invalid("axis 3 of a matrix").is_invalid());
+    /// ```
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Kind::Invalid(message.into()))
+    }
+
+    /// A number that is not finite where only finite ones are welcome.
+    ///
+    /// ```
+    /// assert!(dl_core::Error::not_finite("the delta of a weight is NaN").is_not_finite());
+    /// ```
+    pub fn not_finite(message: impl Into<String>) -> Self {
+        Self::new(Kind::NotFinite(message.into()))
+    }
+
+    /// Any other error, for instance one that user code met inside a `#[differentiable]` function.
+    ///
+    /// An [`Error`] that was boxed on its way comes back as itself.
+    ///
+    /// ```
+    /// use dl_core::Error;
+    /// let parse = "x".parse::<f64>().unwrap_err();
+    /// assert_eq!(Error::other(parse).to_string(), "invalid float literal");
+    /// assert!(Error::other(Error::shape("…")).is_shape());
+    /// ```
+    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        match error.into().downcast::<Error>() {
+            Ok(own) => *own,
+            Err(foreign) => Self::new(Kind::Other(foreign)),
+        }
+    }
+
+    pub(crate) fn ran_twice() -> Self {
+        Self::new(Kind::RanTwice)
+    }
+
+    pub(crate) fn cancelled() -> Self {
+        Self::new(Kind::Cancelled)
+    }
+
+    /// The message of a caught panic.
+    pub(crate) fn panic(payload: Box<dyn std::any::Any + Send>) -> Self {
+        let message = match payload.downcast::<String>() {
+            Ok(text) => *text,
+            Err(payload) => match payload.downcast::<&'static str>() {
+                Ok(text) => (*text).to_owned(),
+                Err(payload) => {
+                    drop_payload(payload);
+                    "(a payload that is not text)".to_owned()
+                }
+            },
+        };
+        Self::new(Kind::Panic(message))
+    }
+
+    /// Adds the operation and the place, unless a deeper one is known already.
+    pub(crate) fn at(self, op: &'static str, site: impl Into<Site>) -> Self {
+        if self.0.site.is_some() {
+            return self;
+        }
+        Error(Arc::new(Inner { op: Some(op), site: Some(site.into()), ..Inner::clone(&self.0) }))
+    }
+
+    /// This error, and beside it one of an operand further to the right.
+    pub(crate) fn and(self, right: &Error) -> Self {
+        let mut others = self.0.others.clone();
+        for other in std::iter::once(right).chain(&right.0.others) {
+            let known = Arc::ptr_eq(&other.0.kind, &self.0.kind)
+                || others.iter().any(|known| Arc::ptr_eq(&known.0.kind, &other.0.kind));
+            if !known && others.len() < OTHERS {
+                let alone = Inner { others: Vec::new(), ..Inner::clone(&other.0) };
+                others.push(Error(Arc::new(alone)));
+            }
+        }
+        if others.len() == self.0.others.len() {
+            return self;
+        }
+        Error(Arc::new(Inner { others, ..Inner::clone(&self.0) }))
+    }
+
+    /// This error beside those of operands further to the left, if there are any.
+    pub(crate) fn beside(&self, left: Option<Error>) -> Error {
+        left.map_or_else(|| self.clone(), |left| left.and(self))
+    }
+
+    /// All values, or the leftmost error with the others beside it.
+    pub(crate) fn all<T>(results: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
+        let mut failed: Option<Error> = None;
+        let mut values = Vec::new();
+        for result in results {
+            match result {
+                Ok(value) => values.push(value),
+                Err(error) => failed = Some(error.beside(failed)),
+            }
+        }
+        failed.map_or(Ok(values), Err)
+    }
+
+    /// What else failed, in parallel with this: operands further to the right, in the order of the
+    /// program. At most sixteen are kept.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Do, Error, Layer};
+    /// let fails = |what: &'static str| Layer::from(Do::<f64>::fail(Error::invalid(what)));
+    /// let error = (fails("the left one") + fails("the right one")).predict().wait().unwrap_err();
+    /// assert!(error.to_string().contains("the left one"));
+    /// assert!(error.others()[0].to_string().contains("the right one"));
+    /// ```
+    pub fn others(&self) -> &[Error] {
+        &self.0.others
+    }
+
+    /// The same error, of the same kind, with a word on where in the work it happened before its
+    /// text.
+    ///
+    /// ```
+    /// let error = dl_core::Error::shape("[2] and [3]").context("sample 7").context("batch 1");
+    /// assert!(error.is_shape());
+    /// assert_eq!(error.to_string(), "batch 1: sample 7: [2] and [3]");
+    /// ```
+    pub fn context(&self, words: impl fmt::Display) -> Self {
+        let context = match &self.0.context {
+            Some(inner) => format!("{words}: {inner}"),
+            None => words.to_string(),
+        };
+        Error(Arc::new(Inner { context: Some(context.into()), ..Inner::clone(&self.0) }))
+    }
+
+    /// The name of the operation that failed, when the fault lies in one.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::Error::shape("…").op(), None);
+    /// ```
+    pub fn op(&self) -> Option<&'static str> {
+        self.0.op
+    }
+
+    /// Where the user wrote the operation that failed.
+    ///
+    /// ```
+    /// assert!(dl_core::Error::shape("…").place().is_none());
+    /// ```
+    pub fn place(&self) -> Option<&'static Location<'static>> {
+        self.0.site.map(|site| site.place)
+    }
+
+    /// The annotated functions in which the operation that failed was written, the innermost first:
+    /// with [`place`](Error::place), a backtrace in the code of the user only. For a derivative,
+    /// those of the operation whose derivative it is. There are none outside of `#[differentiable]`
+    /// functions.
+    ///
+    /// `{error:#}` and `{error:?}` show them, a line each; `{error}` is one line.
+    ///
+    /// ```
+    /// use dl_core::{Calls, Error};
+    /// assert_eq!(Error::shape("…").calls(), Calls::default());
+    /// ```
+    pub fn calls(&self) -> Calls {
+        self.0.site.map_or_else(Calls::default, |site| site.calls)
+    }
+
+    /// The error of your own, or of another library, that this one carries, if it is of this type.
+    ///
+    /// ```
+    /// use dl_core::Error;
+    /// use std::io;
+    /// let error = Error::other(io::Error::from(io::ErrorKind::NotFound)).context("batch 7");
+    /// assert_eq!(error.downcast_ref::<io::Error>().map(io::Error::kind), Some(io::ErrorKind::NotFound));
+    /// assert!(error.downcast_ref::<std::num::ParseFloatError>().is_none());
+    /// ```
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match &*self.0.kind {
+            Kind::Other(error) => error.downcast_ref(),
+            _ => None,
+        }
+    }
+
+    /// Shapes did not fit.
+    pub fn is_shape(&self) -> bool {
+        matches!(*self.0.kind, Kind::Shape(_))
+    }
+
+    /// User code, or an operation, panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(*self.0.kind, Kind::Panic(_))
+    }
+
+    /// A number was refused because it is not finite.
+    pub fn is_not_finite(&self) -> bool {
+        matches!(*self.0.kind, Kind::NotFinite(_))
+    }
+
+    /// An argument was no good.
+    pub fn is_invalid(&self) -> bool {
+        matches!(*self.0.kind, Kind::Invalid(_))
+    }
+
+    /// A computation that can run only once was asked to run again.
+    pub fn is_ran_twice(&self) -> bool {
+        matches!(*self.0.kind, Kind::RanTwice)
+    }
+
+    /// The pass ended, or was cancelled, while this value was awaited.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(*self.0.kind, Kind::Cancelled)
+    }
+}
+
+impl Error {
+    /// What was wrong, in which operation, and where.
+    fn message(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(context) = &self.0.context {
+            write!(f, "{context}: ")?;
+        }
+        if let Some(op) = self.0.op {
+            write!(f, "{op}: ")?;
+        }
+        write!(f, "{}", self.0.kind)?;
+        self.place().map_or(Ok(()), |place| write!(f, " (at {place})"))
+    }
+
+    fn chain(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        self.calls().frames().try_for_each(|call| write!(f, "\n{indent}{call}"))
+    }
+}
+
+/// One line; `{error:#}` adds a line for each of its [`calls`](Error::calls).
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.message(f)?;
+        match self.0.others.len() {
+            0 => {}
+            n => write!(f, "; and {n} more failed in parallel")?,
+        }
+        if f.alternate() { self.chain(f, "  ") } else { Ok(()) }
+    }
+}
+
+/// What `fn main() -> dl::Result<()>` prints: the message, its [`calls`](Error::calls), and the
+/// same of each of the [`others`](Error::others).
+///
+/// ```
+/// use dl_core::{Differentiable, Do, Error, Layer};
+/// let fails = |what: &'static str| Layer::from(Do::<f64>::fail(Error::invalid(what)));
+/// let error = (fails("the left one") + fails("the right one")).predict().wait().unwrap_err();
+/// let text = format!("{error:?}");
+/// assert!(text.starts_with("computation: the left one (at "));
+/// assert!(text.contains("\nand in parallel:\n  computation: the right one (at "));
+/// ```
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.message(f)?;
+        self.chain(f, "  ")?;
+        let mut others = self.0.others.iter();
+        others.try_for_each(|other| {
+            f.write_str("\nand in parallel:\n  ")?;
+            other.message(f)?;
+            other.chain(f, "    ")
+        })
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.0.kind {
+            Kind::Other(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+/// Drops what was caught. Its destructor may panic in its turn, with a payload that does.
+pub(crate) fn drop_payload(payload: Box<dyn std::any::Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
+    }
+}

@@ -1,0 +1,70 @@
+//! Waiting for a run: on a thread that parks while nothing can be done.
+
+use crate::error::Result;
+use crate::exec;
+use crate::exec::run::Run;
+use crate::parallel::sync::{AtomicBool, Ordering, Thread, current, park, thread_local};
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Polls a future to its end on this thread, which parks while nothing can be done.
+pub(crate) fn block_on<T>(mut run: Run<T>) -> Result<T> {
+    let parker = Parker::take();
+    let waker = Waker::from(parker.clone());
+    let mut cx = Context::from_waker(&waker);
+    let result = loop {
+        match Pin::new(&mut run).poll(&mut cx) {
+            Poll::Ready(result) => break result,
+            Poll::Pending => exec::parking(|| parker.park()),
+        }
+    };
+    drop(waker);
+    parker.keep();
+    result
+}
+
+/// Wakes a thread that waits. Every wait has one of its own, and does not trust the token of its
+/// thread alone: a wait inside this one, or other code that parks, may have used it up.
+struct Parker {
+    thread: Thread,
+    woken: AtomicBool,
+}
+
+thread_local! {
+    /// Those that nobody else has any more, for reuse.
+    static PARKERS: RefCell<Vec<Arc<Parker>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Parker {
+    fn take() -> Arc<Parker> {
+        let kept = PARKERS.try_with(|kept| kept.borrow_mut().pop()).ok().flatten();
+        kept.unwrap_or_else(|| Arc::new(Parker { thread: current(), woken: AtomicBool::new(false) }))
+    }
+
+    fn keep(mut self: Arc<Self>) {
+        if let Some(parker) = Arc::get_mut(&mut self) {
+            parker.woken = AtomicBool::new(false);
+            let _ = PARKERS.try_with(|kept| kept.borrow_mut().push(self));
+        }
+    }
+
+    fn park(&self) {
+        while !self.woken.swap(false, Ordering::Acquire) {
+            park();
+        }
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}

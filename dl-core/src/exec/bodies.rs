@@ -1,0 +1,224 @@
+//! How long it takes to poll a body: about as long as it took where the same was written before.
+//!
+//! A body does not say what it costs. One that only decides takes less than a microsecond, and to
+//! hand it to another thread takes several; one that reads a file had better be handed over. So
+//! each thread remembers how long the bodies took that it has polled, by the places where they were
+//! written. This decides who polls a body, and never about a value.
+//!
+//! A small network that a body asks for is evaluated on the spot, as part of its pass (see
+//! `at_once.rs`), where one thread at a time works: by more of them it would not be done sooner,
+//! and it does not count.
+
+use crate::exec::Pass;
+use crate::exec::at_once::SMALL_OF_OURS_NANOSECONDS;
+use crate::parallel::sync::thread_local;
+use std::cell::Cell;
+use std::panic::Location;
+use std::time::{Duration, Instant};
+
+/// What nobody has seen may be dear: it is worth offering when there are a few.
+const UNKNOWN_NANOSECONDS: f64 = 5_000.0;
+/// A body that was small so far is looked at once in so many times: it may have grown, but to look
+/// at the clock takes a good part of what it takes.
+const SELDOM: u8 = 16;
+const PLACES: usize = 128;
+
+#[derive(Clone, Copy)]
+struct Seen {
+    place: Option<&'static Location<'static>>,
+    nanoseconds: f64,
+    /// How often it has been polled since somebody looked at the clock.
+    polls: u8,
+}
+
+/// A poll that is being timed.
+#[derive(Clone, Copy)]
+struct Timed {
+    pass: *const Pass,
+    /// What it has spent on what does not count.
+    apart: Duration,
+}
+
+thread_local! {
+    /// Each place has one seat, and takes it from whichever other place sits there.
+    static SEEN: [Cell<Seen>; PLACES] = const { [const { Cell::new(Seen { place: None, nanoseconds: 0.0, polls: 0 }) }; PLACES] };
+}
+
+thread_local! {
+    static TIMED: Cell<Option<Timed>> = const { Cell::new(None) };
+}
+
+/// How many nanoseconds it may take to poll a body that was written here; none if it is not worth a
+/// hand-over.
+pub(super) fn guess(place: &'static Location<'static>) -> f64 {
+    match seen(place) {
+        None => UNKNOWN_NANOSECONDS,
+        Some(seen) if seen.is_small() => 0.0,
+        Some(seen) => seen.nanoseconds,
+    }
+}
+
+/// Polls a body of this pass that was written here, and remembers how long that took.
+pub(super) fn timed<R>(pass: &Pass, place: &'static Location<'static>, poll: impl FnOnce() -> R) -> R {
+    let before = seen(place);
+    if let Some(seen) = before.filter(|seen| seen.is_small() && seen.polls < SELDOM) {
+        remember(place, Seen { polls: seen.polls + 1, ..seen });
+        return poll();
+    }
+    // a poll inside this one, of another body, is part of it
+    let around = TIMED.replace(Some(Timed { pass, apart: Duration::ZERO }));
+    let begun = Instant::now();
+    let polled = poll();
+    let all = begun.elapsed();
+    let apart = TIMED.replace(around).map_or(Duration::ZERO, |timed| timed.apart);
+    let now = all.saturating_sub(apart).as_nanos() as f64;
+    // once it may have taken long because the thread lost its processor
+    let nanoseconds = before.map_or(now, |seen| seen.nanoseconds + (now - seen.nanoseconds) / 4.0);
+    remember(place, Seen { place: Some(place), nanoseconds, polls: 0 });
+    polled
+}
+
+/// Does what does not count as part of a body of this pass, should this thread be polling one.
+pub(super) fn apart<R>(pass: &Pass, work: impl FnOnce() -> R) -> R {
+    if !TIMED.get().is_some_and(|timed| std::ptr::eq(timed.pass, pass)) {
+        return work();
+    }
+    let begun = Instant::now();
+    let done = work();
+    TIMED.set(TIMED.get().map(|timed| Timed { apart: timed.apart + begun.elapsed(), ..timed }));
+    done
+}
+
+impl Seen {
+    fn is_small(&self) -> bool {
+        self.nanoseconds < SMALL_OF_OURS_NANOSECONDS
+    }
+}
+
+fn seen(place: &'static Location<'static>) -> Option<Seen> {
+    let seen = SEEN.try_with(|seats| seats[seat(place)].get()).ok()?;
+    seen.place.is_some_and(|seen| std::ptr::eq(seen, place)).then_some(seen)
+}
+
+fn remember(place: &'static Location<'static>, seen: Seen) {
+    let _ = SEEN.try_with(|seats| seats[seat(place)].set(seen)); // a thread that is ending remembers nothing
+}
+
+fn seat(place: &'static Location<'static>) -> usize {
+    // places of one file lie side by side
+    std::ptr::from_ref(place).addr() / size_of::<Location<'_>>() % PLACES
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+    use crate::exec::at_once::tests::{Probe, on_threads};
+    use crate::{Differentiable, Do, Layer};
+    use std::collections::HashSet;
+    use std::sync::{Arc, Condvar, Mutex};
+    use std::thread;
+
+    /// A body that asks for a number, and turns out to be the layer that is made of it.
+    fn decides(on: Layer<f64>, then: impl Fn(f64) -> Layer<f64> + Send + Sync + 'static) -> Layer<f64> {
+        let then = Arc::new(then);
+        Layer::dynamic(move || {
+            let (on, then) = (on.clone(), then.clone());
+            async move { Ok(then(on.extract().await?)) }
+        })
+    }
+
+    /// Where two threads wait for one another, again and again.
+    #[derive(Clone, Default)]
+    struct Meeting(Arc<(Mutex<usize>, Condvar)>);
+
+    impl Meeting {
+        fn meet(&self) {
+            let (arrived, changed) = &*self.0;
+            let mut here = arrived.lock().expect("nobody panics");
+            *here += 1;
+            changed.notify_all();
+            let last = here.next_multiple_of(2);
+            let waited = changed.wait_timeout_while(here, Duration::from_secs(10), |here| *here < last);
+            assert!(!waited.expect("nobody panics").1.timed_out(), "nobody came");
+        }
+    }
+
+    #[test]
+    fn small_bodies_stay_on_one_thread_once_that_is_known() {
+        let threads = Arc::<Mutex<HashSet<_>>>::default();
+        let body = |x: u32| {
+            let threads = threads.clone();
+            let slow = move |_: &Arc<Pass>| {
+                threads.lock().expect("nobody panics").insert(thread::current().id());
+                thread::sleep(Duration::from_micros(200)); // time for others to come
+            };
+            decides(Layer::apply(Probe::new(1_000.0, slow), (Layer::constant(f64::from(x)),)), Layer::constant)
+        };
+        let few: Vec<_> = (1..SELDOM.into()).map(body).collect();
+        let values = on_threads(2, || {
+            let place = few[0].any().place;
+            remember(place, Seen { place: Some(place), nanoseconds: 1_000.0, polls: 0 });
+            Do::predict(few).wait()
+        });
+        assert!(values.expect("it succeeds").into_iter().eq((2..=SELDOM).map(f64::from)));
+        assert_eq!(threads.lock().expect("nobody panics").len(), 1);
+    }
+
+    #[test]
+    fn what_a_body_takes_is_remembered_but_not_what_is_done_in_its_pass() {
+        let place = Location::caller();
+        let pass = Pass::new(crate::exec::Purpose::Predict, &crate::exec::Settings::default());
+        let other = Pass::new(crate::exec::Purpose::Predict, &crate::exec::Settings::default());
+        let nap = || thread::sleep(Duration::from_millis(20));
+        assert_eq!(guess(place), UNKNOWN_NANOSECONDS);
+        timed(&pass, place, || apart(&other, nap));
+        assert!(guess(place) >= 2e7);
+        let spared = || timed(&pass, place, || apart(&pass, nap));
+        spared();
+        assert!(guess(place) < 1.9e7);
+        let polls = (0..1_000).position(|_| {
+            timed(&pass, place, || ());
+            guess(place) == 0.0
+        });
+        assert!(polls.is_some_and(|polls| polls > 10), "each poll counts a little");
+        (0..=SELDOM).for_each(|_| timed(&pass, place, nap));
+        assert!(guess(place) >= 5e6, "it has grown");
+    }
+
+    #[test]
+    fn dear_bodies_are_shared_although_they_are_known() {
+        let meeting = Meeting::default();
+        let body = || {
+            let meeting = meeting.clone();
+            decides(Layer::constant(1.0), move |x| {
+                meeting.meet();
+                thread::sleep(Duration::from_millis(1));
+                Layer::constant(x)
+            })
+        };
+        on_threads(2, || {
+            for _ in 0..10 {
+                assert_eq!((body() + body()).predict().wait().expect("it succeeds"), 2.0);
+            }
+        });
+    }
+
+    /// Each of them decides in no time, and has a dear operation for an answer.
+    #[test]
+    fn joined_predictions_run_in_parallel_whatever_their_bodies_take() {
+        let meeting = Meeting::default();
+        let prediction = |x| {
+            let meeting = meeting.clone();
+            let dear = move |x| {
+                let meeting = meeting.clone();
+                Layer::apply(Probe::new(1e6, move |_| meeting.meet()), (Layer::constant(x),))
+            };
+            decides(Layer::constant(x), dear).predict()
+        };
+        on_threads(2, || {
+            for _ in 0..300 {
+                assert_eq!(Do::join([prediction(1.0), prediction(2.0)]).wait().expect("it succeeds"), [2.0, 3.0]);
+            }
+        });
+    }
+}

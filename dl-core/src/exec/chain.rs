@@ -1,0 +1,156 @@
+//! Chains: operations that one thread runs one after the other, as one job.
+//!
+//! An operation that waits for the operation before it and for nothing else follows it in its
+//! chain. Nobody is told between the two: the thread that takes the first has what the second waits
+//! for. So a branch of twenty small kernels is taken once and written down once, and its thread
+//! does not ask for the books in between.
+//!
+//! A chain says what is run together, not what is computed: values are those of the operations,
+//! whoever runs them, and each is written down before long (see `kernels.rs`), so that others who
+//! wait for it go on.
+
+use crate::exec::books::Books;
+use crate::exec::entry::{NONE, Status};
+use crate::graph::node::Expression;
+
+/// An entry is in no chain, and none can begin with it: it has been taken, or does something
+/// besides computing a value.
+pub(super) const CLOSED: u32 = u32::MAX;
+/// An operation that nobody follows so far.
+pub(super) const OPEN: u32 = u32::MAX - 1;
+
+/// So many operations are in a chain at most.
+const LONGEST: usize = 32;
+
+/// The chains of a pass, for reuse.
+#[derive(Default)]
+pub(super) struct Chains {
+    chains: Vec<Vec<u32>>,
+    unused: Vec<u32>,
+}
+
+impl Chains {
+    pub(super) fn clear(&mut self) {
+        // unless the pass has been left, all have been taken
+        if self.are_unused() {
+            return;
+        }
+        self.unused.clear();
+        for (place, chain) in (0..).zip(&mut self.chains) {
+            chain.clear();
+            self.unused.push(place);
+        }
+    }
+
+    pub(super) fn are_unused(&self) -> bool {
+        self.unused.len() == self.chains.len()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.chains.len()
+    }
+
+    /// A chain of these entries.
+    fn begin(&mut self, entries: &[u32]) -> u32 {
+        let place = self.unused.pop().unwrap_or_else(|| {
+            self.chains.push(Vec::new());
+            (self.chains.len() - 1) as u32
+        });
+        self.chains[place as usize].extend_from_slice(entries);
+        place
+    }
+}
+
+impl Books {
+    /// Lets a new operation follow the one that it waits for, if that is the only one and the last
+    /// of its chain.
+    pub(super) fn follows_in_chain(&mut self, index: u32, operands: usize) -> bool {
+        let mut before = NONE;
+        for which in 0..operands {
+            let operand = self.operand(index, which);
+            match self.status(operand) {
+                Status::Pending if before == NONE || before == operand => before = operand,
+                Status::Pending | Status::Failed(_) => return false,
+                Status::Done(_) | Status::Freed => {}
+            }
+        }
+        if before == NONE {
+            return false;
+        }
+        let place = match self.linked(before).chain {
+            CLOSED => return false,
+            OPEN => {
+                let place = self.chains.begin(&[before]);
+                self.linked(before).chain = place;
+                place
+            }
+            place => place,
+        };
+        let chain = &mut self.chains.chains[place as usize];
+        if chain.len() == LONGEST || chain.last() != Some(&before) {
+            return false;
+        }
+        chain.push(index);
+        self.linked(index).chain = place;
+        true
+    }
+
+    /// This operation is about to be run, or is not going to be: nobody follows it any more. What
+    /// comes back are those who did, in order.
+    pub(super) fn take_chain(&mut self, first: u32, into: &mut Vec<u32>) {
+        into.clear();
+        match std::mem::replace(&mut self.linked(first).chain, CLOSED) {
+            CLOSED | OPEN => {}
+            place => {
+                into.extend(self.chains.chains[place as usize].drain(..).skip(1));
+                self.chains.unused.push(place);
+                for &follower in &*into {
+                    self.linked(follower).chain = CLOSED;
+                }
+            }
+        }
+    }
+
+    /// Whether somebody follows this operation, which is the first of its chain.
+    pub(super) fn has_followers(&self, first: u32) -> bool {
+        self.links[self.entry(first).links as usize].chain < OPEN
+    }
+
+    /// The same as [`take_chain`](Books::take_chain), where nobody follows.
+    pub(super) fn close_chain(&mut self, index: u32) {
+        self.linked(index).chain = CLOSED;
+    }
+
+    /// Those who followed an operation that is not run wait as if they had never been in a chain.
+    pub(super) fn part_chain(&mut self, followers: &[u32]) {
+        for &index in followers {
+            self.linked(index).chain = OPEN;
+            for which in 0..self.node(index).operands().len() {
+                let operand = self.operand(index, which);
+                if !self.ended(operand) {
+                    self.wait_for(operand, index);
+                }
+            }
+        }
+    }
+
+    /// The rest of a chain, whose first operation has all that it needs now, goes back to that end
+    /// of the queue from which it was taken.
+    pub(super) fn put_back(&mut self, rest: &[u32], helps: bool) {
+        let place = self.chains.begin(rest);
+        for &index in rest {
+            self.linked(index).chain = place;
+        }
+        let queued = self.queue.len();
+        self.ready(rest[0]);
+        if !helps && self.queue.len() > queued {
+            self.queue.bring_last_forward();
+        }
+        self.settle();
+    }
+}
+
+/// Whether an operation can follow another: not if it does something besides computing a value.
+pub(super) fn can_follow(expression: &Expression) -> bool {
+    matches!(expression, Expression::Primitive(op) if op.update().is_none() && !op.is_mark())
+}

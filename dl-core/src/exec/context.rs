@@ -1,0 +1,202 @@
+//! What a thread is doing for which pass.
+
+use crate::exec::settings::Mode;
+use crate::exec::{Owner, Pass};
+use crate::parallel::sync::thread_local;
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+#[derive(Clone, Copy)]
+struct Context {
+    /// The pass whose futures this thread is polling: borrowed from whoever called [`within`].
+    pass: Option<NonNull<Arc<Pass>>>,
+    /// Whether it polls a task of that pass, rather than the driver's own future.
+    in_task: bool,
+    /// Whether this thread may spend its time on the work of the passes that it polls: inside
+    /// `wait()` and in workers.
+    may_work: bool,
+    /// The pass for which this thread computes, or drops, values.
+    computing_for: Option<NonNull<Arc<Pass>>>,
+}
+
+thread_local! {
+    static CONTEXT: Cell<Context> =
+        const { Cell::new(Context { pass: None, in_task: false, may_work: false, computing_for: None }) };
+}
+
+thread_local! {
+    /// The passes that this thread was polling when it began to wait for something else, from the
+    /// outermost on.
+    static LEFT: RefCell<Vec<NonNull<Arc<Pass>>>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Restore(Context);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CONTEXT.set(self.0);
+    }
+}
+
+fn with<R>(context: Context, f: impl FnOnce() -> R) -> R {
+    let _restore = Restore(CONTEXT.replace(context));
+    f()
+}
+
+/// Polls a future of this pass: a task, or a driver's.
+pub(super) fn polling<R>(pass: &Arc<Pass>, in_task: bool, f: impl FnOnce() -> R) -> R {
+    let may_work = in_task || CONTEXT.get().may_work;
+    with(Context { pass: Some(NonNull::from(pass)), in_task, may_work, computing_for: None }, f)
+}
+
+/// Computes, or drops, values of this pass.
+pub(crate) fn computing<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
+    with(Context { computing_for: Some(NonNull::from(pass)), pass: None, in_task: false, ..CONTEXT.get() }, f)
+}
+
+/// Computes what a body is about to hand out, as a kernel of the pass whose body this is: so
+/// whoever waits for the pass is told of what is divided, and helps.
+pub(crate) fn computing_in_task<R>(f: impl FnOnce() -> R) -> R {
+    with_current(|pass| match pass.filter(|_| in_task()) {
+        Some(pass) => computing(pass, f),
+        None => f(),
+    })
+}
+
+/// Polls the driver's future in its pass.
+pub(crate) fn enter<R>(pass: &Arc<Pass>, f: impl FnOnce() -> R) -> R {
+    polling(pass, false, f)
+}
+
+/// Runs `f` on a thread that blocks for it: outside any pass, and free to work.
+pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
+    let context = CONTEXT.get();
+    let _left = context.pass.and_then(LeftPass::leave);
+    with(Context { pass: None, in_task: false, may_work: true, ..context }, f)
+}
+
+/// A pass that this thread has left, until it comes back.
+struct LeftPass {
+    /// How many there were before.
+    before: usize,
+}
+
+impl LeftPass {
+    /// None on a thread that is ending, which has no list any more.
+    #[cold]
+    fn leave(pass: NonNull<Arc<Pass>>) -> Option<LeftPass> {
+        let push = |left: &RefCell<Vec<_>>| {
+            let mut left = left.borrow_mut();
+            left.push(pass);
+            LeftPass { before: left.len() - 1 }
+        };
+        LEFT.try_with(push).ok()
+    }
+}
+
+impl Drop for LeftPass {
+    #[cold]
+    fn drop(&mut self) {
+        let _ = LEFT.try_with(|left| left.borrow_mut().truncate(self.before));
+    }
+}
+
+/// Parks this thread, which waits. The passes that it was polling are told that it is away.
+pub(crate) fn parking(park: impl FnOnce()) {
+    // SAFETY: whoever put them there keeps them borrowed until they are taken away again, which is
+    // after this wait
+    let held = |pass: &NonNull<Arc<Pass>>| unsafe { pass.as_ref() }.clone();
+    let left: Vec<Arc<Pass>> = LEFT.try_with(|left| left.borrow().iter().map(held).collect()).unwrap_or_default();
+    left.iter().for_each(Pass::goes_away);
+    park();
+    left.iter().for_each(|pass| pass.comes_back());
+}
+
+/// The pass whose future this thread is polling.
+#[inline]
+pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
+    let pass = CONTEXT.get().pass;
+    // SAFETY: whoever put it there keeps it borrowed until the context is restored, which is after
+    // `f`
+    f(pass.as_ref().map(|pass| unsafe { pass.as_ref() }))
+}
+
+pub(crate) fn current() -> Option<Arc<Pass>> {
+    with_current(|pass| pass.cloned())
+}
+
+#[inline]
+pub(crate) fn in_pass() -> bool {
+    CONTEXT.get().pass.is_some()
+}
+
+pub(crate) fn is_current(pass: &Pass) -> bool {
+    with_current(|current| current.is_some_and(|current| std::ptr::eq(&**current, pass)))
+}
+
+pub(super) fn may_work() -> bool {
+    CONTEXT.get().may_work || crate::parallel::sync::current_thread_index().is_some()
+}
+
+/// Whether this thread polls a task, as one of those that work.
+pub(super) fn in_task() -> bool {
+    CONTEXT.get().in_task
+}
+
+/// The pass for which this thread computes values.
+#[inline]
+pub(crate) fn with_computing<R>(f: impl FnOnce(Option<&Arc<Pass>>) -> R) -> R {
+    let pass = CONTEXT.get().computing_for;
+    // SAFETY: as in `with_current`
+    f(pass.as_ref().map(|pass| unsafe { pass.as_ref() }))
+}
+
+/// Whether the pass that this thread works for was begun in the middle of a training step.
+#[inline]
+pub(crate) fn in_step() -> bool {
+    with_current(|pass| pass.is_some_and(|pass| pass.is_in_step()))
+        || with_computing(|pass| pass.is_some_and(|pass| pass.is_in_step()))
+}
+
+pub(super) fn mode() -> Option<Mode> {
+    with_current(|pass| pass.map(|pass| pass.mode())).or_else(|| with_computing(|pass| pass.map(|pass| pass.mode())))
+}
+
+/// How a tape, or what a backward does, holds its pass: strongly, except inside a task of that same
+/// pass, which the pass itself holds.
+#[derive(Clone)]
+pub(crate) enum Holder {
+    Strong(Owner),
+    Weak(Weak<Pass>),
+}
+
+impl Holder {
+    pub(crate) fn pass(&self) -> Option<Owner> {
+        match self {
+            Holder::Strong(pass) => Some(pass.clone()),
+            Holder::Weak(pass) => pass.upgrade().map(Owner::from),
+        }
+    }
+
+    /// Whether it is this pass that is held.
+    pub(crate) fn is(&self, pass: &Arc<Pass>) -> bool {
+        match self {
+            Holder::Strong(held) => Arc::ptr_eq(held, pass),
+            Holder::Weak(held) => std::ptr::eq(held.as_ptr(), Arc::as_ptr(pass)),
+        }
+    }
+
+    /// For what is made here and now.
+    pub(crate) fn of(pass: &Arc<Pass>) -> Holder {
+        match in_task() && is_current(pass) {
+            true => Holder::Weak(Arc::downgrade(pass)),
+            false => Holder::Strong(pass.clone().into()),
+        }
+    }
+
+    /// Of the pass that this thread runs in.
+    pub(crate) fn here() -> Holder {
+        with_current(|pass| Holder::of(pass.expect("a tape is made in a pass")))
+    }
+}

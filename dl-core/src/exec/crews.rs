@@ -1,0 +1,161 @@
+//! Kernels of the pass that are divided among several threads (see `parallel.rs`).
+//!
+//! Tickets for the rayon pool bring workers only. Whoever drives the pass and has nothing to do at
+//! the moment may be another thread, or a worker that waits; and those who have helped with the
+//! queue linger. They all find in the books what is being divided.
+//!
+//! A kernel may hold locks of the user's, which the user's estimates of costs may want, too, under
+//! the lock of the books. So nobody waits for the books here.
+
+use crate::exec::books::Books;
+use crate::exec::{Pass, computing};
+use crate::parallel::fork_join::Crew;
+use crate::parallel::sync::Ordering;
+use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+
+impl Pass {
+    /// A kernel is being divided, of this pass or of one inside it: wakes drivers, at most as many
+    /// as are wanted. Not if the books are not to be had: perhaps they are this thread's. While
+    /// weights are changed, only those hear of it who are awake: what wakes a driver is the user's,
+    /// and must not run under the locks of the weights.
+    pub(crate) fn tell_of(&self, crew: &Arc<Crew>, wanted: usize) -> bool {
+        let Some(mut books) = self.books_at_once() else { return false };
+        // it may be there, if those of the pass around were not to be had
+        books.crews.retain(|other| other.has_more() && !Arc::ptr_eq(other, crew));
+        books.crews.push(crew.clone());
+        if self.commits.load(Ordering::Relaxed) {
+            drop(books);
+            self.tell_news();
+            return true;
+        }
+        let Some(around) = self.around() else {
+            let drivers: SmallVec<[Waker; 2]> = std::iter::from_fn(|| books.drivers.take_idle()).take(wanted).collect();
+            drop(books);
+            self.tell_news();
+            for driver in drivers {
+                let _ = catch_unwind(AssertUnwindSafe(|| driver.wake()));
+            }
+            return true;
+        };
+        drop(books);
+        self.tell_news();
+        // the driver of this one is a body of that one, and who waits is the driver of that one
+        around.tell_of(crew, wanted)
+    }
+
+    /// The kernel is done. If the books are not to be had, it stays there, though nobody can have
+    /// anything of it any more.
+    pub(crate) fn forget(&self, crew: &Arc<Crew>) {
+        if let Some(mut books) = self.books_at_once() {
+            books.crews.retain(|other| !Arc::ptr_eq(other, crew));
+        }
+        if let Some(around) = self.around() {
+            around.forget(crew);
+        }
+    }
+
+    /// Changes weights, under their locks. Who has worked for the pass is mostly still awake, and
+    /// helps.
+    pub(crate) fn committing<R>(self: &Arc<Self>, change: impl FnOnce() -> R) -> R {
+        struct Committed<'a>(&'a Pass);
+
+        impl Drop for Committed<'_> {
+            fn drop(&mut self) {
+                self.0.width.rests();
+                self.0.commits.store(false, Ordering::Relaxed);
+            }
+        }
+
+        self.commits.store(true, Ordering::Relaxed);
+        self.width.works();
+        let _committed = Committed(self);
+        computing(self, change)
+    }
+
+    fn around(&self) -> Option<Arc<Pass>> {
+        self.around.as_ref().and_then(Weak::upgrade)
+    }
+
+    /// Whether there is something to do for a thread that does not work at the moment.
+    pub(super) fn has_work(&self, books: &Books) -> bool {
+        books.queue.len() > 0 || self.open_crew(books).is_some()
+    }
+
+    /// A crew that takes one more.
+    pub(super) fn open_crew<'a>(&self, books: &'a Books) -> Option<&'a Arc<Crew>> {
+        books.crews.iter().find(|crew| crew.takes_one_more(self.width.working()))
+    }
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::Pass;
+    use crate::exec::at_once::tests::{Probe, on_threads};
+    use crate::exec::unshared::Unshared;
+    use crate::parallel::fork_join;
+    use crate::{Differentiable, Do, Layer};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::thread;
+
+    /// Divides a kernel while somebody holds the books of the pass around: from when it is known
+    /// there until it is done. Says how many crews were known there.
+    fn divide(inner: &Arc<Pass>) -> usize {
+        let (leader, outer) = (thread::current().id(), inner.around().expect("it waits"));
+        let (begun, held) = (AtomicBool::new(false), Mutex::new(None));
+        let (over, is_over) = mpsc::channel::<()>();
+        let is_over = Mutex::new(Some(is_over));
+        fork_join::for_each(4, 1e6, |_| {
+            if thread::current().id() != leader {
+                while !begun.load(Ordering::Acquire) {
+                    thread::yield_now(); // who divides it has told others, and does one of the pieces
+                }
+            } else if let Some(is_over) = is_over.lock().expect("nobody panics").take() {
+                let (tell, crews) = mpsc::channel();
+                let outer = outer.clone();
+                let holder = thread::spawn(move || {
+                    let books = outer.books();
+                    tell.send(books.crews.len()).expect("somebody waits");
+                    let _ = is_over.recv();
+                });
+                let crews = crews.recv().expect("it is told");
+                *held.lock().expect("nobody panics") = Some((holder, crews));
+                begun.store(true, Ordering::Release);
+            }
+        });
+        drop(over);
+        let (holder, crews) = held.into_inner().expect("nobody panics").expect("there was a first piece");
+        holder.join().expect("it ends");
+        crews
+    }
+
+    #[test]
+    fn a_crew_that_could_not_be_forgotten_goes_with_its_pass() {
+        let known = Arc::<AtomicUsize>::default();
+        let run = || {
+            let known = known.clone();
+            // the pass of the body meets no layer of its own
+            let body = Do::from_fn(move || {
+                let known = known.clone();
+                let divides = Probe::new(1e6, move |inner| known.store(divide(inner), Ordering::Relaxed));
+                let y = Layer::apply(divides, (Layer::constant(1.0),));
+                async move { y.predict().await }
+            });
+            assert_eq!(body.wait().expect("it succeeds"), 2.0);
+            // more than a thread keeps
+            let passes = [(); 5].map(|()| Unshared::take());
+            assert!(passes.iter().all(|pass| pass.books().crews.is_empty()));
+        };
+        // if a helper has the books in that moment they are not told
+        let tried = on_threads(2, || {
+            (0..100).any(|_| {
+                run();
+                known.load(Ordering::Relaxed) == 1
+            })
+        });
+        assert!(tried);
+    }
+}

@@ -1,0 +1,256 @@
+//! What is ready to run in a pass, with a guess of how long it takes.
+
+use crate::exec::tables;
+use crate::exec::tickets::Ticket;
+use crate::exec::work::WORTH_OFFERING_NANOSECONDS;
+use std::collections::{HashSet, VecDeque};
+
+pub(super) struct Job {
+    pub(super) what: Work,
+    pub(super) nanoseconds: f64,
+    /// Whether it is best done by whoever drives the pass.
+    pub(super) stays: bool,
+}
+
+pub(super) enum Work {
+    /// Evaluate the operation of this entry, and those that follow it in its chain.
+    Kernel(u32),
+    /// Poll the future of this dynamic node.
+    Task(u32),
+    /// Work through the queue of a pass that was started inside this one.
+    Help(Ticket),
+}
+
+#[derive(Default)]
+pub(super) struct Queue {
+    shared: Jobs,
+    /// Kernels that are best done by whoever drives the pass: he does them first, nobody is called
+    /// for them, and who helps takes them last.
+    staying: Jobs,
+    last_stays: bool,
+}
+
+#[derive(Default)]
+struct Jobs {
+    jobs: VecDeque<Job>,
+    nanoseconds: f64,
+}
+
+/// A guess that makes no sense.
+const UNKNOWN_NANOSECONDS: f64 = 5_000.0;
+/// So much work is worth calling somebody for who shares: a little less than a body, or what does
+/// not say how long it takes, as these may take long. (Sums are rounded.)
+const WORTH_SHARING_NANOSECONDS: f64 = 4_900.0;
+/// A second: no guess needs to be longer.
+const LONGEST_NANOSECONDS: f64 = 1e9;
+
+/// More jobs than this are enough for others whatever one of them takes.
+const FEW: usize = 8;
+
+impl Queue {
+    pub(super) fn clear(&mut self) {
+        for jobs in [&mut self.shared, &mut self.staying] {
+            tables::empty(&mut jobs.jobs);
+            jobs.nanoseconds = 0.0;
+        }
+    }
+
+    pub(super) fn push(&mut self, what: Work, nanoseconds: f64) {
+        self.push_job(what, nanoseconds, false);
+    }
+
+    /// The same for a kernel that is best done by whoever drives the pass.
+    pub(super) fn push_to_stay(&mut self, index: u32, nanoseconds: f64) {
+        self.push_job(Work::Kernel(index), nanoseconds, true);
+    }
+
+    fn push_job(&mut self, what: Work, nanoseconds: f64, stays: bool) {
+        // a guess that makes no sense must not spoil the sum
+        let nanoseconds = if nanoseconds >= 0.0 { nanoseconds.min(LONGEST_NANOSECONDS) } else { UNKNOWN_NANOSECONDS };
+        let jobs = self.jobs(stays);
+        jobs.nanoseconds += nanoseconds;
+        jobs.jobs.push_back(Job { what, nanoseconds, stays });
+        self.last_stays = stays;
+    }
+
+    fn jobs(&mut self, stays: bool) -> &mut Jobs {
+        if stays { &mut self.staying } else { &mut self.shared }
+    }
+
+    /// The next job of whoever drives the pass, or of somebody who helps: helpers take kernels from
+    /// the other end, so that everybody mostly meets in each pass what he has met in the one
+    /// before, and has it in his caches. Bodies come in turn, as one may wake itself again and
+    /// again.
+    pub(super) fn pop(&mut self, helps: bool) -> Option<Job> {
+        let stays = if helps { self.shared.jobs.is_empty() } else { !self.staying.jobs.is_empty() };
+        let at_back = helps && self.jobs(stays).ends_with_kernel();
+        // for which nobody is called
+        let is_little_beside = self.jobs(stays).is_dear_beside_kernel(at_back) && !self.is_worth_sharing();
+        let Jobs { jobs, .. } = self.jobs(stays);
+        if is_little_beside {
+            if at_back { jobs.rotate_right(1) } else { jobs.rotate_left(1) }
+        }
+        self.jobs(stays).pop(at_back)
+    }
+
+    /// The job beside one that was taken, of those that stay or of the others, if it is a kernel,
+    /// and how long that takes.
+    pub(super) fn next_kernel(&mut self, helps: bool, stays: bool) -> Option<(u32, f64)> {
+        let jobs = self.jobs(stays);
+        match if helps && jobs.ends_with_kernel() { jobs.jobs.back() } else { jobs.jobs.front() } {
+            Some(&Job { what: Work::Kernel(index), nanoseconds, .. }) => Some((index, nanoseconds)),
+            _ => None,
+        }
+    }
+
+    /// Takes it.
+    pub(super) fn pop_kernel(&mut self, helps: bool, stays: bool) {
+        let jobs = self.jobs(stays);
+        jobs.pop(helps && jobs.ends_with_kernel());
+    }
+
+    /// What has been queued last is the next job of whoever drives the pass.
+    pub(super) fn bring_last_forward(&mut self) {
+        let jobs = self.jobs(self.last_stays);
+        if let Some(last) = jobs.jobs.pop_back() {
+            jobs.jobs.push_front(last);
+        }
+    }
+
+    /// These dynamic nodes begin anew some other time.
+    pub(super) fn forget_tasks(&mut self, indices: &[u32]) {
+        if !indices.is_empty() {
+            let forgotten: HashSet<u32> = indices.iter().copied().collect();
+            let Jobs { jobs, nanoseconds } = &mut self.shared;
+            jobs.retain(|job| !matches!(job.what, Work::Task(index) if forgotten.contains(&index)));
+            *nanoseconds = jobs.iter().map(|job| job.nanoseconds).sum();
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.shared.jobs.len() + self.staying.jobs.len()
+    }
+
+    /// How many jobs there are for others, if whoever asks is going to take one; or how many there
+    /// are at all.
+    pub(super) fn spare(&self, takes_one: bool) -> usize {
+        match takes_one {
+            true => self.shared.jobs.len().saturating_sub(usize::from(self.staying.jobs.is_empty())),
+            false => self.len(),
+        }
+    }
+
+    /// Whether it is worth calling others, if whoever asks is going to take one of the jobs: one
+    /// that stays, or else the longest, at least of the first few.
+    pub(super) fn is_worth_sharing(&self) -> bool {
+        let Jobs { jobs, nanoseconds } = &self.shared;
+        if *nanoseconds < WORTH_OFFERING_NANOSECONDS {
+            return false;
+        }
+        let longest = match self.staying.jobs.is_empty() {
+            true => jobs.iter().take(FEW).map(|job| job.nanoseconds).fold(0.0, f64::max),
+            false => 0.0,
+        };
+        nanoseconds - longest >= WORTH_SHARING_NANOSECONDS
+    }
+
+    /// Whether nobody is to be called for anything that is there.
+    pub(super) fn all_stay(&self) -> bool {
+        self.shared.jobs.is_empty()
+    }
+
+    /// A guess of how long all that others may have would keep one thread busy.
+    pub(super) fn nanoseconds(&self) -> f64 {
+        self.shared.nanoseconds
+    }
+}
+
+impl Jobs {
+    fn pop(&mut self, from_back: bool) -> Option<Job> {
+        let job = if from_back { self.jobs.pop_back() } else { self.jobs.pop_front() };
+        self.nanoseconds = match &job {
+            Some(job) if !self.jobs.is_empty() => self.nanoseconds - job.nanoseconds,
+            _ => 0.0, // sums are rounded
+        };
+        job
+    }
+
+    /// Whether the job at this end would keep a kernel beside it waiting for long. (A body may wait
+    /// for the very kernel that it is put before, and wake itself until then.)
+    fn is_dear_beside_kernel(&self, at_back: bool) -> bool {
+        let from_end = |which: usize| match at_back {
+            true => self.jobs.len().checked_sub(1 + which).map(|place| &self.jobs[place]),
+            false => self.jobs.get(which),
+        };
+        let is_dear = from_end(0).is_some_and(|job| job.nanoseconds >= WORTH_OFFERING_NANOSECONDS);
+        is_dear && matches!(from_end(1), Some(Job { what: Work::Kernel(_), .. }))
+    }
+
+    fn ends_with_kernel(&self) -> bool {
+        matches!(self.jobs.back(), Some(Job { what: Work::Kernel(_), .. }))
+    }
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+
+    fn queue(kernels: &[f64]) -> Queue {
+        let mut queue = Queue::default();
+        for (index, &nanoseconds) in (0..).zip(kernels) {
+            queue.push(Work::Kernel(index), nanoseconds);
+        }
+        queue
+    }
+
+    fn taken(mut queue: Queue, helps: bool) -> Vec<u32> {
+        let jobs = std::iter::from_fn(|| queue.pop(helps));
+        jobs.map(|job| if let Work::Kernel(index) | Work::Task(index) = job.what { index } else { u32::MAX }).collect()
+    }
+
+    #[test]
+    fn a_little_is_taken_before_something_dear() {
+        assert_eq!(taken(queue(&[1e6, 1_000.0, 1_000.0]), false), [1, 2, 0]);
+        assert_eq!(taken(queue(&[1_000.0, 1_000.0, 1e6]), true), [1, 0, 2]);
+        assert_eq!(taken(queue(&[1e6, 20_000.0]), false), [0, 1], "somebody is called for the second");
+    }
+
+    #[test]
+    fn nobody_is_called_for_what_stays() {
+        let mut queue = Queue::default();
+        for index in 0..100 {
+            queue.push_to_stay(index, 1_000.0);
+        }
+        assert!(queue.all_stay() && !queue.is_worth_sharing() && (queue.spare(true), queue.spare(false)) == (0, 100));
+        queue.push(Work::Kernel(100), 20_000.0);
+        assert!(
+            !queue.all_stay() && queue.is_worth_sharing() && queue.spare(true) == 1,
+            "whoever drives has the others"
+        );
+        let next = |queue: &mut Queue, helps| queue.pop(helps).expect("it is there").stays;
+        assert!(next(&mut queue, false), "and has them first");
+        assert!(!next(&mut queue, true) && next(&mut queue, true), "who helps has them last");
+        assert!(queue.all_stay() && queue.len() == 98);
+    }
+
+    #[test]
+    fn a_body_is_not_put_before_what_it_may_wait_for() {
+        let mut queue = queue(&[1e6]);
+        queue.push(Work::Task(1), 5_000.0);
+        assert_eq!(taken(queue, false), [0, 1]);
+    }
+
+    #[test]
+    fn a_body_is_worth_sharing_whatever_is_beside_it() {
+        assert!(!queue(&[1e6, 1_500.0, 1_500.0, 1_500.0]).is_worth_sharing());
+        for dear in (0..100_000).map(|i| 10_000.0 + 0.3 * f64::from(i)) {
+            let mut queue = queue(&[dear]);
+            for _ in 0..3 {
+                queue.push(Work::Task(1), 5_000.0);
+                assert!(queue.is_worth_sharing(), "{dear}");
+                queue.shared.jobs.swap(0, 1);
+                queue.pop(false);
+            }
+        }
+    }
+}

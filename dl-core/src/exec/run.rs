@@ -1,0 +1,169 @@
+//! One run of a computation: in which pass it runs, and how it drives it.
+
+use crate::api::deferred::{Belongs, Recipe};
+use crate::error::{Error, Result};
+use crate::exec;
+use crate::exec::{Counters, Owner, Pass, Purpose, Settings};
+use crate::graph::erased_arc::Shared;
+use crate::graph::inline_box::KeptFuture;
+use crate::graph::seed::Position;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// One run of a [`Do`](crate::Do), as a future. Dropping it cancels the work.
+///
+/// ```
+/// use dl_core::{Do, Run};
+/// let two = Do::now(1).map(|x| x + 1);
+/// let run: Run<i32> = two.run();
+/// assert_eq!(Do::from_future(run).wait()?, 2);
+/// # dl_core::Result::Ok(())
+/// ```
+#[must_use = "futures do nothing unless polled: write `.await?`"]
+pub struct Run<T> {
+    recipe: Shared<dyn Recipe<T>>,
+    scope: Scope,
+    settings: Settings,
+    /// Present between the first poll and the end.
+    future: Option<KeptFuture<Result<T>>>,
+    /// Whether somebody wants to know what the pass counts, and what it has counted in the end.
+    pub(crate) counts: bool,
+    pub(crate) counters: Option<Counters>,
+}
+
+enum Scope {
+    Unstarted,
+    /// In this pass, which it is to drive.
+    Continuing(Arc<Pass>),
+    /// Part of somebody else's pass.
+    Within,
+    Driving(Drive),
+    Ended,
+}
+
+/// A driver of a pass.
+struct Drive {
+    pass: Owner,
+    /// Its number there.
+    number: u32,
+    /// With how many nanoseconds of work it has just asked others for help.
+    asked: f64,
+    /// Where it goes on to build layers.
+    position: Position,
+    /// Whether it surely takes no step.
+    only_predicts: bool,
+}
+
+impl Scope {
+    fn driving(pass: Arc<Pass>, only_predicts: bool) -> Scope {
+        let number = pass.arrive();
+        Scope::driving_as(number, pass, only_predicts)
+    }
+
+    fn driving_as(number: u32, pass: Arc<Pass>, only_predicts: bool) -> Scope {
+        let position = Position::in_body(number.into());
+        Scope::Driving(Drive { pass: pass.into(), number, asked: 0.0, position, only_predicts })
+    }
+}
+
+impl<T> Run<T> {
+    pub(crate) fn new(recipe: Shared<dyn Recipe<T>>, settings: Settings) -> Self {
+        Run { recipe, scope: Scope::Unstarted, settings, future: None, counts: false, counters: None }
+    }
+
+    /// A run that goes on in a pass which has been begun.
+    pub(crate) fn going_on(recipe: Shared<dyn Recipe<T>>, pass: Arc<Pass>) -> Self {
+        let mut run = Run::new(recipe, Settings::default());
+        run.scope = Scope::Continuing(pass);
+        run
+    }
+
+    /// Which pass it belongs to, when it is first polled.
+    fn scope(&mut self, scope: Scope) -> Scope {
+        let belongs = self.recipe.belongs();
+        let only_predicts = matches!(belongs, Belongs::Own(Purpose::Predict));
+        if let Scope::Continuing(pass) = scope {
+            return Scope::driving_as(pass.arrive_first(), pass, only_predicts);
+        }
+        let settings = std::mem::take(&mut self.settings);
+        match (belongs, exec::in_pass()) {
+            (Belongs::Around, true) => Scope::Within,
+            (Belongs::Around, false) => Scope::driving(Pass::new(Purpose::Train, &settings), false),
+            (Belongs::Own(purpose), _) => Scope::driving(Pass::new(purpose, &settings), only_predicts),
+            (Belongs::To(pass), _) if exec::is_current(&pass) => Scope::Within,
+            (Belongs::To(pass), _) => Scope::driving(Arc::clone(&pass), false),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Run<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Run(..)")
+    }
+}
+
+impl<T> Future for Run<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        let this = &mut *self;
+        if matches!(this.scope, Scope::Unstarted | Scope::Continuing(_)) {
+            let scope = std::mem::replace(&mut this.scope, Scope::Ended);
+            this.scope = this.scope(scope);
+        }
+        let (recipe, future) = (&this.recipe, &mut this.future);
+        let mut poll = |cx: &mut Context<'_>| Pin::new(future.get_or_insert_with(|| recipe.start())).poll(cx);
+        let ended = match &mut this.scope {
+            Scope::Driving(drive) => loop {
+                drive.pass.drive(drive.number);
+                let outside = drive.position.enter();
+                let step = exec::enter(&drive.pass, || catch_unwind(AssertUnwindSafe(|| poll(cx))));
+                drive.position = outside.enter();
+                match step.unwrap_or_else(|payload| Poll::Ready(Err(Error::panic(payload)))) {
+                    Poll::Ready(result) => break result,
+                    Poll::Pending => {
+                        if !drive.pass.advance(drive.number, &mut drive.asked, cx.waker()) {
+                            return Poll::Pending;
+                        }
+                    }
+                }
+            },
+            Scope::Within => match poll(cx) {
+                Poll::Ready(result) => result,
+                Poll::Pending => return Poll::Pending,
+            },
+            _ => unreachable!("a run is not polled after it has ended"),
+        };
+        // a destructor of the user's may panic: that is an error like any other
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(this.future.take()))).map_err(Error::panic);
+        let parted = match std::mem::replace(&mut this.scope, Scope::Ended) {
+            Scope::Driving(drive) => {
+                drive.pass.leave(drive.number);
+                this.counters = this.counts.then(|| drive.pass.counters());
+                let parted = drive.pass.part();
+                // elsewhere a step may have been taken, which is not undone
+                if drive.only_predicts { parted } else { Ok(()) }
+            }
+            _ => {
+                this.counters = exec::current().filter(|_| this.counts).map(|pass| pass.counters());
+                Ok(())
+            }
+        };
+        Poll::Ready(dropped.and(ended).and_then(|value| parted.map(|()| value)))
+    }
+}
+
+/// A pass whose only driver is dropped stops, and frees its futures.
+impl<T> Drop for Run<T> {
+    fn drop(&mut self) {
+        if let Scope::Driving(drive) = std::mem::replace(&mut self.scope, Scope::Ended) {
+            drive.pass.leave(drive.number);
+            drop(self.future.take());
+            let _ = drive.pass.part(); // whoever drops a run does not want to know
+        }
+    }
+}

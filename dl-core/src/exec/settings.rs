@@ -1,0 +1,70 @@
+//! What a pass carries for all that it evaluates: whether it trains, a seed, a snapshot, a
+//! recorder.
+
+use crate::api::snapshot::Snapshot;
+use crate::graph::seed::Position;
+use crate::record::Recorder;
+
+/// Whether a pass trains or evaluates: what [`Mode::current`] tells to layers that behave
+/// differently in training, dropout and batch normalisation for instance.
+///
+/// `train` and `forward` train, `predict` evaluates; [`Do::mode`](crate::Do::mode) overrides that.
+///
+/// ```
+/// use dl_core::{Do, Mode};
+/// let mode = Do::from_fn(|| async { Ok(Mode::current()) });
+/// assert_eq!(mode.clone().mode(Mode::Train).wait()?, Some(Mode::Train));
+/// assert_eq!(mode.mode(Mode::Evaluate).wait()?, Some(Mode::Evaluate));
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// The pass trains.
+    Train,
+    /// The pass evaluates.
+    Evaluate,
+}
+
+impl Mode {
+    /// The mode of the pass that the calling code runs in: the body of a dynamic layer, or the
+    /// kernel of an operation. Outside any pass there is none.
+    ///
+    /// ```
+    /// use dl_core::{Differentiable, Layer, Mode};
+    /// let training = Layer::dynamic(|| async {
+    ///     Ok(Layer::constant(if Mode::current() == Some(Mode::Train) { 1.0 } else { 0.0 }))
+    /// });
+    /// assert_eq!(training.predict().wait()?, 0.0);
+    /// assert_eq!(training.predict().mode(Mode::Train).wait()?, 1.0);
+    /// assert_eq!(Mode::current(), None);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn current() -> Option<Mode> {
+        crate::exec::mode()
+    }
+}
+
+/// The settings that a run asks for; what it leaves open is that of the pass around it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) mode: Option<Mode>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) recorder: Option<Recorder>,
+    /// Where the computation was made: what positions outside of bodies are counted from, if its
+    /// first layer has none.
+    pub(crate) made_at: Option<Position>,
+    /// Whether it is begun in the middle of a training step.
+    pub(crate) in_step: bool,
+}
+
+impl Settings {
+    pub(super) fn or(mut self, around: &Settings) -> Settings {
+        self.mode = self.mode.or(around.mode);
+        self.seed = self.seed.or(around.seed);
+        self.snapshot = self.snapshot.or_else(|| around.snapshot.clone());
+        self.recorder = self.recorder.or_else(|| around.recorder.clone());
+        self.in_step |= around.in_step;
+        self
+    }
+}

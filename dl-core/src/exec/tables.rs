@@ -1,0 +1,305 @@
+//! Large tables, for the next pass that becomes large: the books of a million nodes fill thousands
+//! of pages, and a page from the system costs more than what is written there.
+//!
+//! A pass begins with the small tables of the one before (see `Books::close`). When one of them has
+//! become too large for a thread to keep it is exchanged for a larger one that is kept here, for
+//! all threads, as large buffers are (see `buffers.rs`); when the pass is over it comes back. Other
+//! tables are large in few passes: they just go. A table that lasts for a step of plain numbers the
+//! thread [puts away](put_away) for its next step.
+
+use crate::autodiff::cotangent::{AnyDelta, Arrived};
+use crate::exec::discover::Step;
+use crate::exec::entry::{Entry, Links, Scalar, Waiting};
+use crate::graph::node_ref::{AnyLayer, Held};
+use crate::step::commit::Words;
+use rustc_hash::FxHashMap;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Tables with more room than this are large: no thread keeps one for itself.
+pub(super) const SMALL: usize = 1 << 16;
+/// No larger table is put away by a thread for its next step.
+const SPARE: usize = 1 << 10;
+/// No more than this is kept of each kind: of a million nodes, for most.
+const KEPT_BYTES: usize = 64 << 20;
+
+/// Tables of one kind that nobody uses.
+pub(crate) struct Stock<T>(Mutex<Vec<Vec<T>>>);
+
+impl<T> Stock<T> {
+    const fn new() -> Self {
+        Stock(Mutex::new(Vec::new()))
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Vec<Vec<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<Vec<T>> {
+        self.tables().pop()
+    }
+
+    fn keep(&self, table: Vec<T>) {
+        let bytes = |table: &Vec<T>| table.capacity() * size_of::<T>();
+        let mut tables = self.tables();
+        if tables.iter().chain([&table]).map(bytes).sum::<usize>() <= KEPT_BYTES {
+            tables.push(table);
+        }
+    }
+
+    fn release(&self) {
+        let all = std::mem::take(&mut *self.tables());
+        drop(all);
+    }
+}
+
+/// What a table is of.
+pub(crate) trait Row: Sized + 'static {
+    const STOCK: &'static Stock<Self>;
+
+    /// Where this thread keeps a small table, if it keeps one of these and is not ending.
+    fn with_spare<R>(_use_it: impl FnOnce(&Cell<Vec<Self>>) -> R) -> Option<R> {
+        None
+    }
+}
+
+macro_rules! kept_by_threads {
+    ($spare:ident: $Row:ty) => {
+        fn with_spare<R>(use_it: impl FnOnce(&Cell<Vec<Self>>) -> R) -> Option<R> {
+            thread_local! {
+                static $spare: Cell<Vec<$Row>> = const { Cell::new(Vec::new()) };
+            }
+            $spare.try_with(use_it).ok()
+        }
+    };
+}
+
+macro_rules! rows {
+    ($($stock:ident: $Row:ty $(, kept by threads in $spare:ident)?;)*) => {
+        $(
+            static $stock: Stock<$Row> = Stock::new();
+
+            impl Row for $Row {
+                const STOCK: &'static Stock<Self> = &$stock;
+                $(kept_by_threads!($spare: $Row);)?
+            }
+        )*
+
+        /// Hands all tables that nobody uses back to the allocator, but for small ones that threads
+        /// keep.
+        pub(crate) fn release() {
+            $($stock.release();)*
+        }
+    };
+}
+
+rows! {
+    ENTRIES: Entry;
+    LINKS: Links;
+    STEPS: Step;
+    WAITING: Waiting;
+    WEIGHTS: (usize, u32);
+    ARRIVED: Arrived;
+    NUMBERS: (Held, Scalar), kept by threads in NUMBERS_OF_THIS_THREAD;
+    DELTAS: (Held, AnyDelta), kept by threads in DELTAS_OF_THIS_THREAD;
+    DELTAS_OF_LAYERS: (AnyLayer, AnyDelta);
+    WORDS: Words;
+}
+
+/// Appends a row.
+#[inline(always)]
+pub(crate) fn push<T: Row>(table: &mut Vec<T>, row: T) {
+    if table.len() == table.capacity() {
+        grow(table);
+    }
+    table.push(row);
+}
+
+/// Appends a row that is made where it stays. One that is put together elsewhere is moved in larger
+/// pieces than it was written in, and a processor that reads what it has just written in parts
+/// waits until all of them are written. No test can see that: w2a of `benches/figures` does. Rows
+/// that are in registers already are not faster so, as there is a second question whether there is
+/// room.
+#[inline(always)]
+pub(crate) fn push_made<T: Row>(table: &mut Vec<T>, make: impl FnOnce() -> T) {
+    if table.len() == table.capacity() {
+        grow(table);
+    }
+    table.extend(std::iter::once_with(make));
+}
+
+#[cold]
+fn grow<T: Row>(table: &mut Vec<T>) {
+    let kept = if table.capacity() >= SMALL { T::STOCK.take() } else { None };
+    match kept {
+        Some(mut larger) if larger.capacity() > table.capacity() => {
+            larger.append(table);
+            clear(&mut std::mem::replace(table, larger));
+        }
+        _ => table.reserve(1),
+    }
+}
+
+/// A table for so many rows: one that is kept, if they are many.
+pub(super) fn with_room<T: Row>(rows: usize) -> Vec<T> {
+    if rows > SMALL { T::STOCK.take().unwrap_or_default() } else { Vec::new() }
+}
+
+/// The same for rows that are kept as words.
+#[inline]
+pub(crate) fn with_room_for<T>(rows: usize) -> Vec<T> {
+    if rows > SMALL { of_others(with_room::<Words>(rows)) } else { Vec::new() }
+}
+
+/// Drops a table of such rows, and keeps its memory if that is large.
+#[inline]
+pub(crate) fn keep_room<T>(table: Vec<T>) {
+    if table.capacity() > SMALL {
+        clear::<Words>(&mut of_others(table));
+    }
+}
+
+/// A table without rows, in the memory of this one if its rows are of the same size: the standard
+/// library collects in place.
+fn of_others<T, U>(mut table: Vec<T>) -> Vec<U> {
+    table.clear();
+    table.into_iter().map(|_| unreachable!("there is no row")).collect()
+}
+
+/// An empty table: the one that this thread has [put away](put_away), if it has.
+#[inline]
+pub(crate) fn spare<T: Row>() -> Vec<T> {
+    T::with_spare(Cell::take).unwrap_or_default()
+}
+
+/// Empties a table, and keeps it if threads keep one of these.
+#[inline]
+pub(crate) fn put_away<T: Row>(mut table: Vec<T>) {
+    clear(&mut table);
+    if (1..=SPARE).contains(&table.capacity()) {
+        T::with_spare(|spare| spare.set(table));
+    }
+}
+
+/// Empties a table of a pass that is over. A large one goes.
+#[inline]
+pub(crate) fn clear<T: Row>(table: &mut Vec<T>) {
+    table.clear();
+    if table.capacity() > SMALL {
+        keep(table);
+    }
+}
+
+#[cold]
+fn keep<T: Row>(table: &mut Vec<T>) {
+    T::STOCK.keep(std::mem::take(table));
+}
+
+/// A table of which no stock is kept.
+pub(super) trait Table: Default {
+    fn room(&self) -> usize;
+    fn clear(&mut self);
+}
+
+macro_rules! tables {
+    ($($Table:ty, of $($T:ident)*;)*) => {
+        $(
+            impl<$($T),*> Table for $Table {
+                fn room(&self) -> usize {
+                    self.capacity()
+                }
+
+                fn clear(&mut self) {
+                    self.clear();
+                }
+            }
+        )*
+    };
+}
+
+tables! {
+    Vec<T>, of T;
+    VecDeque<T>, of T;
+    FxHashMap<K, T>, of K T;
+}
+
+/// Empties such a table. A large one is not kept with the pass, which a thread keeps.
+#[inline]
+pub(super) fn empty(table: &mut impl Table) {
+    table.clear();
+    if table.room() > SMALL {
+        let_go(table);
+    }
+}
+
+/// Begins a table anew that has become too large to be kept.
+#[cold]
+pub(super) fn let_go(table: &mut impl Default) {
+    *table = Default::default();
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::*;
+
+    struct Number(usize);
+
+    static NUMBERS: Stock<Number> = Stock::new();
+
+    impl Row for Number {
+        const STOCK: &'static Stock<Self> = &NUMBERS;
+        kept_by_threads!(NUMBERS_OF_THIS_THREAD: Number);
+    }
+
+    fn filled(rows: usize) -> Vec<Number> {
+        let mut table = Vec::new();
+        for row in 0..rows {
+            if row.is_multiple_of(3) { push(&mut table, Number(row)) } else { push_made(&mut table, || Number(row)) }
+        }
+        assert!(table.iter().map(|row| row.0).eq(0..rows));
+        table
+    }
+
+    #[test]
+    fn rows_that_borrow_take_the_memory_of_others() {
+        let table: Vec<(&str, &Number)> = Vec::with_capacity(10 * SMALL);
+        let (place, room) = (table.as_ptr().addr(), table.capacity());
+        let words: Vec<[usize; 3]> = of_others(table);
+        assert_eq!((words.as_ptr().addr(), words.capacity(), words.len()), (place, room, 0));
+    }
+
+    #[test]
+    fn a_thread_keeps_the_table_of_its_last_step_unless_it_is_too_long() {
+        let table = filled(10);
+        let (place, room) = (table.as_ptr(), table.capacity());
+        put_away(table);
+        let again = spare::<Number>();
+        assert_eq!((again.as_ptr(), again.capacity(), again.len()), (place, room, 0));
+        assert_eq!(spare::<Number>().capacity(), 0, "somebody has it");
+        put_away(again);
+        put_away(filled(SPARE + 1));
+        let after = spare::<Number>();
+        assert_eq!(after.as_ptr(), place, "a table that is too long does not take its place");
+    }
+
+    #[test]
+    fn a_table_that_becomes_large_takes_the_place_of_one_that_was() {
+        let mut table = filled(10 * SMALL);
+        let place = table.as_ptr();
+        clear(&mut table);
+        assert_eq!((table.capacity(), NUMBERS.tables().len()), (0, 1));
+        let mut small = filled(SMALL);
+        clear(&mut small);
+        assert_eq!((small.capacity(), NUMBERS.tables().len()), (SMALL, 1), "the small one stays where it is");
+        let again = filled(SMALL + 1);
+        assert_eq!((again.as_ptr(), NUMBERS.tables().len()), (place, 0));
+        let larger = filled(20 * SMALL);
+        [again, larger].iter_mut().for_each(clear);
+        assert_eq!(NUMBERS.tables().len(), 2);
+        clear(&mut Vec::<Number>::with_capacity(KEPT_BYTES / size_of::<Number>()));
+        assert_eq!(NUMBERS.tables().len(), 2, "that would be too much");
+        NUMBERS.release();
+        assert!(NUMBERS.take().is_none());
+    }
+}

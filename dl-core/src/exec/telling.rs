@@ -1,0 +1,157 @@
+//! Telling the books to a record, if the pass has one.
+//!
+//! Entries are told when they are given up and when the pass rests, values also when they go, so
+//! that nothing is done while layers are entered. What is told before, because it is at work or was
+//! mentioned, is completed then.
+
+use crate::error::branch::Branch;
+use crate::exec::Pass;
+use crate::exec::books::Books;
+use crate::exec::entry::{NONE, Seen, Status};
+use crate::graph::node::Node;
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::value::Value;
+use crate::record::{Log, NodeRecord, State, Told};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+impl Books {
+    fn told(&self, index: u32) -> Told {
+        self.log.as_ref().map_or(Told::NOBODY, |log| log.state().told(index, &self.node(index)))
+    }
+
+    /// Tells all that there is to tell.
+    pub(super) fn tell_all(&self) {
+        let Some(log) = &self.log else { return };
+        let mut state = log.state();
+        for index in 0..self.entries.len() as u32 {
+            if self.entry(index).node.is_some() {
+                self.tell(&mut state, index);
+            }
+        }
+    }
+
+    /// This entry is about to be given up.
+    #[inline]
+    pub(super) fn tell_gone(&self, index: u32) {
+        if let Some(log) = &self.log {
+            self.tell_last(log, index);
+        }
+    }
+
+    #[cold]
+    fn tell_last(&self, log: &Log, index: u32) {
+        let mut state = log.state();
+        self.tell(&mut state, index);
+        state.forget(index);
+    }
+
+    /// The value of this entry is about to go.
+    #[inline]
+    pub(super) fn tell_value(&self, index: u32) {
+        if let Some(log) = &self.log {
+            self.tell_value_to(log, index);
+        }
+    }
+
+    #[cold]
+    fn tell_value_to(&self, log: &Log, index: u32) {
+        let mut state = log.state();
+        let id = state.id(index, &self.node(index));
+        self.describe(index, state.node(id));
+    }
+
+    fn tell(&self, state: &mut State, index: u32) {
+        let node = self.node(index);
+        let id = state.id(index, &node);
+        if state.is_complete(id) {
+            return;
+        }
+        let below = (0..node.operands().len()).filter_map(|which| self.operand_if_entered(index, &node, which));
+        let operands: Vec<u32> = below.map(|operand| state.id(operand, &self.node(operand))).collect();
+        let source = if node.is_dynamic() { self.source(index) } else { NONE };
+        let became = (source != NONE).then(|| state.id(source, &self.node(source)));
+        let record = state.node(id);
+        (record.operands, record.became) = (operands, became);
+        self.describe(index, record);
+        if self.ended(index) {
+            state.complete(id);
+        }
+    }
+
+    /// The same as `operand`, also for an entry whose operands are still being entered.
+    fn operand_if_entered(&self, index: u32, node: &Node, which: usize) -> Option<u32> {
+        let known = Some(self.entry(index).operand(which)).filter(|&operand| operand != NONE);
+        known.or_else(|| self.find(&node.operands()[which]))
+    }
+
+    fn describe(&self, index: u32, record: &mut NodeRecord) {
+        let node = self.node(index);
+        match self.status(index) {
+            Status::Done(value) if record.value.is_empty() => {
+                let is_another = node.is_dynamic() && self.source(index) != NONE;
+                (record.value, record.bytes) = described(&node, value);
+                if is_another {
+                    record.bytes = 0;
+                }
+            }
+            Status::Failed(error) => record.failure = Some(error.to_string()),
+            _ => {}
+        }
+    }
+}
+
+/// Type and shape of a value, and its size. A type that panics instead of saying it says nothing.
+fn described(node: &Node, value: Seen<'_>) -> (String, usize) {
+    let value: &Value = value.as_value();
+    let kind = node.kind_of_data;
+    catch_unwind(AssertUnwindSafe(|| ((kind.describe)(value), (kind.bytes)(value)))).unwrap_or_default()
+}
+
+impl Pass {
+    /// What the record calls this entry.
+    pub(super) fn told(&self, index: u32) -> Told {
+        self.books().told(index)
+    }
+
+    /// The same for a layer, if the pass has met it.
+    pub(crate) fn told_layer(&self, layer: &AnyLayer) -> Told {
+        let books = self.books();
+        books.find(layer).map_or(Told::NOBODY, |index| books.told(index))
+    }
+
+    /// The body that this thread is polling looks at the layer of this entry.
+    #[inline]
+    pub(super) fn looks(&self, books: &Books, index: u32) {
+        if let Some(log) = self.log() {
+            self.tell_look(log, books, index);
+        }
+    }
+
+    #[cold]
+    fn tell_look(&self, log: &Log, books: &Books, index: u32) {
+        let mut state = log.state();
+        let at = state.id(index, &books.node(index));
+        state.looked(self.works_at(), at);
+    }
+
+    /// The body that this thread is polling took one of the ways of a branch.
+    pub(crate) fn took(&self, branch: &'static Branch, arm: usize) {
+        if let Some(log) = self.log() {
+            log.took(self.works_at(), branch, arm);
+        }
+    }
+
+    /// The pass rests, or is over.
+    pub(super) fn tell_rest(&self, books: &Books) {
+        if let Some(log) = self.log() {
+            books.tell_all();
+            log.rests();
+        }
+    }
+
+    #[inline]
+    fn log(&self) -> Option<&Arc<Log>> {
+        self.watch.log.as_ref()
+    }
+}

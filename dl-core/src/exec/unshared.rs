@@ -1,0 +1,279 @@
+//! Passes that nobody else has: when they begin, and when they are over.
+//!
+//! Whether an `Arc` is the only one is a question that takes an instruction for which all others
+//! wait, and a small pass would ask it when it begins and when it is over. So who knows it says it
+//! in the type; and nobody is given a pass that works out a number at once, whose books need no
+//! lock then.
+
+use crate::error::{Error, Result};
+use crate::exec::books::Books;
+use crate::exec::discover::Walked;
+use crate::exec::{Mode, Scalar, Width};
+use crate::exec::{Pass, Purpose, Settings};
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::value::Value;
+use crate::parallel::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, thread_local};
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+
+/// Passes run inside passes, but not many deep.
+const PASSES_KEPT: usize = 4;
+
+thread_local! {
+    /// Passes that are over, for reuse.
+    static OVER: RefCell<Vec<Unshared>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The only handle to a pass; there is no weak one either.
+pub(super) struct Unshared(Arc<Pass>);
+
+impl Deref for Unshared {
+    type Target = Pass;
+
+    fn deref(&self) -> &Pass {
+        &self.0
+    }
+}
+
+impl DerefMut for Unshared {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Pass {
+        // SAFETY: nobody else has a handle, and nobody is given one before `share`
+        unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
+    }
+}
+
+impl Unshared {
+    /// A pass that is over, or a new one.
+    #[inline]
+    pub(super) fn take() -> Self {
+        let over = OVER.try_with(|over| over.borrow_mut().pop()).ok().flatten();
+        over.unwrap_or_else(Unshared::new)
+    }
+
+    #[cold]
+    fn new() -> Self {
+        Unshared(Arc::new(Pass {
+            books: Mutex::new(Books::new()),
+            mode: Mode::Train,
+            settings: Settings::default(),
+            board: Arc::default(),
+            wanted: AtomicUsize::new(0),
+            lingering: AtomicBool::new(false),
+            commits: AtomicBool::new(false),
+            reused_buffers: AtomicUsize::new(0),
+            width: Width::default(),
+            watch: Default::default(),
+            around: None,
+            steps: false,
+        }))
+    }
+
+    /// From now on others may have it.
+    pub(super) fn share(self) -> Arc<Pass> {
+        self.0
+    }
+
+    /// This pass, if nobody else has it.
+    pub(super) fn of(mut pass: Arc<Pass>) -> std::result::Result<Self, Arc<Pass>> {
+        if Arc::get_mut(&mut pass).is_some() { Ok(Unshared(pass)) } else { Err(pass) }
+    }
+
+    /// The pass is over: its values and nodes are dropped, and its tables are kept for the next
+    /// one. A panic of a destructor comes back.
+    pub(super) fn close(mut self) -> Result<()> {
+        let over = &mut *self;
+        over.end_watch();
+        let closed = catch_unwind(AssertUnwindSafe(|| {
+            let books = over.books.get_mut().unwrap_or_else(PoisonError::into_inner);
+            books.close();
+            over.settings = Settings::default();
+            over.reused_buffers.store(0, Ordering::Relaxed);
+            over.width.clear();
+            over.around = None;
+            books.fault.take()
+        }));
+        let fault = match closed {
+            Ok(fault) => fault,
+            Err(payload) => {
+                // what is left of it is dropped with the pass; what panics there, too, is one panic
+                // too many to tell
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
+                return Err(Error::panic(payload));
+            }
+        };
+        // a thread that is ending keeps nothing
+        let too_many = OVER.try_with(|kept| self.keep(&mut kept.borrow_mut()));
+        drop(too_many);
+        fault.map_or(Ok(()), Err)
+    }
+
+    /// Keeps it with others that are over, unless they are enough.
+    #[inline]
+    fn keep(self, kept: &mut Vec<Unshared>) -> Option<Unshared> {
+        if kept.is_empty() {
+            kept.push(self);
+            return None;
+        }
+        self.keep_among(kept)
+    }
+
+    /// A thread that does nothing keeps one seat, which is that of the pass that it takes first.
+    #[cold]
+    fn keep_among(mut self, kept: &mut Vec<Unshared>) -> Option<Unshared> {
+        if kept.len() == PASSES_KEPT {
+            return Some(self);
+        }
+        if kept.last_mut().is_some_and(|next| next.books_mut().has_seat()) {
+            self.books_mut().give_seat_back();
+            kept.insert(0, self);
+        } else {
+            kept.push(self);
+        }
+        None
+    }
+}
+
+/// How far a pass came at once that was begun for one layer.
+pub(crate) enum Begun<R> {
+    /// The layer is a plain number, for which it took scalar arithmetic alone: this is what was
+    /// made of it, and the pass is over.
+    Number(R),
+    /// It has this value, or has failed: a tensor, or a number that somebody watches, or for which
+    /// it took more than arithmetic. Whether it took nothing else, but marks.
+    Value(Arc<Pass>, Result<Value>, bool),
+    /// It is not there yet.
+    Pending(Arc<Pass>),
+}
+
+impl Pass {
+    /// The books, which nobody else can open.
+    #[inline]
+    pub(super) fn books_mut(&mut self) -> &mut Books {
+        self.books.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a pass for a layer, and goes as far as it goes at once: if it takes arithmetic and
+    /// small kernels, and little else. What is done with a number is done with the books, at its
+    /// entry, before anybody else has the pass. The node of such a number is not claimed, unless it
+    /// is a constant: nobody is going to look for it.
+    pub(crate) fn begin<R>(
+        purpose: Purpose,
+        settings: &Settings,
+        layer: &AnyLayer,
+        with_number: impl FnOnce(&mut Books, u32, Scalar) -> R,
+    ) -> Begun<R> {
+        let mut pass = Pass::unshared(purpose, settings);
+        let watched = pass.is_watched();
+        // Who watches is told what happens when. What is begun in the middle of a step reads
+        // weights for that step, which holds them, so it has to be known from the beginning for
+        // which pass this thread works; and an optimizer that works in this pass may look for its
+        // root
+        let needs_pass = watched || pass.is_in_step();
+        let books = pass.books_mut();
+        let mut walk = books.begin_first_walk(layer, watched);
+        let walked = if needs_pass { Walked::NeedsPass } else { books.walk(&mut walk, None) };
+        if let Walked::Through(index) = walked
+            && let Some(number) = books.entry(index).number()
+        {
+            let made = with_number(books, index, number);
+            let over = pass.close();
+            debug_assert!(over.is_ok(), "numbers have no destructors");
+            return Begun::Number(made);
+        }
+        let pass = pass.share();
+        let (mut books, index) = pass.discover_alone(walk, walked);
+        let is_arithmetic = books.is_arithmetic();
+        books.claim_lone(index);
+        let ended = books.outcome(index);
+        if !is_arithmetic || ended.is_none() {
+            books.root(index); // else the pass is over before the caller's handle goes
+        }
+        pass.release(books);
+        match ended {
+            Some(value) => Begun::Value(pass, value, is_arithmetic),
+            None => Begun::Pending(pass),
+        }
+    }
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use super::OVER;
+    use crate::exec::at_once::tests::{Gather, Probe, on_threads};
+    use crate::{Differentiable, Layer, Sgd, Weight};
+    use std::sync::atomic::Ordering;
+
+    /// A layer that is evaluated by a pass inside another one, so many deep.
+    fn nested(deep: usize, w: &Weight<f64>) -> Layer<f64> {
+        let w = w.clone();
+        if deep == 0 {
+            return &w * 2.0;
+        }
+        Layer::dynamic(move || {
+            let inner = nested(deep - 1, &w);
+            async move { Ok(Layer::constant(inner.predict().wait()?)) }
+        })
+    }
+
+    #[test]
+    fn an_idle_thread_keeps_one_seat_which_the_next_pass_takes() {
+        let w = Weight::new(1.0);
+        let seats = || {
+            OVER.with(|over| over.borrow_mut().iter_mut().map(|pass| pass.books_mut().seat.place()).collect::<Vec<_>>())
+        };
+        for deep in [0, 1, 3, 6, 0, 2, 5, 1, 0] {
+            assert_eq!(nested(deep, &w).predict().wait().expect("it succeeds"), 2.0);
+            let kept = seats();
+            let (next, others) = kept.split_last().expect("a pass is kept");
+            assert!(others.iter().all(Option::is_none), "{kept:?}");
+            // all may be taken, by another test
+            if next.is_some() {
+                assert_eq!((&w * 3.0).predict().wait().expect("it succeeds"), 3.0);
+                assert_eq!(seats(), kept, "the next pass took another seat");
+            }
+        }
+    }
+
+    #[test]
+    fn a_first_walk_goes_on_where_the_books_are_not_enough() {
+        // more than are found without a claim, below the operations and above them
+        let weights: Vec<Weight<f64>> = (0..24).map(|i| Weight::new(f64::from(i) / 8.0)).collect();
+        let sum = |weights: &[Weight<f64>]| weights.iter().map(|w| w * 2.0).sum::<Layer<f64>>();
+        let build = || {
+            let (below, above) = (sum(&weights[..12]), sum(&weights[6..]));
+            let once = Layer::apply(Probe::new(10.0, |_| ()), (below.clone(),));
+            let many =
+                Layer::apply(Gather, vec![weights[0].layer(), below.clone(), above.clone(), weights[20].layer()]);
+            (above + &once * &below, many)
+        };
+        let total = |weights: &[Weight<f64>]| weights.iter().map(|w| 2.0 * w.value()).sum::<f64>();
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9 * b.abs().max(1.0), "{a} instead of {b}");
+        for (threads, claimed) in [(1, false), (1, true), (2, false), (2, true)] {
+            let (once, many) = build();
+            // another live pass has the claims
+            let tapes = claimed.then(|| (once.forward().wait(), many.forward().wait()));
+            let (below, above) = (total(&weights[..12]), total(&weights[6..]));
+            let predict = |y: &Layer<f64>| on_threads(threads, || y.predict().wait()).expect("it succeeds");
+            close(predict(&once), above + (below + 1.0) * below);
+            close(predict(&many), weights[0].value() + below + above + weights[20].value());
+            let before: Vec<f64> = weights.iter().map(Weight::value).collect();
+            on_threads(threads, || once.train(&Sgd::new(1e-3)).wait()).expect("it succeeds");
+            for (i, (w, before)) in weights.iter().zip(before).enumerate() {
+                let delta = if i < 12 { 2.0 * (2.0 * below + 1.0) } else { 0.0 } + if i >= 6 { 2.0 } else { 0.0 };
+                close(w.value(), before - 1e-3 * delta);
+            }
+            drop(tapes);
+        }
+    }
+
+    #[test]
+    fn a_weight_that_is_met_once_is_not_claimed() {
+        let w = Weight::new(3.0_f64);
+        let y = Layer::apply(Probe::new(10.0, |_| ()), (w.layer(),));
+        assert_eq!(y.predict().wait().expect("it succeeds"), 4.0);
+        assert_eq!(w.layer().any().claim().pass.load(Ordering::Relaxed), 0);
+    }
+}

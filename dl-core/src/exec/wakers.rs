@@ -1,0 +1,74 @@
+//! What wakes the futures of dynamic nodes.
+
+use crate::exec::Pass;
+use crate::exec::tickets::Ticket;
+use crate::parallel::sync::{AtomicU8, AtomicU32, Ordering, fence};
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+/// What wakes a task, as the pass has it.
+#[derive(Clone)]
+pub(super) struct Wakeable {
+    pub(super) shared: Arc<TaskWaker>,
+    /// The same, for the future.
+    pub(super) waker: Waker,
+}
+
+impl Wakeable {
+    /// For a task that is going to be polled for the first time. That of the task before, if nobody
+    /// has kept it: most tasks never wait.
+    pub(super) fn new(pass: &Arc<Pass>, index: u32, spare: Option<Wakeable>) -> Self {
+        if let Some(spare) = spare
+            && Arc::strong_count(&spare.shared) == 2
+        {
+            // whoever had it is done with it
+            fence(Ordering::Acquire);
+            spare.shared.index.store(index, Ordering::Relaxed);
+            spare.shared.state.store(POLLED, Ordering::Relaxed);
+            return spare;
+        }
+        let (index, state) = (AtomicU32::new(index), AtomicU8::new(POLLED));
+        let shared = Arc::new(TaskWaker { pass: Ticket::of(pass), index, state });
+        Wakeable { waker: Waker::from(shared.clone()), shared }
+    }
+}
+
+pub(super) struct TaskWaker {
+    pass: Ticket,
+    pub(super) index: AtomicU32,
+    state: AtomicU8,
+}
+
+/// Somebody polls the task.
+const POLLED: u8 = 0;
+/// It was woken while somebody polled it, or is in the queue.
+const WOKEN: u8 = 1;
+/// It waits to be woken.
+const PARKED: u8 = 2;
+
+impl TaskWaker {
+    /// Somebody is going to poll the task again.
+    pub(super) fn polled(&self) {
+        // a wake that found it queued counts as this poll, which is to see what came before that
+        self.state.swap(POLLED, Ordering::AcqRel);
+    }
+
+    /// From now on the task waits, unless it was woken meanwhile.
+    pub(super) fn park(&self) -> bool {
+        self.state.compare_exchange(POLLED, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.swap(WOKEN, Ordering::AcqRel) == PARKED
+            && let Some(visit) = self.pass.enter()
+        {
+            visit.pass.wake_task(self);
+        }
+    }
+}

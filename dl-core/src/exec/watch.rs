@@ -1,0 +1,251 @@
+//! Who watches a pass: its record, and with the feature `tracing` the subscribers of that crate.
+
+use crate::exec::{Pass, Purpose};
+use crate::graph::node::Node;
+use crate::parallel::sync::thread_local;
+use crate::record::{Log, Recorder, SpanWork, Told};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Instant;
+
+#[derive(Default)]
+pub(super) struct Watch {
+    pub(super) log: Option<Arc<Log>>,
+    /// None, unless somebody wants to see it.
+    #[cfg(feature = "tracing")]
+    seen: Option<Box<traced::Seen>>,
+}
+
+thread_local! {
+    /// The pass, by its address, and the node for which this thread works, if that is watched.
+    static WORKS: Cell<(usize, Told)> = const { Cell::new((0, Told::NOBODY)) };
+}
+
+impl Watch {
+    #[inline]
+    fn nobody(&self) -> bool {
+        #[cfg(feature = "tracing")]
+        if self.seen.is_some() {
+            return false;
+        }
+        self.log.is_none()
+    }
+}
+
+/// Tells a span when it goes, also when a panic passes by.
+struct Working<'a> {
+    log: Option<&'a Log>,
+    work: SpanWork,
+    at: Told,
+    began: Instant,
+    /// What this thread did before.
+    around: (usize, Told),
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        WORKS.set(self.around);
+        if let Some(log) = self.log {
+            log.worked(self.work, self.at, self.began);
+        }
+    }
+}
+
+impl Pass {
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        !self.watch.nobody()
+    }
+
+    /// The pass begins: is there somebody to watch it?
+    #[inline]
+    pub(super) fn begin_watch(&mut self, purpose: Purpose) {
+        let _ = purpose;
+        #[cfg(feature = "tracing")]
+        {
+            self.watch.seen = traced::Seen::begin(purpose);
+        }
+        if self.settings.recorder.is_some() {
+            self.begin_record();
+        }
+    }
+
+    #[cold]
+    fn begin_record(&mut self) {
+        let log = self.settings.recorder.as_ref().map(Recorder::begin);
+        self.books_mut().log.clone_from(&log);
+        self.watch.log = log;
+    }
+
+    /// A driver arrives: the pass goes on, if it has come to rest.
+    #[inline]
+    pub(super) fn watch_goes_on(&self) {
+        #[cfg(feature = "tracing")]
+        if let Some(seen) = &self.watch.seen {
+            seen.span();
+        }
+    }
+
+    /// The last driver has left. Somebody else may have the pass for a moment longer, or a tape for
+    /// ever, but it does nothing any more.
+    #[inline]
+    pub(super) fn watch_rests(&self) {
+        #[cfg(feature = "tracing")]
+        if let Some(seen) = &self.watch.seen {
+            seen.end();
+        }
+    }
+
+    /// The pass, which nobody else has, is over.
+    #[inline]
+    pub(super) fn end_watch(&mut self) {
+        if !self.watch.nobody() {
+            self.watch_ends();
+        }
+    }
+
+    #[cold]
+    fn watch_ends(&mut self) {
+        let mut books = self.books();
+        self.tell_rest(&books);
+        books.log = None;
+        drop(books);
+        self.watch = Watch::default();
+    }
+
+    /// The node of the record for which this thread works.
+    pub(super) fn works_at(&self) -> Told {
+        let (pass, at) = WORKS.get();
+        if pass == std::ptr::from_ref(self).addr() { at } else { Told::NOBODY }
+    }
+
+    /// Works for the pass, and for this node, if it is for one.
+    #[inline]
+    pub(crate) fn during<R>(
+        &self,
+        work: SpanWork,
+        node: Option<&Node>,
+        at: impl FnOnce() -> Told,
+        f: impl FnOnce() -> R,
+    ) -> R {
+        if self.watch.nobody() { f() } else { self.watched(work, node, at(), f) }
+    }
+
+    #[cold]
+    fn watched<R>(&self, work: SpanWork, node: Option<&Node>, at: Told, f: impl FnOnce() -> R) -> R {
+        let _ = node;
+        #[cfg(feature = "tracing")]
+        let _entered = self.watch.seen.as_ref().map(|pass| traced::work(&pass.span(), work, node).entered());
+        let began = Instant::now();
+        let log = self.watch.log.as_deref();
+        let around = WORKS.replace((std::ptr::from_ref(self).addr(), at));
+        let _working = Working { log, work, at, began, around };
+        f()
+    }
+
+    /// Helps with a kernel that another thread runs.
+    #[inline]
+    pub(crate) fn helping<R>(&self, with: &Help, f: impl FnOnce() -> R) -> R {
+        if self.watch.nobody() { f() } else { self.helped(with, f) }
+    }
+
+    #[cold]
+    fn helped<R>(&self, with: &Help, f: impl FnOnce() -> R) -> R {
+        #[cfg(feature = "tracing")]
+        let _entered = traced::help(&with.span).entered();
+        let began = Instant::now();
+        let (log, work, at, around) = (self.watch.log.as_deref(), SpanWork::Kernel, with.at, WORKS.get());
+        let _working = Working { log, work, at, began, around };
+        f()
+    }
+}
+
+/// What a thread is told that is to help with what this one does.
+pub(crate) struct Help {
+    at: Told,
+    #[cfg(feature = "tracing")]
+    span: tracing::Span,
+}
+
+impl Help {
+    /// Whoever comes to help this thread.
+    pub(crate) fn here() -> Help {
+        Help {
+            at: WORKS.get().1,
+            #[cfg(feature = "tracing")]
+            span: tracing::Span::current(),
+        }
+    }
+}
+
+#[cfg(feature = "tracing")]
+mod traced {
+    use super::super::Purpose;
+    use crate::graph::node::Node;
+    use crate::parallel::sync::{Mutex, MutexGuard, current_num_threads};
+    use crate::record::SpanWork;
+    use std::sync::PoisonError;
+    use tracing::{Span, debug_span, trace_span};
+
+    /// A pass that somebody wants to see.
+    pub(super) struct Seen {
+        purpose: Purpose,
+        /// None while the pass rests.
+        span: Mutex<Option<Span>>,
+    }
+
+    impl Seen {
+        pub(super) fn begin(purpose: Purpose) -> Option<Box<Seen>> {
+            let span = pass(purpose);
+            (!span.is_disabled()).then(|| Box::new(Seen { purpose, span: Mutex::new(Some(span)) }))
+        }
+
+        /// The span of what the pass does now: another one than before it rested.
+        pub(super) fn span(&self) -> Span {
+            self.lock().get_or_insert_with(|| pass(self.purpose)).clone()
+        }
+
+        /// Ends when those spans have ended that are inside of it.
+        pub(super) fn end(&self) {
+            let span = self.lock().take();
+            drop(span);
+        }
+
+        fn lock(&self) -> MutexGuard<'_, Option<Span>> {
+            self.span.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    fn pass(purpose: Purpose) -> Span {
+        let purpose = match purpose {
+            Purpose::Predict => "predict",
+            Purpose::Train | Purpose::Step => "train",
+            Purpose::Derive => "derive",
+        };
+        debug_span!(target: "dl", "pass", purpose, threads = current_num_threads())
+    }
+
+    pub(super) fn work(pass: &Span, work: SpanWork, node: Option<&Node>) -> Span {
+        macro_rules! at {
+            ($span:ident $name:literal) => {
+                match node {
+                    None => $span!(target: "dl", parent: pass, $name),
+                    Some(node) => {
+                        let (file, line) = (node.place.file(), node.place.line());
+                        $span!(target: "dl", parent: pass, $name, op = node.name_or_panic(), file, line)
+                    }
+                }
+            };
+        }
+        match work {
+            SpanWork::Kernel => at!(trace_span "kernel"),
+            SpanWork::Body => at!(trace_span "body"),
+            SpanWork::Backward => at!(debug_span "backward"),
+            SpanWork::Commit => at!(debug_span "commit"),
+        }
+    }
+
+    pub(super) fn help(with: &Span) -> Span {
+        trace_span!(target: "dl", parent: with, "help")
+    }
+}

@@ -1,0 +1,62 @@
+//! How many threads work for a pass: those that work through its queue, and those that help with a
+//! kernel.
+
+use crate::parallel::sync::{AtomicUsize, Ordering};
+
+#[derive(Default)]
+pub(crate) struct Width {
+    working: AtomicUsize,
+    /// Those of them that help with a kernel.
+    helping: AtomicUsize,
+    /// The most that there were at any time.
+    most: AtomicUsize,
+}
+
+impl Width {
+    /// Somebody begins to work through the queue.
+    pub(super) fn works(&self) {
+        let working = 1 + self.working.fetch_add(1, Ordering::Relaxed);
+        self.most.fetch_max(working, Ordering::Relaxed);
+    }
+
+    pub(super) fn rests(&self) {
+        self.working.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Somebody helps, unless so many work already.
+    pub(crate) fn join(&self, threads: usize, help: impl FnOnce(&Self)) {
+        let one_more = |working: usize| (working < threads).then_some(working + 1);
+        if let Ok(others) = self.working.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
+            self.most.fetch_max(others + 1, Ordering::Relaxed);
+            struct Helping<'a>(&'a Width);
+
+            impl Drop for Helping<'_> {
+                fn drop(&mut self) {
+                    self.0.helping.fetch_sub(1, Ordering::Relaxed);
+                    self.0.rests();
+                }
+            }
+
+            self.helping.fetch_add(1, Ordering::Relaxed);
+            let _helping = Helping(self);
+            help(self);
+        }
+    }
+
+    pub(crate) fn working(&self) -> usize {
+        self.working.load(Ordering::Relaxed)
+    }
+
+    /// Those who work through the queue, and look at the books when they are through.
+    pub(crate) fn at_queue(&self) -> usize {
+        self.working().saturating_sub(self.helping.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn most(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn clear(&self) {
+        self.most.store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,260 @@
+//! A box for what belongs to one node: an operation with its operands, the body of a dynamic node,
+//! the future of a run of it, what has arrived at it on the way back.
+//!
+//! What fits into the memory of a node is kept there, so that it comes from the free list of the
+//! thread as nodes do; what does not is in an ordinary box.
+
+use crate::graph::node::Recipe;
+use crate::graph::node_ref::{give_back_cell, take_cell};
+use crate::graph::op::AnyPrimitive;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+/// The memory of a node.
+#[repr(align(64))]
+pub(super) struct Cell(#[allow(dead_code, reason = "it is only room")] [u8; 64]);
+
+/// Owns a `T`.
+pub(crate) struct Kept<T: ?Sized>(NonNull<T>, PhantomData<T>);
+
+// SAFETY: as a box
+unsafe impl<T: ?Sized + Send> Send for Kept<T> {}
+// SAFETY: as a box
+unsafe impl<T: ?Sized + Sync> Sync for Kept<T> {}
+
+impl Kept<dyn AnyPrimitive> {
+    #[inline]
+    pub(crate) fn operation<P: AnyPrimitive + 'static>(op: P) -> Self {
+        Kept(place(op), PhantomData)
+    }
+}
+
+impl Kept<dyn Recipe> {
+    #[inline]
+    pub(crate) fn body<R: Recipe + 'static>(recipe: R) -> Self {
+        Kept(place(recipe), PhantomData)
+    }
+}
+
+impl<T> Kept<T> {
+    #[inline]
+    pub(crate) fn new(value: T) -> Self {
+        Kept(place(value), PhantomData)
+    }
+
+    #[inline]
+    pub(crate) fn into_inner(self) -> T {
+        let place = self.0;
+        std::mem::forget(self);
+        // SAFETY: it was placed there, and nobody else has it
+        unsafe { take_out(place) }
+    }
+}
+
+/// A future, which stays where it is until it is dropped.
+pub(crate) type KeptFuture<T> = Kept<dyn Future<Output = T> + Send>;
+
+impl<T> KeptFuture<T> {
+    #[inline]
+    pub(crate) fn future(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Kept(place(future), PhantomData)
+    }
+}
+
+// what is in it is not moved with it
+impl<T: ?Sized> Unpin for Kept<T> {}
+
+impl<T> Future for KeptFuture<T> {
+    type Output = T;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        // SAFETY: it was placed there, is dropped there, and nobody moves it in between: a box
+        // gives out no other `&mut` to what may not be moved, nor the value itself, as this is
+        // `dyn`
+        unsafe { Pin::new_unchecked(self.0.as_mut()) }.poll(cx)
+    }
+}
+
+/// Whether a value of this size and alignment is kept in a cell.
+#[inline]
+const fn fits(size: usize, align: usize) -> bool {
+    0 < size && size <= size_of::<Cell>() && align <= align_of::<Cell>()
+}
+
+/// Puts a value where it stays until it is [removed](remove).
+#[inline]
+pub(super) fn place<T>(value: T) -> NonNull<T> {
+    place_made(|| value)
+}
+
+/// The same for a value that is made where it stays (see `tables::push_made`). It is not to unwind:
+/// the place would be lost.
+#[inline(always)]
+pub(super) fn place_made<T>(make: impl FnOnce() -> T) -> NonNull<T> {
+    if !fits(size_of::<T>(), align_of::<T>()) {
+        return NonNull::from(Box::leak(Box::new(make())));
+    }
+    let place = take_cell().cast::<T>();
+    // SAFETY: the cell is ours, and large enough
+    unsafe { place.write(make()) };
+    place
+}
+
+/// Drops a value, and gives its place back.
+///
+/// # Safety
+/// `place` has put it there, and nobody uses it any more.
+#[inline]
+pub(super) unsafe fn remove<T: ?Sized>(value: NonNull<T>) {
+    struct Vacate(NonNull<Cell>);
+
+    impl Drop for Vacate {
+        fn drop(&mut self) {
+            // SAFETY: `take_cell` gave it, and what was in it is dropped
+            unsafe { give_back_cell(self.0) };
+        }
+    }
+
+    // SAFETY: it is alive
+    let known = unsafe { value.as_ref() };
+    if fits(size_of_val(known), align_of_val(known)) {
+        // also if the destructor panics
+        let _vacate = Vacate(value.cast());
+        // SAFETY: it was placed there, and nobody uses it any more
+        unsafe { value.drop_in_place() };
+    } else {
+        // SAFETY: `place` took it out of a box, and nobody uses it any more
+        drop(unsafe { Box::from_raw(value.as_ptr()) });
+    }
+}
+
+/// The value, which leaves its place.
+///
+/// # Safety
+/// `place` has put it there, and nobody uses it any more.
+pub(super) unsafe fn take_out<T>(place: NonNull<T>) -> T {
+    // SAFETY: passed on; whoever takes the place next finds no value in it
+    unsafe {
+        let value = place.read();
+        remove(place.cast::<MaybeUninit<T>>());
+        value
+    }
+}
+
+impl<T: ?Sized> Deref for Kept<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: it was placed there, and is dropped with this
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T: Unpin> DerefMut for Kept<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: it was placed there, is dropped with this, and this is borrowed
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl<T: ?Sized> Drop for Kept<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: it was placed there, and goes with this
+        unsafe { remove(self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Result;
+    use crate::graph::node::Outcome;
+    use crate::graph::seed::Position;
+    use std::sync::Arc;
+
+    struct Body<const N: usize> {
+        numbers: [u64; N],
+        _alive: Arc<()>,
+    }
+
+    impl<const N: usize> Recipe for Body<N> {
+        fn run(&self) -> KeptFuture<Result<Outcome>> {
+            unreachable!("nobody runs it")
+        }
+
+        fn name(&self) -> &'static str {
+            if self.numbers.iter().enumerate().all(|(i, &n)| i as u64 == n) { "whole" } else { "broken" }
+        }
+
+        fn position(&self) -> Position {
+            Position::here()
+        }
+    }
+
+    #[test]
+    fn it_is_dropped_once_whatever_its_size() {
+        fn check<const N: usize>() {
+            let alive = Arc::new(());
+            let numbers = std::array::from_fn(|i| i as u64);
+            let body = || Kept::body(Body::<N> { numbers, _alive: alive.clone() });
+            let (first, second) = (body(), body());
+            assert_eq!((first.name(), second.name(), Arc::strong_count(&alive)), ("whole", "whole", 3));
+            drop(first);
+            assert_eq!((second.name(), Arc::strong_count(&alive)), ("whole", 2));
+            drop(second);
+            assert_eq!(Arc::strong_count(&alive), 1);
+        }
+        check::<0>();
+        check::<7>();
+        check::<8>();
+        check::<100>();
+    }
+
+    /// Waits once, and then says whether it has been moved meanwhile.
+    struct Stays<const N: usize> {
+        polled_at: Option<usize>,
+        _numbers: [u64; N],
+        _alive: Arc<()>,
+    }
+
+    impl<const N: usize> Future for Stays<N> {
+        type Output = bool;
+
+        fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<bool> {
+            let here = std::ptr::from_ref(&*self).addr();
+            match self.polled_at.replace(here) {
+                None => Poll::Pending,
+                Some(before) => Poll::Ready(before == here),
+            }
+        }
+    }
+
+    #[test]
+    fn a_future_is_polled_where_it_is_and_dropped_once() {
+        fn check<const N: usize>() {
+            let alive = Arc::new(());
+            let stays = || Stays { polled_at: None, _numbers: [7; N], _alive: alive.clone() };
+            let (mut first, second) = (Kept::future(stays()), Kept::future(stays()));
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            assert_eq!(Pin::new(&mut first).poll(&mut cx), Poll::Pending);
+            drop(second);
+            let mut moved = Some(first);
+            let again = Pin::new(moved.as_mut().expect("it is there")).poll(&mut cx);
+            assert_eq!((again, Arc::strong_count(&alive)), (Poll::Ready(true), 2));
+            drop(moved);
+            assert_eq!(Arc::strong_count(&alive), 1);
+        }
+        check::<0>();
+        check::<5>();
+        check::<6>();
+        check::<100>();
+    }
+}

@@ -1,0 +1,268 @@
+//! A primitive on its operands, with its types forgotten: what a node holds.
+
+use crate::api::layer::Layer;
+use crate::api::primitive::{Along, At, Now, Others, Primitive, sealed};
+use crate::autodiff::immediate::Sums;
+use crate::error::Result;
+use crate::graph::data::Data;
+use crate::graph::node::Node;
+use crate::graph::node_ref::AnyLayer;
+use crate::graph::value::Value;
+use smallvec::SmallVec;
+use std::any::{Any, type_name};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A list with an entry for each operand of an operation, of which most have few.
+pub(crate) type Few<T> = SmallVec<[T; 4]>;
+
+/// A primitive on its operands, with its types forgotten.
+pub(crate) trait AnyPrimitive: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn operands(&self) -> &[AnyLayer];
+    /// The operation itself.
+    fn op(&self) -> &dyn Any;
+
+    /// The name, for an error or a record; a panic there must not hide the error.
+    fn name_or_panic(&self) -> &'static str {
+        catch_unwind(AssertUnwindSafe(|| self.name())).unwrap_or("operation")
+    }
+
+    fn value(&self, operands: &[&Value]) -> Result<Value>;
+    fn cost(&self, operands: &[&Value]) -> f64;
+    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>>;
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer>;
+
+    /// See [`Primitive::pull_back_now`].
+    fn pull_back_now(&self, at: AnyNow<'_>, sums: &mut Sums<'_>) -> bool {
+        let _ = (at, sums);
+        false
+    }
+
+    /// Whether a step can end with it: see [`Primitive::ACCUMULATES`].
+    fn accumulates(&self) -> bool {
+        false
+    }
+
+    /// See [`Primitive::IS_PLAIN`].
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    /// See [`Primitive::CAN_WAIT`].
+    fn can_wait(&self) -> bool {
+        false
+    }
+
+    fn slopes(&self, operands: &[&Value]) -> Option<Few<Option<AnyLayer>>> {
+        let _ = operands;
+        None
+    }
+
+    fn value_beside(&self, operands: &[&Value], others: &[Value]) -> Result<Value> {
+        let _ = others;
+        self.value(operands)
+    }
+
+    /// See [`Primitive::IS_SUM`].
+    fn is_sum(&self) -> bool {
+        false
+    }
+
+    fn can_accumulate(&self, operands: &[&Value], to: &Value) -> bool {
+        let _ = (operands, to);
+        false
+    }
+
+    fn accumulate(&self, operands: &[&Value], factor: f64, to: &mut Value) {
+        let _ = (operands, factor, to);
+    }
+
+    /// The sum of the values of these operations, if they are of this type: see
+    /// [`Primitive::sum_of_values`].
+    fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
+        let _ = terms;
+        None
+    }
+
+    /// About how long that takes: see [`Primitive::cost_of_sum`].
+    fn cost_of_sum(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<f64> {
+        let _ = terms;
+        None
+    }
+
+    /// What the commit of a step is to write when this was evaluated.
+    fn update(&self) -> Option<UpdateOf<'_>> {
+        None
+    }
+
+    /// Whether a training pass is to forget what this was computed from.
+    fn is_mark(&self) -> bool {
+        false
+    }
+
+    /// Whether its rules are those of the library: what they build belongs to the line where the
+    /// operation was written, not to theirs.
+    fn is_own(&self) -> bool {
+        true
+    }
+}
+
+/// The update of a buffer.
+pub(crate) struct UpdateOf<'a> {
+    /// Which operand is the new value.
+    pub(crate) new: usize,
+    pub(crate) buffer: &'a AnyLayer,
+}
+
+pub(crate) struct AnyAt<'a> {
+    pub(crate) values: &'a [&'a Value],
+    pub(crate) output: &'a AnyLayer,
+    pub(crate) value: &'a Value,
+    pub(crate) delta: AnyLayer,
+}
+
+pub(crate) struct AnyNow<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) operands: &'a [AnyLayer],
+    pub(crate) values: &'a [&'a Value],
+    pub(crate) value: &'a Value,
+    pub(crate) delta: &'a Value,
+}
+
+pub(crate) struct AnyAlong<'a> {
+    pub(crate) operands: &'a [AnyLayer],
+    pub(crate) values: &'a [&'a Value],
+    pub(crate) output: &'a AnyLayer,
+    pub(crate) value: &'a Value,
+    pub(crate) tangents: &'a [Option<AnyLayer>],
+}
+
+pub(crate) struct Applied<P: Primitive> {
+    op: P,
+    operands: <P::Operands as sealed::Operands>::Erased,
+}
+
+impl<P: Primitive> Applied<P> {
+    pub(crate) fn new(op: P, operands: P::Operands) -> Self {
+        Applied { op, operands: sealed::Operands::into_any(operands) }
+    }
+}
+
+impl<P: Primitive> AnyPrimitive for Applied<P> {
+    fn name(&self) -> &'static str {
+        self.op.name()
+    }
+
+    fn operands(&self) -> &[AnyLayer] {
+        self.operands.as_ref()
+    }
+
+    fn op(&self) -> &dyn Any {
+        &self.op
+    }
+
+    fn value(&self, operands: &[&Value]) -> Result<Value> {
+        self.op.value(<P::Operands as sealed::Operands>::values(operands)).map(Data::into_value)
+    }
+
+    fn cost(&self, operands: &[&Value]) -> f64 {
+        self.op.cost(<P::Operands as sealed::Operands>::values(operands))
+    }
+
+    fn accumulates(&self) -> bool {
+        P::ACCUMULATES
+    }
+
+    fn is_plain(&self) -> bool {
+        P::IS_PLAIN
+    }
+
+    fn can_wait(&self) -> bool {
+        P::CAN_WAIT
+    }
+
+    fn slopes(&self, operands: &[&Value]) -> Option<Few<Option<AnyLayer>>> {
+        let slopes = self.op.slopes(<P::Operands as sealed::Operands>::values(operands))?;
+        Some(<P::Operands as sealed::Operands>::deltas(slopes))
+    }
+
+    fn value_beside(&self, operands: &[&Value], others: &[Value]) -> Result<Value> {
+        let operands = <P::Operands as sealed::Operands>::values(operands);
+        self.op.value_beside(operands, Others(others)).map(Data::into_value)
+    }
+
+    fn is_sum(&self) -> bool {
+        P::IS_SUM
+    }
+
+    fn can_accumulate(&self, operands: &[&Value], to: &Value) -> bool {
+        let fits = |to| self.op.can_accumulate(<P::Operands as sealed::Operands>::values(operands), to);
+        to.try_get::<P::Output>().is_some_and(fits)
+    }
+
+    fn accumulate(&self, operands: &[&Value], factor: f64, to: &mut Value) {
+        let operands = <P::Operands as sealed::Operands>::values(operands);
+        to.change(|to: &mut P::Output| self.op.accumulate(operands, factor, to));
+    }
+
+    fn sum_of_values(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<Value> {
+        P::sum_of_values(&typed::<P>(terms)?).map(Data::into_value)
+    }
+
+    fn cost_of_sum(&self, terms: &[(&dyn AnyPrimitive, &[&Value])]) -> Option<f64> {
+        P::cost_of_sum(&typed::<P>(terms)?)
+    }
+
+    fn pullback(&self, at: AnyAt<'_>) -> Few<Option<AnyLayer>> {
+        let deltas = self.op.pullback(&At {
+            operands: &<P::Operands as sealed::Operands>::from_any(self.operands()),
+            values: <P::Operands as sealed::Operands>::values(at.values),
+            output: &Layer::from_any(at.output.clone()),
+            value: at.value.get(),
+            delta: &Layer::from_any(at.delta),
+        });
+        <P::Operands as sealed::Operands>::deltas(deltas)
+    }
+
+    fn pull_back_now(&self, at: AnyNow<'_>, sums: &mut Sums<'_>) -> bool {
+        let now = Now {
+            values: <P::Operands as sealed::Operands>::values(at.values),
+            value: at.value.get(),
+            delta: at.delta.get(),
+            any: &at,
+        };
+        self.op.pull_back_now(&now, sums)
+    }
+
+    fn pushforward(&self, along: AnyAlong<'_>) -> Option<AnyLayer> {
+        let tangent = self.op.pushforward(&Along {
+            operands: &<P::Operands as sealed::Operands>::from_any(along.operands),
+            values: <P::Operands as sealed::Operands>::values(along.values),
+            output: &Layer::from_any(along.output.clone()),
+            value: along.value.get(),
+            tangents: &<P::Operands as sealed::Operands>::from_deltas(along.tangents),
+            any: &along,
+        });
+        tangent.map(Layer::into_any)
+    }
+
+    fn is_own(&self) -> bool {
+        // the names of types are no promise of the language: this only says where errors point
+        ["dl_core::", "dl_nd::", "dl_nn::"].iter().any(|own| type_name::<P>().starts_with(own))
+    }
+}
+
+/// An operation with its type, and the values of its operands.
+type Typed<'a, P> = (&'a P, <<P as Primitive>::Operands as sealed::Operands>::Values<'a>);
+
+/// These operations with their types, if all are of this one, and it accumulates.
+fn typed<'a, P: Primitive>(terms: &[(&'a dyn AnyPrimitive, &'a [&'a Value])]) -> Option<Vec<Typed<'a, P>>> {
+    if !P::ACCUMULATES {
+        return None; // nothing is compiled for the others
+    }
+    let mut typed = Vec::with_capacity(terms.len());
+    for (op, operands) in terms {
+        typed.push((op.op().downcast_ref()?, <P::Operands as sealed::Operands>::values(operands)));
+    }
+    Some(typed)
+}

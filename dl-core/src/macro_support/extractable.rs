@@ -1,0 +1,195 @@
+//! What can be extracted, and what it gives.
+
+use crate::api::deferred::Do;
+use crate::api::differentiable::Differentiable;
+use crate::api::extract::Extract;
+use crate::error::Result;
+use crate::exec::run::Run;
+use crate::macro_support::join::{Join, JoinAll, Together};
+use std::future::{Future, Ready, ready};
+
+/// Something that has a value to be extracted by `!`.
+pub trait Extractable {
+    /// The value.
+    type Output;
+    /// The run that ends with it.
+    type Future: Future<Output = Result<Self::Output>> + Send + Unpin + 'static;
+
+    /// Starts a run.
+    #[track_caller]
+    fn start(&self) -> Self::Future;
+}
+
+impl<X: Differentiable> Extractable for X {
+    type Output = X::Data;
+    type Future = Extract<X::Data>;
+
+    #[track_caller]
+    fn start(&self) -> Self::Future {
+        match self.value_at_hand() {
+            Some(value) => Extract::at_hand(value),
+            None => self.layer().extract(),
+        }
+    }
+}
+
+impl<T: Send + 'static> Extractable for Do<T> {
+    type Output = T;
+    type Future = Run<T>;
+
+    fn start(&self) -> Self::Future {
+        self.run()
+    }
+}
+
+impl<T: Send + 'static> Extractable for &Do<T> {
+    type Output = T;
+    type Future = Run<T>;
+
+    fn start(&self) -> Self::Future {
+        self.run()
+    }
+}
+
+/// A member of a tuple is borrowed, and may be a reference itself.
+impl<T: Send + 'static> Extractable for &&Do<T> {
+    type Output = T;
+    type Future = Run<T>;
+
+    fn start(&self) -> Self::Future {
+        self.run()
+    }
+}
+
+/// A member of an extracted tuple: what can be extracted, or a plain value, which stays what it is.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a member of an extracted tuple",
+    note = "the members of `!(…)` are layers, weights, `Do`s, numbers, `bool`s, `char`s and strings, and tuples, arrays and `Vec`s of them"
+)]
+pub trait Member {
+    /// The value.
+    type Output: Send + 'static;
+    /// The run that ends with it.
+    type Future: Future<Output = Result<Self::Output>> + Send + Unpin + 'static;
+
+    /// Starts a run.
+    #[track_caller]
+    fn start(&self) -> Self::Future;
+}
+
+impl<X: Extractable<Output: Send + 'static>> Member for X {
+    type Output = X::Output;
+    type Future = X::Future;
+
+    #[track_caller]
+    fn start(&self) -> Self::Future {
+        Extractable::start(self)
+    }
+}
+
+macro_rules! plain {
+    ($($T:ty),*) => {$(
+        impl Member for $T {
+            type Output = $T;
+            type Future = Ready<Result<$T>>;
+
+            fn start(&self) -> Self::Future {
+                ready(Ok(self.clone()))
+            }
+        }
+
+        impl Member for &$T {
+            type Output = $T;
+            type Future = Ready<Result<$T>>;
+
+            fn start(&self) -> Self::Future {
+                ready(Ok((*self).clone()))
+            }
+        }
+    )*};
+}
+
+plain!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, bool, char, String);
+
+/// A literal in an extracted tuple: it stays what it is, and its type is found as if no tuple had
+/// been extracted.
+pub struct Literal<T>(pub T);
+
+impl<T: Clone + Send + 'static> Member for Literal<T> {
+    type Output = T;
+    type Future = Ready<Result<T>>;
+
+    fn start(&self) -> Self::Future {
+        ready(Ok(self.0.clone()))
+    }
+}
+
+macro_rules! tuples {
+    ($($($X:ident)+;)*) => {$(
+        impl<$($X: Member),+> Extractable for ($($X,)+) {
+            type Output = ($($X::Output,)+);
+            type Future = Join<<($($X::Future,)+) as Together>::Slots>;
+
+            #[track_caller]
+            fn start(&self) -> Self::Future {
+                #[allow(non_snake_case, reason = "a variable is named after its type")]
+                let ($($X,)+) = self;
+                crate::macro_support::join(($($X.start(),)+))
+            }
+        }
+
+        impl<$($X: Member),+> Extractable for &($($X,)+) {
+            type Output = ($($X::Output,)+);
+            type Future = Join<<($($X::Future,)+) as Together>::Slots>;
+
+            #[track_caller]
+            fn start(&self) -> Self::Future {
+                Extractable::start(*self)
+            }
+        }
+
+        impl<$($X: Member),+> Extractable for &&($($X,)+) {
+            type Output = ($($X::Output,)+);
+            type Future = Join<<($($X::Future,)+) as Together>::Slots>;
+
+            #[track_caller]
+            fn start(&self) -> Self::Future {
+                Extractable::start(**self)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    A; A B; A B C; A B C D; A B C D E; A B C D E F; A B C D E F G; A B C D E F G H; A B C D E F G H I; A B C D E F G H I J;
+    A B C D E F G H I J K; A B C D E F G H I J K L;
+}
+
+macro_rules! lists {
+    ($([$($generics:tt)*] $List:ty => $Output:ty, $collect:expr;)*) => {$(
+        impl<X: Extractable<Output: Send + 'static>, $($generics)*> Extractable for $List {
+            type Output = $Output;
+            type Future = JoinAll<X::Future, X::Output, $Output>;
+
+            #[track_caller]
+            fn start(&self) -> Self::Future {
+                JoinAll::new(self.iter().map(X::start), $collect)
+            }
+        }
+    )*};
+}
+
+lists! {
+    [] Vec<X> => Vec<X::Output>, |values| values;
+    [] &Vec<X> => Vec<X::Output>, |values| values;
+    [] &&Vec<X> => Vec<X::Output>, |values| values;
+    [] &[X] => Vec<X::Output>, |values| values;
+    [] &&[X] => Vec<X::Output>, |values| values;
+    [const N: usize] [X; N] => [X::Output; N], as_array;
+    [const N: usize] &[X; N] => [X::Output; N], as_array;
+    [const N: usize] &&[X; N] => [X::Output; N], as_array;
+}
+
+fn as_array<T, const N: usize>(values: Vec<T>) -> [T; N] {
+    values.try_into().unwrap_or_else(|_| unreachable!("one value for each member"))
+}

@@ -1,0 +1,133 @@
+//! `!` where it is Rust's "not": in closures and `async` blocks, and in functions that are not
+//! lazy.
+//!
+//! ```text
+//! not_in_a_closure(x).not():  Plain (`Not`) -> Waiting (extractable: error) -> Other (error)
+//! ```
+
+use crate::macro_support::extractable::Extractable;
+use crate::macro_support::kind::Bang;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::{Deref, Not};
+
+/// What `!` extracts in a closure. Nothing implements it: it is what a compile error speaks of.
+#[diagnostic::on_unimplemented(
+    message = "`!` cannot extract a `{Self}` inside a closure or an `async` block: there, `!` is Rust's \"not\"",
+    label = "this is not a `bool`, and nothing is extracted here",
+    note = "a closure cannot wait for a value: take the value before (`let value = !x;`), or write a `for` loop instead of `map`; \
+            in an `async` block, write `.await?`"
+)]
+pub trait ExtractedInAClosure {}
+
+/// What `!` extracts in a function that is not lazy. Nothing implements it: it is what a compile
+/// error speaks of.
+#[diagnostic::on_unimplemented(
+    message = "`!` cannot extract a `{Self}` here, because this function does not return a layer",
+    label = "this is not a `bool`, and nothing is extracted here",
+    note = "a `#[differentiable]` function is lazy, and `!` extracts, if it returns a `Layer`, a `Do`, a tuple or an array of those, or \
+            `impl Expression`; `#[differentiable(lazy)]` says that another name stands for one of them"
+)]
+pub trait ExtractedInAPlainFunction {}
+
+/// What `!` extracts in a function inside another one. Nothing implements it: it is what a compile
+/// error speaks of.
+#[diagnostic::on_unimplemented(
+    message = "`!` cannot extract a `{Self}` in this function inside a `#[differentiable]` one: it has no attribute of its own",
+    label = "this is not a `bool`, and nothing is extracted here",
+    note = "write `#[differentiable]` in front of the inner function, too"
+)]
+pub trait ExtractedInANestedFunction {}
+
+/// Where the `!` is.
+pub struct Closure;
+/// Where the `!` is.
+pub struct NestedFunction;
+/// Where the `!` is.
+pub struct PlainFunction;
+
+/// `!` in a closure.
+#[inline]
+pub fn not_in_a_closure<T>(operand: T) -> Plain<T, Closure> {
+    Plain(Waiting(Other(Cell::new(Some(operand))), PhantomData))
+}
+
+/// `!` in a function that is not lazy.
+#[inline]
+pub fn not_in_a_plain_function<T>(operand: T) -> Plain<T, PlainFunction> {
+    Plain(Waiting(Other(Cell::new(Some(operand))), PhantomData))
+}
+
+/// `!` in a function inside another one.
+#[inline]
+pub fn not_in_a_nested_function<T>(operand: T) -> Plain<T, NestedFunction> {
+    Plain(Waiting(Other(Cell::new(Some(operand))), PhantomData))
+}
+
+pub struct Plain<T, Place>(Waiting<T, Place>);
+pub struct Waiting<T, Place>(Other<T>, PhantomData<Place>);
+pub struct Other<T>(Cell<Option<T>>);
+
+impl<T, Place> Deref for Plain<T, Place> {
+    type Target = Waiting<T, Place>;
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T, Place> Deref for Waiting<T, Place> {
+    type Target = Other<T>;
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T: Not, Place> Plain<T, Place> {
+    /// Negates.
+    #[inline]
+    pub fn not(&self) -> T::Output {
+        !self.0.0.0.take().expect("an operand is taken once")
+    }
+}
+
+impl<T: Extractable> Waiting<T, Closure> {
+    /// Does not compile.
+    pub fn not(&self) -> T::Output
+    where
+        T: ExtractedInAClosure,
+    {
+        unreachable!("nothing implements `ExtractedInAClosure`")
+    }
+}
+
+impl<T: Extractable> Waiting<T, PlainFunction> {
+    /// Does not compile.
+    pub fn not(&self) -> T::Output
+    where
+        T: ExtractedInAPlainFunction,
+    {
+        unreachable!("nothing implements `ExtractedInAPlainFunction`")
+    }
+}
+
+impl<T: Extractable> Waiting<T, NestedFunction> {
+    /// Does not compile.
+    pub fn not(&self) -> T::Output
+    where
+        T: ExtractedInANestedFunction,
+    {
+        unreachable!("nothing implements `ExtractedInANestedFunction`")
+    }
+}
+
+impl<T> Other<T> {
+    /// Does not compile.
+    pub fn not<Output>(&self) -> Output
+    where
+        T: Bang,
+    {
+        unreachable!("nothing implements `Bang`")
+    }
+}

@@ -1,0 +1,162 @@
+//! Dual numbers: a value together with its derivative along a direction.
+//!
+//! ```
+//! use dl_core::Dual;
+//! let x = Dual::variable(2.0_f64);
+//! let y = &x * &x + 3.0 * x.sin();
+//! assert_eq!(y.value(), 4.0 + 3.0 * 2_f64.sin());
+//! assert_eq!(y.tangent(), 4.0 + 3.0 * 2_f64.cos());
+//! ```
+
+use crate::autodiff::scalar::one_side;
+use crate::graph::node::Side;
+use crate::math::algebra::{Algebra, Term};
+use crate::math::pointwise::{Binary, Unary};
+
+/// A value and its tangent, the derivative along a direction: `value + tangent · ε`, where
+/// `ε² = 0`.
+///
+/// This is the paper's `DualNumber`. All arithmetic and all [pointwise operations](crate::Unary)
+/// work on it, over everything that they work on: numbers, layers (of tensors, too), and dual
+/// numbers, which gives second derivatives. No derivative is written for it: the tangent of an
+/// operation is its rule, with the tangent in the place of the delta.
+///
+/// A function over any [`Algebra`] can be read in numbers, in dual numbers and in layers:
+///
+/// ```
+/// use dl_core::{Algebra, Differentiable, Dual, Term, Weight};
+/// fn f<A: Algebra>(x: &Term<A>) -> Term<A> {
+///     x.tanh() * x + 1.0
+/// }
+/// let x = 0.5_f64;
+/// let slope = x.tanh() + x * (1.0 - x.tanh() * x.tanh());
+/// assert_eq!(f(&Term(x)).0, x.tanh() * x + 1.0);
+/// assert_eq!(f(&Term(Dual::variable(x))).0.tangent(), slope);
+///
+/// let w = Weight::new(x);
+/// let y = f(&Term(w.layer())).0; // trained backward
+/// assert_eq!(y.gradient(&w).predict().wait()?, slope);
+/// let y = f(&Term(Dual::variable(w.layer()))).0; // the tangent is a layer
+/// assert_eq!(y.tangent().predict().wait()?, slope);
+/// # dl_core::Result::Ok(())
+/// ```
+///
+/// A dual of duals has second derivatives:
+///
+/// ```
+/// use dl_core::Dual;
+/// let x = Dual::variable(Dual::variable(2.0_f64));
+/// let cube = &x * &x * &x;
+/// assert_eq!(cube.tangent().value(), 12.0); // 3x²
+/// assert_eq!(cube.tangent().tangent(), 12.0); // 6x
+/// ```
+///
+/// Plain tensors are not in an algebra, as their shapes may not fit: take layers of them. For
+/// programs that are not pointwise, or that decide as they run, there is
+/// [`Layer::jvp`](crate::Layer::jvp).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dual<A> {
+    value: A,
+    /// None where it does not move: a tangent of 0 would do, were it not for 0 · ∞.
+    tangent: Option<A>,
+}
+
+impl<A: Algebra + PartialEq> PartialEq for Dual<A> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value && self.tangent() == other.tangent()
+    }
+}
+
+impl<A: Algebra> Dual<A> {
+    /// A value that moves with this tangent.
+    ///
+    /// ```
+    /// use dl_core::Dual;
+    /// let (x, y) = (Dual::new(2.0_f64, 1.0), Dual::new(3.0, 10.0));
+    /// assert_eq!(x * y, Dual::new(6.0, 23.0));
+    /// ```
+    #[must_use]
+    pub fn new(value: A, tangent: A) -> Self {
+        Dual { value, tangent: Some(tangent) }
+    }
+
+    /// The value.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::Dual::variable(3.0_f64).value(), 3.0);
+    /// ```
+    #[must_use]
+    pub fn value(&self) -> A {
+        self.value.clone()
+    }
+
+    /// The derivative of the value along the direction.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::Dual::variable(3.0_f64).square().tangent(), 6.0);
+    /// ```
+    #[must_use]
+    pub fn tangent(&self) -> A {
+        self.tangent.clone().unwrap_or_else(|| A::number_like(0.0, &self.value))
+    }
+    /// What derivatives are taken by: its tangent is 1.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::Dual::variable(3.0_f64).tangent(), 1.0);
+    /// ```
+    #[must_use]
+    pub fn variable(value: A) -> Self {
+        let tangent = A::number_like(1.0, &value);
+        Dual::new(value, tangent)
+    }
+
+    /// What does not move: its tangent is 0.
+    ///
+    /// ```
+    /// use dl_core::Dual;
+    /// let (x, k) = (Dual::variable(3.0_f64), Dual::constant(5.0));
+    /// assert_eq!((x * k).tangent(), 5.0);
+    /// ```
+    #[must_use]
+    pub fn constant(value: A) -> Self {
+        Dual { value, tangent: None }
+    }
+}
+
+/// Each tangent is the rule of the operation, read with tangents in the place of the delta.
+impl<A: Algebra> Algebra for Dual<A> {
+    fn unary(op: Unary, x: &Self) -> Self {
+        let value = A::unary(op, &x.value);
+        let tangent = x.tangent.as_ref().and_then(|d| {
+            let [x, y, d] = [&x.value, &value, d].map(|term| Term(term.clone()));
+            op.pullback(&x, &y, &d)
+        });
+        Dual { value, tangent: tangent.map(|tangent| tangent.0) }
+    }
+
+    fn binary(op: Binary, a: &Self, b: &Self) -> Self {
+        let value = A::binary(op, &a.value, &b.value);
+        let [left, right] = [&a.tangent, &b.tangent].map(|d| d.clone().map(Term));
+        let [a, b, y] = [&a.value, &b.value, &value].map(|term| Term(term.clone()));
+        let left = left.and_then(|d| op.pullback_left(&a, &b, &y, &d));
+        let right = right.and_then(|d| op.pullback_right(&a, &b, &y, &d));
+        let tangent = match (left, right) {
+            (Some(left), Some(right)) => Some(left + right),
+            (left, right) => left.or(right),
+        };
+        Dual { value, tangent: tangent.map(|tangent| tangent.0) }
+    }
+
+    fn with_number(op: Binary, x: &Self, number: f64, left: bool) -> Self {
+        let value = A::with_number(op, &x.value, number, left);
+        let side = if left { Side::Left } else { Side::Right };
+        let tangent = x.tangent.as_ref().and_then(|d| {
+            one_side(op, side, [A::number_like(number, &x.value), x.value.clone(), value.clone(), d.clone()])
+        });
+        Dual { value, tangent }
+    }
+
+    fn number_like(number: f64, like: &Self) -> Self {
+        Dual::constant(A::number_like(number, &like.value))
+    }
+}

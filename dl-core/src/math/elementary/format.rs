@@ -1,0 +1,144 @@
+//! What is different in `f32` and in `f64`.
+
+use crate::math::elementary::arithmetic::MulAdd;
+use crate::math::elementary::coefficients;
+use num_traits::Float;
+
+/// The numbers, bits and polynomials of a format that the elementary functions need.
+pub trait Format: Float {
+    /// A number is rounded to an integer when this is added, which is then in the lowest bits,
+    /// twice the bias of exponents above.
+    const ROUND: Self;
+    /// The same, with the bias less one above.
+    const ROUND_HALF: Self;
+    /// `1 / ln 2`
+    const LOG2_E: Self;
+    /// `ln 2` in two parts; the product of the first with an exponent is exact.
+    const LN_2: [Self; 2];
+    /// `ln 2`
+    const LN_2_NEAREST: Self;
+    /// Outside of it `eˣ` is 0 or infinite.
+    const EXP_RANGE: [Self; 2];
+    /// From here on `erfc x` is 0.
+    const ERFC_END: Self;
+    /// The first coefficient of `erfc_scaled`, in two parts.
+    const ERFC_SCALED: [Self; 2];
+    /// Below it a function of slope 1 at 0 is its argument.
+    const TINY: Self;
+    /// A power of two that makes the numbers below the normal ones normal.
+    const LIFT: Self;
+    /// The exponent of `LIFT`.
+    const LIFT_EXPONENT: Self;
+
+    /// `2ᵏ` as a product, if `exponent` is `k + ROUND`: neither it nor the product of a number with
+    /// one factor need be a normal number, but the number times the first, times the second is
+    /// rounded at most once.
+    #[must_use]
+    fn factors(exponent: Self) -> [Self; 2];
+    /// `2ᵏ⁻¹`, if `exponent` is `k + ROUND_HALF`.
+    #[must_use]
+    fn power(exponent: Self) -> Self;
+    /// `k` and `m` with `2ᵏ m = x` and `m` between `√½` and `√2`, if `x` is positive and normal.
+    fn split(self) -> (Self, Self);
+    /// The sign of another number for one that is not negative: an operation less than `copysign`.
+    /// The sign of NaN may be either.
+    #[must_use]
+    fn with_sign_of(self, other: Self) -> Self;
+    /// The upper half of the digits, whose square is exact.
+    #[must_use]
+    fn shorten(self) -> Self;
+
+    /// See the coefficients.
+    #[must_use]
+    fn exp_tail<M: MulAdd>(r: Self) -> Self;
+    /// See the coefficients.
+    #[must_use]
+    fn ln_tail<M: MulAdd>(z: Self) -> Self;
+    /// See the coefficients.
+    #[must_use]
+    fn erf_tail<M: MulAdd>(z: Self) -> Self;
+    /// See the coefficients.
+    #[must_use]
+    fn erfc_scaled<M: MulAdd>(t: Self) -> Self;
+}
+
+macro_rules! format {
+    ($T:ident $Bits:ident $($constant:item)*) => {
+        impl Format for $T {
+            $($constant)*
+            const ROUND: $T = 1.5 / $T::EPSILON + 2.0 * ($T::MAX_EXP - 1) as $T;
+            const ROUND_HALF: $T = 1.5 / $T::EPSILON + ($T::MAX_EXP - 2) as $T;
+            const LOG2_E: $T = std::$T::consts::LOG2_E;
+            const LN_2_NEAREST: $T = std::$T::consts::LN_2;
+            const ERFC_SCALED: [$T; 2] = coefficients::$T::ERFC_SCALED;
+            const TINY: $T = $T::EPSILON / 4.0;
+            const LIFT: $T = 2.0 / $T::EPSILON;
+            const LIFT_EXPONENT: $T = $T::MANTISSA_DIGITS as $T;
+
+            #[inline(always)]
+            fn factors(exponent: $T) -> [$T; 2] {
+                let exponent = exponent.to_bits();
+                let half = exponent >> 1;
+                [half, exponent - half].map(|k| $T::from_bits(k << ($T::MANTISSA_DIGITS - 1)))
+            }
+
+            #[inline(always)]
+            fn power(exponent: $T) -> $T {
+                $T::from_bits(exponent.to_bits() << ($T::MANTISSA_DIGITS - 1))
+            }
+
+            #[inline(always)]
+            fn split(self) -> ($T, $T) {
+                const ROOT: $Bits = std::$T::consts::FRAC_1_SQRT_2.to_bits();
+                const ONE: $Bits = (1.0 as $T).to_bits();
+                // the bits of an integer below it are the lowest bits of their sum
+                const INTEGER: $T = 1.0 / $T::EPSILON;
+                let bits = self.to_bits().wrapping_add(ONE - ROOT);
+                let exponent = $T::from_bits(bits >> ($T::MANTISSA_DIGITS - 1) | INTEGER.to_bits()) - (INTEGER + ($T::MAX_EXP - 1) as $T);
+                (exponent, $T::from_bits((bits & ((1 << ($T::MANTISSA_DIGITS - 1)) - 1)) + ROOT))
+            }
+
+            #[inline(always)]
+            fn with_sign_of(self, other: $T) -> $T {
+                $T::from_bits(self.to_bits() ^ (other.to_bits() & (-0.0 as $T).to_bits()))
+            }
+
+            #[inline(always)]
+            fn shorten(self) -> $T {
+                $T::from_bits(self.to_bits() & ($Bits::MAX << ($T::MANTISSA_DIGITS / 2 + 1)))
+            }
+
+            #[inline(always)]
+            fn exp_tail<M: MulAdd>(r: $T) -> $T {
+                coefficients::$T::exp_tail::<M>(r)
+            }
+
+            #[inline(always)]
+            fn ln_tail<M: MulAdd>(z: $T) -> $T {
+                coefficients::$T::ln_tail::<M>(z)
+            }
+
+            #[inline(always)]
+            fn erf_tail<M: MulAdd>(z: $T) -> $T {
+                coefficients::$T::erf_tail::<M>(z)
+            }
+
+            #[inline(always)]
+            fn erfc_scaled<M: MulAdd>(t: $T) -> $T {
+                coefficients::$T::erfc_scaled::<M>(t)
+            }
+        }
+    };
+}
+
+format! { f32 u32
+    const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
+    const EXP_RANGE: [f32; 2] = [-104.5, 89.0];
+    const ERFC_END: f32 = 11.0;
+}
+
+format! { f64 u64
+    const LN_2: [f64; 2] = [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10];
+    const EXP_RANGE: [f64; 2] = [-746.0, 710.0];
+    const ERFC_END: f64 = 28.0;
+}

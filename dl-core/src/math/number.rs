@@ -1,0 +1,210 @@
+//! Plain numbers, and the values of those operations that take more than a word.
+
+use crate::math::algebra::{Algebra, Term};
+use crate::math::elementary::arithmetic::{Elementary, Native};
+use crate::math::elementary::format::Format;
+use crate::parallel::memory::large::{Buffers, Free};
+use crate::parallel::memory::size_classes::{AtHand, Small};
+use crate::step::training_step::Chunk;
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+/// Plain numbers: `f32` and `f64`.
+///
+/// ```
+/// use dl_core::Number;
+/// fn half<A: Number>(x: A) -> A {
+///     x * A::of(0.5)
+/// }
+/// assert_eq!((half(3.0_f32), half(3.0_f64)), (1.5, 1.5));
+/// ```
+///
+/// Its elementary functions are called as `Number::exp(x)`; `x.exp()` is the platform's. They give
+/// the bits that an element of a tensor gets, which are the same wherever products and sums are
+/// fused (x86 with AVX2, 64-bit ARM), and everywhere else: see [`Native`](crate::math::pointwise::Native).
+pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static {
+    /// The nearest number of this type.
+    fn of(number: f64) -> Self;
+
+    /// `eˣ`.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert!((Number::exp(1.0_f64) - std::f64::consts::E).abs() < 1e-15);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn exp(x: Self) -> Self {
+        Native::exp(x)
+    }
+
+    /// `eˣ − 1`, without cancellation.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::exp_m1(1e-20_f64), 1e-20);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn exp_m1(x: Self) -> Self {
+        Native::exp_m1(x)
+    }
+
+    /// The natural logarithm.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::ln(2.0_f64), std::f64::consts::LN_2);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn ln(x: Self) -> Self {
+        Native::ln(x)
+    }
+
+    /// `ln(1 + x)`, without cancellation.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::ln_1p(1e-20_f64), 1e-20);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn ln_1p(x: Self) -> Self {
+        Native::ln_1p(x)
+    }
+
+    /// The hyperbolic tangent.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::tanh(0.5_f64), 0.46211715726000975);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn tanh(x: Self) -> Self {
+        Native::tanh(x)
+    }
+
+    /// The logistic function `1 / (1 + e⁻ˣ)`, without overflow.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::logistic(-800.0_f32), 0.0);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn logistic(x: Self) -> Self {
+        Native::logistic(x)
+    }
+
+    /// The error function.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::erf(1.0_f64), 0.842700792949714869);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn erf(x: Self) -> Self {
+        Native::erf(x)
+    }
+
+    /// `1 − erf(x)`, without cancellation.
+    ///
+    /// ```
+    /// use dl_core::Number;
+    /// assert_eq!(Number::erfc(10.0_f64), 2.088487583762545e-45);
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn erfc(x: Self) -> Self {
+        Native::erfc(x)
+    }
+
+    /// A run of numbers, as optimizers see it.
+    #[doc(hidden)]
+    fn chunk<'a>(values: &'a mut [Self], deltas: &'a [Self], slots: &'a mut [&'a mut [Self]]) -> Chunk<'a>;
+
+    #[doc(hidden)]
+    fn free_buffers(free: &mut Free) -> &mut Buffers<Self>;
+
+    #[doc(hidden)]
+    fn small_buffers(at_hand: &mut AtHand) -> &mut Small<Self>;
+}
+
+macro_rules! number {
+    ($T:ident $Chunk:ident) => {
+        impl Number for $T {
+            #[inline(always)]
+            fn of(number: f64) -> Self {
+                number as $T
+            }
+
+            fn chunk<'a>(values: &'a mut [$T], deltas: &'a [$T], slots: &'a mut [&'a mut [$T]]) -> Chunk<'a> {
+                Chunk::$Chunk { values, deltas, slots }
+            }
+
+            fn free_buffers(free: &mut Free) -> &mut Buffers<$T> {
+                &mut free.$T
+            }
+
+            fn small_buffers(at_hand: &mut AtHand) -> &mut Small<$T> {
+                &mut at_hand.$T
+            }
+        }
+    };
+}
+
+number!(f32 F32);
+number!(f64 F64);
+
+/// The distribution function of the standard normal distribution, without cancellation.
+#[inline(always)]
+pub(super) fn normal<E: Elementary, A: Number>(x: A) -> A {
+    A::of(0.5) * E::erfc(x * A::of(-FRAC_1_SQRT_2))
+}
+
+/// The density of the standard normal distribution.
+pub(super) fn normal_density<A: Algebra>(x: &Term<A>) -> Term<A> {
+    0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * (-0.5 * x.square()).exp()
+}
+
+/// `share · x`, and 0 where the share has vanished, even at −∞.
+#[inline(always)]
+pub(super) fn share<A: Number>(share: A, x: A) -> A {
+    if share == A::zero() { share } else { share * x }
+}
+
+/// `x` in the approximation of the normal distribution by the logistic function (Hendrycks and
+/// Gimpel, 2016).
+pub(super) fn near_normal<A: Algebra>(x: &Term<A>) -> Term<A> {
+    x * (LINEAR + CUBIC * (x * x))
+}
+
+/// The derivative of [`near_normal`].
+pub(super) fn near_normal_slope<A: Algebra>(x: &Term<A>) -> Term<A> {
+    LINEAR + 3.0 * CUBIC * (x * x)
+}
+
+/// `2 √(2/π)`.
+const LINEAR: f64 = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+const CUBIC: f64 = 0.044715 * LINEAR;
+
+/// `aᵇ`. What the platform makes of NaN depends on its kind: `1ᵇ` and `a⁰` are 1, and of a NaN that
+/// signals they are NaN. Such a one becomes another by most operations, but not by all.
+pub(super) fn power<A: Number>(a: A, b: A) -> A {
+    let quiet = |x: A| if x.is_nan() { A::nan() } else { x };
+    quiet(a).powf(quiet(b))
+}
+
+/// The remainder with the sign of `b`.
+pub(super) fn remainder<A: Number>(a: A, b: A) -> A {
+    let rest = a % b;
+    if rest == A::zero() {
+        rest.copysign(b)
+    } else if (rest < A::zero()) != (b < A::zero()) {
+        rest + b
+    } else {
+        rest
+    }
+}

@@ -1,0 +1,527 @@
+//! The pointwise operations: their mathematics, written once.
+//!
+//! A line of the tables below says what an operation is called in PyTorch, what it costs, how it
+//! computes its value and how it pulls back a delta. It has several readings:
+//!
+//! - *numeric*, on plain `f32` and `f64`: the forward value of scalars, of each element of a
+//!   tensor, and the reverse pass of scalar regions;
+//! - *dual numbers*: values together with their derivatives along a direction, see [`Dual`];
+//! - *layer*: lazy deltas, which the executor evaluates (or never does), and which can be
+//!   differentiated again.
+//!
+//! In a rule `x` (or `a`, `b`) are the operands, `y` is the value and `d` the delta that arrives.
+//! To add an operation, add its line. One of one operand appears as a method of every layer and
+//! weight, scalar or tensor, in both directions; one of two gets its operator or function in
+//! [`crate::api::operators`], or, if its right operand is a plain number, its method in `with_numbers`.
+//! All are in the gradient check, in the comparison with PyTorch, and in the documentation. Lines
+//! without a name of PyTorch's are there for the rules of others.
+//!
+//! ```
+//! use dl_core::{Differentiable, Weight};
+//! let w = Weight::new(4.0_f64);
+//! assert_eq!(w.sqrt().predict().wait()?, 2.0);
+//! # dl_core::Result::Ok(())
+//! ```
+
+use crate::math::algebra::{Algebra, Term};
+use crate::math::elementary::arithmetic::{Elementary, Native};
+use crate::math::number::Number;
+
+use crate::api::differentiable::Differentiable;
+use crate::api::layer::Layer;
+use crate::api::weight::Weight;
+use crate::graph::data::{Data, Trainable};
+use crate::math::algebra::{Flat, IntoDelta};
+use crate::math::dual::Dual;
+use crate::math::number::{near_normal, near_normal_slope, normal, normal_density, power, remainder, share};
+use std::f64::consts::FRAC_2_SQRT_PI;
+
+/// Data on which the pointwise operations work, element by element: scalars and tensors.
+///
+/// ```
+/// use dl_core::{Differentiable, Layer, Pointwise, Unary, Binary};
+/// fn halved<T: Pointwise>(x: &Layer<T>) -> Layer<T> {
+///     T::with_number(Binary::Mul, &T::unary(Unary::Abs, x), 0.5, false)
+/// }
+/// assert_eq!(halved(&Layer::constant(-4.0_f64)).predict().wait()?, 2.0);
+/// # dl_core::Result::Ok(())
+/// ```
+#[diagnostic::on_unimplemented(message = "`{Self}` has no pointwise operations: they work on `f32`, `f64` and tensors")]
+pub trait Pointwise: Data {
+    /// The layer of an operation on one operand.
+    #[track_caller]
+    fn unary(op: Unary, x: &Layer<Self>) -> Layer<Self>;
+    /// The layer of an operation on two operands of the same type.
+    #[track_caller]
+    fn binary(op: Binary, a: &Layer<Self>, b: &Layer<Self>) -> Layer<Self>;
+    /// The layer of an operation on a number and an operand; the number stands on the left when
+    /// `left`.
+    #[track_caller]
+    fn with_number(op: Binary, x: &Layer<Self>, number: f64, left: bool) -> Layer<Self>;
+}
+
+/// A loop over numbers that [`Unary::each`] compiles anew for every operation, so that the choice
+/// stands outside of it.
+///
+/// ```
+/// use dl_core::{Native, Unary, UnaryLoop};
+/// struct Sum<'a>(&'a [f64]);
+/// impl UnaryLoop<f64> for Sum<'_> {
+///     type Output = f64;
+///     type Functions = Native;
+///     fn run(self, value: impl Fn(f64) -> f64) -> f64 {
+///         self.0.iter().map(|&x| value(x)).sum()
+///     }
+/// }
+/// assert_eq!(Unary::Square.each(Sum(&[1.0, 2.0, 3.0])), 14.0);
+/// ```
+pub trait UnaryLoop<A> {
+    /// What the loop ends with.
+    type Output;
+    /// The elementary functions that it is made of. A loop that is compiled for certain
+    /// instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused
+    /// products, and else [`Unfused`]; any other one takes [`Native`], which is what single numbers
+    /// are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
+    type Functions: Elementary;
+    /// The loop; `value` is the operation, which may be kept for later loops.
+    fn run(self, value: impl Fn(A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
+}
+
+/// A loop over pairs of numbers that [`Binary::each`] compiles anew for every operation.
+///
+/// ```
+/// use dl_core::{Binary, BinaryLoop, Native};
+/// struct Dot<'a>(&'a [f64], &'a [f64]);
+/// impl BinaryLoop<f64> for Dot<'_> {
+///     type Output = f64;
+///     type Functions = Native;
+///     fn run(self, value: impl Fn(f64, f64) -> f64) -> f64 {
+///         self.0.iter().zip(self.1).map(|(&a, &b)| value(a, b)).sum()
+///     }
+/// }
+/// assert_eq!(Binary::Mul.each(Dot(&[1.0, 2.0], &[3.0, 4.0])), 11.0);
+/// ```
+pub trait BinaryLoop<A> {
+    /// What the loop ends with.
+    type Output;
+    /// The elementary functions that it is made of. A loop that is compiled for certain
+    /// instructions, by `#[target_feature]` for instance, takes [`Fused`] where they have fused
+    /// products, and else [`Unfused`]; any other one takes [`Native`], which is what single numbers
+    /// are computed by, or [`Unfused`], which is vectorised, and may differ in the last digits.
+    type Functions: Elementary;
+    /// The loop; `value` is the operation, which may be kept for later loops.
+    fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
+}
+
+/// The example of a method of layers and weights.
+macro_rules! example {
+    ($Op:ident $name:ident $layer:literal) => {
+        concat!(
+            "\n```\nuse dl_core::{Differentiable, Unary, Weight};\nlet w = Weight::new(0.5_f64);\nassert_eq!(w",
+            $layer,
+            ".",
+            stringify!($name),
+            "().predict().wait()?, Unary::",
+            stringify!($Op),
+            ".value(0.5));\n# dl_core::Result::Ok(())\n```"
+        )
+    };
+}
+
+/// The example of a method of numbers in an algebra.
+macro_rules! example_in {
+    ($Op:ident $name:ident $new:literal $value:literal) => {
+        concat!(
+            "\n```\nuse dl_core::{Dual, Term, Unary};\nassert_eq!(",
+            $new,
+            "(0.5_f64).",
+            stringify!($name),
+            "()",
+            $value,
+            ", Unary::",
+            stringify!($Op),
+            ".value(0.5));\n```"
+        )
+    };
+}
+
+macro_rules! unary {
+    (($dollar:tt) $(
+        $(#[doc = $doc:literal])+
+        $Op:ident $name:ident = $torch:literal, $ns:literal ns: |$x:ident| $value:expr, |$y:ident, $d:ident| $delta:expr;
+    )*) => {
+        /// A pointwise operation of one operand.
+        ///
+        /// ```
+        /// use dl_core::{Term, Unary};
+        /// assert_eq!(Unary::Square.name(), "square");
+        /// assert_eq!(Unary::Square.value(3.0_f64), 9.0);
+        /// let [x, y, d] = [3.0, 9.0, 1.0].map(Term);
+        /// assert_eq!(Unary::Square.pullback(&x, &y, &d).map(|delta| delta.0), Some(6.0));
+        /// assert!(Unary::ALL.contains(&Unary::Tanh));
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Unary { $($(#[doc = $doc])+ $Op,)* }
+
+        impl Unary {
+            /// Every operation, in the order of the table.
+            pub const ALL: &[Unary] = &[$(Unary::$Op),*];
+
+            /// The name of the operation, which is also that of its method.
+            pub const fn name(self) -> &'static str {
+                match self { $(Unary::$Op => stringify!($name),)* }
+            }
+
+            /// What it computes, in a line.
+            ///
+            /// ```
+            /// assert_eq!(dl_core::Unary::Sin.meaning(), "The sine of an angle in radians.");
+            /// ```
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Unary::$Op => concat!($($doc),+).trim_ascii(),)* }
+            }
+
+            /// Its name in PyTorch; none if it is there for the rules of others.
+            ///
+            /// ```
+            /// assert_eq!(dl_core::Unary::Sin.torch(), Some("torch.sin"));
+            /// ```
+            pub const fn torch(self) -> Option<&'static str> {
+                let name = match self { $(Unary::$Op => $torch,)* };
+                if name.is_empty() { None } else { Some(name) }
+            }
+
+            /// A rough estimate of the time that it takes for an element of a tensor, in
+            /// nanoseconds.
+            ///
+            /// ```
+            /// assert!(dl_core::Unary::Sin.cost() > 0.0);
+            /// ```
+            pub const fn cost(self) -> f64 {
+                match self { $(Unary::$Op => $ns,)* }
+            }
+
+            /// Whether a gradient flows through it.
+            ///
+            /// ```
+            /// use dl_core::Unary;
+            /// assert!(Unary::Sin.has_gradient() && !Unary::Floor.has_gradient());
+            /// ```
+            pub fn has_gradient(self) -> bool {
+                let any = &Term(1.0_f64);
+                self.pullback(any, any, any).is_some()
+            }
+
+            /// The value of the operation.
+            #[inline(always)]
+            pub fn value<A: Number>(self, x: A) -> A {
+                self.value_by::<Native, A>(x)
+            }
+
+            #[inline(always)]
+            fn value_by<E: Elementary, A: Number>(self, x: A) -> A {
+                match self { $(Unary::$Op => { let $x = x; $value })* }
+            }
+
+            /// Runs a loop over the value of the operation, compiled for this operation alone.
+            ///
+            /// ```
+            /// # struct All(Vec<f32>);
+            /// # impl dl_core::UnaryLoop<f32> for All {
+            /// #     type Output = Vec<f32>;
+            /// #     type Functions = dl_core::Native;
+            /// #     fn run(self, value: impl Fn(f32) -> f32) -> Vec<f32> {
+            /// #         self.0.into_iter().map(value).collect()
+            /// #     }
+            /// # }
+            /// // `All` applies it to each number
+            /// assert_eq!(dl_core::Unary::Neg.each(All(vec![1.0, 2.0])), [-1.0, -2.0]);
+            /// ```
+            pub fn each<A: Number, L: UnaryLoop<A>>(self, over: L) -> L::Output {
+                match self { $(Unary::$Op => over.run(#[inline(always)] |x| Unary::$Op.value_by::<L::Functions, A>(x)),)* }
+            }
+
+            /// The delta of the operand, from operand, value and the delta of the value.
+            #[inline(always)]
+            #[allow(unused_variables, reason = "a rule uses what it needs of operand and value")]
+            pub fn pullback<A: Algebra>(self, x: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
+                match self { $(Unary::$Op => { let ($x, $y, $d) = (x, y, d); IntoDelta::into_delta($delta) })* }
+            }
+        }
+
+        impl<A: Algebra> Term<A> {
+            $($(#[doc = $doc])+ #[doc = example_in!($Op $name "Term" ".0")] #[must_use] #[inline(always)] pub fn $name(&self) -> Term<A> {
+                Term(A::unary(Unary::$Op, &self.0))
+            })*
+        }
+
+        impl<A: Algebra> Dual<A> {
+            $($(#[doc = $doc])+ #[doc = example_in!($Op $name "Dual::variable" ".value()")] #[must_use] #[inline(always)] pub fn $name(&self) -> Dual<A> {
+                Dual::unary(Unary::$Op, self)
+            })*
+        }
+
+        impl<T: Pointwise> Layer<T> {
+            $($(#[doc = $doc])+ #[doc = example!($Op $name ".layer()")] #[track_caller] pub fn $name(&self) -> Layer<T> {
+                T::unary(Unary::$Op, self)
+            })*
+        }
+
+        /// Calls a macro with the lines of the table: a doc, the operation and its name.
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! unary_operations {
+            ($dollar callback:ident) => { $dollar callback! { $($(#[doc = $doc])+ $Op $name;)* } };
+        }
+
+        impl<T: Pointwise + Trainable> Weight<T> {
+            $($(#[doc = $doc])+ #[doc = example!($Op $name "")] #[track_caller] pub fn $name(&self) -> Layer<T> {
+                T::unary(Unary::$Op, &self.layer())
+            })*
+        }
+    };
+}
+
+macro_rules! binary {
+    ($(
+        $(#[doc = $doc:literal])+
+        $Op:ident $name:ident = $torch:literal, $ns:literal ns: |$a:ident, $b:ident| $value:expr,
+            |$y:ident, $d:ident| ($da:expr, $db:expr);
+    )*) => {
+        /// A pointwise operation of two operands.
+        ///
+        /// ```
+        /// use dl_core::{Binary, Term};
+        /// assert_eq!((Binary::Mul.name(), Binary::Mul.value(3.0_f64, 4.0)), ("mul", 12.0));
+        /// let [a, b, y, d] = [3.0, 4.0, 12.0, 1.0].map(Term);
+        /// assert_eq!(Binary::Mul.pullback_left(&a, &b, &y, &d).map(|delta| delta.0), Some(4.0));
+        /// assert_eq!(Binary::Mul.pullback_right(&a, &b, &y, &d).map(|delta| delta.0), Some(3.0));
+        /// let (left, right) = Binary::Mul.pullbacks([&a, &b, &y, &d], (false, true));
+        /// assert!(left.is_none() && right.is_some());
+        /// assert!(Binary::ALL.contains(&Binary::Pow));
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Binary { $($(#[doc = $doc])+ $Op,)* }
+
+        impl Binary {
+            /// Every operation, in the order of the table.
+            pub const ALL: &[Binary] = &[$(Binary::$Op),*];
+
+            /// The name of the operation.
+            pub const fn name(self) -> &'static str {
+                match self { $(Binary::$Op => stringify!($name),)* }
+            }
+
+            /// What it computes, in a line.
+            ///
+            /// ```
+            /// assert_eq!(dl_core::Binary::Mul.meaning(), "`a · b`.");
+            /// ```
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Binary::$Op => concat!($($doc),+).trim_ascii(),)* }
+            }
+
+            /// Its name in PyTorch; none if it is there for the rules of others.
+            ///
+            /// ```
+            /// assert_eq!(dl_core::Binary::Mul.torch(), Some("torch.mul"));
+            /// ```
+            pub const fn torch(self) -> Option<&'static str> {
+                let name = match self { $(Binary::$Op => $torch,)* };
+                if name.is_empty() { None } else { Some(name) }
+            }
+
+            /// A rough estimate of the time that it takes for an element of a tensor, in
+            /// nanoseconds.
+            ///
+            /// ```
+            /// assert!(dl_core::Binary::Mul.cost() > 0.0);
+            /// ```
+            pub const fn cost(self) -> f64 {
+                match self { $(Binary::$Op => $ns,)* }
+            }
+
+            /// Whether a gradient flows to the left and to the right operand.
+            ///
+            /// ```
+            /// use dl_core::Binary;
+            /// assert_eq!((Binary::Mul.has_gradient(), Binary::Above.has_gradient()), ((true, true), (false, false)));
+            /// ```
+            pub fn has_gradient(self) -> (bool, bool) {
+                let any = &Term(1.0_f64);
+                let (left, right) = self.pullbacks([any; 4], (true, true));
+                (left.is_some(), right.is_some())
+            }
+
+            /// The value of the operation.
+            #[inline(always)]
+            pub fn value<A: Number>(self, a: A, b: A) -> A {
+                self.value_by::<Native, A>(a, b)
+            }
+
+            #[inline(always)]
+            fn value_by<E: Elementary, A: Number>(self, a: A, b: A) -> A {
+                match self { $(Binary::$Op => { let ($a, $b) = (a, b); $value })* }
+            }
+
+            /// Runs a loop over the value of the operation, compiled for this operation alone.
+            ///
+            /// ```
+            /// # struct Fold(Vec<f32>);
+            /// # impl dl_core::BinaryLoop<f32> for Fold {
+            /// #     type Output = f32;
+            /// #     type Functions = dl_core::Native;
+            /// #     fn run(self, value: impl Fn(f32, f32) -> f32) -> f32 {
+            /// #         self.0.into_iter().reduce(value).unwrap()
+            /// #     }
+            /// # }
+            /// // `Fold` takes one number after the other
+            /// assert_eq!(dl_core::Binary::Max.each(Fold(vec![1.0, 3.0, 2.0])), 3.0);
+            /// ```
+            pub fn each<A: Number, L: BinaryLoop<A>>(self, over: L) -> L::Output {
+                match self { $(Binary::$Op => over.run(#[inline(always)] |a, b| Binary::$Op.value_by::<L::Functions, A>(a, b)),)* }
+            }
+
+            /// The delta of the left operand, from operands, value and the delta of the value.
+            #[inline(always)]
+            #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
+            pub fn pullback_left<A: Algebra>(self, a: &Term<A>, b: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
+                match self { $(Binary::$Op => { let ($a, $b, $y, $d) = (a, b, y, d); IntoDelta::into_delta($da) })* }
+            }
+
+            /// The deltas of both operands, as far as they are wanted.
+            #[inline(always)]
+            #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
+            pub fn pullbacks<A: Algebra>(
+                self,
+                [a, b, y, d]: [&Term<A>; 4],
+                wanted: (bool, bool),
+            ) -> (Option<Term<A>>, Option<Term<A>>) {
+                match self { $(Binary::$Op => {
+                    let ($a, $b, $y, $d) = (a, b, y, d);
+                    (
+                        if wanted.0 { IntoDelta::into_delta($da) } else { None },
+                        if wanted.1 { IntoDelta::into_delta($db) } else { None },
+                    )
+                })* }
+            }
+
+            /// The delta of the right operand.
+            #[inline(always)]
+            #[allow(unused_variables, reason = "a rule uses what it needs of operands and value")]
+            pub fn pullback_right<A: Algebra>(self, a: &Term<A>, b: &Term<A>, y: &Term<A>, d: &Term<A>) -> Option<Term<A>> {
+                match self { $(Binary::$Op => { let ($a, $b, $y, $d) = (a, b, y, d); IntoDelta::into_delta($db) })* }
+            }
+        }
+    };
+}
+
+unary! {
+    ($)
+    /// `−x`.
+    Neg neg = "torch.neg", 0.5 ns: |x| -x, |y, d| -d;
+    /// `|x|`; its derivative at 0 is 0.
+    Abs abs = "torch.abs", 0.5 ns: |x| x.abs(), |y, d| d * x.sign();
+    /// −1, 0 or 1; no gradient flows through it.
+    Sign sign = "torch.sign", 0.5 ns: |x| if x == A::zero() { x } else { x.signum() }, |y, d| Flat;
+    /// The largest integer that is not above `x`; no gradient flows through it.
+    Floor floor = "torch.floor", 0.5 ns: |x| x.floor(), |y, d| Flat;
+    /// `eˣ`.
+    Exp exp = "torch.exp", 10.0 ns: |x| E::exp(x), |y, d| d * y;
+    /// `eˣ − 1`, without cancellation.
+    Expm1 expm1 = "torch.expm1", 10.0 ns: |x| E::exp_m1(x), |y, d| d * x.exp();
+    /// The natural logarithm.
+    Ln ln = "torch.log", 10.0 ns: |x| E::ln(x), |y, d| d / x;
+    /// `ln(1 + x)`, without cancellation.
+    Log1p log1p = "torch.log1p", 10.0 ns: |x| E::ln_1p(x), |y, d| d / (1.0 + x);
+    /// The square root.
+    Sqrt sqrt = "torch.sqrt", 10.0 ns: |x| x.sqrt(), |y, d| 0.5 * d / y;
+    /// `1 / √x`.
+    Rsqrt rsqrt = "torch.rsqrt", 10.0 ns: |x| x.sqrt().recip(), |y, d| -0.5 * d * y / x;
+    /// `x²`.
+    Square square = "torch.square", 0.5 ns: |x| x * x, |y, d| 2.0 * (d * x);
+    /// `1 / x`.
+    Recip recip = "torch.reciprocal", 0.5 ns: |x| x.recip(), |y, d| -(d * (y * y));
+    /// The sine of an angle in radians.
+    Sin sin = "torch.sin", 10.0 ns: |x| x.sin(), |y, d| d * x.cos();
+    /// The cosine of an angle in radians.
+    Cos cos = "torch.cos", 10.0 ns: |x| x.cos(), |y, d| -(d * x.sin());
+    /// The tangent of an angle in radians.
+    Tan tan = "torch.tan", 10.0 ns: |x| x.tan(), |y, d| d * (1.0 + y * y);
+    /// The hyperbolic tangent.
+    Tanh tanh = "torch.tanh", 10.0 ns: |x| E::tanh(x), |y, d| d * (1.0 - y * y);
+    /// The error function.
+    Erf erf = "torch.erf", 10.0 ns: |x| E::erf(x), |y, d| d * (FRAC_2_SQRT_PI * (-x.square()).exp());
+    /// The distribution function `Φ` of the standard normal distribution.
+    Ndtr ndtr = "torch.special.ndtr", 10.0 ns: |x| normal::<E, A>(x), |y, d| d * normal_density(x);
+    /// The logistic function `1 / (1 + e⁻ˣ)`.
+    Sigmoid sigmoid = "torch.sigmoid", 10.0 ns: |x| E::logistic(x), |y, d| d * (y * (1.0 - y));
+    /// `max(x, 0)`; its derivative at 0 is 0.
+    Relu relu = "torch.relu", 0.5 ns: |x| if x <= A::zero() { A::zero() } else { x }, |y, d| d.gate(y);
+    /// `x · Φ(x)`, where `Φ` is the distribution function of the standard normal distribution.
+    Gelu gelu = "torch.nn.functional.gelu", 10.0 ns: |x| share(normal::<E, A>(x), x), |y, d| d * (x.ndtr() + x * normal_density(x));
+    /// The approximation of `gelu` by the hyperbolic tangent.
+    GeluTanh gelu_tanh = "torch.nn.functional.gelu(approximate='tanh')", 10.0 ns: |x| share(E::logistic(near_normal(&Term(x)).0), x),
+        |y, d| { let s = near_normal(x).sigmoid(); d * (&s + (y * (1.0 - &s)).strong_mul(&near_normal_slope(x))) };
+    /// `x · sigmoid(x)`.
+    Silu silu = "torch.nn.functional.silu", 10.0 ns: |x| share(E::logistic(x), x),
+        |y, d| { let s = x.sigmoid(); d * (&s + y * (1.0 - &s)) };
+    /// `ln(1 + eˣ)`, without overflow.
+    Softplus softplus = "torch.nn.functional.softplus", 10.0 ns: |x| x.max(A::zero()) + E::ln_1p(E::exp(-x.abs())),
+        |y, d| d * x.sigmoid();
+}
+
+binary! {
+    /// `a + b`.
+    Add add = "torch.add", 0.5 ns: |a, b| a + b, |y, d| (d, d);
+    /// `a − b`.
+    Sub sub = "torch.sub", 0.5 ns: |a, b| a - b, |y, d| (d, -d);
+    /// `a · b`.
+    Mul mul = "torch.mul", 0.5 ns: |a, b| a * b, |y, d| (d * b, d * a);
+    /// `a / b`.
+    Div div = "torch.div", 0.5 ns: |a, b| a / b, |y, d| (d / b, -(d * y) / b);
+    /// The remainder `a − b · ⌊a / b⌋`, which has the sign of `b`.
+    Rem rem = "torch.remainder", 10.0 ns: |a, b| remainder(a, b), |y, d| (d, -(d * ((a - y) / b + 0.5).floor()));
+    /// The smaller one (NaN if either is); equal operands share the gradient.
+    Min min = "torch.minimum", 0.5 ns: |a, b| if a < b || a.is_nan() { a } else { b },
+        |y, d| (b.above(a).strong_mul(d), a.above(b).strong_mul(d));
+    /// The larger one (NaN if either is); equal operands share the gradient.
+    Max max = "torch.maximum", 0.5 ns: |a, b| if a > b || a.is_nan() { a } else { b },
+        |y, d| (a.above(b).strong_mul(d), b.above(a).strong_mul(d));
+    /// `aᵇ`.
+    Pow pow = "torch.pow", 10.0 ns: |a, b| power(a, b), |y, d| (d * a.pow_slope(b), d * a.pow_log(b));
+    /// `a`, and `b · a` where `a` is not positive.
+    LeakyRelu leaky_relu = "torch.nn.functional.leaky_relu", 0.5 ns: |a, b| if a > A::zero() { a } else { b * a },
+        |y, d| (d * a.kink(b), d * a.negative_part());
+    /// `a`, and `b · (eᵃ − 1)` where `a` is not positive.
+    Elu elu = "torch.nn.functional.elu", 10.0 ns: |a, b| if a > A::zero() { a } else { b * E::exp_m1(a) },
+        |y, d| (d * a.kink(&(b * a.negative_part().exp())), d * a.negative_part().expm1());
+    /// `a · ln b`, and 0 where `a` is 0.
+    Xlogy xlogy = "torch.xlogy", 10.0 ns: |a, b| if a == A::zero() && !b.is_nan() { a } else { a * E::ln(b) },
+        |y, d| (d.xlogy(b), d * a / b);
+    /// How much of a gradient `a` takes in a contest with `b`: 1 above it, ½ at a tie, 0 below, NaN
+    /// if either is. No gradient flows through it.
+    Above above = "", 0.5 ns: |a, b| if a > b { A::one() } else if a == b { A::of(0.5) } else if a < b { A::zero() } else { a + b },
+        |y, d| (Flat, Flat);
+    /// `a` where `b` is positive, 0 where it is not (and `a` if it is NaN). No gradient flows to
+    /// `b`.
+    Gate gate = "", 0.5 ns: |a, b| if b <= A::zero() { A::zero() } else { a }, |y, d| (d.gate(b), Flat);
+    /// The slope of a line with a kink at 0: 1 where `a` is positive, `b` elsewhere.
+    Kink kink = "", 0.5 ns: |a, b| if a > A::zero() { A::one() } else { b }, |y, d| (Flat, d * (1.0 - a.relu().sign()));
+    /// `a · b`, and 0 where `a` is 0, whatever `b` is.
+    StrongMul strong_mul = "", 0.5 ns: |a, b| if a == A::zero() { a } else { a * b }, |y, d| (d.strong_mul(b), d * a);
+    /// The derivative of `aᵇ` in `a`: `b · aᵇ⁻¹`, and 0 where `b` is 0.
+    PowSlope pow_slope = "", 10.0 ns: |a, b| if b == A::zero() { b } else { b * power(a, b - A::one()) },
+        |y, d| (d.strong_mul(&b.strong_mul(&a.pow_slope(&(b - 1.0)))), d * pow_mixed(a, b));
+    /// The derivative of `aᵇ` in `b`: `aᵇ · ln a`, and 0 where `a` is 0 and `b` is not negative.
+    PowLog pow_log = "", 10.0 ns: |a, b| if a == A::zero() && b >= A::zero() { a } else { power(a, b) * E::ln(a) },
+        |y, d| (d * pow_mixed(a, b), d * y.xlogy(a));
+}
+
+/// The derivative of `aᵇ` in both: `aᵇ⁻¹ · (1 + b · ln a)`.
+fn pow_mixed<A: Algebra>(a: &Term<A>, b: &Term<A>) -> Term<A> {
+    let less = b - 1.0;
+    a.pow(&less) + b * a.pow_log(&less)
+}

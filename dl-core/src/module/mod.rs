@@ -1,0 +1,399 @@
+//! Modules: structs of weights, and what can be done with all of their weights at once.
+//!
+//! ```
+//! use dl_core::{Module, Visitor, Weight};
+//!
+//! struct Line {
+//!     slope: Weight<f64>,
+//!     offset: Weight<f64>,
+//! }
+//!
+//! // this is what `#[derive(Module)]` writes
+//! impl Module for Line {
+//!     fn visit(&self, visitor: &mut Visitor) {
+//!         visitor.field("slope", &self.slope);
+//!         visitor.field("offset", &self.offset);
+//!     }
+//! }
+//!
+//! let lines = [1.0, 2.0].map(|slope| Line { slope: Weight::new(slope), offset: Weight::new(0.0) });
+//! assert_eq!(lines.names(), ["0.slope", "0.offset", "1.slope", "1.offset"]);
+//! lines.freeze_matching("*.offset")?;
+//! assert!(lines.entry("1.offset")?.is_frozen());
+//! # dl_core::Result::Ok(())
+//! ```
+//!
+//! Words: an *entry* is a weight or a buffer with its *path*, the names of the fields that lead to
+//! it, joined by dots. A weight that can be reached by several paths is *tied*: it has an entry for
+//! each of them, and counts once.
+//!
+//! A module says nothing of what is computed with its weights.
+
+mod entry;
+mod path_pattern;
+mod summary;
+
+pub use entry::{Entry, NewValue};
+pub use path_pattern::matches;
+pub use summary::Summary;
+
+use crate::api::buffer::Buffer;
+use crate::api::differentiable::Differentiable;
+use crate::api::weight::Weight;
+use crate::error::{Error, Result};
+use crate::graph::data::Trainable;
+use crate::storage::numbers::Stored;
+use entry::Kind;
+use std::collections::{HashMap, HashSet};
+use std::fmt::{Display, Write};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A weight, a buffer, or something that is made of these: usually a struct with
+/// `#[derive(Module)]`.
+///
+/// `Vec`, arrays, tuples, `Option`, `Box`, `Arc` and references of modules are modules. Numbers,
+/// `bool` and strings are modules without weights, so settings may stand in a struct beside its
+/// weights. See [`module`](crate::module) for the words.
+///
+/// ```
+/// use dl_core::{Buffer, Module, Weight};
+/// let net = (vec![Weight::new(1.0_f64), Weight::new(2.0)], Some(Buffer::new(0.0_f64)), 3_usize);
+/// assert_eq!(net.names(), ["0.0", "0.1", "1"]);
+/// assert_eq!((net.parameters(), net.buffers().len()), (2, 1));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no module: neither a weight or a buffer, nor made of those, nor a plain number",
+    label = "not a module",
+    note = "`#[module(skip)]` on a field leaves it out; `#[derive(Module)]` on its type lets its weights be found"
+)]
+pub trait Module {
+    /// Shows all parts to the visitor, each by its name, always in the same order.
+    fn visit(&self, visitor: &mut Visitor);
+
+    /// All weights and buffers, in the order of the fields, by every path that leads to them.
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// let tied = (w.clone(), w);
+    /// let entries = tied.entries();
+    /// assert!(entries[0].is_same(&entries[1]));
+    /// assert_eq!(entries[1].tied_to(), Some("0"));
+    /// ```
+    fn entries(&self) -> Vec<Entry> {
+        let mut visitor = Visitor::default();
+        self.visit(&mut visitor);
+        visitor.entries
+    }
+
+    /// All weights, each once, by the first of its paths.
+    ///
+    /// ```
+    /// use dl_core::{Buffer, Module, Weight};
+    /// let w = Weight::new(1.0_f64);
+    /// assert_eq!((w.clone(), Buffer::new(0.0_f64), w).weights().len(), 1);
+    /// ```
+    fn weights(&self) -> Vec<Entry> {
+        self.entries().into_iter().filter(|entry| entry.is_weight() && entry.tied_to().is_none()).collect()
+    }
+
+    /// All buffers, each once, by the first of its paths.
+    ///
+    /// ```
+    /// use dl_core::{Buffer, Module, Weight};
+    /// assert_eq!((Weight::new(1.0_f64), Buffer::new(0.0_f64)).buffers()[0].path(), "1");
+    /// ```
+    fn buffers(&self) -> Vec<Entry> {
+        self.entries().into_iter().filter(|entry| entry.is_buffer() && entry.tied_to().is_none()).collect()
+    }
+
+    /// The paths of all entries.
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// assert_eq!([Weight::new(1.0_f64), Weight::new(2.0)].names(), ["0", "1"]);
+    /// ```
+    fn names(&self) -> Vec<String> {
+        self.entries().into_iter().map(|entry| entry.path().to_owned()).collect()
+    }
+
+    /// The entry at this path.
+    ///
+    /// ```
+    /// use dl_core::{Module, Numbers, Weight};
+    /// let net = vec![(Weight::new(1.0_f64), Weight::new(2.0_f64))];
+    /// assert_eq!(net.entry("0.1")?.numbers(), Numbers::F64(vec![2.0]));
+    /// assert!(net.entry("0.2").unwrap_err().to_string().contains("`0` has `0`, `1`"));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is none. The message says what there is nearby.
+    fn entry(&self, path: &str) -> Result<Entry> {
+        let entries = self.entries();
+        match entries.iter().find(|entry| entry.path() == path) {
+            Some(entry) => Ok(entry.clone()),
+            None => {
+                Err(Error::invalid(format!("there is no weight or buffer at `{path}`: {}", nearby(&entries, path))))
+            }
+        }
+    }
+
+    /// How many numbers there are in all weights, frozen or not. A tied weight counts once.
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// assert_eq!([Weight::new(1.0_f64), Weight::new(2.0)].parameters(), 2);
+    /// ```
+    fn parameters(&self) -> usize {
+        self.weights().iter().map(Entry::len).sum()
+    }
+
+    /// From now on no training step changes any of the weights, and none computes a delta for them.
+    /// A derivative that is asked for ([`gradient`](crate::Layer::gradient)) is what it is.
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// let net = [Weight::new(1.0_f64), Weight::new(2.0)];
+    /// net.freeze();
+    /// assert!(net.weights().iter().all(|weight| weight.is_frozen()));
+    /// ```
+    fn freeze(&self) {
+        self.weights().iter().for_each(Entry::freeze);
+    }
+
+    /// Undoes [`freeze`](Module::freeze).
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// let net = [Weight::new(1.0_f64), Weight::new(2.0)];
+    /// net.freeze();
+    /// net.unfreeze();
+    /// assert!(net.weights().iter().all(|weight| !weight.is_frozen()));
+    /// ```
+    fn unfreeze(&self) {
+        self.weights().iter().for_each(Entry::unfreeze);
+    }
+
+    /// Freezes the weights whose path matches a pattern, and says how many they are. A tied weight
+    /// counts once.
+    ///
+    /// A pattern is a path in which `*` stands for any part of one name, and `**` for any number of
+    /// names. It holds for what it matches and for all that is below: `encoder` freezes
+    /// `encoder.0.bias`, `**.bias` all biases.
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// let net = [[1.0, 2.0].map(Weight::<f64>::new), [3.0, 4.0].map(Weight::new)];
+    /// assert_eq!(net.freeze_matching("0")?, 2);
+    /// assert_eq!(net.freeze_matching("*.1")?, 2);
+    /// assert!(!net.entry("1.0")?.is_frozen());
+    /// assert!(net.freeze_matching("2").is_err());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When no weight matches; then nothing has changed.
+    fn freeze_matching(&self, pattern: &str) -> Result<usize> {
+        let weights = matching(self.entries(), pattern)?;
+        weights.iter().for_each(Entry::freeze);
+        Ok(distinct(&weights))
+    }
+
+    /// Undoes [`freeze_matching`](Module::freeze_matching).
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// let net = [Weight::new(1.0_f64), Weight::new(2.0)];
+    /// net.freeze();
+    /// net.unfreeze_matching("1")?;
+    /// assert!(net[0].is_frozen() && !net[1].is_frozen());
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When no weight matches; then nothing has changed.
+    fn unfreeze_matching(&self, pattern: &str) -> Result<usize> {
+        let weights = matching(self.entries(), pattern)?;
+        weights.iter().for_each(Entry::unfreeze);
+        Ok(distinct(&weights))
+    }
+
+    /// A table of all entries, to be printed.
+    ///
+    /// ```
+    /// use dl_core::{Module, Weight};
+    /// println!("{}", [Weight::new(1.0_f64), Weight::new(2.0)].summary());
+    /// ```
+    fn summary(&self) -> Summary {
+        Summary::of(self.entries())
+    }
+}
+
+/// How many weights these are, by however many paths.
+fn distinct(entries: &[Entry]) -> usize {
+    entries.iter().map(Entry::id).collect::<HashSet<_>>().len()
+}
+
+/// The weights by the paths that match.
+pub(crate) fn matching(entries: Vec<Entry>, pattern: &str) -> Result<Vec<Entry>> {
+    let found: Vec<Entry> =
+        entries.iter().filter(|entry| entry.is_weight() && matches(pattern, entry.path())).cloned().collect();
+    if found.is_empty() {
+        return Err(Error::invalid(format!("no weight matches `{pattern}`: {}", nearby(&entries, pattern))));
+    }
+    Ok(found)
+}
+
+/// What there is below the longest beginning of a path under which there is anything.
+fn nearby(entries: &[Entry], path: &str) -> String {
+    const SHOWN: usize = 12;
+
+    let mut parent = path;
+    let (parent, below) = loop {
+        parent = parent.rfind('.').map_or("", |dot| &parent[..dot]);
+        let start = if parent.is_empty() { String::new() } else { format!("{parent}.") };
+        let below = |entry: &Entry| {
+            let rest = entry.path().strip_prefix(&start)?;
+            Some(format!("`{}`", rest.split('.').next().unwrap_or(rest)))
+        };
+        let mut names: Vec<String> = entries.iter().filter_map(below).collect();
+        names.dedup();
+        if !names.is_empty() || parent.is_empty() {
+            break (parent, names);
+        }
+    };
+    let mut text = if parent.is_empty() { "the module has ".to_owned() } else { format!("`{parent}` has ") };
+    text += &below.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match below.len() {
+        0 => "the module has no weights or buffers".clone_into(&mut text),
+        n if n > SHOWN => text += ", …",
+        _ => {}
+    }
+    text
+}
+
+/// What a [`Module`] shows its parts to.
+///
+/// ```
+/// use dl_core::{Module, Visitor, Weight};
+/// struct Pair(Weight<f64>, Weight<f64>);
+/// impl Module for Pair {
+///     fn visit(&self, visitor: &mut Visitor) {
+///         visitor.field("first", &self.0);
+///         visitor.field("second", &self.1);
+///     }
+/// }
+/// assert_eq!(Pair(Weight::new(1.0), Weight::new(2.0)).names(), ["first", "second"]);
+/// ```
+#[derive(Default)]
+pub struct Visitor {
+    path: String,
+    entries: Vec<Entry>,
+    /// The first entry of each variable.
+    first: HashMap<u64, usize>,
+}
+
+impl Visitor {
+    /// A part, by its name, which has no dots in it.
+    pub fn field<M: Module + ?Sized>(&mut self, name: impl Display, part: &M) {
+        let length = self.path.len();
+        let dot = if length == 0 { "" } else { "." };
+        write!(self.path, "{dot}{name}").expect("a string grows");
+        part.visit(self);
+        self.path.truncate(length);
+    }
+
+    fn add(&mut self, mut entry: Entry) {
+        let number = self.entries.len();
+        let first = *self.first.entry(entry.id()).or_insert(number);
+        if first < number {
+            entry.tie(self.entries[first].path());
+        }
+        self.entries.push(entry);
+    }
+}
+
+impl<T: Trainable + Stored> Module for Weight<T> {
+    fn visit(&self, visitor: &mut Visitor) {
+        visitor.add(Entry::new::<T>(visitor.path.clone(), Kind::Weight, self.to_layer()));
+    }
+}
+
+impl<T: Stored> Module for Buffer<T> {
+    fn visit(&self, visitor: &mut Visitor) {
+        visitor.add(Entry::new::<T>(visitor.path.clone(), Kind::Buffer, self.layer()));
+    }
+}
+
+impl<M: Module> Module for [M] {
+    fn visit(&self, visitor: &mut Visitor) {
+        self.iter().enumerate().for_each(|(number, part)| visitor.field(number, part));
+    }
+}
+
+impl<M: Module> Module for Vec<M> {
+    fn visit(&self, visitor: &mut Visitor) {
+        self[..].visit(visitor);
+    }
+}
+
+impl<M: Module, const N: usize> Module for [M; N] {
+    fn visit(&self, visitor: &mut Visitor) {
+        self[..].visit(visitor);
+    }
+}
+
+impl<M: Module> Module for Option<M> {
+    fn visit(&self, visitor: &mut Visitor) {
+        if let Some(module) = self {
+            module.visit(visitor);
+        }
+    }
+}
+
+macro_rules! pointers {
+    ($($Pointer:ty),*) => {$(
+        impl<M: Module + ?Sized> Module for $Pointer {
+            fn visit(&self, visitor: &mut Visitor) {
+                (**self).visit(visitor);
+            }
+        }
+    )*};
+}
+
+pointers!(&M, Box<M>, Arc<M>);
+
+macro_rules! tuples {
+    ($($M:ident $number:tt),*) => {
+        impl<$($M: Module),*> Module for ($($M,)*) {
+            fn visit(&self, visitor: &mut Visitor) {
+                $(visitor.field($number, &self.$number);)*
+            }
+        }
+    };
+}
+
+tuples!(A 0);
+tuples!(A 0, B 1);
+tuples!(A 0, B 1, C 2);
+tuples!(A 0, B 1, C 2, D 3);
+tuples!(A 0, B 1, C 2, D 3, E 4);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+macro_rules! plain {
+    ($($T:ty),*) => {$(
+        impl Module for $T {
+            fn visit(&self, _: &mut Visitor) {}
+        }
+    )*};
+}
+
+plain!((), bool, char, u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, str, String);
+
+impl<T: ?Sized> Module for PhantomData<T> {
+    fn visit(&self, _: &mut Visitor) {}
+}

@@ -1,0 +1,60 @@
+//! A pool of threads as rayon's, for the model checker: a job waits until a worker is free, however
+//! long the workers block.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+struct Pool {
+    size: usize,
+    /// Workers that exist: they come when there is work, and go when there is none.
+    workers: Vec<usize>,
+    jobs: VecDeque<Job>,
+}
+
+crate::parallel::sync::globals! {
+    static POOL: Mutex<Pool> = Mutex::new(Pool { size: 2, workers: Vec::new(), jobs: VecDeque::new() });
+}
+
+crate::parallel::sync::thread_local! {
+    static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// To be called at the beginning of a model.
+pub(crate) fn of_size(size: usize) {
+    POOL.lock().expect("no panic while it is locked").size = size;
+}
+
+pub(crate) fn current_num_threads() -> usize {
+    POOL.lock().expect("no panic while it is locked").size
+}
+
+pub(crate) fn current_thread_index() -> Option<usize> {
+    WORKER.get()
+}
+
+pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
+    let mut pool = POOL.lock().expect("no panic while it is locked");
+    pool.jobs.push_back(Box::new(work));
+    let free = (0..pool.size).find(|index| !pool.workers.contains(index));
+    if let Some(index) = free {
+        pool.workers.push(index);
+        drop(pool);
+        shuttle::thread::spawn(move || run(index));
+    }
+}
+
+fn run(index: usize) {
+    WORKER.set(Some(index));
+    loop {
+        let mut pool = POOL.lock().expect("no panic while it is locked");
+        let Some(job) = pool.jobs.pop_front() else {
+            pool.workers.retain(|&other| other != index);
+            return;
+        };
+        drop(pool);
+        job();
+    }
+}

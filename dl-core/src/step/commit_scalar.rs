@@ -1,0 +1,195 @@
+//! Steps of a few weights that are plain numbers.
+//!
+//! Such a step takes less time than the tables that a step is worked out in. So where an optimizer
+//! has nothing to say but a learning rate, it is taken at once, weight by weight, under the locks
+//! of all of them and in the order in which any step takes them. Once they are locked nothing can
+//! fail.
+
+use crate::api::snapshot::Earlier;
+use crate::autodiff::cotangent::AnyDelta;
+use crate::error::{Error, Result};
+use crate::exec;
+use crate::exec::Scalar;
+use crate::exec::tables;
+use crate::exec::tables::Row;
+use crate::graph::node::Node;
+use crate::step::commit::{commit, is_stepping};
+use crate::step::optimizer::Optimizer;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// So many locks lie on the stack.
+const FEW: usize = 16;
+
+/// Steps each of these weights, which must be different, by its delta: as [`commit`], and at once
+/// if that can be.
+#[inline]
+pub(crate) fn commit_numbers<L>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<()>
+where
+    L: Deref<Target = Node> + Clone,
+    (L, AnyDelta): Row,
+{
+    if step(optimizer, deltas)? { Ok(()) } else { commit_any(optimizer, deltas) }
+}
+
+#[inline(never)]
+fn commit_any<L>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<()>
+where
+    L: Deref<Target = Node> + Clone,
+    (L, AnyDelta): Row,
+{
+    let mut any = tables::spare();
+    any.extend(deltas.iter().map(|(weight, number)| (weight.clone(), AnyDelta::Ready((*number).into()))));
+    commit(optimizer, any, &[])
+}
+
+/// Takes the step, if it is one of these. Else nothing has changed, and all that was asked is
+/// whether the optimizer is so simple.
+///
+/// # Errors
+/// The panic of an optimizer of the user's. Nothing has changed.
+#[inline]
+fn step<L: Deref<Target = Node>>(optimizer: &dyn Optimizer, deltas: &[(L, Scalar)]) -> Result<bool> {
+    // a step inside another one waits for nobody, and one in a pass may be recorded there
+    if deltas.len() > FEW || exec::in_pass() || is_stepping() {
+        return Ok(false);
+    }
+    let rate = catch_unwind(AssertUnwindSafe(|| optimizer.plain_descent())).map_err(Error::panic)?;
+    // what is no learning rate is refused by the step that looks at it
+    let Some(rate) = rate.filter(|rate| rate.is_finite()) else { return Ok(false) };
+    let Some(earlier) = locked(deltas, 0, || descend(deltas, rate)) else { return Ok(false) };
+    // if a snapshot has gone meanwhile, what it kept goes here, destructors of the user's among it.
+    // The step has been taken: one that panics has nobody to tell
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(earlier)));
+    Ok(true)
+}
+
+/// Runs `f` under the locks of these weights, of which the last one is first, if they are numbers
+/// in the order of their own numbers, beginning after `last`. The locks lie on the stack.
+fn locked<L: Deref<Target = Node>, R>(deltas: &[(L, Scalar)], last: u64, f: impl FnOnce() -> R) -> Option<R> {
+    let Some(((weight, _), others)) = deltas.split_last() else { return Some(f()) };
+    let variable = weight.as_variable().filter(|variable| variable.is_number() && variable.id() > last)?;
+    let _lock = variable.lock();
+    locked(others, variable.id(), f)
+}
+
+fn descend<L: Deref<Target = Node>>(deltas: &[(L, Scalar)], rate: f64) -> Earlier {
+    let earlier = Earlier::all();
+    for (weight, delta) in deltas {
+        if let Some(variable) = weight.as_variable().filter(|variable| !variable.frozen()) {
+            earlier.keep(variable);
+            variable.descend_number(rate, *delta);
+        }
+    }
+    earlier
+}
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+mod tests {
+    use crate::exec::Scalar;
+    use crate::graph::node_ref::AnyLayer;
+    use crate::{Chunk, Differentiable, Do, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot, Weight};
+
+    /// The same optimizer, which does not say that it is so simple.
+    #[derive(Clone)]
+    struct Any(Sgd);
+
+    impl Optimizer for Any {
+        fn slots(&self) -> &[Slot] {
+            self.0.slots()
+        }
+
+        fn memory(&self) -> Option<&Memory> {
+            self.0.memory()
+        }
+
+        fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
+            self.0.step(chunk, steps)
+        }
+    }
+
+    fn trained(optimizer: &(impl Optimizer + Clone + 'static), weights: usize, reversed: bool) -> Vec<f32> {
+        let mut all: Vec<Weight<f32>> = (0..weights).map(|i| Weight::new(0.1 + i as f32)).collect();
+        all[1].freeze();
+        if reversed {
+            all.reverse();
+        }
+        for step in 0..5 {
+            let sum: Layer<f32> = all.iter().enumerate().map(|(i, w)| w * (i as f32 - step as f32) + 0.3).sum();
+            (&sum * &sum).train(optimizer).wait().expect("it succeeds");
+        }
+        all.iter().map(Weight::value).collect()
+    }
+
+    #[test]
+    fn it_is_the_step_that_any_optimizer_takes() {
+        for weights in [2, 5, super::FEW, super::FEW + 1] {
+            for reversed in [false, true] {
+                let (sgd, any) = (Sgd::new(1e-3), Any(Sgd::new(1e-3)));
+                assert!(sgd.plain_descent().is_some() && any.plain_descent().is_none());
+                assert_eq!(trained(&sgd, weights, reversed), trained(&any, weights, reversed));
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_taken_at_once_where_it_can_be() {
+        let weights: Vec<Weight<f32>> = (0..=super::FEW).map(|_| Weight::new(1.0)).collect();
+        let of = |weights: &mut dyn Iterator<Item = &Weight<f32>>| -> Vec<_> {
+            weights.map(|w| (w.layer().into_any(), Scalar::F32(2.0))).collect()
+        };
+        let step = |deltas: &[(AnyLayer, Scalar)]| super::step(&Sgd::new(0.25), deltas).expect("nobody panics");
+        // a walk back meets last what was made first
+        let few = of(&mut weights[1..].iter().rev());
+        weights[3].freeze();
+        assert!(step(&few));
+        assert!(weights.iter().enumerate().all(|(i, w)| w.value() == if i == 0 || i == 3 { 1.0 } else { 0.5 }));
+        let before: Vec<f32> = weights.iter().map(Weight::value).collect();
+        assert!(!step(&of(&mut weights.iter().rev())), "too many");
+        assert!(!step(&of(&mut weights[..2].iter())), "in another order");
+        assert!(!step(&of(&mut [&weights[0], &weights[0]].into_iter())), "one weight twice");
+        let one = of(&mut weights[..1].iter());
+        assert!(!super::step(&Sgd::new(f64::NAN), &one).expect("nobody panics"));
+        let before_too = crate::step::commit::STEPPING.replace(true);
+        assert!(!step(&one), "inside of a step");
+        crate::step::commit::STEPPING.set(before_too);
+        let inside = Do::from_fn(move || std::future::ready(super::step(&Sgd::new(0.25), &one)));
+        assert!(!inside.wait().expect("nobody panics"), "in a pass");
+        assert_eq!(weights.iter().map(Weight::value).collect::<Vec<_>>(), before);
+    }
+
+    #[test]
+    fn a_snapshot_keeps_what_was_before() {
+        let w = Weight::new(1.0_f64);
+        let y = &w * 2.0;
+        let before = Snapshot::take();
+        y.train(&Sgd::new(0.25)).wait().expect("it succeeds");
+        assert_eq!((w.value(), y.predict().on(&before).wait().expect("it succeeds")), (0.5, 2.0));
+    }
+
+    #[test]
+    fn a_learning_rate_that_is_no_number_changes_nothing() {
+        let w = Weight::new(1.0_f64);
+        let error = (&w * 2.0).train(&Sgd::new(f64::NAN)).wait().expect_err("it is no learning rate");
+        assert!(error.to_string().contains("learning rate"), "{error}");
+        assert_eq!(w.value(), 1.0);
+    }
+
+    /// Threads that step overlapping weights at once lose no step.
+    #[test]
+    fn steps_of_several_threads_add_up() {
+        let weights: Vec<Weight<f64>> = (0..4).map(|_| Weight::new(0.0)).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let weights = &weights;
+                scope.spawn(move || {
+                    let sum: Layer<f64> = (0..3).map(|i| weights[(thread + i) % 4].layer()).sum();
+                    for _ in 0..1_000 {
+                        sum.train(&Sgd::new(-1.0)).wait().expect("it succeeds");
+                    }
+                });
+            }
+        });
+        assert!(weights.iter().all(|w| w.value() == 3_000.0));
+    }
+}

@@ -1,0 +1,239 @@
+//! What an optimizer remembers from one step to the next.
+
+use crate::api::weight::AnyWeight;
+use crate::error::{Error, Result};
+use crate::parallel::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
+use crate::step::commit::is_stepping;
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, PoisonError, Weak};
+
+/// A state buffer that an optimizer keeps for each weight: what it is called, and what is in it in
+/// the beginning.
+///
+/// ```
+/// use dl_core::Slot;
+/// const SLOTS: &[Slot] = &[Slot::zeros("exp_avg")];
+/// assert_eq!(SLOTS[0].name(), "exp_avg");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    name: &'static str,
+    pub(crate) start: Start,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    Zeros,
+    Weight,
+}
+
+impl Slot {
+    /// One that begins with zeros.
+    pub const fn zeros(name: &'static str) -> Self {
+        Slot { name, start: Start::Zeros }
+    }
+
+    /// One that begins with the numbers of the weight before its first step.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::Slot::copy_of_weight("ema").name(), "ema");
+    /// ```
+    pub const fn copy_of_weight(name: &'static str) -> Self {
+        Slot { name, start: Start::Weight }
+    }
+
+    /// What it is called in a saved state.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// The state that an optimizer keeps for each weight, dropped with the weight; and the number of
+/// training steps.
+///
+/// ```
+/// use dl_core::{Adam, Differentiable, Memory, Optimizer, Weight};
+/// let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
+/// let memory: Memory = adam.memory().unwrap().clone();
+/// assert!(memory.is_empty());
+/// (&w * &w).train(&adam).wait()?;
+/// assert_eq!((memory.is_empty(), memory.steps()), (false, 1));
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Memory(Arc<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    shelves: Mutex<Shelves>,
+    /// How many steps, and how many weights, there were when it was closed last: whoever has it
+    /// open may ask for that, too.
+    steps: AtomicU64,
+    weights: AtomicUsize,
+}
+
+#[derive(Default)]
+pub(crate) struct Shelves {
+    /// How many training steps have been taken with this memory.
+    pub(crate) steps: u64,
+    /// State buffers by the number of their weight.
+    pub(crate) by_weight: HashMap<u64, Shelf>,
+}
+
+pub(crate) struct Shelf {
+    /// Alive as long as the weight is.
+    pub(crate) owner: Weak<()>,
+    /// Knows the type of the weight.
+    pub(crate) weight: &'static dyn AnyWeight,
+    /// A vector of values of the weight's type.
+    pub(crate) slots: Box<dyn Any + Send>,
+    /// How many steps the weight has taken with them.
+    pub(crate) steps: u64,
+}
+
+impl Memory {
+    /// An empty memory.
+    ///
+    /// ```
+    /// let memory = dl_core::Memory::new();
+    /// assert!(memory.is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether no step has been taken with it yet.
+    pub fn is_empty(&self) -> bool {
+        self.steps() == 0 && self.weights() == 0
+    }
+
+    /// How many training steps have been taken with it: where a schedule is. A step that fails does
+    /// not count, nor does one that is being taken.
+    ///
+    /// ```
+    /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
+    /// let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
+    /// (&w * &w).train(&adam).wait()?;
+    /// assert_eq!(adam.memory().unwrap().steps(), 1);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn steps(&self) -> u64 {
+        self.0.steps.load(Ordering::Acquire)
+    }
+
+    fn weights(&self) -> usize {
+        self.0.weights.load(Ordering::Acquire)
+    }
+
+    /// The memory, alone. Inside a step nobody waits for it: whoever has it may wait for that step.
+    pub(crate) fn open(&self) -> Result<Open<'_>> {
+        let kept = &*self.0;
+        if !is_stepping() {
+            return Ok(Open { shelves: kept.shelves.lock().unwrap_or_else(PoisonError::into_inner), kept });
+        }
+        match kept.shelves.try_lock() {
+            Ok(shelves) => Ok(Open { shelves, kept }),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(Open { shelves: poisoned.into_inner(), kept }),
+            Err(TryLockError::WouldBlock) => Err(Error::invalid(
+                "an optimizer, in the middle of a step, takes a step with a memory that another step holds",
+            )),
+        }
+    }
+}
+
+/// A memory that nobody else has meanwhile.
+pub(crate) struct Open<'a> {
+    shelves: MutexGuard<'a, Shelves>,
+    kept: &'a Kept,
+}
+
+impl Deref for Open<'_> {
+    type Target = Shelves;
+
+    fn deref(&self) -> &Shelves {
+        &self.shelves
+    }
+}
+
+impl DerefMut for Open<'_> {
+    fn deref_mut(&mut self) -> &mut Shelves {
+        &mut self.shelves
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.kept.steps.store(self.shelves.steps, Ordering::Release);
+        self.kept.weights.store(self.shelves.by_weight.len(), Ordering::Release);
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("steps", &self.steps()).field("weights", &self.weights()).finish()
+    }
+}
+
+/// A few numbers that an optimizer or a schedule remembers, by name; clones share them. They are
+/// saved with the state of the optimizer.
+///
+/// ```
+/// let notes = dl_core::Notes::new();
+/// notes.set("best", 0.25);
+/// assert_eq!((notes.get("best"), notes.get("worst")), (Some(0.25), None));
+/// ```
+#[derive(Clone, Default)]
+pub struct Notes(Arc<Mutex<BTreeMap<String, f64>>>);
+
+impl Notes {
+    /// No numbers yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of this name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.lock().get(name).copied()
+    }
+
+    /// Remembers a number.
+    pub fn set(&self, name: &str, number: f64) {
+        self.lock().insert(name.to_owned(), number);
+    }
+
+    /// All of them, in the order of their names.
+    ///
+    /// ```
+    /// let notes = dl_core::Notes::new();
+    /// notes.replace([("best".to_owned(), 0.25)].into());
+    /// assert_eq!(notes.all()["best"], 0.25);
+    /// ```
+    pub fn all(&self) -> BTreeMap<String, f64> {
+        self.lock().clone()
+    }
+
+    /// Forgets all, and remembers these.
+    ///
+    /// ```
+    /// let notes = dl_core::Notes::new();
+    /// notes.set("best", 0.5);
+    /// notes.replace([("worst".to_owned(), 2.0)].into());
+    /// assert_eq!((notes.get("best"), notes.get("worst")), (None, Some(2.0)));
+    /// ```
+    pub fn replace(&self, numbers: BTreeMap<String, f64>) {
+        *self.lock() = numbers;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, f64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Notes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock().fmt(f)
+    }
+}

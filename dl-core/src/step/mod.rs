@@ -1,0 +1,8 @@
+//! The training step: optimizers as the runtime sees them, their state, the commit.
+
+pub(crate) mod commit;
+pub(crate) mod commit_scalar;
+pub(crate) mod memory;
+pub(crate) mod optimizer;
+pub(crate) mod state;
+pub(crate) mod training_step;

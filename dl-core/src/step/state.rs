@@ -1,0 +1,336 @@
+//! The state of an optimizer, taken and put back.
+
+use crate::api::weight::WeightHandle;
+use crate::error::{Error, Result};
+use crate::graph::data::Trainable;
+use crate::step::commit::is_stepping;
+use crate::step::memory::{Memory, Notes, Shelf, Slot};
+use crate::step::optimizer::Optimizer;
+use std::any::Any;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// A state buffer, with its type forgotten.
+pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
+
+/// All that an optimizer remembers: what to write into a checkpoint.
+///
+/// It has a [kind](OptimizerState::kind), finite [numbers](OptimizerState::numbers) by key, and
+/// [slots](OptimizerState::slots), values of the type of their weight by its name and theirs. A
+/// checkpoint reads it with the public methods and makes it anew with them;
+/// [`Optimizer::load_state`] checks all of it before it changes anything.
+///
+/// | key | number |
+/// |---|---|
+/// | `steps` | training steps, which is where schedules are |
+/// | `steps.` and the name of a weight | steps of this weight |
+/// | `learning_rate.…` | what a schedule remembers |
+/// | `0.learning_rate.…`, … | the same in a group |
+///
+/// ```
+/// use dl_core::{Differentiable, Optimizer, OptimizerState, Sgd, Weight};
+/// let w = Weight::new(1.0_f64);
+/// let sgd = Sgd::new(0.1).momentum(0.9);
+/// w.train(&sgd).wait()?;
+/// let state = sgd.state(&[("w", (&w).into())])?;
+///
+/// // to a file and back: numbers as they are, slots by the type of the weight
+/// let mut copy = OptimizerState::new(state.kind());
+/// for (key, number) in state.numbers() {
+///     copy.set_number(key, number);
+/// }
+/// for (weight, slot) in state.slots() {
+///     copy.set_slot(weight, slot, *state.slot::<f64>(weight, slot).unwrap());
+/// }
+/// Sgd::new(0.1).momentum(0.9).load_state(&copy, &[("w", (&w).into())])?;
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Default)]
+pub struct OptimizerState {
+    kind: String,
+    numbers: BTreeMap<String, f64>,
+    /// By the names of weight and slot.
+    slots: BTreeMap<(String, String), AnyState>,
+}
+
+impl OptimizerState {
+    /// An empty state of an optimizer of this [kind](Optimizer::kind).
+    ///
+    /// ```
+    /// assert_eq!(dl_core::OptimizerState::new("Adam").kind(), "Adam");
+    /// ```
+    pub fn new(kind: impl Into<String>) -> Self {
+        OptimizerState { kind: kind.into(), ..Self::default() }
+    }
+
+    /// What the optimizer is called.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The number with this key.
+    ///
+    /// ```
+    /// let mut state = dl_core::OptimizerState::new("Sgd");
+    /// state.set_number("steps", 10.0);
+    /// assert_eq!(state.number("steps"), Some(10.0));
+    /// ```
+    pub fn number(&self, key: &str) -> Option<f64> {
+        self.numbers.get(key).copied()
+    }
+
+    /// All numbers, in the order of their keys.
+    ///
+    /// ```
+    /// assert_eq!(dl_core::OptimizerState::new("Sgd").numbers().count(), 0);
+    /// ```
+    pub fn numbers(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.numbers.iter().map(|(key, &number)| (key.as_str(), number))
+    }
+
+    /// Sets a number.
+    ///
+    /// ```
+    /// dl_core::OptimizerState::new("Sgd").set_number("steps", 10.0);
+    /// ```
+    pub fn set_number(&mut self, key: impl Into<String>, number: f64) {
+        self.numbers.insert(key.into(), number);
+    }
+
+    /// The names of the weights and their slots, in their order.
+    ///
+    /// ```
+    /// let mut state = dl_core::OptimizerState::new("Sgd");
+    /// state.set_slot("w", "momentum_buffer", 0.5_f32);
+    /// assert_eq!(state.slots().next(), Some(("w", "momentum_buffer")));
+    /// ```
+    pub fn slots(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.slots.keys().map(|(weight, slot)| (weight.as_str(), slot.as_str()))
+    }
+
+    /// A slot of a weight, if it is there and of this type.
+    ///
+    /// ```
+    /// let mut state = dl_core::OptimizerState::new("Sgd");
+    /// state.set_slot("w", "momentum_buffer", 0.5_f32);
+    /// assert_eq!(state.slot::<f32>("w", "momentum_buffer"), Some(&0.5));
+    /// assert_eq!(state.slot::<f64>("w", "momentum_buffer"), None);
+    /// ```
+    pub fn slot<T: Trainable>(&self, weight: &str, slot: &str) -> Option<&T> {
+        self.any_slot(weight, slot)?.downcast_ref()
+    }
+
+    /// Sets a slot of a weight.
+    ///
+    /// ```
+    /// dl_core::OptimizerState::new("Sgd").set_slot("w", "momentum_buffer", 0.5_f32);
+    /// ```
+    pub fn set_slot<T: Trainable>(&mut self, weight: impl Into<String>, slot: impl Into<String>, value: T) {
+        self.set_any_slot(weight.into(), slot.into(), Arc::new(value));
+    }
+
+    pub(crate) fn any_slot(&self, weight: &str, slot: &str) -> Option<&AnyState> {
+        self.slots.get(&(weight.to_owned(), slot.to_owned()))
+    }
+
+    pub(crate) fn set_any_slot(&mut self, weight: String, slot: String, value: AnyState) {
+        self.slots.insert((weight, slot), value);
+    }
+}
+
+impl fmt::Debug for OptimizerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slots: Vec<(&str, &str)> = self.slots().collect();
+        f.debug_struct("OptimizerState")
+            .field("kind", &self.kind)
+            .field("numbers", &self.numbers)
+            .field("slots", &slots)
+            .finish()
+    }
+}
+
+type Named<'a> = Vec<(&'a str, &'a WeightHandle)>;
+
+/// These names and weights, each once.
+pub(super) fn names<N: AsRef<str>>(named: &[(N, WeightHandle)]) -> Result<Named<'_>> {
+    let (mut names, mut weights) = (HashSet::new(), HashSet::new());
+    let named: Named<'_> = named.iter().map(|(name, weight)| (name.as_ref(), weight)).collect();
+    for (name, weight) in &named {
+        if !names.insert(*name) {
+            return Err(Error::invalid(format!("two weights are called {name:?}")));
+        }
+        if !weights.insert(weight.id()) {
+            return Err(Error::invalid(format!("the weight {name:?} has another name, too")));
+        }
+    }
+    Ok(named)
+}
+
+pub(super) fn taken_from(optimizer: &dyn Optimizer, named: &Named<'_>) -> Result<OptimizerState> {
+    let mut state = OptimizerState::new(optimizer.kind());
+    if let Some(shelves) = optimizer.memory().map(Memory::open).transpose()? {
+        state.set_number(STEPS, shelves.steps as f64);
+        let alive = shelves.by_weight.iter().filter(|(_, shelf)| shelf.owner.strong_count() > 0);
+        let mut unnamed: HashSet<u64> = alive.map(|(&weight, _)| weight).collect();
+        for (name, weight) in named {
+            let Some(shelf) = shelves.by_weight.get(&weight.id().0) else { continue };
+            unnamed.remove(&weight.id().0);
+            state.set_number(steps_of(name), shelf.steps as f64);
+            for (slot, value) in slot_names(optimizer, weight).into_iter().zip(shelf.weight.slots(shelf)) {
+                state.slots.insert(((*name).to_owned(), slot), value);
+            }
+        }
+        if !unnamed.is_empty() {
+            let count = unnamed.len();
+            return Err(Error::invalid(format!(
+                "the optimizer remembers {count} weights that are not among those with a name"
+            )));
+        }
+    }
+    for (key, numbers) in optimizer.notes() {
+        for (name, number) in numbers.all() {
+            state.set_number(format!("{key}.{name}"), number);
+        }
+    }
+    Ok(state)
+}
+
+/// Puts everything together. Nothing is changed.
+pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: &Named<'_>) -> Result<NewState> {
+    if is_stepping() {
+        return Err(Error::invalid("the state of an optimizer cannot be replaced in the middle of a step"));
+    }
+    let kind = optimizer.kind();
+    if state.kind != kind {
+        return Err(Error::invalid(format!("this is the state of {}, and the optimizer is {kind}", state.kind)));
+    }
+    if let Some((key, number)) = state.numbers().find(|(_, number)| !number.is_finite()) {
+        return Err(Error::not_finite(format!("the number {key:?} of the state is {number}")));
+    }
+    let mut numbers = state.numbers.clone();
+    let mut slots = state.slots.clone();
+
+    let steps = optimizer.memory().map(|_| count(&mut numbers, STEPS)).transpose()?;
+    let mut shelves: Vec<(u64, Option<Shelf>)> = Vec::new();
+    for (name, weight) in named {
+        let shelf = shelf(optimizer, (name, weight), &mut numbers, &mut slots)?;
+        shelves.push((weight.id().0, shelf));
+    }
+    if let Some((weight, slot)) = slots.keys().next() {
+        return Err(Error::invalid(format!(
+            "the state has a slot {slot:?} of a weight {weight:?}: there is no such weight, or the optimizer has no such slot"
+        )));
+    }
+    let mut notes: Vec<(Notes, BTreeMap<String, f64>)> = Vec::new();
+    for (key, cell) in optimizer.notes() {
+        let prefix = format!("{key}.");
+        let own = numbers.extract_if(.., |key, _| key.starts_with(&prefix));
+        let own = own.map(|(key, number)| (key[prefix.len()..].to_owned(), number)).collect();
+        notes.push((cell, own));
+    }
+    if let Some(key) = numbers.keys().next() {
+        return Err(Error::invalid(format!("the state has a number {key:?}, and the optimizer has none of that name")));
+    }
+    Ok(NewState { memory: optimizer.memory().cloned(), steps: steps.unwrap_or(0), shelves, notes })
+}
+
+/// A state that fits an optimizer, which does not remember it yet: see [`Optimizer::check_state`].
+///
+/// ```
+/// use dl_core::{Adam, NewState, Optimizer, Weight};
+/// let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
+/// let saved = adam.state(&[("w", (&w).into())])?;
+/// let new: NewState = adam.check_state(&saved, &[("w", (&w).into())])?; // what can fail
+/// new.set()?;
+/// # dl_core::Result::Ok(())
+/// ```
+#[must_use = "nothing is remembered before `set`"]
+pub struct NewState {
+    memory: Option<Memory>,
+    steps: u64,
+    shelves: Vec<(u64, Option<Shelf>)>,
+    notes: Vec<(Notes, BTreeMap<String, f64>)>,
+}
+
+impl NewState {
+    /// The optimizer forgets what it remembers of the weights that were named, and remembers this.
+    ///
+    /// # Errors
+    /// Only in the middle of a step.
+    pub fn set(self) -> Result<()> {
+        // the old state goes when the memory is closed again: its destructor may be the user's
+        let mut old = Vec::new();
+        if let Some(memory) = &self.memory {
+            let mut open = memory.open()?;
+            open.steps = self.steps;
+            for (weight, shelf) in self.shelves {
+                old.push(match shelf {
+                    Some(shelf) => open.by_weight.insert(weight, shelf),
+                    None => open.by_weight.remove(&weight),
+                });
+            }
+        }
+        for (cell, numbers) in self.notes {
+            cell.replace(numbers);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for NewState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewState").field("steps", &self.steps).field("weights", &self.shelves.len()).finish()
+    }
+}
+
+const STEPS: &str = "steps";
+
+fn steps_of(weight: &str) -> String {
+    format!("{STEPS}.{weight}")
+}
+
+/// The names of the slots of a weight; a name that comes again gets a number.
+fn slot_names(optimizer: &dyn Optimizer, weight: &WeightHandle) -> Vec<String> {
+    let own = optimizer.for_weight(weight.id());
+    let slots: &[Slot] = own.as_ref().map_or(optimizer.slots(), |own| own.slots());
+    let before = |index: usize| slots[..index].iter().filter(|slot| slot.name() == slots[index].name()).count();
+    let name = |index: usize| match before(index) {
+        0 => slots[index].name().to_owned(),
+        count => format!("{}_{}", slots[index].name(), count + 1),
+    };
+    (0..slots.len()).map(name).collect()
+}
+
+/// Takes a whole number out of these.
+fn count(numbers: &mut BTreeMap<String, f64>, key: &str) -> Result<u64> {
+    match numbers.remove(key) {
+        Some(number) if number >= 0.0 && number.fract() == 0.0 && number < 2_f64.powi(53) => Ok(number as u64),
+        Some(number) => Err(Error::invalid(format!("the number {key:?} of the state is {number}, which is no count"))),
+        None => Err(Error::invalid(format!("the state has no number {key:?}"))),
+    }
+}
+
+/// What is to be remembered of a weight: takes its part out of these numbers and slots.
+fn shelf(
+    optimizer: &dyn Optimizer,
+    (name, weight): (&str, &WeightHandle),
+    numbers: &mut BTreeMap<String, f64>,
+    slots: &mut BTreeMap<(String, String), AnyState>,
+) -> Result<Option<Shelf>> {
+    let own = |slot: String| slots.remove(&(name.to_owned(), slot.clone())).ok_or(slot);
+    let names = slot_names(optimizer, weight);
+    let expected = names.len();
+    let (found, missing): (Vec<_>, Vec<_>) = names.into_iter().map(own).partition(|slot| slot.is_ok());
+    if found.is_empty() && !numbers.contains_key(&steps_of(name)) {
+        return Ok(None);
+    }
+    if found.len() < expected {
+        let missing: Vec<String> = missing.into_iter().filter_map(|slot| slot.err()).collect();
+        let missing = missing.join(", ");
+        return Err(Error::invalid(format!("the state has no slot {missing} of the weight {name:?}")));
+    }
+    let steps = count(numbers, &steps_of(name))?;
+    let found: Vec<AnyState> = found.into_iter().flatten().collect();
+    weight.shelf(&found, steps).map(Some)
+}

@@ -1,0 +1,169 @@
+//! What an optimizer is shown: a training step as a whole, and the numbers of one weight.
+
+use crate::api::weight::WeightId;
+use crate::error::Result;
+use crate::math::number::Number;
+use crate::optim::transform::Plugin;
+use std::borrow::Cow;
+
+/// A run of numbers of one weight, with their deltas and the optimizer's state.
+///
+/// All slices have the same length.
+///
+/// ```
+/// use dl_core::{Chunk, Sgd, Optimizer};
+/// let (mut values, deltas) = ([1.0, 2.0], [10.0, 20.0]);
+/// Sgd::new(0.1).step(Chunk::F64 { values: &mut values, deltas: &deltas, slots: &mut [] }, 1)?;
+/// assert_eq!(values, [0.0, 0.0]);
+/// # dl_core::Result::Ok(())
+/// ```
+pub enum Chunk<'a> {
+    /// Single precision.
+    F32 {
+        /// The numbers to change.
+        values: &'a mut [f32],
+        /// Their derivatives.
+        deltas: &'a [f32],
+        /// The state buffers, as many as there are [`slots`](crate::Optimizer::slots).
+        slots: &'a mut [&'a mut [f32]],
+    },
+    /// Double precision.
+    F64 {
+        /// The numbers to change.
+        values: &'a mut [f64],
+        /// Their derivatives.
+        deltas: &'a [f64],
+        /// The state buffers, as many as there are [`slots`](crate::Optimizer::slots).
+        slots: &'a mut [&'a mut [f64]],
+    },
+}
+
+/// `in_numbers!(chunk, |values, deltas, slots| …)`: what to do with a chunk, in either precision.
+macro_rules! in_numbers {
+    ($chunk:expr, |$values:pat_param, $deltas:pat_param, $slots:pat_param| $body:expr) => {
+        match $chunk {
+            $crate::step::training_step::Chunk::F32 { values: $values, deltas: $deltas, slots: $slots } => $body,
+            $crate::step::training_step::Chunk::F64 { values: $values, deltas: $deltas, slots: $slots } => $body,
+        }
+    };
+}
+pub(crate) use in_numbers;
+
+impl Chunk<'_> {
+    /// Calls `rule` with the same chunk, but for the deltas, which this part has changed.
+    pub(crate) fn changed_by<P: Plugin>(self, plugin: &P, rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+        fn change<A: Number, P: Plugin>(
+            (values, deltas, slots): (&mut [A], &[A], &mut [&mut [A]]),
+            plugin: &P,
+            rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+        ) -> Result<()> {
+            let mut deltas = Cow::Borrowed(deltas);
+            plugin.change(values, &mut deltas)?;
+            let mut slots: Vec<&mut [A]> = slots.iter_mut().map(|slot| &mut **slot).collect();
+            rule(A::chunk(values, &deltas, &mut slots))
+        }
+        in_numbers!(self, |values, deltas, slots| change((values, deltas, slots), plugin, rule))
+    }
+}
+
+/// Is called with the number of each weight and the runs of its numbers.
+pub(crate) type Look<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
+
+/// What is known of a training step before any weight has changed.
+/// [`Optimizer::begin`](crate::Optimizer::begin) sees it.
+///
+/// ```
+/// use dl_core::{Adam, Chunk, Differentiable, Memory, Optimizer, Result, Sgd, Slot, Step, Weight};
+///
+/// /// Prints the number of the training step, and leaves it to another optimizer.
+/// struct Telling(Adam);
+///
+/// impl Optimizer for Telling {
+///     fn memory(&self) -> Option<&Memory> {
+///         self.0.memory()
+///     }
+///     fn slots(&self) -> &[Slot] {
+///         self.0.slots()
+///     }
+///     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+///         println!("{}", step.steps());
+///         self.0.begin(step)
+///     }
+///     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
+///         self.0.step(chunk, steps)
+///     }
+/// }
+/// # let w = Weight::new(1.0_f64);
+/// # w.layer().backward().wait()?.step(&std::sync::Arc::new(Telling(Adam::new(0.1)))).wait()?;
+/// # Result::Ok(())
+/// ```
+pub struct Step<'a> {
+    steps: u64,
+    deltas: &'a dyn Fn(&mut Look<'_>) -> Result<()>,
+}
+
+impl<'a> Step<'a> {
+    pub(crate) fn new(steps: u64, deltas: &'a dyn Fn(&mut Look<'_>) -> Result<()>) -> Self {
+        Step { steps, deltas }
+    }
+
+    /// How many training steps have been taken before with the memory of the optimizer.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Calls `look` with the numbers of every weight of the step and with its delta, as the parts
+    /// around this optimizer have changed it. Weights come in the order in which they were made.
+    /// There are no slots, and the values are copies.
+    ///
+    /// ```
+    /// use dl_core::{Chunk, Differentiable, Error, Optimizer, Result, Sgd, Step, Weight};
+    ///
+    /// /// Takes no step with more than so many numbers that are not zero.
+    /// #[derive(Clone)]
+    /// struct AtMost(usize, Sgd);
+    ///
+    /// impl Optimizer for AtMost {
+    ///     fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+    ///         let mut numbers = 0;
+    ///         step.each_delta(&mut |_, chunk| {
+    ///             if let Chunk::F64 { deltas, .. } = chunk {
+    ///                 numbers += deltas.iter().filter(|&&d| d != 0.0).count();
+    ///             }
+    ///             Ok(())
+    ///         })?;
+    ///         if numbers > self.0 { Err(Error::invalid("too many numbers")) } else { self.1.begin(step) }
+    ///     }
+    ///     fn step(&self, chunk: Chunk<'_>, steps: u64) -> Result<()> {
+    ///         self.1.step(chunk, steps)
+    ///     }
+    /// }
+    ///
+    /// let w = [1.0, 2.0].map(Weight::<f64>::new);
+    /// assert!((&w[0] * &w[1]).train(&AtMost(1, Sgd::new(0.1))).wait().unwrap_err().is_invalid());
+    /// (&w[0] * &w[1]).train(&AtMost(2, Sgd::new(0.1))).wait()?;
+    /// # Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `look`, and of the parts around this optimizer.
+    pub fn each_delta(&self, look: &mut dyn FnMut(WeightId, Chunk<'_>) -> Result<()>) -> Result<()> {
+        (self.deltas)(look)
+    }
+
+    /// The same step, as it looks behind this part.
+    pub(crate) fn behind<P: Plugin, T>(&self, plugin: &P, then: impl FnOnce(&Step<'_>) -> T) -> T {
+        let deltas = |look: &mut Look<'_>| {
+            self.each_delta(&mut |weight, chunk| chunk.changed_by(plugin, &mut |chunk| look(weight, chunk)))
+        };
+        then(&Step { steps: self.steps, deltas: &deltas })
+    }
+
+    /// The same step, with these weights only.
+    pub(crate) fn only<T>(&self, theirs: impl Fn(WeightId) -> bool, then: impl FnOnce(&Step<'_>) -> T) -> T {
+        let deltas = |look: &mut Look<'_>| {
+            self.each_delta(&mut |weight, chunk| if theirs(weight) { look(weight, chunk) } else { Ok(()) })
+        };
+        then(&Step { steps: self.steps, deltas: &deltas })
+    }
+}

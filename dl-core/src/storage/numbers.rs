@@ -1,0 +1,311 @@
+//! Data that are arrays of numbers: what a file can hold.
+//!
+//! ```
+//! use dl_core::{DType, Numbers, Stored};
+//! let x = 1.5_f32;
+//! assert_eq!((f32::DTYPE, Stored::shape(&x)), (DType::F32, vec![]));
+//! let bytes = x.numbers().to_le_bytes();
+//! assert_eq!(bytes, 1.5_f32.to_le_bytes());
+//! assert_eq!(f32::from_numbers(&[], Numbers::from_le_bytes(DType::F32, &bytes)?)?, 1.5);
+//! # dl_core::Result::Ok(())
+//! ```
+
+use crate::error::{Error, Result};
+use crate::graph::data::Data;
+use std::fmt;
+
+/// Data that are an array of numbers of one type. A [`Module`](crate::Module) can be made of
+/// weights and buffers of such data, and they can be written to files.
+///
+/// For a type of your own, say how its numbers lie in a row:
+///
+/// ```
+/// use dl_core::{DType, Data, Error, Nothing, Numbers, Result, Stored, StoredElement};
+///
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct Point([f64; 2]);
+///
+/// impl Data for Point {
+///     type Delta = Nothing;
+///     fn one(&self) -> Nothing {
+///         Nothing
+///     }
+/// }
+///
+/// impl Stored for Point {
+///     const DTYPE: DType = DType::F64;
+///     fn shape(&self) -> Vec<usize> {
+///         vec![2]
+///     }
+///     fn numbers(&self) -> Numbers {
+///         Numbers::F64(self.0.to_vec())
+///     }
+///     fn from_numbers(_: &[usize], numbers: Numbers) -> Result<Point> {
+///         let numbers = f64::row_of(numbers)?;
+///         Ok(Point(numbers.try_into().map_err(|_| Error::shape("a point has two numbers"))?))
+///     }
+/// }
+///
+/// let point = Point([1.0, 2.0]);
+/// assert_eq!(Point::from_numbers(&[2], point.numbers())?, point);
+/// # Result::Ok(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an array of numbers: no file could hold it",
+    note = "weights and buffers of a module hold `f32`, `f64`, a tensor (`Nd`), a `Table`, or a type of your own that implements `Stored`"
+)]
+pub trait Stored: Data {
+    /// The type of the numbers.
+    const DTYPE: DType;
+
+    /// The lengths of the axes; none for a single number.
+    fn shape(&self) -> Vec<usize>;
+
+    /// The numbers in row-major order.
+    fn numbers(&self) -> Numbers;
+
+    /// The value of this shape with these numbers, which lie in row-major order.
+    ///
+    /// # Errors
+    /// When the numbers are of another type, or of another number than the shape asks for.
+    fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<Self>;
+}
+
+/// A number that can be in a [`Stored`] array: `bool`, `u8`, `i32`, `i64`, `usize`, `f32`, `f64`.
+///
+/// ```
+/// use dl_core::{Numbers, StoredElement};
+/// assert_eq!(usize::into_numbers(vec![3, 4]), Numbers::U64(vec![3, 4]));
+/// assert_eq!(usize::row_of(Numbers::U64(vec![3, 4]))?, [3, 4]);
+/// assert!(f32::row_of(Numbers::U64(vec![3])).is_err());
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait StoredElement: Sized {
+    /// Its type, as a file has it.
+    ///
+    /// ```
+    /// use dl_core::{DType, StoredElement};
+    /// assert_eq!((f32::ELEMENT, usize::ELEMENT), (DType::F32, DType::U64));
+    /// ```
+    const ELEMENT: DType;
+
+    /// A row of them, the type forgotten.
+    fn into_numbers(row: Vec<Self>) -> Numbers;
+
+    /// The row again.
+    ///
+    /// # Errors
+    /// When the numbers are of another type. Nothing is converted.
+    fn row_of(numbers: Numbers) -> Result<Vec<Self>>;
+}
+
+macro_rules! numbers {
+    ($($(#[doc = $doc:literal])+ $Variant:ident $T:ident $from:expr;)*) => {
+        /// The type of the numbers of an array.
+        ///
+        /// ```
+        /// use dl_core::DType;
+        /// assert_eq!((DType::F32.to_string(), DType::F32.size()), ("f32".to_owned(), 4));
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum DType {
+            $($(#[doc = $doc])+ $Variant,)*
+        }
+
+        impl DType {
+            /// How many bytes a number has.
+            pub fn size(self) -> usize {
+                match self {
+                    $(DType::$Variant => size_of::<$T>(),)*
+                }
+            }
+
+            /// Its name, as Rust has it.
+            ///
+            /// ```
+            /// assert_eq!(dl_core::DType::I64.name(), "i64");
+            /// ```
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(DType::$Variant => stringify!($T),)*
+                }
+            }
+        }
+
+        /// A row of numbers of one type.
+        ///
+        /// ```
+        /// use dl_core::{DType, Numbers};
+        /// let numbers = Numbers::I32(vec![1, -1]);
+        /// assert_eq!((numbers.dtype(), numbers.len()), (DType::I32, 2));
+        /// assert_eq!(numbers.to_le_bytes(), [1, 0, 0, 0, 255, 255, 255, 255]);
+        /// ```
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Numbers {
+            $($(#[doc = $doc])+ $Variant(Vec<$T>),)*
+        }
+
+        impl Numbers {
+            /// The type of the numbers.
+            pub fn dtype(&self) -> DType {
+                match self {
+                    $(Numbers::$Variant(_) => DType::$Variant,)*
+                }
+            }
+
+            /// How many there are.
+            pub fn len(&self) -> usize {
+                match self {
+                    $(Numbers::$Variant(row) => row.len(),)*
+                }
+            }
+
+            /// Their bytes, the lowest one of each number first; a truth value is the byte 0 or 1.
+            pub fn to_le_bytes(&self) -> Vec<u8> {
+                match self {
+                    $(Numbers::$Variant(row) => row.iter().flat_map(|&x| number_bytes!($T x)).collect(),)*
+                }
+            }
+
+            /// The numbers that these bytes are.
+            ///
+            /// ```
+            /// use dl_core::{DType, Numbers};
+            /// assert_eq!(Numbers::from_le_bytes(DType::Bool, &[1, 0])?, Numbers::Bool(vec![true, false]));
+            /// assert!(Numbers::from_le_bytes(DType::F64, &[1, 0]).is_err());
+            /// # dl_core::Result::Ok(())
+            /// ```
+            ///
+            /// # Errors
+            /// When there is a part of a number at the end, or a truth value is neither 0 nor 1.
+            pub fn from_le_bytes(dtype: DType, bytes: &[u8]) -> Result<Numbers> {
+                let parts = bytes.chunks_exact(dtype.size());
+                if !parts.remainder().is_empty() {
+                    let (len, size) = (bytes.len(), dtype.size());
+                    return Err(Error::invalid(format!("{len} bytes are no whole number of `{dtype}`, which has {size}")));
+                }
+                Ok(match dtype {
+                    $(DType::$Variant => Numbers::$Variant(parts.map($from).collect::<Result<_>>()?),)*
+                })
+            }
+        }
+
+        $(
+            impl StoredElement for $T {
+                const ELEMENT: DType = DType::$Variant;
+
+                fn into_numbers(row: Vec<$T>) -> Numbers {
+                    Numbers::$Variant(row)
+                }
+
+                fn row_of(numbers: Numbers) -> Result<Vec<$T>> {
+                    match numbers {
+                        Numbers::$Variant(row) => Ok(row),
+                        other => Err(another_type(DType::$Variant, &other)),
+                    }
+                }
+            }
+        )*
+    };
+}
+
+macro_rules! number_bytes {
+    (bool $x:ident) => {
+        [u8::from($x)]
+    };
+    ($T:ident $x:ident) => {
+        $x.to_le_bytes()
+    };
+}
+
+macro_rules! from_bytes {
+    ($T:ident) => {
+        |part| Ok($T::from_le_bytes(part.try_into().expect("the bytes of one number")))
+    };
+}
+
+numbers! {
+    /// Truth values.
+    Bool bool |part| match part {
+        [0] => Ok(false),
+        [1] => Ok(true),
+        other => Err(Error::invalid(format!("the byte {other:?} is no truth value: those are 0 and 1"))),
+    };
+    /// Bytes.
+    U8 u8 from_bytes!(u8);
+    /// Whole numbers of 32 bits.
+    I32 i32 from_bytes!(i32);
+    /// Whole numbers of 64 bits.
+    I64 i64 from_bytes!(i64);
+    /// Indices and labels, `usize` in memory.
+    U64 u64 from_bytes!(u64);
+    /// Single precision.
+    F32 f32 from_bytes!(f32);
+    /// Double precision.
+    F64 f64 from_bytes!(f64);
+}
+
+fn another_type(wanted: DType, found: &Numbers) -> Error {
+    Error::invalid(format!("the numbers are `{}`, but `{wanted}` is wanted: nothing is converted here", found.dtype()))
+}
+
+impl StoredElement for usize {
+    const ELEMENT: DType = DType::U64;
+
+    fn into_numbers(row: Vec<usize>) -> Numbers {
+        // no address has more than 64 bits
+        Numbers::U64(row.into_iter().map(|index| index as u64).collect())
+    }
+
+    fn row_of(numbers: Numbers) -> Result<Vec<usize>> {
+        let index = |index| {
+            usize::try_from(index)
+                .map_err(|_| Error::invalid(format!("{index} is too large for an index on this machine")))
+        };
+        u64::row_of(numbers)?.into_iter().map(index).collect()
+    }
+}
+
+impl Numbers {
+    /// Whether there are none.
+    ///
+    /// ```
+    /// assert!(dl_core::Numbers::F64(Vec::new()).is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+macro_rules! scalars {
+    ($($T:ident),*) => {$(
+        impl Stored for $T {
+            const DTYPE: DType = <$T as StoredElement>::ELEMENT;
+
+            fn shape(&self) -> Vec<usize> {
+                Vec::new()
+            }
+
+            fn numbers(&self) -> Numbers {
+                <$T as StoredElement>::into_numbers(vec![*self])
+            }
+
+            fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<$T> {
+                match (shape, &<$T as StoredElement>::row_of(numbers)?[..]) {
+                    ([], [number]) => Ok(*number),
+                    (_, row) => Err(Error::shape(format!("{} numbers of shape {shape:?} are not one", row.len()))),
+                }
+            }
+        }
+    )*};
+}
+
+scalars!(f32, f64);
