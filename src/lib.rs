@@ -1,10 +1,10 @@
 //! `dl`: monadic deep learning. Networks whose shape depends on their own values, as ordinary Rust.
 //!
 //! You write functions over *layers*: immutable, lazy, typed differentiable expressions. In a
-//! function marked [`#[differentiable]`](differentiable), `!layer` gets at the forward value, to be
-//! used in plain `if`, `match`, `while`. Independent parts run in parallel, forward and backward;
-//! what is not taken costs nothing; results are bit-identical for any number of threads; a training
-//! step happens whole or not at all.
+//! function marked [`#[differentiable]`](differentiable), `!layer` extracts the forward value, for
+//! use in plain `if`, `match`, `while`. Independent parts run in parallel, forward and backward;
+//! branches that are not taken cost nothing; results are bit-identical for any number of threads; a
+//! training step is atomic.
 //!
 //! ```
 //! use dl::prelude::*;
@@ -22,44 +22,44 @@
 //! # dl::Result::Ok(())
 //! ```
 //!
-//! # The way to each part
+//! # Overview
 //!
-//! Who is new begins with the [`guide`]: [a first weight](guide::first_weight) takes ten minutes.
+//! Start with the [`guide`]: [a first weight](guide::first_weight) takes ten minutes.
 //!
-//! | to | there is | in the guide |
+//! | task | items | in the guide |
 //! |---|---|---|
 //! | compute and differentiate | [`Layer`], [`Weight`], [`Differentiable`]: [`predict`](Differentiable::predict), [`train`](Differentiable::train) | [layers](guide::layers) |
 //! | decide by values | `!x` in [`#[differentiable]`](differentiable) functions and [`direct!`] blocks | [bangs](guide::bangs), [dynamic networks](guide::dynamic) |
 //! | work with tensors | [`Nd`](nd::Nd), the table of [operations](nd::operations), [initial weights](nd::init) | [tensors](guide::tensors) |
 //! | build networks | [`#[derive(Module)]`](macro@Module), the layers of [`nn`] | [modules](guide::modules) |
-//! | train | [`Sgd`], [`Adam`], [`AdamW`] and [others](Optimizer), their [parts](plugins), [`schedule`]s | [training](guide::training) |
+//! | train | [`Sgd`], [`Adam`], [`AdamW`] and [others](Optimizer), [gradient transformations](plugins), [`schedule`]s | [training](guide::training) |
 //! | read data | `data`: sets, loaders, CSV, NumPy, images (feature `data`) | [training](guide::training) |
 //! | save, log and draw | `train`: checkpoints, a trainer, metrics, curves (feature `train`) | [training](guide::training) |
 //! | differentiate derivatives | [`gradient`](Layer::gradient), [`hvp`](Layer::hvp), [`jvp`](Layer::jvp), [`hessian`](nd::DerivativeOps::hessian), [`derivative`], [`Dual`] | [derivatives](guide::derivatives) |
 //! | add an operation or a type | [`Primitive`], [`with_rule`], [`Data`], [`Trainable`] | [your own](guide::your_own) |
-//! | say what a pass carries | [`seed`](Do::seed), [`mode`](Do::mode), [`on`](Do::on) a [`Snapshot`], [`Buffer`] | [what a pass carries](guide::pass_state) |
-//! | see what a pass did | [`counted`](Do::counted), [`recorded`](Do::recorded), pictures and costs (feature `view`), [`first_non_finite`](Layer::first_non_finite), [`Error::place`], [`Error::calls`] | [seeing](guide::seeing), [performance](guide::performance) |
-//! | understand a message | [`Error`] | [errors](guide::errors), [of the compiler](guide::compile_errors) |
-//! | compare with what you know | | [coming from elsewhere](guide::coming_from) |
+//! | set up a pass | [`seed`](Do::seed), [`mode`](Do::mode), [`on`](Do::on) a [`Snapshot`], [`Buffer`] | [settings and state](guide::pass_state) |
+//! | inspect a pass | [`counted`](Do::counted), [`recorded`](Do::recorded), pictures and costs (feature `view`), [`first_non_finite`](Layer::first_non_finite), [`Error::place`], [`Error::calls`] | [inspecting](guide::seeing), [performance](guide::performance) |
+//! | understand an error | [`Error`] | [errors](guide::errors), [compiler messages](guide::compile_errors) |
+//! | compare with other libraries | | [coming from elsewhere](guide::coming_from) |
 //!
-//! # Words
+//! # Terms
 //!
-//! | word | meaning |
+//! | term | meaning |
 //! |---|---|
-//! | [`Layer<T>`](Layer) | a differentiable expression whose forward value is a `T`: immutable, lazy, cheap to clone |
+//! | [`Layer<T>`](Layer) | a differentiable expression with a forward value of type `T`: immutable, lazy, cheap to clone |
 //! | [`Weight<T>`](Weight) | a trainable variable |
-//! | [`Differentiable`] | the type class: anything with data, a delta and a forward |
-//! | [`Do<T>`](Do) | a deferred, asynchronous computation: a recipe that can be run again and again |
+//! | [`Differentiable`] | any type with data, a delta and a forward evaluation |
+//! | [`Do<T>`](Do) | a deferred, asynchronous computation: a recipe that can be run again |
 //! | [`Tape`] | a forward value together with its backward |
-//! | `!x` | the bang: run `x` forward and hand back its data, detached |
-//! | pass | one `predict`, `train` or `forward` and everything it evaluates |
+//! | `!x` | the bang: run `x` forward and return its data, detached |
+//! | pass | one `predict`, `train` or `forward`, and everything it evaluates |
 //! | [`Primitive`] | an operation with a kernel and a derivative rule of its own |
 //!
 //! # Features
 //!
-//! The default build has none of them.
+//! No feature is enabled by default.
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
 //! | `data` | data sets, loaders and readers, as `dl::data` |
 //! | `images` | folders of PNG and JPEG files as data sets; implies `data` |
