@@ -114,9 +114,9 @@ impl<T> LocalKey<Cell<T>> {
 }
 
 macro_rules! locals {
-    ($(#[$attr:meta])* static $name:ident: $t:ty = const $init:block $(;)?) => {
+    ($(#[$attr:meta])* $vis:vis static $name:ident: $t:ty = const $init:block $(;)?) => {
         $(#[$attr])*
-        static $name: $crate::parallel::sync::LocalKey<$t> =
+        $vis static $name: $crate::parallel::sync::LocalKey<$t> =
             $crate::parallel::sync::LocalKey($crate::parallel::sync::CheckerKey { init: || $init, _p: std::marker::PhantomData });
     };
 }
