@@ -8,8 +8,6 @@ use crate::graph::erased_arc::Shared;
 use crate::graph::inline_box::{Kept, KeptFuture};
 #[allow(unreachable_pub, reason = "mentioned by sealed methods of public traits")]
 use crate::graph::node_ref::AnyLayer;
-#[cfg(all(test, any(shuttle, loom)))]
-use crate::graph::variable::use_leaf;
 use crate::graph::variable::{Variable, VariableRef};
 
 use crate::api::layer::Layer;
