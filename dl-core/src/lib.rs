@@ -34,8 +34,6 @@
 
 pub(crate) mod error;
 
-pub(crate) mod math;
-
 #[doc(hidden)]
 pub mod parallel;
 
@@ -65,14 +63,11 @@ pub use error::branch::Branch;
 pub use error::call_stack::{Call, Calls};
 pub use error::{Error, Result};
 
-pub use math::algebra::{Algebra, Term};
-pub use math::dual::Dual;
-pub use math::elementary::{Elementary, Fused, Native, Unfused};
-pub use math::number::Number;
-pub use math::pointwise::{Binary, BinaryLoop, Pointwise, Unary, UnaryLoop};
+pub use dl_math::{
+    Algebra, Binary, BinaryLoop, Dual, Elementary, Fused, Native, Number, Term, Unary, UnaryLoop, Unfused, instructions,
+};
 #[doc(hidden)]
-pub use math::simd;
-pub use math::simd::instructions;
+pub use dl_math::{simd, unary_operations};
 
 pub use parallel::memory::large as buffers;
 
@@ -91,6 +86,8 @@ pub use autodiff::immediate::Sums;
 pub use step::memory::{Memory, Notes, Slot};
 pub use step::optimizer::Optimizer;
 pub use step::state::{NewState, OptimizerState};
+#[doc(hidden)]
+pub use step::training_step::ChunkElement;
 pub use step::training_step::{Chunk, Step};
 
 pub use api::buffer::Buffer;
@@ -101,6 +98,7 @@ pub use api::gradient::derivative;
 pub use api::gradients::SideEffects;
 pub use api::layer::Layer;
 pub use api::operators::{LeftOperand, Operand, max, min, pow, xlogy};
+pub use api::pointwise::Pointwise;
 pub use api::primitive::{Along, At, Deltas, Now, Operands, Others, Primitive};
 pub use api::snapshot::Snapshot;
 pub use api::tape::Tape;

@@ -12,6 +12,7 @@ pub(crate) mod handle;
 pub(crate) mod layer;
 mod number_operands;
 pub(crate) mod operators;
+pub(crate) mod pointwise;
 pub(crate) mod primitive;
 pub(crate) mod scalar;
 pub(crate) mod snapshot;

@@ -2,9 +2,10 @@
 
 use crate::api::differentiable::Differentiable;
 use crate::api::layer::Layer;
+use crate::api::pointwise::Pointwise;
 use crate::api::weight::Weight;
 use crate::graph::data::Trainable;
-use crate::math::pointwise::{Binary, Pointwise};
+use dl_math::Binary;
 
 macro_rules! with_numbers {
     ($($(#[doc = $doc:literal])+ $name:ident($($number:ident),+): |$x:ident| $layer:expr;)*) => {

@@ -16,11 +16,12 @@
 
 use crate::api::differentiable::Differentiable;
 use crate::api::layer::Layer;
+use crate::api::pointwise::Pointwise;
 use crate::api::weight::Weight;
 use crate::graph::data::{Data, Trainable};
 use crate::graph::delta::Delta;
-use crate::graph::node::{Expression, Side};
-use crate::math::pointwise::{Binary, Pointwise, Unary};
+use crate::graph::node::Expression;
+use dl_math::{Binary, Side, Unary};
 
 /// Says that a layer of `Self` on the left goes with an `R` on the right, whose data is `D`.
 ///

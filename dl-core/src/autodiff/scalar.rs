@@ -2,14 +2,13 @@
 //! layers.
 
 use crate::api::layer::Layer;
+use crate::api::pointwise::Pointwise;
 use crate::autodiff::cotangent::{AnyDelta, Arrived};
 use crate::autodiff::reverse::Goal;
 use crate::exec::{Arithmetic, Books, Entry, Scalar, tables};
-use crate::graph::node::{Expression, Side};
+use crate::graph::node::Expression;
 use crate::graph::node_ref::{AnyLayer, Held};
-use crate::math::algebra::{Algebra, Term};
-use crate::math::number::Number;
-use crate::math::pointwise::{Binary, Pointwise};
+use dl_math::{Number, Term, one_side};
 
 /// Plain numbers, as the numeric reading meets them.
 pub(super) trait Plain: Number {
@@ -148,15 +147,4 @@ pub(super) fn in_layers<T: Number + Pointwise>(
         _ => unreachable!("only scalar arithmetic is read so"),
     };
     deltas.map(|delta| delta.map(Layer::into_any))
-}
-
-/// The rule for `x`, which stands across from the number.
-#[inline(always)]
-pub(crate) fn one_side<A: Algebra>(op: Binary, side: Side, [number, x, y, d]: [A; 4]) -> Option<A> {
-    let (number, x, y, d) = (Term(number), Term(x), Term(y), Term(d));
-    let delta = match side {
-        Side::Left => op.pullback_right(&number, &x, &y, &d),
-        Side::Right => op.pullback_left(&x, &number, &y, &d),
-    };
-    delta.map(|delta| delta.0)
 }

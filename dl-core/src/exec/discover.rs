@@ -19,13 +19,13 @@ use crate::exec::at_once::Met;
 use crate::exec::books::Books;
 use crate::exec::entry::{Arithmetic, Entry, NONE, Scalar, State, Status};
 use crate::exec::{Keep, Pass, tables};
-use crate::graph::node::{Expression, Node, Side};
+use crate::graph::node::Expression;
+use crate::graph::node::Node;
 use crate::graph::node_ref::{AnyLayer, Held};
 use crate::graph::value::Value;
 use crate::graph::variable::{Variable, VariableRef};
-use crate::math::number::Number;
-use crate::math::pointwise::Binary;
 use crate::parallel::sync::Ordering;
+use dl_math::{Binary, Number, Side};
 use std::sync::Weak;
 
 /// A node whose operands are being entered.

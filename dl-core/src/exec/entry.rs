@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::exec::chain::CLOSED;
 use crate::graph::node_ref::Held;
 use crate::graph::value::{Repr, Value};
-use crate::math::pointwise::{Binary, Unary};
+use dl_math::{Binary, Unary};
 
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;

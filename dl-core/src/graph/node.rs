@@ -23,9 +23,9 @@ use crate::graph::op::AnyPrimitive;
 use crate::graph::refcount::Count;
 use crate::graph::seed::Position;
 use crate::graph::value::{Repr, Value};
-use crate::math::pointwise::{Binary, Unary};
 use crate::parallel::sync::{AtomicU32, AtomicU64, Guarded};
 use crate::record::Direction;
+use dl_math::{Binary, Side, Unary};
 use std::any::TypeId;
 use std::panic::Location;
 use std::sync::Arc;
@@ -98,13 +98,6 @@ impl Expression {
     pub(crate) fn is_leaf(&self) -> bool {
         matches!(self, Expression::F32(_) | Expression::F64(_) | Expression::Plain(_) | Expression::Weight(..))
     }
-}
-
-/// Where a number stands in an operation of two operands.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    Left,
-    Right,
 }
 
 /// The body of a dynamic node: every run is a fresh one.

@@ -4,10 +4,10 @@ use crate::api::snapshot::Snapshot;
 use crate::api::weight::{Weight, WeightId};
 use crate::error::Result;
 use crate::graph::data::Trainable;
-use crate::math::number::Number;
 use crate::optim::validate::Allowed;
 use crate::step::memory::{Memory, Notes, Shelf, Shelves, Slot};
 use crate::step::optimizer::{Optimizer, check};
+use crate::step::training_step::ChunkElement;
 use crate::step::training_step::{Chunk, Step};
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ impl<O: Optimizer> Optimizer for Ema<O> {
 }
 
 impl<O: Optimizer> Ema<O> {
-    fn step_and_average<A: Number>(
+    fn step_and_average<A: ChunkElement>(
         &self,
         values: &mut [A],
         deltas: &[A],

@@ -1,7 +1,6 @@
 //! Lion: the sign of a momentum.
 
 use crate::error::Result;
-use crate::math::number::Number;
 use crate::optim::adam::check_betas;
 use crate::optim::rule::{Base, Rule, Run, SLOTS, optimizer};
 use crate::optim::schedule::Schedule;
@@ -9,6 +8,7 @@ use crate::optim::transform::sign;
 use crate::optim::validate::Allowed;
 use crate::step::memory::Slot;
 use crate::step::optimizer::check;
+use dl_math::Number;
 
 /// Lion: every number moves by the same amount, in the direction of a momentum.
 ///

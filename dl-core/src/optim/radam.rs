@@ -1,13 +1,13 @@
 //! RAdam: Adam that waits until it knows the variance.
 
 use crate::error::Result;
-use crate::math::number::Number;
 use crate::optim::adam::{check_betas, check_decay, corrections};
 use crate::optim::rule::{Base, Rule, Run, SLOTS, optimizer};
 use crate::optim::schedule::Schedule;
 use crate::optim::validate::Allowed;
 use crate::step::memory::Slot;
 use crate::step::optimizer::check;
+use dl_math::Number;
 
 /// RAdam: Adam whose first steps, as long as too little is known of the squares, are plain
 /// momentum.

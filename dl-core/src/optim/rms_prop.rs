@@ -1,12 +1,12 @@
 //! RMSprop: deltas relative to the size that they lately had.
 
 use crate::error::Result;
-use crate::math::number::Number;
 use crate::optim::rule::{Base, Rule, Run, SLOTS, optimizer};
 use crate::optim::schedule::Schedule;
 use crate::optim::validate::Allowed;
 use crate::step::memory::Slot;
 use crate::step::optimizer::check;
+use dl_math::Number;
 
 /// RMSprop.
 ///

@@ -1,12 +1,12 @@
 //! What the rules have in common: a learning rate, a memory, and one formula for both precisions.
 
 use crate::error::{Error, Result};
-use crate::math::number::Number;
 use crate::optim::schedule::Schedule;
 use crate::optim::validate::Allowed;
 use crate::step::memory::{Memory, Notes, Slot};
 use crate::step::optimizer::check;
 use crate::step::training_step::Step;
+use dl_math::Number;
 use std::fmt;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use crate::api::weight::WeightId;
 use crate::error::Result;
-use crate::math::number::Number;
 use crate::optim::transform::Plugin;
+use dl_math::Number;
 use std::borrow::Cow;
 
 /// A run of numbers of one weight, with their deltas and the optimizer's state.
@@ -49,10 +49,29 @@ macro_rules! in_numbers {
 }
 pub(crate) use in_numbers;
 
+/// The element types of a [`Chunk`]: `f32` and `f64`.
+#[doc(hidden)]
+pub trait ChunkElement: Number {
+    /// The chunk of these slices.
+    fn chunk<'a>(values: &'a mut [Self], deltas: &'a [Self], slots: &'a mut [&'a mut [Self]]) -> Chunk<'a>;
+}
+
+macro_rules! chunk_elements {
+    ($($T:ident $Variant:ident),*) => {$(
+        impl ChunkElement for $T {
+            fn chunk<'a>(values: &'a mut [$T], deltas: &'a [$T], slots: &'a mut [&'a mut [$T]]) -> Chunk<'a> {
+                Chunk::$Variant { values, deltas, slots }
+            }
+        }
+    )*};
+}
+
+chunk_elements!(f32 F32, f64 F64);
+
 impl Chunk<'_> {
     /// Calls `rule` with the same chunk, but for the deltas, which this part has changed.
     pub(crate) fn changed_by<P: Plugin>(self, plugin: &P, rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
-        fn change<A: Number, P: Plugin>(
+        fn change<A: ChunkElement, P: Plugin>(
             (values, deltas, slots): (&mut [A], &[A], &mut [&mut [A]]),
             plugin: &P,
             rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,

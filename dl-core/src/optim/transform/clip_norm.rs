@@ -2,13 +2,13 @@
 
 use crate::api::weight::WeightId;
 use crate::error::{Error, Result};
-use crate::math::number::Number;
 use crate::optim::rule::not_begun;
 use crate::optim::transform::{Part, Plugin, each};
 use crate::optim::validate::Allowed;
 use crate::step::memory::{Memory, Notes, Slot};
 use crate::step::optimizer::{Optimizer, check};
 use crate::step::training_step::{Chunk, Step, in_numbers};
+use dl_math::Number;
 use std::borrow::Cow;
 
 /// An optimizer with deltas of a limited norm. See [`Optimizer::clip_norm`].

@@ -31,11 +31,11 @@ pub use clip_norm::ClipNorm;
 
 use crate::api::weight::WeightId;
 use crate::error::{Error, Result};
-use crate::math::number::Number;
 use crate::optim::validate::Allowed;
 use crate::step::memory::{Memory, Notes, Slot};
 use crate::step::optimizer::{Optimizer, check};
 use crate::step::training_step::{Chunk, Step};
+use dl_math::Number;
 use std::borrow::Cow;
 
 /// A change of deltas, number by number.

@@ -21,7 +21,7 @@ pub use crate::parallel::memory::size_classes::{AtHand, Small};
 
 use crate::exec;
 use crate::graph::node_ref;
-use crate::math::number::Number;
+use crate::parallel::memory::Pooled;
 use crate::parallel::memory::size_classes;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -105,7 +105,7 @@ fn free() -> MutexGuard<'static, Free> {
 ///
 /// # Panics
 /// When there is no memory for them. In the kernel of an operation that makes an error of the pass.
-pub fn take<A: Number>(len: usize) -> Vec<A> {
+pub fn take<A: Pooled>(len: usize) -> Vec<A> {
     match find(len) {
         Some(mut buffer) => {
             buffer.clear();
@@ -123,18 +123,18 @@ pub fn take<A: Number>(len: usize) -> Vec<A> {
 ///
 /// # Panics
 /// When there is no memory for them.
-pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
+pub fn take_filled<A: Pooled>(len: usize) -> Vec<A> {
     match find_filled(len) {
         Some(buffer) => buffer,
         None if is_shared::<A>(len) => {
             drop(new::<A>(len)); // `vec!` would abort
-            let mut new = vec![A::zero(); with_slack::<A>(len)];
+            let mut new = vec![A::default(); with_slack::<A>(len)];
             new.truncate(len);
             new
         }
         None => {
             let mut new = new(len);
-            new.resize(len, A::zero());
+            new.resize(len, A::default());
             new
         }
     }
@@ -148,29 +148,29 @@ pub fn take_filled<A: Number>(len: usize) -> Vec<A> {
 /// assert_eq!(dl_core::buffers::try_take_filled::<f32>(100_000, |_| {}).expect("memory").len(), 100_000);
 /// ```
 #[must_use]
-pub fn try_take_filled<A: Number>(len: usize, before: impl FnOnce(&mut [MaybeUninit<A>])) -> Option<Vec<A>> {
+pub fn try_take_filled<A: Pooled>(len: usize, before: impl FnOnce(&mut [MaybeUninit<A>])) -> Option<Vec<A>> {
     find_filled(len).or_else(|| {
         let mut buffer = try_new(len)?;
         before(buffer.spare_capacity_mut());
-        buffer.resize(len, A::zero());
+        buffer.resize(len, A::default());
         Some(buffer)
     })
 }
 
 /// Leaves a buffer that was taken from here for later use.
-pub fn give_back<A: Number>(buffer: Vec<A>) {
+pub fn give_back<A: Pooled>(buffer: Vec<A>) {
     if !is_shared::<A>(buffer.capacity()) {
         return size_classes::give_back(buffer);
     }
-    if !A::free_buffers(&mut free()).expects(buffer.capacity()) {
+    if !A::large(&mut free()).expects(buffer.capacity()) {
         return;
     }
     let mut gone: Vec<Vec<A>> = Vec::new();
     let mut free = free();
     free.bytes += bytes(&buffer);
-    A::free_buffers(&mut free).free.push(buffer);
+    A::large(&mut free).free.push(buffer);
     while free.bytes > KEPT_BYTES {
-        let buffers = A::free_buffers(&mut free);
+        let buffers = A::large(&mut free);
         if buffers.free.is_empty() {
             break;
         }
@@ -192,22 +192,22 @@ pub fn release() {
     drop(all);
 }
 
-fn find<A: Number>(len: usize) -> Option<Vec<A>> {
+fn find<A: Pooled>(len: usize) -> Option<Vec<A>> {
     if !is_shared::<A>(len) {
         return size_classes::take(len);
     }
     let mut free = free();
-    let buffer = A::free_buffers(&mut free).take(len)?;
+    let buffer = A::large(&mut free).take(len)?;
     free.bytes -= bytes(&buffer);
     drop(free);
     exec::note_reuse();
     Some(buffer)
 }
 
-fn find_filled<A: Number>(len: usize) -> Option<Vec<A>> {
+fn find_filled<A: Pooled>(len: usize) -> Option<Vec<A>> {
     let mut buffer = find(len)?;
     // the rest has never been written
-    buffer.resize(len, A::zero());
+    buffer.resize(len, A::default());
     Some(buffer)
 }
 

@@ -4,7 +4,7 @@
 //! allocator has room for a few of each size at hand; the others cost more than to compute what is
 //! in them.
 
-use crate::math::number::Number;
+use crate::parallel::memory::Pooled;
 use std::cell::RefCell;
 
 /// The small buffers that a thread has at hand.
@@ -72,12 +72,12 @@ thread_local! {
 
 /// A buffer with room for so many numbers, which may be something already.
 #[inline]
-pub(super) fn take<A: Number>(len: usize) -> Option<Vec<A>> {
+pub(super) fn take<A: Pooled>(len: usize) -> Option<Vec<A>> {
     let class = Class::of(len);
     AT_HAND
         .try_with(|at_hand| {
             let mut at_hand = at_hand.borrow_mut();
-            let small = A::small_buffers(&mut at_hand);
+            let small = A::small(&mut at_hand);
             let buffer = small.free.get_mut(class.number)?.pop()?;
             small.bytes -= class.capacity * size_of::<A>();
             Some(buffer)
@@ -95,7 +95,7 @@ pub(super) fn capacity(len: usize) -> usize {
 /// room, those of which most is kept make room for others: what was made of a network once, its
 /// weights, say, would keep out what is made in each step.
 #[inline]
-pub(super) fn give_back<A: Number>(buffer: Vec<A>) {
+pub(super) fn give_back<A: Pooled>(buffer: Vec<A>) {
     let class = Class::of(buffer.capacity());
     if class.capacity != buffer.capacity() {
         return;
@@ -103,7 +103,7 @@ pub(super) fn give_back<A: Number>(buffer: Vec<A>) {
     let bytes = class.capacity * size_of::<A>();
     let _ = AT_HAND.try_with(|at_hand| {
         let mut at_hand = at_hand.borrow_mut();
-        let small = A::small_buffers(&mut at_hand);
+        let small = A::small(&mut at_hand);
         if class.number < CLASSES && small.has_room(bytes, class.number) {
             small.bytes += bytes;
             small.free[class.number].push(buffer);

@@ -1,17 +1,16 @@
 //! Dual numbers: a value together with its derivative along a direction.
 //!
 //! ```
-//! use dl_core::Dual;
+//! use dl_math::Dual;
 //! let x = Dual::variable(2.0_f64);
 //! let y = &x * &x + 3.0 * x.sin();
 //! assert_eq!(y.value(), 4.0 + 3.0 * 2_f64.sin());
 //! assert_eq!(y.tangent(), 4.0 + 3.0 * 2_f64.cos());
 //! ```
 
-use crate::autodiff::scalar::one_side;
-use crate::graph::node::Side;
-use crate::math::algebra::{Algebra, Term};
-use crate::math::pointwise::{Binary, Unary};
+use crate::algebra::{Algebra, Term};
+use crate::constant_operand::{Side, one_side};
+use crate::pointwise::{Binary, Unary};
 
 /// A value and its tangent, the derivative along a direction: `value + tangent · ε`, where
 /// `ε² = 0`.
@@ -44,7 +43,7 @@ use crate::math::pointwise::{Binary, Unary};
 /// A dual of duals has second derivatives:
 ///
 /// ```
-/// use dl_core::Dual;
+/// use dl_math::Dual;
 /// let x = Dual::variable(Dual::variable(2.0_f64));
 /// let cube = &x * &x * &x;
 /// assert_eq!(cube.tangent().value(), 12.0); // 3x²
@@ -71,7 +70,7 @@ impl<A: Algebra> Dual<A> {
     /// A value that moves with this tangent.
     ///
     /// ```
-    /// use dl_core::Dual;
+    /// use dl_math::Dual;
     /// let (x, y) = (Dual::new(2.0_f64, 1.0), Dual::new(3.0, 10.0));
     /// assert_eq!(x * y, Dual::new(6.0, 23.0));
     /// ```
@@ -83,7 +82,7 @@ impl<A: Algebra> Dual<A> {
     /// The value.
     ///
     /// ```
-    /// assert_eq!(dl_core::Dual::variable(3.0_f64).value(), 3.0);
+    /// assert_eq!(dl_math::Dual::variable(3.0_f64).value(), 3.0);
     /// ```
     #[must_use]
     pub fn value(&self) -> A {
@@ -93,7 +92,7 @@ impl<A: Algebra> Dual<A> {
     /// The derivative of the value along the direction.
     ///
     /// ```
-    /// assert_eq!(dl_core::Dual::variable(3.0_f64).square().tangent(), 6.0);
+    /// assert_eq!(dl_math::Dual::variable(3.0_f64).square().tangent(), 6.0);
     /// ```
     #[must_use]
     pub fn tangent(&self) -> A {
@@ -102,7 +101,7 @@ impl<A: Algebra> Dual<A> {
     /// What derivatives are taken by: its tangent is 1.
     ///
     /// ```
-    /// assert_eq!(dl_core::Dual::variable(3.0_f64).tangent(), 1.0);
+    /// assert_eq!(dl_math::Dual::variable(3.0_f64).tangent(), 1.0);
     /// ```
     #[must_use]
     pub fn variable(value: A) -> Self {
@@ -113,7 +112,7 @@ impl<A: Algebra> Dual<A> {
     /// What does not move: its tangent is 0.
     ///
     /// ```
-    /// use dl_core::Dual;
+    /// use dl_math::Dual;
     /// let (x, k) = (Dual::variable(3.0_f64), Dual::constant(5.0));
     /// assert_eq!((x * k).tangent(), 5.0);
     /// ```

@@ -23,48 +23,20 @@
 //! # dl_core::Result::Ok(())
 //! ```
 
-use crate::math::algebra::{Algebra, Term};
-use crate::math::elementary::arithmetic::{Elementary, Native};
-use crate::math::number::Number;
+use crate::algebra::{Algebra, Term};
+use crate::elementary::arithmetic::{Elementary, Native};
+use crate::number::Number;
 
-use crate::api::differentiable::Differentiable;
-use crate::api::layer::Layer;
-use crate::api::weight::Weight;
-use crate::graph::data::{Data, Trainable};
-use crate::math::algebra::{Flat, IntoDelta};
-use crate::math::dual::Dual;
-use crate::math::number::{near_normal, near_normal_slope, normal, normal_density, power, remainder, share};
+use crate::algebra::{Flat, IntoDelta};
+use crate::dual::Dual;
+use crate::number::{near_normal, near_normal_slope, normal, normal_density, power, remainder, share};
 use std::f64::consts::FRAC_2_SQRT_PI;
-
-/// Data on which the pointwise operations work, element by element: scalars and tensors.
-///
-/// ```
-/// use dl_core::{Differentiable, Layer, Pointwise, Unary, Binary};
-/// fn halved<T: Pointwise>(x: &Layer<T>) -> Layer<T> {
-///     T::with_number(Binary::Mul, &T::unary(Unary::Abs, x), 0.5, false)
-/// }
-/// assert_eq!(halved(&Layer::constant(-4.0_f64)).predict().wait()?, 2.0);
-/// # dl_core::Result::Ok(())
-/// ```
-#[diagnostic::on_unimplemented(message = "`{Self}` has no pointwise operations: they work on `f32`, `f64` and tensors")]
-pub trait Pointwise: Data {
-    /// The layer of an operation on one operand.
-    #[track_caller]
-    fn unary(op: Unary, x: &Layer<Self>) -> Layer<Self>;
-    /// The layer of an operation on two operands of the same type.
-    #[track_caller]
-    fn binary(op: Binary, a: &Layer<Self>, b: &Layer<Self>) -> Layer<Self>;
-    /// The layer of an operation on a number and an operand; the number stands on the left when
-    /// `left`.
-    #[track_caller]
-    fn with_number(op: Binary, x: &Layer<Self>, number: f64, left: bool) -> Layer<Self>;
-}
 
 /// A loop over numbers that [`Unary::each`] compiles anew for every operation, so that the choice
 /// stands outside of it.
 ///
 /// ```
-/// use dl_core::{Native, Unary, UnaryLoop};
+/// use dl_math::{Native, Unary, UnaryLoop};
 /// struct Sum<'a>(&'a [f64]);
 /// impl UnaryLoop<f64> for Sum<'_> {
 ///     type Output = f64;
@@ -90,7 +62,7 @@ pub trait UnaryLoop<A> {
 /// A loop over pairs of numbers that [`Binary::each`] compiles anew for every operation.
 ///
 /// ```
-/// use dl_core::{Binary, BinaryLoop, Native};
+/// use dl_math::{Binary, BinaryLoop, Native};
 /// struct Dot<'a>(&'a [f64], &'a [f64]);
 /// impl BinaryLoop<f64> for Dot<'_> {
 ///     type Output = f64;
@@ -113,26 +85,11 @@ pub trait BinaryLoop<A> {
     fn run(self, value: impl Fn(A, A) -> A + Copy + Send + Sync + 'static) -> Self::Output;
 }
 
-/// The example of a method of layers and weights.
-macro_rules! example {
-    ($Op:ident $name:ident $layer:literal) => {
-        concat!(
-            "\n```\nuse dl_core::{Differentiable, Unary, Weight};\nlet w = Weight::new(0.5_f64);\nassert_eq!(w",
-            $layer,
-            ".",
-            stringify!($name),
-            "().predict().wait()?, Unary::",
-            stringify!($Op),
-            ".value(0.5));\n# dl_core::Result::Ok(())\n```"
-        )
-    };
-}
-
 /// The example of a method of numbers in an algebra.
 macro_rules! example_in {
     ($Op:ident $name:ident $new:literal $value:literal) => {
         concat!(
-            "\n```\nuse dl_core::{Dual, Term, Unary};\nassert_eq!(",
+            "\n```\nuse dl_math::{Dual, Term, Unary};\nassert_eq!(",
             $new,
             "(0.5_f64).",
             stringify!($name),
@@ -153,7 +110,7 @@ macro_rules! unary {
         /// A pointwise operation of one operand.
         ///
         /// ```
-        /// use dl_core::{Term, Unary};
+        /// use dl_math::{Term, Unary};
         /// assert_eq!(Unary::Square.name(), "square");
         /// assert_eq!(Unary::Square.value(3.0_f64), 9.0);
         /// let [x, y, d] = [3.0, 9.0, 1.0].map(Term);
@@ -176,7 +133,7 @@ macro_rules! unary {
             /// What it computes, in a line.
             ///
             /// ```
-            /// assert_eq!(dl_core::Unary::Sin.meaning(), "The sine of an angle in radians.");
+            /// assert_eq!(dl_math::Unary::Sin.meaning(), "The sine of an angle in radians.");
             /// ```
             pub const fn meaning(self) -> &'static str {
                 match self { $(Unary::$Op => concat!($($doc),+).trim_ascii(),)* }
@@ -185,7 +142,7 @@ macro_rules! unary {
             /// Its name in PyTorch; none if it is there for the rules of others.
             ///
             /// ```
-            /// assert_eq!(dl_core::Unary::Sin.torch(), Some("torch.sin"));
+            /// assert_eq!(dl_math::Unary::Sin.torch(), Some("torch.sin"));
             /// ```
             pub const fn torch(self) -> Option<&'static str> {
                 let name = match self { $(Unary::$Op => $torch,)* };
@@ -196,7 +153,7 @@ macro_rules! unary {
             /// nanoseconds.
             ///
             /// ```
-            /// assert!(dl_core::Unary::Sin.cost() > 0.0);
+            /// assert!(dl_math::Unary::Sin.cost() > 0.0);
             /// ```
             pub const fn cost(self) -> f64 {
                 match self { $(Unary::$Op => $ns,)* }
@@ -205,7 +162,7 @@ macro_rules! unary {
             /// Whether a gradient flows through it.
             ///
             /// ```
-            /// use dl_core::Unary;
+            /// use dl_math::Unary;
             /// assert!(Unary::Sin.has_gradient() && !Unary::Floor.has_gradient());
             /// ```
             pub fn has_gradient(self) -> bool {
@@ -228,15 +185,15 @@ macro_rules! unary {
             ///
             /// ```
             /// # struct All(Vec<f32>);
-            /// # impl dl_core::UnaryLoop<f32> for All {
+            /// # impl dl_math::UnaryLoop<f32> for All {
             /// #     type Output = Vec<f32>;
-            /// #     type Functions = dl_core::Native;
+            /// #     type Functions = dl_math::Native;
             /// #     fn run(self, value: impl Fn(f32) -> f32) -> Vec<f32> {
             /// #         self.0.into_iter().map(value).collect()
             /// #     }
             /// # }
             /// // `All` applies it to each number
-            /// assert_eq!(dl_core::Unary::Neg.each(All(vec![1.0, 2.0])), [-1.0, -2.0]);
+            /// assert_eq!(dl_math::Unary::Neg.each(All(vec![1.0, 2.0])), [-1.0, -2.0]);
             /// ```
             pub fn each<A: Number, L: UnaryLoop<A>>(self, over: L) -> L::Output {
                 match self { $(Unary::$Op => over.run(#[inline(always)] |x| Unary::$Op.value_by::<L::Functions, A>(x)),)* }
@@ -262,23 +219,11 @@ macro_rules! unary {
             })*
         }
 
-        impl<T: Pointwise> Layer<T> {
-            $($(#[doc = $doc])+ #[doc = example!($Op $name ".layer()")] #[track_caller] pub fn $name(&self) -> Layer<T> {
-                T::unary(Unary::$Op, self)
-            })*
-        }
-
         /// Calls a macro with the lines of the table: a doc, the operation and its name.
         #[doc(hidden)]
         #[macro_export]
         macro_rules! unary_operations {
             ($dollar callback:ident) => { $dollar callback! { $($(#[doc = $doc])+ $Op $name;)* } };
-        }
-
-        impl<T: Pointwise + Trainable> Weight<T> {
-            $($(#[doc = $doc])+ #[doc = example!($Op $name "")] #[track_caller] pub fn $name(&self) -> Layer<T> {
-                T::unary(Unary::$Op, &self.layer())
-            })*
         }
     };
 }
@@ -292,7 +237,7 @@ macro_rules! binary {
         /// A pointwise operation of two operands.
         ///
         /// ```
-        /// use dl_core::{Binary, Term};
+        /// use dl_math::{Binary, Term};
         /// assert_eq!((Binary::Mul.name(), Binary::Mul.value(3.0_f64, 4.0)), ("mul", 12.0));
         /// let [a, b, y, d] = [3.0, 4.0, 12.0, 1.0].map(Term);
         /// assert_eq!(Binary::Mul.pullback_left(&a, &b, &y, &d).map(|delta| delta.0), Some(4.0));
@@ -317,7 +262,7 @@ macro_rules! binary {
             /// What it computes, in a line.
             ///
             /// ```
-            /// assert_eq!(dl_core::Binary::Mul.meaning(), "`a · b`.");
+            /// assert_eq!(dl_math::Binary::Mul.meaning(), "`a · b`.");
             /// ```
             pub const fn meaning(self) -> &'static str {
                 match self { $(Binary::$Op => concat!($($doc),+).trim_ascii(),)* }
@@ -326,7 +271,7 @@ macro_rules! binary {
             /// Its name in PyTorch; none if it is there for the rules of others.
             ///
             /// ```
-            /// assert_eq!(dl_core::Binary::Mul.torch(), Some("torch.mul"));
+            /// assert_eq!(dl_math::Binary::Mul.torch(), Some("torch.mul"));
             /// ```
             pub const fn torch(self) -> Option<&'static str> {
                 let name = match self { $(Binary::$Op => $torch,)* };
@@ -337,7 +282,7 @@ macro_rules! binary {
             /// nanoseconds.
             ///
             /// ```
-            /// assert!(dl_core::Binary::Mul.cost() > 0.0);
+            /// assert!(dl_math::Binary::Mul.cost() > 0.0);
             /// ```
             pub const fn cost(self) -> f64 {
                 match self { $(Binary::$Op => $ns,)* }
@@ -346,7 +291,7 @@ macro_rules! binary {
             /// Whether a gradient flows to the left and to the right operand.
             ///
             /// ```
-            /// use dl_core::Binary;
+            /// use dl_math::Binary;
             /// assert_eq!((Binary::Mul.has_gradient(), Binary::Above.has_gradient()), ((true, true), (false, false)));
             /// ```
             pub fn has_gradient(self) -> (bool, bool) {
@@ -370,15 +315,15 @@ macro_rules! binary {
             ///
             /// ```
             /// # struct Fold(Vec<f32>);
-            /// # impl dl_core::BinaryLoop<f32> for Fold {
+            /// # impl dl_math::BinaryLoop<f32> for Fold {
             /// #     type Output = f32;
-            /// #     type Functions = dl_core::Native;
+            /// #     type Functions = dl_math::Native;
             /// #     fn run(self, value: impl Fn(f32, f32) -> f32) -> f32 {
             /// #         self.0.into_iter().reduce(value).unwrap()
             /// #     }
             /// # }
             /// // `Fold` takes one number after the other
-            /// assert_eq!(dl_core::Binary::Max.each(Fold(vec![1.0, 3.0, 2.0])), 3.0);
+            /// assert_eq!(dl_math::Binary::Max.each(Fold(vec![1.0, 3.0, 2.0])), 3.0);
             /// ```
             pub fn each<A: Number, L: BinaryLoop<A>>(self, over: L) -> L::Output {
                 match self { $(Binary::$Op => over.run(#[inline(always)] |a, b| Binary::$Op.value_by::<L::Functions, A>(a, b)),)* }

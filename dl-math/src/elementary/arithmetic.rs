@@ -1,7 +1,7 @@
 //! The ways to compute `a · b + c`, and the elementary functions by each of them.
 
-use crate::math::number::Number;
-use crate::math::simd::{arch, fuses};
+use crate::number::Number;
+use crate::simd::{arch, fuses};
 use num_traits::Float;
 use pulp::{Simd, WithSimd};
 
@@ -14,7 +14,7 @@ pub trait MulAdd: 'static {
 /// processor that does so: elsewhere each is a call.
 ///
 /// ```
-/// use dl_core::{Elementary, Fused};
+/// use dl_math::{Elementary, Fused};
 /// assert_eq!(Fused::exp(0.0_f64), 1.0);
 /// ```
 pub struct Fused;
@@ -22,7 +22,7 @@ pub struct Fused;
 /// Elementary functions whose products are rounded before they are added, as every processor can.
 ///
 /// ```
-/// use dl_core::{Elementary, Unfused};
+/// use dl_math::{Elementary, Unfused};
 /// assert_eq!(Unfused::exp(0.0_f64), 1.0);
 /// ```
 pub struct Unfused;
@@ -32,7 +32,7 @@ pub struct Unfused;
 /// [`Unfused`], or over [`Fused`] where it is compiled for such a processor, is.
 ///
 /// ```
-/// use dl_core::{Elementary, Native, Number};
+/// use dl_math::{Elementary, Native, Number};
 /// assert_eq!(Native::exp(1.0_f64), Number::exp(1.0_f64));
 /// ```
 pub struct Native;
@@ -57,7 +57,7 @@ macro_rules! functions {
         /// [`Unfused`], or whichever is [`Native`] to the processor. See [`Number`].
         ///
         /// ```
-        /// use dl_core::{Elementary, Native, Unfused};
+        /// use dl_math::{Elementary, Native, Unfused};
         /// fn cosh<E: Elementary>(x: f64) -> f64 {
         ///     0.5 * (E::exp(x) + E::exp(-x))
         /// }

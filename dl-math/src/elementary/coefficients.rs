@@ -1,7 +1,7 @@
 //! The coefficients of the polynomials: `tests/reference/elementary_fit.py` writes this file.
 
-use crate::math::elementary::arithmetic::MulAdd;
-use crate::math::elementary::polynomial::polynomial;
+use crate::elementary::arithmetic::MulAdd;
+use crate::elementary::polynomial::polynomial;
 
 pub(super) mod f32 {
     use super::{MulAdd, polynomial};

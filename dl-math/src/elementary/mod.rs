@@ -34,9 +34,8 @@ mod coefficients;
 pub(crate) mod format;
 mod polynomial;
 
-use crate::math::number::Number;
+use crate::number::Number;
 use arithmetic::MulAdd;
-pub use arithmetic::{Elementary, Fused, Native, Unfused};
 
 /// `eˣ`
 #[inline(always)]

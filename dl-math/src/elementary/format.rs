@@ -1,7 +1,7 @@
 //! What is different in `f32` and in `f64`.
 
-use crate::math::elementary::arithmetic::MulAdd;
-use crate::math::elementary::coefficients;
+use crate::elementary::arithmetic::MulAdd;
+use crate::elementary::coefficients;
 use num_traits::Float;
 
 /// The numbers, bits and polynomials of a format that the elementary functions need.

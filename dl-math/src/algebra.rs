@@ -1,9 +1,8 @@
 //! What a rule may be read in, and the notation of rules.
 
-use crate::api::layer::Layer;
-use crate::math::dual::Dual;
-use crate::math::number::Number;
-use crate::math::pointwise::{Binary, Pointwise, Unary};
+use crate::dual::Dual;
+use crate::number::Number;
+use crate::pointwise::{Binary, Unary};
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
 /// What a rule, or a function of your own, may be read in: numbers, [dual numbers](Dual), or
@@ -31,7 +30,7 @@ pub trait Algebra: Clone {
     /// A number in the shape of `like`.
     ///
     /// ```
-    /// use dl_core::{Algebra, Dual};
+    /// use dl_math::{Algebra, Dual};
     /// assert_eq!(Algebra::number_like(2.0, &Dual::variable(5.0_f32)), Dual::constant(2.0));
     /// ```
     #[must_use]
@@ -64,25 +63,11 @@ impl<A: Number> Algebra for A {
     }
 }
 
-impl<T: Pointwise> Algebra for Layer<T> {
-    fn unary(op: Unary, x: &Self) -> Self {
-        T::unary(op, x)
-    }
-
-    fn binary(op: Binary, a: &Self, b: &Self) -> Self {
-        T::binary(op, a, b)
-    }
-
-    fn with_number(op: Binary, x: &Self, number: f64, left: bool) -> Self {
-        T::with_number(op, x, number, left)
-    }
-}
-
 /// An operand inside a rule, or inside a function that is to be read in several ways: gives it the
 /// notation of arithmetic.
 ///
 /// ```
-/// use dl_core::{Algebra, Term};
+/// use dl_math::{Algebra, Term};
 /// fn logistic<A: Algebra>(x: &Term<A>) -> Term<A> {
 ///     1.0 / (1.0 + (-x).exp())
 /// }
@@ -184,7 +169,7 @@ macro_rules! in_rules {
         concat!(
             "See [`Binary::",
             stringify!($Op),
-            "`].\n\n```\nuse dl_core::{Binary, Dual, Term};\nlet (a, b) = (",
+            "`].\n\n```\nuse dl_math::{Binary, Dual, Term};\nlet (a, b) = (",
             $new,
             "(2.0_f64), ",
             $new,

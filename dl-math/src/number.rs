@@ -1,17 +1,14 @@
 //! Plain numbers, and the values of those operations that take more than a word.
 
-use crate::math::algebra::{Algebra, Term};
-use crate::math::elementary::arithmetic::{Elementary, Native};
-use crate::math::elementary::format::Format;
-use crate::parallel::memory::large::{Buffers, Free};
-use crate::parallel::memory::size_classes::{AtHand, Small};
-use crate::step::training_step::Chunk;
+use crate::algebra::{Algebra, Term};
+use crate::elementary::arithmetic::{Elementary, Native};
+use crate::elementary::format::Format;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// Plain numbers: `f32` and `f64`.
 ///
 /// ```
-/// use dl_core::Number;
+/// use dl_math::Number;
 /// fn half<A: Number>(x: A) -> A {
 ///     x * A::of(0.5)
 /// }
@@ -20,7 +17,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 ///
 /// Its elementary functions are called as `Number::exp(x)`; `x.exp()` is the platform's. They give
 /// the bits that an element of a tensor gets, which are the same wherever products and sums are
-/// fused (x86 with AVX2, 64-bit ARM), and everywhere else: see [`Native`](crate::math::pointwise::Native).
+/// fused (x86 with AVX2, 64-bit ARM), and everywhere else: see [`Native`](Native).
 pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static {
     /// The nearest number of this type.
     fn of(number: f64) -> Self;
@@ -28,7 +25,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     /// `eˣ`.
     ///
     /// ```
-    /// use dl_core::Number;
+    /// use dl_math::Number;
     /// assert!((Number::exp(1.0_f64) - std::f64::consts::E).abs() < 1e-15);
     /// ```
     #[must_use]
@@ -40,7 +37,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     /// `eˣ − 1`, without cancellation.
     ///
     /// ```
-    /// use dl_core::Number;
+    /// use dl_math::Number;
     /// assert_eq!(Number::exp_m1(1e-20_f64), 1e-20);
     /// ```
     #[must_use]
@@ -52,7 +49,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     /// The natural logarithm.
     ///
     /// ```
-    /// use dl_core::Number;
+    /// use dl_math::Number;
     /// assert_eq!(Number::ln(2.0_f64), std::f64::consts::LN_2);
     /// ```
     #[must_use]
@@ -64,7 +61,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     /// `ln(1 + x)`, without cancellation.
     ///
     /// ```
-    /// use dl_core::Number;
+    /// use dl_math::Number;
     /// assert_eq!(Number::ln_1p(1e-20_f64), 1e-20);
     /// ```
     #[must_use]
@@ -76,7 +73,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     /// The hyperbolic tangent.
     ///
     /// ```
-    /// use dl_core::Number;
+    /// use dl_math::Number;
     /// assert_eq!(Number::tanh(0.5_f64), 0.46211715726000975);
     /// ```
     #[must_use]
@@ -88,7 +85,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     /// The logistic function `1 / (1 + e⁻ˣ)`, without overflow.
     ///
     /// ```
-    /// use dl_core::Number;
+    /// use dl_math::Number;
     /// assert_eq!(Number::logistic(-800.0_f32), 0.0);
     /// ```
     #[must_use]
@@ -100,7 +97,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     /// The error function.
     ///
     /// ```
-    /// use dl_core::Number;
+    /// use dl_math::Number;
     /// assert_eq!(Number::erf(1.0_f64), 0.842700792949714869);
     /// ```
     #[must_use]
@@ -112,7 +109,7 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     /// `1 − erf(x)`, without cancellation.
     ///
     /// ```
-    /// use dl_core::Number;
+    /// use dl_math::Number;
     /// assert_eq!(Number::erfc(10.0_f64), 2.088487583762545e-45);
     /// ```
     #[must_use]
@@ -120,43 +117,21 @@ pub trait Number: Format + Send + Sync + std::fmt::Debug + std::fmt::Display + '
     fn erfc(x: Self) -> Self {
         Native::erfc(x)
     }
-
-    /// A run of numbers, as optimizers see it.
-    #[doc(hidden)]
-    fn chunk<'a>(values: &'a mut [Self], deltas: &'a [Self], slots: &'a mut [&'a mut [Self]]) -> Chunk<'a>;
-
-    #[doc(hidden)]
-    fn free_buffers(free: &mut Free) -> &mut Buffers<Self>;
-
-    #[doc(hidden)]
-    fn small_buffers(at_hand: &mut AtHand) -> &mut Small<Self>;
 }
 
 macro_rules! number {
-    ($T:ident $Chunk:ident) => {
+    ($T:ident) => {
         impl Number for $T {
             #[inline(always)]
             fn of(number: f64) -> Self {
                 number as $T
             }
-
-            fn chunk<'a>(values: &'a mut [$T], deltas: &'a [$T], slots: &'a mut [&'a mut [$T]]) -> Chunk<'a> {
-                Chunk::$Chunk { values, deltas, slots }
-            }
-
-            fn free_buffers(free: &mut Free) -> &mut Buffers<$T> {
-                &mut free.$T
-            }
-
-            fn small_buffers(at_hand: &mut AtHand) -> &mut Small<$T> {
-                &mut at_hand.$T
-            }
         }
     };
 }
 
-number!(f32 F32);
-number!(f64 F64);
+number!(f32);
+number!(f64);
 
 /// The distribution function of the standard normal distribution, without cancellation.
 #[inline(always)]

@@ -22,8 +22,8 @@ pub fn arch() -> Arch {
 /// taken.
 ///
 /// ```
-/// println!("computed with {}", dl_core::instructions());
-/// assert!(["avx512", "avx2", "baseline", "neon"].contains(&dl_core::instructions()));
+/// println!("computed with {}", dl_math::instructions());
+/// assert!(["avx512", "avx2", "baseline", "neon"].contains(&dl_math::instructions()));
 /// ```
 #[must_use]
 pub fn instructions() -> &'static str {
