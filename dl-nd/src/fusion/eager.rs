@@ -76,6 +76,6 @@ fn fill<A: Element>(rows: &mut [A], row: &[A]) {
     if rows.len() <= CHUNK_LEN {
         return fill(rows);
     }
-    let mut pieces: Vec<&mut [A]> = rows.chunks_mut(CHUNK_LEN.next_multiple_of(row.len())).collect();
-    parallel::for_each_mut(&mut pieces, 0.1 * CHUNK_LEN as f64, |_, piece| fill(piece));
+    let mut chunks: Vec<&mut [A]> = rows.chunks_mut(CHUNK_LEN.next_multiple_of(row.len())).collect();
+    parallel::for_each_mut(&mut chunks, 0.1 * CHUNK_LEN as f64, |_, piece| fill(piece));
 }

@@ -64,7 +64,7 @@ pub(super) enum FusedOp {
     /// `last(next(first(a, b), c), d)`
     Three { first: CheapOp, next: ChainOp, last: ChainOp },
     /// `outer(left(a, b), right(c, d))`
-    Both { outer: CheapOp, left: CheapOp, right: CheapOp },
+    Pair { outer: CheapOp, left: CheapOp, right: CheapOp },
 }
 
 impl FusedOp {
@@ -72,7 +72,7 @@ impl FusedOp {
     pub(super) fn operations(self) -> usize {
         match self {
             FusedOp::Two { .. } => 2,
-            FusedOp::Three { .. } | FusedOp::Both { .. } => 3,
+            FusedOp::Three { .. } | FusedOp::Pair { .. } => 3,
         }
     }
 }
@@ -114,7 +114,7 @@ pub(super) fn compile<A: Element>(nested: FusedOp) -> VectorLoop<A> {
                 of_four(move |a, b, c, d| last(next(first(a, b), c), d))
             })))
         }
-        FusedOp::Both { outer, left, right } => {
+        FusedOp::Pair { outer, left, right } => {
             with!(outer, outer => with!(left, left => with!(right, right => {
                 of_four(move |a, b, c, d| outer(left(a, b), right(c, d)))
             })))

@@ -41,8 +41,8 @@ fn run<A: Element>(op: Binary, to: &mut [A], others: &[A]) {
     let code = (loop_table::loops::<A>().binary)(op);
     // two are read, and one is written
     let nanoseconds = (vector_nanoseconds(op.cost()) + transfer_nanoseconds::<A>(3)) * CHUNK_LEN.min(to.len()) as f64;
-    let mut pieces: Vec<(&mut [A], &[A])> = to.chunks_mut(CHUNK_LEN).zip(others.chunks(CHUNK_LEN)).collect();
-    parallel::for_each_mut(&mut pieces, nanoseconds, |_, (to, others)| {
+    let mut chunks: Vec<(&mut [A], &[A])> = to.chunks_mut(CHUNK_LEN).zip(others.chunks(CHUNK_LEN)).collect();
+    parallel::for_each_mut(&mut chunks, nanoseconds, |_, (to, others)| {
         let mut before = vec![A::zero(); block_len::<A>()];
         for (to, other) in to.chunks_mut(before.len()).zip(others.chunks(block_len::<A>())) {
             let before = &mut before[..to.len()];

@@ -21,7 +21,7 @@ pub(super) struct BlockRunner<'a, A> {
     len: usize,
     /// The elements after it.
     left: usize,
-    lives: PhantomData<&'a mut [A]>,
+    borrow: PhantomData<&'a mut [A]>,
 }
 
 /// Lends room for the registers of a program. What is there at first may be anything: each is
@@ -41,7 +41,7 @@ pub(super) struct CheckedProgram<'a, A> {
     program: &'a Program<A>,
     /// Where they begin, of which the results are borrowed for as long as this is there.
     streams: Vec<*mut A>,
-    lives: PhantomData<&'a mut [A]>,
+    borrow: PhantomData<&'a mut [A]>,
 }
 
 // SAFETY: what is behind the addresses are operands, which nobody writes to, and results, of which
@@ -70,7 +70,7 @@ impl<'a, A: Element> CheckedProgram<'a, A> {
                 assert!(*slot >= program.operands.len() && !reads.contains(slot) && !to[..index].contains(slot));
             }
         }
-        assert!(program.ahead.iter().all(|stretch| stretch.from + stretch.len <= block_len::<A>()));
+        assert!(program.prefetch_plan.iter().all(|stretch| stretch.from + stretch.len <= block_len::<A>()));
         for (_, slot) in &program.numbers {
             assert!(is_place(slot) && *slot >= program.streams());
         }
@@ -86,15 +86,15 @@ impl<'a, A: Element> CheckedProgram<'a, A> {
             result.as_mut_ptr()
         }));
         assert_eq!(streams.len(), program.streams());
-        CheckedProgram { program, streams, lives: PhantomData }
+        CheckedProgram { program, streams, borrow: PhantomData }
     }
 
     /// All of it, in pieces of so many elements.
-    pub(super) fn pieces(&mut self, each: usize) -> Vec<ProgramChunk<'_, A>> {
+    pub(super) fn chunks(&mut self, each: usize) -> Vec<ProgramChunk<'_, A>> {
         let of = &*self;
         let len = of.program.len();
-        let piece = |from| ProgramChunk { of, from, len: each.min(len - from), sum: A::zero() };
-        (0..len).step_by(each).map(piece).collect()
+        let chunk = |from| ProgramChunk { of, from, len: each.min(len - from), sum: A::zero() };
+        (0..len).step_by(each).map(chunk).collect()
     }
 }
 
@@ -120,7 +120,7 @@ impl<'a, A: Element> BlockRunner<'a, A> {
             // any
             unsafe { from_raw_parts_mut(slots[slot], block_len::<A>()) }.fill(number);
         }
-        BlockRunner { program, slots, from, len: 0, left: len, lives: PhantomData }
+        BlockRunner { program, slots, from, len: 0, left: len, borrow: PhantomData }
     }
 
     /// Goes on to the next block, if there is one.
@@ -138,10 +138,10 @@ impl<'a, A: Element> BlockRunner<'a, A> {
 
     /// Computes the block.
     pub(super) fn run(&mut self) {
-        let Program { instructions, ahead, .. } = self.program;
+        let Program { instructions, prefetch_plan, .. } = self.program;
         let len = self.len;
-        if !ahead.is_empty() && len == block_len::<A>() {
-            for stretch in ahead {
+        if !prefetch_plan.is_empty() && len == block_len::<A>() {
+            for stretch in prefetch_plan {
                 stretch.ask(&self.slots[..self.program.streams()], BLOCK_BYTES);
                 self.compute(&instructions[stretch.instruction], stretch.from, stretch.len);
             }
@@ -178,7 +178,7 @@ impl<'a, A: Element> BlockRunner<'a, A> {
                 code([read(a), read(b), read(c), read(d)], [write(to), write(second), write(third)]);
             }
             Opcode::Load(part, to) => {
-                let BroadcastOperand { array, strides } = &self.program.parts[part];
+                let BroadcastOperand { array, strides } = &self.program.broadcasts[part];
                 load(elements(array), strides, self.from + from, write(to));
             }
         }

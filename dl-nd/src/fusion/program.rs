@@ -24,13 +24,13 @@ pub(super) struct Program<A> {
     pub(super) shape: Vec<usize>,
     /// Those of this shape, in row-major order.
     pub(super) operands: Vec<ArcArray<A, IxDyn>>,
-    pub(super) parts: Vec<BroadcastOperand<A>>,
+    pub(super) broadcasts: Vec<BroadcastOperand<A>>,
     /// The numbers in it: each fills a register from the beginning.
     pub(super) numbers: Vec<(A, usize)>,
     pub(super) instructions: Vec<Instruction<A>>,
     /// How they compute a whole block, if meanwhile it is worth while to ask for what the next one
     /// touches.
-    pub(super) ahead: Vec<PrefetchSpan>,
+    pub(super) prefetch_plan: Vec<PrefetchSpan>,
     pub(super) registers: usize,
     /// The place whose elements are summed.
     pub(super) summed: Option<usize>,
@@ -104,12 +104,12 @@ impl<A: Element> Program<A> {
         let nanoseconds = self.nanoseconds() + transfer_nanoseconds::<A>(self.streams());
         let each = chunk_len(nanoseconds);
         let mut checked = CheckedProgram::new(self, results.iter_mut().map(AlignedBuf::elements).collect());
-        let mut pieces = checked.pieces(each);
-        parallel::for_each_mut(&mut pieces, nanoseconds * each.min(self.len()) as f64, |_, piece| {
+        let mut chunks = checked.chunks(each);
+        parallel::for_each_mut(&mut chunks, nanoseconds * each.min(self.len()) as f64, |_, piece| {
             piece.sum = with_registers(self, |registers| self.run_blocks(BlockRunner::new(piece, registers)));
         });
         match self.summed {
-            Some(_) => combine_chunk_sums(pieces.into_iter().map(|piece| piece.sum), each, self.len()),
+            Some(_) => combine_chunk_sums(chunks.into_iter().map(|piece| piece.sum), each, self.len()),
             None => A::zero(),
         }
     }

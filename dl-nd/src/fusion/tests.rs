@@ -444,11 +444,11 @@ fn large_results_begin_in_different_parts_of_a_page() {
     let tensors = [Unary::Exp, Unary::Tanh, Unary::Neg, Unary::Sqrt].map(|op| unary(op, &x));
     let tensors = tensors.each_ref().map(|x| &**x.lazy().expect("large tensors are written down"));
     let computed = compute_all(&tensors);
-    let mut parts: Vec<usize> =
+    let mut broadcasts: Vec<usize> =
         computed.iter().map(|elements| elements.as_ptr()).chain([x.0.as_ptr()]).map(aligned::color_of).collect();
-    parts.sort_unstable();
-    parts.dedup();
-    assert_eq!(parts.len(), 5);
+    broadcasts.sort_unstable();
+    broadcasts.dedup();
+    assert_eq!(broadcasts.len(), 5);
 }
 
 /// A long tensor of these numbers, whose last block is shorter than the others.

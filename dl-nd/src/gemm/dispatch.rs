@@ -138,65 +138,65 @@ kernels!(AVX512_F32: f32, Avx512F32, 32 registers, "avx512f");
 #[cfg(target_arch = "x86_64")]
 kernels!(AVX512_F64: f64, Avx512F64, 32 registers, "avx512f");
 
-macro_rules! choice {
-    ($select:ident: $A:ty: $portable:ident, $avx2:ident, $avx512:ident) => {
-        #[inline]
-        fn $select(self) -> &'static KernelTable<$A> {
-            #[cfg(target_arch = "x86_64")]
-            match arch() {
-                Arch::V4(_) => return &$avx512,
-                Arch::V3(_) => return &$avx2,
-                _ => {}
-            }
-            &$portable
-        }
-    };
-    (all $select:ident: $A:ty: $portable:ident, $avx2:ident, $avx512:ident) => {
-        fn $select(self) -> Vec<&'static KernelTable<$A>> {
-            let mut kernels = vec![&$portable];
-            #[cfg(target_arch = "x86_64")]
-            {
-                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                    kernels.push(&$avx2);
-                }
-                if is_x86_feature_detected!("avx512f") {
-                    kernels.push(&$avx512);
-                }
-            }
-            kernels
-        }
-    };
+/// An instruction set with kernels of its own.
+enum InstructionSet {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
 }
 
-/// Selects the kernels of an element type.
-struct SelectKernels;
-
-impl PerElement for SelectKernels {
+impl PerElement for InstructionSet {
     type For<A: 'static> = &'static KernelTable<A>;
 
-    choice!(f32: f32: PORTABLE_F32, AVX2_F32, AVX512_F32);
-    choice!(f64: f64: PORTABLE_F64, AVX2_F64, AVX512_F64);
+    #[inline]
+    fn f32(self) -> &'static KernelTable<f32> {
+        match self {
+            InstructionSet::Portable => &PORTABLE_F32,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => &AVX2_F32,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => &AVX512_F32,
+        }
+    }
+
+    #[inline]
+    fn f64(self) -> &'static KernelTable<f64> {
+        match self {
+            InstructionSet::Portable => &PORTABLE_F64,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => &AVX2_F64,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => &AVX512_F64,
+        }
+    }
 }
 
 /// The kernels for this element type and this processor.
 #[inline]
 pub(super) fn kernels<A: Element>() -> &'static KernelTable<A> {
-    A::per_element(SelectKernels)
-}
-
-#[cfg(test)]
-struct SelectAllKernels;
-
-#[cfg(test)]
-impl PerElement for SelectAllKernels {
-    type For<A: 'static> = Vec<&'static KernelTable<A>>;
-
-    choice!(all f32: f32: PORTABLE_F32, AVX2_F32, AVX512_F32);
-    choice!(all f64: f64: PORTABLE_F64, AVX2_F64, AVX512_F64);
+    #[cfg(target_arch = "x86_64")]
+    match arch() {
+        Arch::V4(_) => return A::per_element(InstructionSet::Avx512),
+        Arch::V3(_) => return A::per_element(InstructionSet::Avx2),
+        _ => {}
+    }
+    A::per_element(InstructionSet::Portable)
 }
 
 /// The kernels for this element type that this processor can run.
 #[cfg(test)]
 pub(super) fn all_kernels<A: Element>() -> Vec<&'static KernelTable<A>> {
-    A::per_element(SelectAllKernels)
+    let mut kernels = vec![A::per_element(InstructionSet::Portable)];
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            kernels.push(A::per_element(InstructionSet::Avx2));
+        }
+        if is_x86_feature_detected!("avx512f") {
+            kernels.push(A::per_element(InstructionSet::Avx512));
+        }
+    }
+    kernels
 }

@@ -39,7 +39,7 @@ mod orthogonal;
 
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Error, Result};
-use ndarray::{Array, Dimension, IntoDimension};
+use ndarray::{Dimension, IntoDimension};
 use rand::distr::{Distribution, StandardUniform};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -82,10 +82,7 @@ pub fn rng_for(seed: u64, name: &str) -> ChaCha8Rng {
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn zeros<A: Element, S: IntoDimension>(shape: S) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn zeros<A: Element, S: IntoDimension<Dim: Rank>>(shape: S) -> Nd<A, S::Dim> {
     Nd::full(shape.into_dimension(), A::of(0.0))
 }
 
@@ -97,10 +94,7 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn constant<A: Element, S: IntoDimension>(shape: S, number: f64) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn constant<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, number: f64) -> Nd<A, S::Dim> {
     Nd::full(shape.into_dimension(), A::of(number))
 }
 
@@ -113,10 +107,12 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn uniform<A: Element, S: IntoDimension>(shape: S, low: f64, high: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn uniform<A: Element, S: IntoDimension<Dim: Rank>>(
+    shape: S,
+    low: f64,
+    high: f64,
+    rng: &mut impl Rng,
+) -> Nd<A, S::Dim> {
     let end = A::of(high);
     draw(shape, || {
         let number = low + (high - low) * unit(rng);
@@ -133,10 +129,12 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn normal<A: Element, S: IntoDimension>(shape: S, mean: f64, std: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn normal<A: Element, S: IntoDimension<Dim: Rank>>(
+    shape: S,
+    mean: f64,
+    std: f64,
+    rng: &mut impl Rng,
+) -> Nd<A, S::Dim> {
     draw(shape, || mean + std * normal::standard_normal(rng))
 }
 
@@ -156,17 +154,14 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn truncated_normal<A: Element, S: IntoDimension>(
+pub fn truncated_normal<A: Element, S: IntoDimension<Dim: Rank>>(
     shape: S,
     mean: f64,
     std: f64,
     low: f64,
     high: f64,
     rng: &mut impl Rng,
-) -> Result<Nd<A, S::Dim>>
-where
-    S::Dim: Rank,
-{
+) -> Result<Nd<A, S::Dim>> {
     let sensible = low < high && std > 0.0 && std.is_finite() && mean.is_finite();
     if !sensible {
         return Err(Error::invalid(format!(
@@ -197,10 +192,11 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn orthogonal<A: Element, S: IntoDimension>(shape: S, gain: f64, rng: &mut impl Rng) -> Result<Nd<A, S::Dim>>
-where
-    S::Dim: Rank,
-{
+pub fn orthogonal<A: Element, S: IntoDimension<Dim: Rank>>(
+    shape: S,
+    gain: f64,
+    rng: &mut impl Rng,
+) -> Result<Nd<A, S::Dim>> {
     let shape = shape.into_dimension();
     let [rows, rest @ ..] = shape.slice() else { return Err(no_matrix(&[])) };
     if rest.is_empty() || !gain.is_finite() {
@@ -237,10 +233,7 @@ fn no_matrix(shape: &[usize]) -> Error {
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn xavier_uniform<A: Element, S: IntoDimension>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn xavier_uniform<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim> {
     xavier_uniform_with(shape, 1.0, rng)
 }
 
@@ -253,10 +246,11 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn xavier_uniform_with<A: Element, S: IntoDimension>(shape: S, gain: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn xavier_uniform_with<A: Element, S: IntoDimension<Dim: Rank>>(
+    shape: S,
+    gain: f64,
+    rng: &mut impl Rng,
+) -> Nd<A, S::Dim> {
     let shape = shape.into_dimension();
     let (fan_in, fan_out) = fans(&shape);
     let bound = gain * (6.0 / (fan_in + fan_out)).sqrt();
@@ -274,10 +268,7 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn xavier_normal<A: Element, S: IntoDimension>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn xavier_normal<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim> {
     xavier_normal_with(shape, 1.0, rng)
 }
 
@@ -290,10 +281,11 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn xavier_normal_with<A: Element, S: IntoDimension>(shape: S, gain: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn xavier_normal_with<A: Element, S: IntoDimension<Dim: Rank>>(
+    shape: S,
+    gain: f64,
+    rng: &mut impl Rng,
+) -> Nd<A, S::Dim> {
     let shape = shape.into_dimension();
     let (fan_in, fan_out) = fans(&shape);
     normal(shape, 0.0, gain * (2.0 / (fan_in + fan_out)).sqrt(), rng)
@@ -311,10 +303,7 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn he_uniform<A: Element, S: IntoDimension>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn he_uniform<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim> {
     he_uniform_with(shape, Fan::In, 2_f64.sqrt(), rng)
 }
 
@@ -329,10 +318,12 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn he_uniform_with<A: Element, S: IntoDimension>(shape: S, fan: Fan, gain: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn he_uniform_with<A: Element, S: IntoDimension<Dim: Rank>>(
+    shape: S,
+    fan: Fan,
+    gain: f64,
+    rng: &mut impl Rng,
+) -> Nd<A, S::Dim> {
     let shape = shape.into_dimension();
     let bound = gain * (3.0 / fan.of(&shape)).sqrt();
     uniform(shape, -bound, bound, rng)
@@ -349,10 +340,7 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn he_normal<A: Element, S: IntoDimension>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn he_normal<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, rng: &mut impl Rng) -> Nd<A, S::Dim> {
     he_normal_with(shape, Fan::In, 2_f64.sqrt(), rng)
 }
 
@@ -367,10 +355,12 @@ where
 ///
 /// # Panics
 /// When there is no memory for a tensor of this shape.
-pub fn he_normal_with<A: Element, S: IntoDimension>(shape: S, fan: Fan, gain: f64, rng: &mut impl Rng) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+pub fn he_normal_with<A: Element, S: IntoDimension<Dim: Rank>>(
+    shape: S,
+    fan: Fan,
+    gain: f64,
+    rng: &mut impl Rng,
+) -> Nd<A, S::Dim> {
     let shape = shape.into_dimension();
     let std = gain * fan.of(&shape).sqrt().recip();
     normal(shape, 0.0, std, rng)
@@ -408,13 +398,10 @@ fn unit(rng: &mut impl Rng) -> f64 {
     StandardUniform.sample(rng)
 }
 
-fn draw<A: Element, S: IntoDimension>(shape: S, mut next: impl FnMut() -> f64) -> Nd<A, S::Dim>
-where
-    S::Dim: Rank,
-{
+fn draw<A: Element, S: IntoDimension<Dim: Rank>>(shape: S, mut next: impl FnMut() -> f64) -> Nd<A, S::Dim> {
     let shape = shape.into_dimension();
     let elements = (0..shape.size()).map(|_| A::of(next())).collect();
-    Array::from_shape_vec(shape, elements).expect("one number for each element").into()
+    Nd::from_elements(shape, elements)
 }
 
 /// How many inputs feed an output, and how many outputs an input feeds.

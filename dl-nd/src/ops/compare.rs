@@ -32,18 +32,8 @@ pub trait Comparand<A: Item> {
 }
 
 macro_rules! comparands {
-    (tensors: $($X:ty),*) => {$(
-        impl<A: Item, D: Rank> Comparand<A> for $X {
-            type Rank = D;
-
-            #[track_caller]
-            fn into_comparand(self) -> Layer<Nd<A, D>> {
-                self.into_layer()
-            }
-        }
-    )*};
-    (weights: $($X:ty),*) => {$(
-        impl<A: Element, D: Rank> Comparand<A> for $X {
+    (tensors of $Bound:ident: $($X:ty),*) => {$(
+        impl<A: $Bound, D: Rank> Comparand<A> for $X {
             type Rank = D;
 
             #[track_caller]
@@ -82,8 +72,8 @@ numbers_of_layers! {
     f64: Layer<f64>, &Layer<f64>, Weight<f64>, &Weight<f64>;
 }
 
-comparands!(tensors: Nd<A, D>, &Nd<A, D>, Layer<Nd<A, D>>, &Layer<Nd<A, D>>);
-comparands!(weights: Weight<Nd<A, D>>, &Weight<Nd<A, D>>);
+comparands!(tensors of Item: Nd<A, D>, &Nd<A, D>, Layer<Nd<A, D>>, &Layer<Nd<A, D>>);
+comparands!(tensors of Element: Weight<Nd<A, D>>, &Weight<Nd<A, D>>);
 comparands!(numbers: f32, f64, bool, u8, i32, i64, usize);
 
 type Joint<D, C, A> = <D as DimMax<<C as Comparand<A>>::Rank>>::Output;

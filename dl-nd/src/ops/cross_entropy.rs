@@ -389,8 +389,7 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
                 loss[0] = logarithms[lane] + (raised.largest[lane] - x[in_turn[first + lane]]);
             }
         });
-        let losses = Array::from_shape_vec(labels.dim(), losses).expect("a loss for each label");
-        R::fold(losses.into(), logits.shape())
+        R::fold(Nd::from_elements(labels.dim(), losses), logits.shape())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, E>>>) {

@@ -222,6 +222,7 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
 }
 
 /// The inverse of [`Take`]: adds the parts to zeros of the whole shape, in their order.
+#[derive(Clone)]
 struct TakeGradient<A, D, E, O> {
     name: &'static str,
     axis: isize,
@@ -257,8 +258,7 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for TakeGradient<A, D, E, 
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        let op = TakeGradient { name: self.name, axis: self.axis, shape: self.shape.clone(), types: PhantomData };
-        Some(Layer::apply(op, (along.tangents.0.clone()?, along.operands.1.clone())))
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, (parts, _): (&Nd<A, O>, &Nd<usize, E>)) -> f64 {

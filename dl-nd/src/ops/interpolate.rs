@@ -246,6 +246,7 @@ pub(crate) fn resample<A: Element, D: Rank, const N: usize>(
     Layer::apply(Resample { name, rules: rules.into(), back_to: None, element: PhantomData }, (x,))
 }
 
+#[derive(Clone)]
 struct Resample<A, D> {
     name: &'static str,
     /// One for each spatial axis.
@@ -313,8 +314,7 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        let (name, rules, back_to) = (self.name, self.rules.clone(), self.back_to.clone());
-        Some(Layer::apply(Resample { name, rules, back_to, element: PhantomData }, (along.tangents.0.clone()?,)))
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {

@@ -340,7 +340,7 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for MatMulOp<A, D, E> {
         let factors: Vec<(&[A], &[A])> = factors.collect::<Option<_>>()?;
         let mut shape = D::Product::zeros(2);
         shape.slice_mut().copy_from_slice(&lengths);
-        Some(Array::from_shape_vec(shape, gemm::sum_of_outer_products(&factors)).expect("one element each").into())
+        Some(Nd::from_elements(shape, gemm::sum_of_outer_products(&factors)))
     }
 
     fn cost_of_sum(terms: &[ProductTerm<'_, A, D, E>]) -> Option<f64> {

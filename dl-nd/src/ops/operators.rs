@@ -135,30 +135,22 @@ macro_rules! tensor_on_the_left {
 tensor_on_the_left!([] Nd<A, D>, ['l] &'l Nd<A, D>);
 
 macro_rules! number_and_plain_tensor {
-    ($($N:ty, $A:ty: $($Trait:ident $method:ident),*;)*) => {$($(
-        impl<D: Rank> std::ops::$Trait<Nd<$A, D>> for $N {
+    ($($A:ty: $Trait:ident $method:ident;)*) => {$(
+        number_and_plain_tensor!(each $A, $Trait $method: $A, Nd<$A, D>; $A, &Nd<$A, D>; &$A, Nd<$A, D>; &$A, &Nd<$A, D>);
+    )*};
+    (each $A:ty, $Trait:ident $method:ident: $($N:ty, $X:ty);*) => {$(
+        impl<D: Rank> std::ops::$Trait<$X> for $N {
             type Output = Layer<Nd<$A, D>>;
 
             #[track_caller]
-            fn $method(self, right: Nd<$A, D>) -> Self::Output {
+            fn $method(self, right: $X) -> Self::Output {
                 Nd::with_number(Binary::$Trait, &right.into_layer(), f64::from(self.to_owned()), true)
             }
         }
-
-        impl<D: Rank> std::ops::$Trait<&Nd<$A, D>> for $N {
-            type Output = Layer<Nd<$A, D>>;
-
-            #[track_caller]
-            fn $method(self, right: &Nd<$A, D>) -> Self::Output {
-                Nd::with_number(Binary::$Trait, &right.into_layer(), f64::from(self.to_owned()), true)
-            }
-        }
-    )*)*};
+    )*};
 }
 
 number_and_plain_tensor! {
-    f32, f32: Add add, Sub sub, Mul mul, Div div, Rem rem;
-    &f32, f32: Add add, Sub sub, Mul mul, Div div, Rem rem;
-    f64, f64: Add add, Sub sub, Mul mul, Div div, Rem rem;
-    &f64, f64: Add add, Sub sub, Mul mul, Div div, Rem rem;
+    f32: Add add; f32: Sub sub; f32: Mul mul; f32: Div div; f32: Rem rem;
+    f64: Add add; f64: Sub sub; f64: Mul mul; f64: Div div; f64: Rem rem;
 }

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 impl<A: Element, D: Rank> Pointwise for Nd<A, D> {
     #[track_caller]
     fn unary(op: Unary, x: &Layer<Self>) -> Layer<Self> {
-        Layer::apply(UnaryOp { op, types: PhantomData }, (x.clone(),))
+        map(MapKind::Unary(op), x)
     }
 
     #[track_caller]
@@ -23,7 +23,7 @@ impl<A: Element, D: Rank> Pointwise for Nd<A, D> {
 
     #[track_caller]
     fn with_number(op: Binary, x: &Layer<Self>, number: f64, left: bool) -> Layer<Self> {
-        Layer::apply(NumberOp { op, number, left, types: PhantomData }, (x.clone(),))
+        map(MapKind::WithNumber { op, number, left }, x)
     }
 }
 
@@ -69,96 +69,74 @@ fn cost<A: Element, D: Rank>(len: f64, each: f64, operands: &[&Nd<A, D>]) -> f64
         }
 }
 
-struct UnaryOp<A, D> {
-    op: Unary,
+/// An operation on one tensor.
+#[derive(Clone, Copy)]
+enum MapKind {
+    Unary(Unary),
+    WithNumber { op: Binary, number: f64, left: bool },
+}
+
+struct MapOp<A, D> {
+    kind: MapKind,
     types: PhantomData<(A, D)>,
 }
 
-impl<A: Element, D: Rank> Primitive for UnaryOp<A, D> {
+#[track_caller]
+fn map<A: Element, D: Rank>(kind: MapKind, x: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+    Layer::apply(MapOp { kind, types: PhantomData }, (x.clone(),))
+}
+
+impl<A: Element, D: Rank> Primitive for MapOp<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
     const IS_PLAIN: bool = true;
 
     fn name(&self) -> &'static str {
-        self.op.name()
+        match self.kind {
+            MapKind::Unary(op) => op.name(),
+            MapKind::WithNumber { op, .. } => op.name(),
+        }
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         let small = if should_defer(x.len()) { None } else { x.0.as_slice() };
-        Ok(match small {
-            Some(elements) => Nd::from_elements(x.dim(), fusion::unary(self.op, elements)),
-            None => Expr::Unary(self.op, x.clone()).of_shape(x.dim()),
+        Ok(match (self.kind, small) {
+            (MapKind::Unary(op), Some(elements)) => Nd::from_elements(x.dim(), fusion::unary(op, elements)),
+            (MapKind::Unary(op), None) => Expr::Unary(op, x.clone()).of_shape(x.dim()),
+            (MapKind::WithNumber { op, number, left }, Some(elements)) => {
+                Nd::from_elements(x.dim(), fusion::with_number(op, elements, A::of(number), left))
+            }
+            (MapKind::WithNumber { op, number, left }, None) => {
+                Expr::WithNumber { op, number: A::of(number), left, x: x.clone() }.of_shape(x.dim())
+            }
         })
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let [x, y, d] = [&at.operands.0, at.output, at.delta].map(|layer| Term(layer.clone()));
-        (self.op.pullback(&x, &y, &d).map(|delta| delta.0),)
-    }
-
-    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
-        let (x, y, d) = (at.values.0, at.value, at.delta);
-        let Some(reading) = ImmediateRule::of_small(&[x, y, d]) else { return false };
-        let delta = ImmediateRule::unary(self.op, [reading.of(x), reading.of(y), reading.of(d)]);
-        reading.add(0, delta, at.delta, sums);
-        true
-    }
-
-    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
-    }
-
-    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        cost(x.len() as f64, self.op.cost(), &[x])
-    }
-}
-
-struct NumberOp<A, D> {
-    op: Binary,
-    number: f64,
-    left: bool,
-    types: PhantomData<(A, D)>,
-}
-
-impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
-    type Operands = (Layer<Nd<A, D>>,);
-    type Output = Nd<A, D>;
-    const IS_PLAIN: bool = true;
-
-    fn name(&self) -> &'static str {
-        self.op.name()
-    }
-
-    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
-        let Self { op, number, left, .. } = *self;
-        let number = A::of(number);
-        let small = if should_defer(x.len()) { None } else { x.0.as_slice() };
-        Ok(match small {
-            Some(elements) => Nd::from_elements(x.dim(), fusion::with_number(op, elements, number, left)),
-            None => Expr::WithNumber { op, number, left, x: x.clone() }.of_shape(x.dim()),
-        })
-    }
-
-    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        let number = Layer::constant(Nd::single(A::of(self.number)));
-        let [x, number, y, d] = [&at.operands.0, &number, at.output, at.delta].map(|layer| Term(layer.clone()));
-        let delta = if self.left {
-            self.op.pullback_right(&number, &x, &y, &d)
-        } else {
-            self.op.pullback_left(&x, &number, &y, &d)
+        let number = |number| Term(Layer::constant(Nd::single(A::of(number))));
+        let delta = match self.kind {
+            MapKind::Unary(op) => op.pullback(&x, &y, &d),
+            MapKind::WithNumber { op, number: n, left: true } => op.pullback_right(&number(n), &x, &y, &d),
+            MapKind::WithNumber { op, number: n, left: false } => op.pullback_left(&x, &number(n), &y, &d),
         };
         (delta.map(|delta| delta.0),)
     }
 
     fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
         let (x, y, d) = (at.values.0, at.value, at.delta);
-        let Some(reading) = ImmediateRule::of_small(&[x, y, d]) else { return false };
-        let (x, y, d, number) = (reading.of(x), reading.of(y), reading.of(d), reading.of_number(A::of(self.number)));
-        let (left, right) = match self.left {
-            true => ImmediateRule::binary(self.op, [number, x, y, d], (false, true)),
-            false => ImmediateRule::binary(self.op, [x, number, y, d], (true, false)),
+        let Some(rule) = ImmediateRule::of_small(&[x, y, d]) else { return false };
+        let (x, y, d) = (rule.of(x), rule.of(y), rule.of(d));
+        let delta = match self.kind {
+            MapKind::Unary(op) => ImmediateRule::unary(op, [x, y, d]),
+            MapKind::WithNumber { op, number, left: true } => {
+                ImmediateRule::binary(op, [rule.of_number(A::of(number)), x, y, d], (false, true)).1
+            }
+            MapKind::WithNumber { op, number, left: false } => {
+                ImmediateRule::binary(op, [x, rule.of_number(A::of(number)), y, d], (true, false)).0
+            }
         };
-        reading.add(0, left.or(right), at.delta, sums);
+        rule.add(0, delta, at.delta, sums);
         true
     }
 
@@ -167,7 +145,11 @@ impl<A: Element, D: Rank> Primitive for NumberOp<A, D> {
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        cost(x.len() as f64, self.op.cost(), &[x])
+        let each = match self.kind {
+            MapKind::Unary(op) => op.cost(),
+            MapKind::WithNumber { op, .. } => op.cost(),
+        };
+        cost(x.len() as f64, each, &[x])
     }
 }
 

@@ -503,6 +503,7 @@ impl<A: Element, D: Rank> Primitive for GatherMaxima<A, D> {
 }
 
 /// The transpose of [`GatherMaxima`]: adds elements to zeros of this shape, at their places.
+#[derive(Clone)]
 struct ScatterMaxima<A, D> {
     shape: D,
     element: PhantomData<A>,
@@ -551,8 +552,7 @@ impl<A: Element, D: Rank> Primitive for ScatterMaxima<A, D> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        let scatter = ScatterMaxima { shape: self.shape.clone(), element: PhantomData };
-        Some(Layer::apply(scatter, (along.tangents.0.clone()?, along.operands.1.clone())))
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, (_, places): (&Nd<A, D>, &MaxPositions)) -> f64 {

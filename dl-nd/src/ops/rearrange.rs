@@ -188,6 +188,7 @@ fn positions(k: isize, [rows, columns]: [usize; 2]) -> impl Iterator<Item = [usi
 }
 
 /// A vector as a diagonal.
+#[derive(Clone)]
 struct Diag<A, D> {
     k: isize,
     /// That of the matrix; else the smallest square into which it fits.
@@ -224,7 +225,7 @@ impl<A: Element, D: Rank> Primitive for Diag<A, D> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Ix2>>> {
-        Some(Layer::apply(Diag { k: self.k, shape: self.shape, types: PhantomData }, (along.tangents.0.clone()?,)))
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
@@ -233,6 +234,7 @@ impl<A: Element, D: Rank> Primitive for Diag<A, D> {
 }
 
 /// The diagonal of a matrix.
+#[derive(Clone)]
 struct Diagonal<A, D> {
     k: isize,
     types: PhantomData<(A, D)>,
@@ -267,7 +269,7 @@ impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Ix1>>> {
-        Some(Layer::apply(Diagonal { k: self.k, types: PhantomData }, (along.tangents.0.clone()?,)))
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
@@ -275,6 +277,7 @@ impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
     }
 }
 
+#[derive(Clone)]
 struct Roll<A, D> {
     axis: isize,
     shift: isize,
@@ -313,10 +316,7 @@ impl<A: Element, D: Rank> Primitive for Roll<A, D> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(Layer::apply(
-            Roll { axis: self.axis, shift: self.shift, types: PhantomData },
-            (along.tangents.0.clone()?,),
-        ))
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
@@ -324,6 +324,7 @@ impl<A: Element, D: Rank> Primitive for Roll<A, D> {
     }
 }
 
+#[derive(Clone)]
 struct Cumsum<A, D> {
     axis: isize,
     /// From the last element to the first.
@@ -369,10 +370,7 @@ impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
-        Some(Layer::apply(
-            Cumsum { axis: self.axis, from_end: self.from_end, types: PhantomData },
-            (along.tangents.0.clone()?,),
-        ))
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {

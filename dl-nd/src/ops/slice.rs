@@ -340,6 +340,7 @@ fn check(elements: &[SliceInfoElem], shape: &[usize]) -> Result<()> {
     Ok(())
 }
 
+#[derive(Clone)]
 struct SliceView<A, D, E> {
     name: &'static str,
     cut: SliceSpec,
@@ -395,8 +396,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, E>>> {
-        let narrow = SliceView { name: self.name, cut: self.cut.clone(), types: PhantomData };
-        Some(Layer::apply(narrow, (along.tangents.0.clone()?,)))
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {

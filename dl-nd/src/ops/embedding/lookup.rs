@@ -198,6 +198,7 @@ where
 }
 
 /// Rows back to where their ids say.
+#[derive(Clone)]
 struct ScatterRows<A, E> {
     shape: [usize; 2],
     types: PhantomData<(A, E)>,
@@ -226,8 +227,7 @@ where
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Rows<A>>> {
-        let scatter = ScatterRows { shape: self.shape, types: PhantomData };
-        Some(Layer::apply(scatter, (along.tangents.0.clone()?, along.operands.1.clone())))
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
     fn cost(&self, (_, ids): (&Nd<A, Larger<E>>, &Nd<usize, E>)) -> f64 {
