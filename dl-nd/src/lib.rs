@@ -54,111 +54,57 @@
 
 #![deny(unsafe_code)]
 
-mod accurate;
-mod arrange;
-mod attention;
-mod axes;
-mod broadcast;
-mod compare;
-mod conv;
-mod convert;
-mod cross_entropy;
-mod derivatives;
-mod dropout;
-mod einsum;
-mod element;
-mod elements;
-mod expression;
-mod extreme;
-mod formula;
+// from the bottom to the top: a folder uses those above it in this list alone
+mod tensor;
+
+pub mod init;
+
+mod fusion;
+
 #[allow(unsafe_code, reason = "kernels work on raw pointers, which views have checked: see the module")]
 mod gemm;
-mod index;
-pub mod init;
-mod join;
-mod like;
-mod linear;
-mod lines;
-mod loss;
-mod matmul;
-mod mode;
-mod movement;
-mod nd;
-mod normalize;
-#[cfg(feature = "npy")]
-mod npy;
-pub mod operations;
-mod operators;
-mod parts;
-mod pieces;
-mod pointwise;
-mod pool;
-mod program;
-mod reading;
-mod reduce;
-mod reduction;
-mod refuse;
-mod resample;
-mod slice;
-mod softmax;
-mod spread;
-mod stored;
-mod sum;
-mod table;
-mod window;
 
-pub use arrange::ArrangeOps;
-pub use attention::{Attention, scaled_dot_product_attention, scaled_dot_product_attention_with};
-pub use axes::{Axes, AxisList};
-pub use compare::{Comparand, CompareOps, MaskOps, where_};
-pub use conv::{Conv, ConvOps, ConvTranspose};
-pub use convert::{CastOps, DiscreteOps};
-pub use cross_entropy::{ClassTargets, CrossEntropy, one_hot};
-pub use derivatives::{DerivativeOps, Numeric};
+mod kernels;
+
+pub mod ops;
+
+mod io;
+
 pub use dl_core::Nothing;
-pub use dropout::DropoutOps;
-pub use einsum::einsum;
-pub use element::{Derivative, Discrete, Element, HasRank, Item, Rank};
-pub use expression::{NdExpression, NdLayer, NdWeight};
-pub use extreme::ExtremeOps;
-pub use index::{IndexOps, Indices};
-pub use join::{concat, stack};
-#[doc(hidden)] // for the layers of `dl-nn`
-pub use like::{along_last, same_shape};
-pub use loss::{Bce, LossOps};
-pub use matmul::{MatMul, ProductOps};
-pub use movement::MovementOps;
-pub use nd::{Nd, check_size};
 pub use ndarray;
-pub use normalize::{NormOps, RunningStats};
-#[cfg(feature = "npy")]
-pub use npy::NpyItem;
-pub use pointwise::PointwiseOps;
-pub use pool::{AvgPool, Pool, PoolOps};
-pub use reduce::ReduceOps;
-pub use reduction::{BatchMean, Each, Mean, Reduction, Sum};
-pub use resample::ResampleOps;
-pub use slice::SliceOps;
-pub use softmax::SoftmaxOps;
-pub use spread::SpreadOps;
-pub use table::{ByRow, Rows, Table, TableOps};
-pub use window::PerAxis;
 
-/// The operations of tensors: `use dl_nd::ops::*` brings all of them into scope.
-///
-/// ```
-/// use dl_core::Differentiable;
-/// use dl_nd::{Nd, ops::*};
-/// let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
-/// assert_eq!(x.matmul(x.t()).mean().predict().wait()?, 13.0_f32);
-/// assert_eq!(x.square().sum().predict().wait()?, 30.0);
-/// # dl_core::Result::Ok(())
-/// ```
-pub mod ops {
-    pub use crate::{
-        ArrangeOps, CastOps, CompareOps, ConvOps, DerivativeOps, DiscreteOps, DropoutOps, ExtremeOps, IndexOps,
-        LossOps, MaskOps, MovementOps, NormOps, PointwiseOps, PoolOps, ProductOps, ReduceOps, ResampleOps, SliceOps,
-        SoftmaxOps, SpreadOps, TableOps, concat, einsum, scaled_dot_product_attention,
-        scaled_dot_product_attention_with, stack, where_,
-    };
-}
+pub use tensor::{Derivative, Discrete, Element, HasRank, Item, Nd, NdExpression, NdLayer, NdWeight, Rank, check_size};
+
+pub use ops::argmax::ExtremeOps;
+pub use ops::attention::{Attention, scaled_dot_product_attention, scaled_dot_product_attention_with};
+pub use ops::axes::{Axes, AxisList};
+pub use ops::catalog as operations;
+pub use ops::compare::{Comparand, CompareOps, MaskOps, where_};
+pub use ops::conv::{Conv, ConvOps, ConvTranspose};
+pub use ops::convert::{CastOps, DiscreteOps};
+pub use ops::cross_entropy::{ClassTargets, CrossEntropy, one_hot};
+pub use ops::derivatives::{DerivativeOps, Numeric};
+pub use ops::dropout::DropoutOps;
+pub use ops::einsum::einsum;
+pub use ops::embedding::{ByRow, Rows, Table, TableOps};
+#[doc(hidden)] // for the layers of `dl-nn`
+pub use ops::expand_as::{along_last, same_shape};
+pub use ops::index::{IndexOps, Indices};
+pub use ops::interpolate::ResampleOps;
+pub use ops::join::{concat, stack};
+pub use ops::loss::{Bce, LossOps};
+pub use ops::loss_reduction::{BatchMean, Each, Mean, Reduction, Sum};
+pub use ops::matmul::{MatMul, ProductOps};
+pub use ops::normalize::{NormOps, RunningStats};
+pub use ops::pointwise::PointwiseOps;
+pub use ops::pool::{AvgPool, Pool, PoolOps};
+pub use ops::rearrange::ArrangeOps;
+pub use ops::reduce::ReduceOps;
+pub use ops::reshape::MovementOps;
+pub use ops::slice::SliceOps;
+pub use ops::softmax::SoftmaxOps;
+pub use ops::variance::SpreadOps;
+pub use ops::window::PerAxis;
+
+#[cfg(feature = "npy")]
+pub use io::npy::NpyItem;

@@ -1,28 +1,28 @@
 //! Copies of operands in the order in which a product reads them.
 
-use super::Multiply;
-use super::kernels::Kernels;
-use super::lanes::Lanes;
-use super::square::{SQUARE, transpose};
-use super::tile::Raw;
-use crate::lines::{LINE_BYTES, Room};
-use crate::program::ask_for;
+use super::dispatch::KernelTable;
+use super::microkernel::RawMatrix;
+use super::simd::SimdVector;
+use super::transpose::{TRANSPOSE_BLOCK, transpose};
+use crate::fusion::prefetch;
+use crate::tensor::Element;
+use crate::tensor::aligned::{AlignedBuf, CACHE_LINE_BYTES};
 use dl_core::parallel;
 
 /// Room for copies, which is given back. What is there at first may be anything.
-pub(crate) struct Scratch<A: Multiply>(Room<A>);
+pub(crate) struct Scratch<A: Element>(AlignedBuf<A>);
 
-impl<A: Multiply> Scratch<A> {
+impl<A: Element> Scratch<A> {
     pub(crate) fn take(len: usize) -> Self {
-        Scratch(Room::new(len))
+        Scratch(AlignedBuf::new(len))
     }
 
-    pub(crate) fn numbers(&mut self) -> &mut [A] {
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [A] {
         self.0.elements()
     }
 }
 
-impl<A: Multiply> Drop for Scratch<A> {
+impl<A: Element> Drop for Scratch<A> {
     fn drop(&mut self) {
         std::mem::take(&mut self.0).give_back();
     }
@@ -34,9 +34,9 @@ impl<A: Multiply> Drop for Scratch<A> {
 /// # Safety
 /// All of `from` can be read, and `width · depth` numbers can be written; `rows` is not more than
 /// `width`.
-pub(super) unsafe fn pack<A: Multiply>(
-    kernels: &Kernels<A>,
-    from: Raw<*const A>,
+pub(super) unsafe fn pack<A: Element>(
+    kernels: &KernelTable<A>,
+    from: RawMatrix<*const A>,
     rows: usize,
     width: usize,
     depth: usize,
@@ -65,14 +65,14 @@ const NANOSECONDS: f64 = 0.3;
 ///
 /// # Panics
 /// If there is less room than for whole panels.
-pub(super) unsafe fn pack_panels<A: Multiply>(
-    kernels: &Kernels<A>,
-    b: Raw<*const A>,
+pub(super) unsafe fn pack_panels<A: Element>(
+    kernels: &KernelTable<A>,
+    b: RawMatrix<*const A>,
     depth: usize,
     columns: usize,
     wide: usize,
     room: &mut [A],
-) -> Raw<*const A> {
+) -> RawMatrix<*const A> {
     let mut panels: Vec<&mut [A]> =
         room[..columns.div_ceil(wide) * wide * depth].chunks_exact_mut(wide * depth).collect();
     parallel::for_each_mut(&mut panels, NANOSECONDS * (wide * depth) as f64, |panel, room| {
@@ -81,11 +81,11 @@ pub(super) unsafe fn pack_panels<A: Multiply>(
         // SAFETY: as the caller says, for these columns; the room is that of a panel
         unsafe { pack(kernels, b, wide.min(columns - column), wide, depth, room.as_mut_ptr()) };
     });
-    Raw { start: room.as_ptr(), row: wide as isize, column: depth as isize }
+    RawMatrix { start: room.as_ptr(), row: wide as isize, column: depth as isize }
 }
 
 /// So many columns before a line is copied, it is asked for.
-const AHEAD: usize = 16;
+const PREFETCH_COLUMNS: usize = 16;
 
 /// Copies so many rows of `from`, of length `depth`, so that the elements of a column lie together,
 /// and those of the next one `width` further on.
@@ -93,8 +93,8 @@ const AHEAD: usize = 16;
 /// # Safety
 /// All of `from` can be read, and all of that can be written.
 #[inline(always)]
-pub(super) unsafe fn copy_columns<L: Lanes<Number = A>, A: Multiply>(
-    from: Raw<*const A>,
+pub(super) unsafe fn copy_columns<L: SimdVector<Number = A>, A: Element>(
+    from: RawMatrix<*const A>,
     rows: usize,
     depth: usize,
     to: *mut A,
@@ -105,10 +105,10 @@ pub(super) unsafe fn copy_columns<L: Lanes<Number = A>, A: Multiply>(
     // no closures: what they call would not be inlined
     if from.row == 1 && rows >= L::N {
         while column < depth {
-            if const { L::N * size_of::<A>() < LINE_BYTES } && column + AHEAD < depth {
+            if const { L::N * size_of::<A>() < CACHE_LINE_BYTES } && column + PREFETCH_COLUMNS < depth {
                 // what lies side by side is a line, or a few, of which the processor fetches the
                 // others. With so many instructions for a line, it sees few of them at a time
-                ask_for(from.at(0, column + AHEAD).start);
+                prefetch(from.at(0, column + PREFETCH_COLUMNS).start);
             }
             for row in starts(rows, L::N) {
                 // SAFETY: so many rows and columns are left
@@ -116,41 +116,41 @@ pub(super) unsafe fn copy_columns<L: Lanes<Number = A>, A: Multiply>(
             }
             column += 1;
         }
-    } else if from.row == 1 && rows >= SQUARE {
+    } else if from.row == 1 && rows >= TRANSPOSE_BLOCK {
         while column < depth {
-            for row in starts(rows, SQUARE) {
+            for row in starts(rows, TRANSPOSE_BLOCK) {
                 // SAFETY: so many rows and columns are left
                 unsafe {
-                    let square = from.at(row, column).start.cast::<[A; SQUARE]>().read_unaligned();
-                    place(row, column).cast::<[A; SQUARE]>().write_unaligned(square);
+                    let square = from.at(row, column).start.cast::<[A; TRANSPOSE_BLOCK]>().read_unaligned();
+                    place(row, column).cast::<[A; TRANSPOSE_BLOCK]>().write_unaligned(square);
                 }
             }
             column += 1;
         }
     } else if from.column == 1 {
-        if rows >= L::SQUARE {
+        if rows >= L::TRANSPOSE_BLOCK {
             // along a few rows at a time, which the processor fetches in advance
-            for row in starts(rows, L::SQUARE) {
+            for row in starts(rows, L::TRANSPOSE_BLOCK) {
                 column = 0;
-                while column + L::SQUARE <= depth {
+                while column + L::TRANSPOSE_BLOCK <= depth {
                     // SAFETY: so many rows and columns are left
                     unsafe { L::transpose(from.at(row, column).start, from.row, place(row, column), width) };
-                    column += L::SQUARE;
+                    column += L::TRANSPOSE_BLOCK;
                 }
             }
         }
-        while rows >= SQUARE && column + SQUARE <= depth {
-            for row in starts(rows, SQUARE) {
+        while rows >= TRANSPOSE_BLOCK && column + TRANSPOSE_BLOCK <= depth {
+            for row in starts(rows, TRANSPOSE_BLOCK) {
                 // SAFETY: so many rows and columns are left
                 unsafe { transpose(from.at(row, column).start, from.row, place(row, column), width) };
             }
-            column += SQUARE;
+            column += TRANSPOSE_BLOCK;
         }
     }
     // a few columns at a time, so that what is written to stays in the cache
-    const STRIP: usize = 16;
+    const COPY_STRIP: usize = 16;
     while column < depth {
-        let end = depth.min(column + STRIP);
+        let end = depth.min(column + COPY_STRIP);
         for row in 0..rows {
             let mut at = from.at(row, column).start;
             for column in column..end {

@@ -1,13 +1,16 @@
-use super::run::is_shared;
+use super::dispatch::{KernelTable, all_kernels};
+use super::pack::pack_panels;
+use super::partition::*;
+use super::tiling::{Packing, is_shared, multiply_blocks};
 use super::*;
 use crate::init;
-use crate::lines::begin;
+use crate::tensor::aligned::begin;
 use ndarray::{Array2, ArrayView1, Axis, Ix2, Slice, s};
 use rand::Rng;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// A matrix of this shape that lies somehow: in rows, in columns, turned, or with gaps.
-fn somehow<A: Multiply>(rows: usize, columns: usize, how: usize, rng: &mut impl Rng) -> Array2<A> {
+fn somehow<A: Element>(rows: usize, columns: usize, how: usize, rng: &mut impl Rng) -> Array2<A> {
     let mut draw = |shape: [usize; 2]| Array2::from_shape_simple_fn(shape, || A::of(rng.random_range(-1.0..1.0)));
     match how % 4 {
         0 => draw([rows, columns]),
@@ -17,26 +20,28 @@ fn somehow<A: Multiply>(rows: usize, columns: usize, how: usize, rng: &mut impl 
     }
 }
 
-fn by_loops<A: Multiply>(alpha: A, a: &Array2<A>, b: &Array2<A>, beta: A, c: &Array2<A>) -> Array2<f64> {
+fn by_loops<A: Element>(alpha: A, a: &Array2<A>, b: &Array2<A>, beta: A, c: &Array2<A>) -> Array2<f64> {
     let number = |x: A| x.to_f64().expect("a number");
     Array2::from_shape_fn(c.dim(), |(i, j)| {
         let sum: f64 = (0..a.ncols()).map(|k| number(a[[i, k]]) * number(b[[k, j]])).sum();
-        let old = if beta == A::zero() { 0.0 } else { number(beta) * number(c[[i, j]]) };
-        number(alpha) * sum + old
+        let addend = if beta == A::zero() { 0.0 } else { number(beta) * number(c[[i, j]]) };
+        number(alpha) * sum + addend
     })
 }
 
-fn run<A: Multiply>(kernels: &Kernels<A>, alpha: A, a: &Array2<A>, b: &Array2<A>, beta: A, c: &mut Array2<A>) {
+fn run<A: Element>(kernels: &KernelTable<A>, alpha: A, a: &Array2<A>, b: &Array2<A>, beta: A, c: &mut Array2<A>) {
     let (rows, depth, columns) = (a.nrows(), a.ncols(), b.ncols());
     let (row, column) = (c.strides()[0], c.strides()[1]);
-    let [a, b] = [a, b].map(|x| Matrix::row(&x.view()).raw);
-    let c = Raw { start: c.as_mut_ptr(), row, column };
-    let old = c.to_read();
+    let [a, b] = [a, b].map(|x| MatrixRef::row(&x.view()).raw);
+    let c = RawMatrix { start: c.as_mut_ptr(), row, column };
+    let addend = c.as_const();
     // SAFETY: the arrays are of these shapes
-    unsafe { multiply(kernels, &Product { rows, depth, columns, alpha, a, b, beta, old, c, finish: Finish::Nothing }) };
+    unsafe {
+        multiply(kernels, &Gemm { rows, depth, columns, alpha, a, b, beta, addend, c, epilogue: Epilogue::None })
+    };
 }
 
-fn agrees_with_loops<A: Multiply>(epsilon: f64) {
+fn agrees_with_loops<A: Element>(epsilon: f64) {
     let mut rng = init::rng(5);
     // the last ones have several parts, and several blocks with a copy of the rows
     let mut shapes = vec![[0, 3, 2], [3, 0, 2], [2, 3, 0], [1, 1, 1], [25, 130, 70], [30, 1100, 70], [400, 11, 260]];
@@ -57,7 +62,7 @@ fn agrees_with_loops<A: Multiply>(epsilon: f64) {
             c.fill(A::nan());
         }
         let right = by_loops(alpha, &a, &b, beta, &c);
-        for kernels in A::all_kernels() {
+        for kernels in all_kernels::<A>() {
             let mut found = c.clone();
             run(kernels, alpha, &a, &b, beta, &mut found);
             for (found, right) in found.iter().zip(&right) {
@@ -79,7 +84,7 @@ fn all_kernels_agree_with_loops() {
 fn an_element_does_not_depend_on_the_way() {
     let mut rng = init::rng(6);
     let (a, b) = (somehow::<f32>(60, 600, 0, &mut rng), somehow::<f32>(600, 150, 0, &mut rng));
-    for kernels in f32::all_kernels() {
+    for kernels in all_kernels::<f32>() {
         let mut whole = Array2::zeros([60, 150]);
         run(kernels, 1.0, &a, &b, 0.0, &mut whole);
         for (rows, columns) in [(0..7, 0..150), (10..60, 3..5), (20..37, 60..131), (0..60, 80..143), (3..5, 7..8)] {
@@ -106,11 +111,11 @@ fn an_element_does_not_depend_on_the_way() {
 /// to keep a processor busy that begins two in each cycle.
 #[test]
 fn a_row_or_a_few_have_as_many_sums_as_many_rows() {
-    fn sums<A: Multiply>() {
-        for kernels in A::all_kernels().into_iter().filter(|kernels| kernels.tiles[0].len() == 8) {
-            let sums = [1, 2, 3, 4, 5, 6, 100].map(|rows| rows.min(6) * kernels.wide_for(rows) / kernels.lanes);
+    fn sums<A: Element>() {
+        for kernels in all_kernels::<A>().into_iter().filter(|kernels| kernels.tiles[0].len() == 8) {
+            let sums = [1, 2, 3, 4, 5, 6, 100].map(|rows| rows.min(6) * kernels.tile_columns_for(rows) / kernels.lanes);
             assert_eq!(sums, [8, 8, 12, 12, 10, 12, 12]);
-            assert_eq!(kernels.wide_for(100), kernels.wide());
+            assert_eq!(kernels.tile_columns_for(100), kernels.tile_columns());
         }
     }
     sums::<f32>();
@@ -124,7 +129,7 @@ fn rows_that_begin_within_a_line() {
     assert!(!is_split(64, 1024, 64, 96) && !is_split(4, 1024, 64, 95) && !is_split(4, 1024, 32, 96));
     let mut rng = init::rng(11);
     let (a, b) = (somehow::<f32>(100, 520, 0, &mut rng), somehow::<f32>(520, 70, 0, &mut rng));
-    for kernels in f32::all_kernels() {
+    for kernels in all_kernels::<f32>() {
         // where a line begins, and elsewhere
         let products = [0, 1, 7].map(|after| {
             let mut padded = Array2::zeros([520, 96]);
@@ -149,7 +154,7 @@ fn rows_that_are_pages_apart() {
     assert!(is_scattered(256, 260, 4 * 1030) && !is_scattered(256, 255, 4 * 1030) && !is_scattered(256, 260, 4 * 260));
     assert!(is_scattered(64, 64, 1024) && !is_scattered(64, 63, 1024) && !is_scattered(64, 64, 1023));
     assert!(!is_scattered(128, 260, 4095) && is_scattered(128, 260, 4096));
-    for kernels in f32::all_kernels() {
+    for kernels in all_kernels::<f32>() {
         // a row of four kilobytes, and one of one
         for len in [1030, 260] {
             let b = b.slice(s![.., ..len]).to_owned();
@@ -169,7 +174,7 @@ fn rows_that_are_pages_apart() {
 /// which are no whole number of panels. No element differs from what it is among few rows.
 #[test]
 fn one_copy_for_the_pieces_of_all_rows() {
-    let copies = |a, b| Copies { a, b };
+    let copies = |a, b| Packing { a, b };
     assert!(is_one_copy(copies(true, true), 128, 4 * 270) && is_one_copy(copies(true, true), 512, 1 << 13));
     assert!(!is_one_copy(copies(false, true), 128, 4 * 270) && !is_one_copy(copies(true, false), 128, 4 * 270));
     assert!(!is_one_copy(copies(true, true), 513, 4 * 270) && !is_one_copy(copies(true, true), 512, (1 << 13) + 1));
@@ -177,9 +182,9 @@ fn one_copy_for_the_pieces_of_all_rows() {
     pieces_with_one_copy::<f64>();
 }
 
-fn pieces_with_one_copy<A: Multiply>() {
+fn pieces_with_one_copy<A: Element>() {
     let mut rng = init::rng(13);
-    for kernels in A::all_kernels() {
+    for kernels in all_kernels::<A>() {
         for how in [0, 1] {
             // pieces of different heights
             let (a, b) = (somehow::<A>(703, 128, 1, &mut rng), somehow::<A>(128, 270, how, &mut rng));
@@ -201,11 +206,11 @@ fn pieces_with_one_copy<A: Multiply>() {
 fn panels_are_copied_one_after_the_other() {
     let mut rng = init::rng(14);
     let b = somehow::<f32>(50, 150, 0, &mut rng);
-    for kernels in f32::all_kernels() {
-        let wide = kernels.wide();
+    for kernels in all_kernels::<f32>() {
+        let wide = kernels.tile_columns();
         let mut room = vec![f32::NAN; 50 * 150_usize.next_multiple_of(wide)];
         // SAFETY: it is a matrix of this size
-        let panels = unsafe { pack_panels(kernels, Matrix::row(&b.view()).raw, 50, 150, wide, &mut room) };
+        let panels = unsafe { pack_panels(kernels, MatrixRef::row(&b.view()).raw, 50, 150, wide, &mut room) };
         for (row, column) in (0..50).flat_map(|row| (0..150).map(move |column| (row, column))) {
             let first = column / wide * wide;
             let place = (panels.at(row, first).start.addr() - room.as_ptr().addr()) / size_of::<f32>();
@@ -218,12 +223,12 @@ fn panels_are_copied_one_after_the_other() {
 /// element differs from what it is in a panel of its own.
 #[test]
 fn several_panels_at_a_time() {
-    let several = Copies { a: false, b: true }.panels(600 * 64 * 4);
-    assert!(several == 3 && Copies { a: true, b: true }.panels(600 * 64 * 4) == 1);
+    let several = Packing { a: false, b: true }.panels(600 * 64 * 4);
+    assert!(several == 3 && Packing { a: true, b: true }.panels(600 * 64 * 4) == 1);
     let mut rng = init::rng(12);
     // two groups of panels with AVX-512, and strips of which the last one is shorter
     let (a, b) = (somehow::<f32>(260, 600, 0, &mut rng), somehow::<f32>(600, 270, 1, &mut rng));
-    for kernels in f32::all_kernels() {
+    for kernels in all_kernels::<f32>() {
         for (how, beta) in [(0, 0.0), (0, 1.0), (2, -0.5)] {
             let mut whole = somehow::<f32>(260, 270, how, &mut rng);
             let before = whole.clone();
@@ -246,20 +251,20 @@ fn many_rows_share_a_copy() {
     many_rows::<f64>();
 }
 
-fn many_rows<A: Multiply>() {
+fn many_rows<A: Element>() {
     let mut rng = init::rng(15);
     // two parts of the sums, a last panel that is narrow, and columns that are copied for any
     // kernel
     let (a, b) = (somehow::<A>(520, 520, 0, &mut rng), somehow::<A>(520, 90, 1, &mut rng));
-    for kernels in A::all_kernels() {
-        let copies = Copies { a: false, b: true };
+    for kernels in all_kernels::<A>() {
+        let copies = Packing { a: false, b: true };
         assert_eq!(is_tall(kernels, copies, 520, 520, 90 * size_of::<A>()), kernels.slices.is_empty());
         assert!(!is_tall(kernels, copies, 500, 520, 720) && !is_tall(kernels, copies, 520, 520, 9000));
         for (how, beta) in [(0, 0.0), (2, -0.5)] {
             let before = somehow::<A>(520, 90, how, &mut rng);
             let (mut whole, mut part) = (before.clone(), before.slice(s![100..140, ..]).to_owned());
-            run(kernels, A::one(), &a, &b, A::of(beta), &mut whole);
-            run(kernels, A::one(), &a.slice(s![100..140, ..]).to_owned(), &b, A::of(beta), &mut part);
+            run(kernels, A::of(1.0), &a, &b, A::of(beta), &mut whole);
+            run(kernels, A::of(1.0), &a.slice(s![100..140, ..]).to_owned(), &b, A::of(beta), &mut part);
             assert_eq!(part, whole.slice(s![100..140, ..]));
         }
     }
@@ -273,7 +278,7 @@ fn panels_in_slices() {
     multiplies_in_slices::<f64>();
 }
 
-fn multiplies_in_slices<A: Multiply>() {
+fn multiplies_in_slices<A: Element>() {
     let mut rng = init::rng(13);
     // several slices of one part, of two; several panels of which the last one is narrow; rows that
     // are no multiple of a tile
@@ -287,27 +292,27 @@ fn multiplies_in_slices<A: Multiply>() {
             let all =
                 [(gaps, -0.5, true), (somehow(m, n, 0, &mut rng), 0.0, true), (somehow(m, n, 1, &mut rng), 1.0, false)];
             for ((before, beta, in_rows), kernels) in
-                all.iter().flat_map(|before| A::all_kernels().into_iter().map(move |kernels| (before, kernels)))
+                all.iter().flat_map(|before| all_kernels::<A>().into_iter().map(move |kernels| (before, kernels)))
             {
-                assert!(kernels.slices.is_empty() || kernels.slices.len() == kernels.high());
-                let of = |rows: std::ops::Range<usize>, finish| {
+                assert!(kernels.slices.is_empty() || kernels.slices.len() == kernels.tile_rows());
+                let of = |rows: std::ops::Range<usize>, epilogue| {
                     let mut all = before.clone();
                     let mut part = all.slice_mut(s![rows.clone(), ..]);
                     let (a, row, column) = (a.slice(s![rows.clone(), ..]), part.strides()[0], part.strides()[1]);
-                    let (a, b) = (Matrix::row(&a).raw, Matrix::row(&b.view()).raw);
+                    let (a, b) = (MatrixRef::row(&a).raw, MatrixRef::row(&b.view()).raw);
                     let (rows, depth, columns, alpha, beta) = (rows.len(), k, n, A::of(-1.5), A::of(*beta));
-                    let c = Raw { start: part.as_mut_ptr(), row, column };
-                    let product = Product { rows, depth, columns, alpha, a, b, beta, old: c.to_read(), c, finish };
-                    let copies = Copies { a: false, b: true };
+                    let c = RawMatrix { start: part.as_mut_ptr(), row, column };
+                    let product = Gemm { rows, depth, columns, alpha, a, b, beta, addend: c.as_const(), c, epilogue };
+                    let copies = Packing { a: false, b: true };
                     // SAFETY: the arrays are of these shapes
                     unsafe { multiply_blocks(kernels, &product, copies) };
-                    (part.to_owned(), copies.are_slices(kernels, &product))
+                    (part.to_owned(), copies.is_k_sliced(kernels, &product))
                 };
-                let (whole, sliced) = of(0..m, Finish::Relu);
+                let (whole, sliced) = of(0..m, Epilogue::Relu);
                 let fits = m * k * size_of::<A>() <= 1 << 19;
                 assert_eq!(sliced, kernels.lanes * size_of::<A>() == 64 && *in_rows && fits);
                 for from in [0, 10, m - 9] {
-                    let (mut part, sliced) = of(from..from + 9, Finish::Nothing);
+                    let (mut part, sliced) = of(from..from + 9, Epilogue::None);
                     part.mapv_inplace(|x| x.max(A::zero()));
                     assert!(!sliced && part == whole.slice(s![from..from + 9, ..]));
                 }
@@ -324,31 +329,33 @@ fn strips_that_are_shared() {
     shares_strips::<f64>();
 }
 
-fn shares_strips<A: Multiply>() {
+fn shares_strips<A: Element>() {
     // seven strips, the last of which is shorter, and two parts of the sums, added one after the
     // other or tile by tile
     let (m, k) = (300, 600);
     let mut rng = init::rng(16);
     let pool = |threads| ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
     let (one, two) = (pool(1), pool(2));
-    for kernels in A::all_kernels() {
-        let n = kernels.wide() + 7;
-        assert!(is_shared(kernels, m, k / 2, kernels.wide()) || !std::ptr::eq(kernels, A::kernels()));
-        for copies in [(false, false), (false, true), (true, false), (true, true)].map(|(a, b)| Copies { a, b }) {
+    for kernels in all_kernels::<A>() {
+        let n = kernels.tile_columns() + 7;
+        assert!(
+            is_shared(kernels, m, k / 2, kernels.tile_columns()) || !std::ptr::eq(kernels, dispatch::kernels::<A>())
+        );
+        for copies in [(false, false), (false, true), (true, false), (true, true)].map(|(a, b)| Packing { a, b }) {
             let a = somehow::<A>(m, k, copies.a.into(), &mut rng);
             let b = somehow::<A>(k, n, copies.b.into(), &mut rng);
-            for ((how, beta), finish) in
-                [((0, 0.0), Finish::Relu), ((1, 1.0), Finish::Nothing), ((2, -0.5), Finish::Relu)]
+            for ((how, beta), epilogue) in
+                [((0, 0.0), Epilogue::Relu), ((1, 1.0), Epilogue::None), ((2, -0.5), Epilogue::Relu)]
             {
                 let before = somehow::<A>(m, n, how, &mut rng);
                 let rows_of = |pool: &ThreadPool, from: usize, rows: usize| {
                     let (mut c, a) = (before.clone(), a.slice(s![from..from + rows, ..]));
                     let mut part = c.slice_mut(s![from..from + rows, ..]);
                     let &[row, column] = part.strides() else { unreachable!("a matrix has two strides") };
-                    let c = Raw { start: part.as_mut_ptr(), row, column };
-                    let (a, b) = (Matrix::row(&a).raw, Matrix::row(&b.view()).raw);
-                    let (alpha, beta, old) = (A::of(0.3), A::of(beta), c.to_read());
-                    let product = Product { rows, depth: k, columns: n, alpha, a, b, beta, old, c, finish };
+                    let c = RawMatrix { start: part.as_mut_ptr(), row, column };
+                    let (a, b) = (MatrixRef::row(&a).raw, MatrixRef::row(&b.view()).raw);
+                    let (alpha, beta, addend) = (A::of(0.3), A::of(beta), c.as_const());
+                    let product = Gemm { rows, depth: k, columns: n, alpha, a, b, beta, addend, c, epilogue };
                     // SAFETY: the arrays are of these shapes; where columns are not copied, they
                     // lie one after the other
                     pool.install(|| unsafe { multiply_blocks(kernels, &product, copies) });
@@ -376,15 +383,15 @@ fn a_product_that_is_finished() {
                 a[[1, 0]] = -f32::NAN;
             }
             let row: Vec<f32> = (0..n).map(|_| rng.random_range(-1.0..1.0)).collect();
-            let of = |threads, finish| {
+            let of = |threads, epilogue| {
                 let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
                 let (a, b) = (a.view(), b.view());
-                pool.install(|| product(Matrix::row(&a), Matrix::row(&b), Some(&row), finish, Ix2(m, n)))
+                pool.install(|| product(MatrixRef::row(&a), MatrixRef::row(&b), Some(&row), epilogue, Ix2(m, n)))
             };
-            let right = of(1, Finish::Nothing).mapv(|x| if x.is_nan() { f32::NAN } else { x.max(0.0) });
+            let right = of(1, Epilogue::None).mapv(|x| if x.is_nan() { f32::NAN } else { x.max(0.0) });
             let bits = |x: &Array2<f32>| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
             for threads in [1, 2] {
-                assert_eq!(bits(&of(threads, Finish::Relu)), bits(&right), "{m}x{k}x{n}, {how}, {threads} threads");
+                assert_eq!(bits(&of(threads, Epilogue::Relu)), bits(&right), "{m}x{k}x{n}, {how}, {threads} threads");
             }
         }
     }
@@ -397,7 +404,7 @@ fn parts_tile_by_tile() {
     let mut rng = init::rng(11);
     let (a, b) = (somehow::<f32>(260, 2100, 0, &mut rng), somehow::<f32>(2100, 64, 1, &mut rng));
     let few = a.slice(s![70..90, ..]).to_owned();
-    for kernels in f32::all_kernels() {
+    for kernels in all_kernels::<f32>() {
         for (how, beta) in [(0, 0.0), (0, 1.0), (1, 1.0), (2, -0.5)] {
             let mut whole = somehow::<f32>(260, 64, how, &mut rng);
             let mut part = whole.slice(s![70..90, ..]).to_owned();
@@ -433,7 +440,7 @@ fn the_number_of_threads_does_not_matter() {
         let on = |threads: usize| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
             pool.install(|| {
-                product(Matrix::row(&a.view()), Matrix::column(&b.view()), None, Finish::Nothing, Ix2(m, n))
+                product(MatrixRef::row(&a.view()), MatrixRef::column(&b.view()), None, Epilogue::None, Ix2(m, n))
             })
         };
         let one = on(1);
@@ -478,8 +485,8 @@ fn a_row_that_is_added() {
             for threads in [1, 2] {
                 let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
                 let (a, b) = (a.view(), b.view());
-                let found =
-                    pool.install(|| product(Matrix::row(&a), Matrix::row(&b), Some(&row), Finish::Nothing, Ix2(m, n)));
+                let found = pool
+                    .install(|| product(MatrixRef::row(&a), MatrixRef::row(&b), Some(&row), Epilogue::None, Ix2(m, n)));
                 assert_eq!(found, right, "{m}x{k}x{n}, {how}, {threads} threads");
             }
         }
@@ -498,5 +505,5 @@ fn an_update_in_place() {
 #[should_panic(expected = "the shapes of a product fit")]
 fn shapes_that_do_not_fit() {
     let a = Array2::<f32>::zeros([2, 3]);
-    let _ = product(Matrix::row(&a.view()), Matrix::row(&a.view()), None, Finish::Nothing, Ix2(2, 3));
+    let _ = product(MatrixRef::row(&a.view()), MatrixRef::row(&a.view()), None, Epilogue::None, Ix2(2, 3));
 }

@@ -47,7 +47,7 @@ fn what_is_one_kernel_and_what_has_a_gradient() {
 /// `UPDATE_DOCUMENTATION=1 cargo test -p monadic-dl-nd --test operations` writes it anew.
 #[test]
 fn the_table_is_that_of_the_documentation() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/operations.md");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops/catalog.md");
     let text = format!(
         "Every operation on tensors.\n\n\
          - *PyTorch* is the name that it has there. Values, gradients and second derivatives are compared with PyTorch's (`tests/operations`).\n\

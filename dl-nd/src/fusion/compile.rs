@@ -1,0 +1,482 @@
+//! Writing a program: each formula and each operand occurs in it once, and a register is free again
+//! when it has been read for the last time.
+
+use super::fused_ops::{ChainOp, CheapOp, FusedOp};
+use super::loop_table::loops;
+use super::loops::VectorLoop;
+use super::program::{
+    BroadcastOperand, BroadcastStrides, Instruction, MAX_RESULTS, Opcode, Program, vector_nanoseconds,
+};
+use super::{multi_output, prefetch};
+use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank};
+use dl_core::{Binary, Unary};
+use ndarray::{ArcArray, IxDyn};
+use std::sync::Arc;
+
+impl<A: Element> Program<A> {
+    /// The program for some formulas. Beside them it computes those that come with it, which are
+    /// below them, each with the result that it has.
+    ///
+    /// When `sums`, the first of them is only summed, and the results are those of the others.
+    pub(super) fn of<D: Rank>(tensors: &[&LazyTensor<A, D>], sums: bool) -> (Self, CachedResults<A, D>) {
+        let mut compiler = Compiler::<A, D> {
+            shape: tensors[0].shape(),
+            values: Vec::with_capacity(TYPICAL_VALUES),
+            operands: Vec::with_capacity(TYPICAL_OPERANDS),
+            broadcasts: Vec::new(),
+            known: Vec::with_capacity(TYPICAL_VALUES),
+            expensive: Vec::new(),
+        };
+        let mut results: Vec<usize> = Vec::with_capacity(MAX_RESULTS);
+        for lazy in tensors {
+            let mut value = compiler.lazy(lazy);
+            let computed = matches!(compiler.values[value], Value::Unary(..) | Value::Binary(..) | Value::Broadcast(_));
+            if !computed || results.contains(&value) {
+                compiler.values.push(Value::Copy(value));
+                value = compiler.values.len() - 1;
+            }
+            results.push(value);
+        }
+        let mut kept = Vec::new();
+        for ExpensiveValue { lazy, value, uses } in std::mem::take(&mut compiler.expensive) {
+            // besides this handle, and those of the formulas that use it
+            let wanted = Arc::strong_count(&lazy) > 1 + uses;
+            if !wanted || results[..tensors.len()].contains(&value) {
+                continue;
+            }
+            match results.iter().position(|&result| result == value) {
+                // another one that says the same
+                Some(result) => kept.push((lazy, result)),
+                None if results.len() < MAX_RESULTS => {
+                    kept.push((lazy, results.len()));
+                    results.push(value);
+                }
+                None => {}
+            }
+        }
+        (compiler.finish(&results, sums), kept)
+    }
+}
+
+/// A program seldom has more steps, and seldom more operands: its tables need not grow while it is
+/// written.
+const TYPICAL_VALUES: usize = 32;
+const TYPICAL_OPERANDS: usize = 8;
+
+/// Formulas that are kept, each with the number of its result.
+pub(super) type CachedResults<A, D> = Vec<(Arc<LazyTensor<A, D>>, usize)>;
+
+/// A value of a program that is being written.
+enum Value<A> {
+    Number(A),
+    Whole(usize),
+    Broadcast(usize),
+    Copy(usize),
+    Unary(Unary, usize),
+    Binary(Binary, usize, usize),
+}
+
+/// Writes a program, in which each formula and each operand occurs once.
+struct Compiler<'a, A: Element, D: Rank> {
+    shape: &'a D,
+    values: Vec<Value<A>>,
+    operands: Vec<ArcArray<A, IxDyn>>,
+    broadcasts: Vec<BroadcastOperand<A>>,
+    /// The steps of formulas, by address.
+    known: Vec<(usize, usize)>,
+    expensive: Vec<ExpensiveValue<A, D>>,
+}
+
+/// A formula that takes longer to compute than to fetch: it is kept if somebody else has it, who is
+/// going to look at it.
+struct ExpensiveValue<A: Element, D: Rank> {
+    lazy: Arc<LazyTensor<A, D>>,
+    value: usize,
+    /// In how many places of the program it is an operand.
+    uses: usize,
+}
+
+/// What an instruction computes, and the steps that it reads. Where it has fewer, others of them
+/// come again.
+pub(super) struct Selection {
+    pub(super) kind: Pattern,
+    pub(super) reads: [usize; 4],
+    /// The further steps that it computes.
+    pub(super) extra_outputs: Vec<usize>,
+}
+
+pub(super) enum Pattern {
+    Copy,
+    Unary(Unary),
+    /// `exp(−x)`.
+    ExpOfNegative,
+    Binary(Binary),
+    Fused(FusedOp),
+    /// A product of the first two, and `last(next(product, c), d)`.
+    ProductAndMore {
+        next: ChainOp,
+        last: ChainOp,
+    },
+    /// Of the first one and each of the others.
+    TwoProducts,
+    ThreeProducts,
+}
+
+impl Selection {
+    fn new(kind: Pattern, reads: [usize; 4]) -> Self {
+        Selection { kind, reads, extra_outputs: Vec::new() }
+    }
+
+    /// The instruction that reads these places, and writes to those.
+    fn compile<A: Element>(&self, reads: [usize; 4], to: &[usize]) -> Instruction<A> {
+        let loops = loops::<A>();
+        let one = |selection: VectorLoop<A>| Opcode::Map(selection, reads, to[0]);
+        let cheap = |operations: usize| operations as f64 * Binary::Add.cost();
+        let (opcode, cost) = match self.kind {
+            Pattern::Copy => (one((loops.copy)()), COPY_NANOSECONDS),
+            Pattern::Unary(op) => (one((loops.unary)(op)), op.cost()),
+            Pattern::ExpOfNegative => (one((loops.exp_of_negative)()), Unary::Exp.cost()),
+            Pattern::Binary(op) => (one((loops.binary)(op)), op.cost()),
+            Pattern::Fused(nested) => (one((loops.nested)(nested)), cheap(nested.operations())),
+            Pattern::ProductAndMore { next, last } => {
+                (Opcode::Map2((loops.product_and_more)(next, last), reads, [to[0], to[1]]), cheap(3))
+            }
+            Pattern::TwoProducts => (Opcode::Map2((loops.two_products)(), reads, [to[0], to[1]]), cheap(2)),
+            Pattern::ThreeProducts => (Opcode::Map3((loops.three_products)(), reads, [to[0], to[1], to[2]]), cheap(3)),
+        };
+        Instruction { opcode, nanoseconds: vector_nanoseconds(cost) }
+    }
+}
+
+/// What a copy of a number takes.
+const COPY_NANOSECONDS: f64 = 0.5;
+/// Of operations that take longer for an element the results are kept.
+const EXPENSIVE_NANOSECONDS: f64 = 5.0;
+
+impl<A> Value<A> {
+    /// The steps that it reads, from left to right.
+    fn reads(&self) -> impl Iterator<Item = usize> + use<A> {
+        let reads = match *self {
+            Value::Copy(x) | Value::Unary(_, x) => [Some(x), None],
+            Value::Binary(_, a, b) => [Some(a), Some(b)],
+            Value::Number(_) | Value::Whole(_) | Value::Broadcast(_) => [None, None],
+        };
+        reads.into_iter().flatten()
+    }
+
+    /// Whether an instruction computes it from other steps.
+    fn is_computed(&self) -> bool {
+        !matches!(self, Value::Number(_) | Value::Whole(_) | Value::Broadcast(_))
+    }
+
+    /// The operation with its operands, if it may be computed inside of another one.
+    fn cheap(&self) -> Option<(CheapOp, usize, usize)> {
+        match *self {
+            Value::Binary(op, a, b) => Some((CheapOp::of(op)?, a, b)),
+            _ => None,
+        }
+    }
+
+    fn is_expensive(&self) -> bool {
+        match self {
+            Value::Unary(op, _) => op.cost() >= EXPENSIVE_NANOSECONDS,
+            Value::Binary(op, ..) => op.cost() >= EXPENSIVE_NANOSECONDS,
+            _ => false,
+        }
+    }
+}
+
+impl<A: Element, D: Rank> Compiler<'_, A, D> {
+    fn lazy(&mut self, lazy: &LazyTensor<A, D>) -> usize {
+        let address = std::ptr::from_ref(lazy).addr();
+        if let Some(&(_, value)) = self.known.iter().find(|(known, _)| *known == address) {
+            return value;
+        }
+        let value = match lazy.operation() {
+            // it has been computed just now
+            None => return self.operand(lazy.compute()),
+            Some(Expr::Repeat(x)) => self.tensor(&x),
+            Some(Expr::Unary(op, x)) => {
+                let x = self.tensor(&x);
+                self.push(Value::Unary(op, x))
+            }
+            Some(Expr::Binary(op, a, b)) => {
+                let (a, b) = (self.tensor(&a), self.tensor(&b));
+                self.binary(op, a, b)
+            }
+            Some(Expr::WithNumber { op, number, left, x }) => {
+                let x = self.tensor(&x);
+                let number = self.number(number);
+                let (a, b) = if left { (number, x) } else { (x, number) };
+                self.binary(op, a, b)
+            }
+        };
+        self.known.push((address, value));
+        value
+    }
+
+    fn tensor(&mut self, x: &Nd<A, D>) -> usize {
+        let Some(lazy) = x.lazy() else { return self.operand(&x.0) };
+        let value = self.lazy(lazy);
+        match self.expensive.iter_mut().find(|expensive| Arc::ptr_eq(&expensive.lazy, lazy)) {
+            Some(expensive) => expensive.uses += 1,
+            None if self.values[value].is_expensive() => {
+                self.expensive.push(ExpensiveValue { lazy: lazy.clone(), value, uses: 1 });
+            }
+            None => {}
+        }
+        value
+    }
+
+    /// A product with 1, which is what a delta begins with, is the other factor; a sum with a
+    /// negative, which is what many a delta is, is a difference.
+    fn binary(&mut self, op: Binary, a: usize, b: usize) -> usize {
+        let is_one = |value: usize| matches!(self.values[value], Value::Number(number) if number == A::of(1.0));
+        let negated = |value: usize| match self.values[value] {
+            Value::Unary(Unary::Neg, x) => Some(x),
+            _ => None,
+        };
+        let (op, a, b) = match (op, negated(a), negated(b)) {
+            (Binary::Add, _, Some(b)) => (Binary::Sub, a, b),
+            (Binary::Add, Some(a), None) => (Binary::Sub, b, a),
+            (Binary::Sub, _, Some(b)) => (Binary::Add, a, b),
+            _ => (op, a, b),
+        };
+        match op {
+            Binary::Mul if is_one(a) => b,
+            Binary::Mul if is_one(b) => a,
+            _ => self.push(Value::Binary(op, a, b)),
+        }
+    }
+
+    /// A step, unless there is one like it: a rule writes down again what the operation has
+    /// computed.
+    fn push(&mut self, value: Value<A>) -> usize {
+        let known = self.values.iter().position(|known| match (known, &value) {
+            (Value::Unary(known, x), Value::Unary(op, y)) => (known, x) == (op, y),
+            (Value::Binary(known, a, b), Value::Binary(op, c, d)) => (known, a, b) == (op, c, d),
+            _ => false,
+        });
+        known.unwrap_or_else(|| {
+            self.values.push(value);
+            self.values.len() - 1
+        })
+    }
+
+    fn number(&mut self, number: A) -> usize {
+        let same = |value: &Value<A>| matches!(value, Value::Number(other) if is_same(*other, number));
+        match self.values.iter().position(same) {
+            Some(value) => value,
+            None => self.push(Value::Number(number)),
+        }
+    }
+
+    fn operand(&mut self, array: &ArcArray<A, D>) -> usize {
+        if array.len() == 1 {
+            return self.number(*array.first().expect("one element"));
+        }
+        let same = |other: &ArcArray<A, IxDyn>| {
+            other.as_ptr() == array.as_ptr() && other.shape() == array.shape() && other.strides() == array.strides()
+        };
+        let known = self.values.iter().position(|value| match *value {
+            Value::Whole(index) => same(&self.operands[index]),
+            Value::Broadcast(index) => same(&self.broadcasts[index].array),
+            _ => false,
+        });
+        known.unwrap_or_else(|| {
+            let array = array.clone().into_dyn();
+            let array =
+                if array.is_standard_layout() { array } else { array.as_standard_layout().into_owned().into_shared() };
+            let is_whole = array.shape() == self.shape.slice();
+            let value = if is_whole {
+                self.operands.push(array);
+                Value::Whole(self.operands.len() - 1)
+            } else {
+                let strides = BroadcastStrides::of(array.shape(), self.shape.slice());
+                self.broadcasts.push(BroadcastOperand { array, strides });
+                Value::Broadcast(self.broadcasts.len() - 1)
+            };
+            self.push(value)
+        })
+    }
+
+    /// How often each step is read, by steps that somebody needs, or is a result.
+    fn uses(&self, results: &[usize]) -> Vec<usize> {
+        let mut uses = vec![0; self.values.len()];
+        results.iter().for_each(|&result| uses[result] += 1);
+        // whoever reads a step comes after it
+        for (index, value) in self.values.iter().enumerate().rev() {
+            if uses[index] > 0 {
+                value.reads().for_each(|read| uses[read] += 1);
+            }
+        }
+        uses
+    }
+
+    /// Which steps are computed inside of another one, the only one that reads them. An instruction
+    /// has at most three operations, with four operands.
+    fn inlined(&self, uses: &[usize], results: &[usize]) -> Vec<bool> {
+        let mut inlined = vec![false; self.values.len()];
+        let only_one_reads = |read: usize| uses[read] == 1 && !results.contains(&read);
+        let goes = |read: usize| only_one_reads(read) && self.values[read].cheap().is_some();
+        for (index, value) in self.values.iter().enumerate().rev() {
+            if uses[index] == 0 || inlined[index] {
+                continue;
+            }
+            if let Value::Unary(Unary::Exp, x) = *value {
+                inlined[x] = only_one_reads(x) && matches!(self.values[x], Value::Unary(Unary::Neg, _));
+            }
+            let Some((_, a, b)) = value.cheap() else { continue };
+            (inlined[a], inlined[b]) = (goes(a), goes(b));
+            if inlined[a] != inlined[b] {
+                let within = if inlined[a] { a } else { b };
+                if let Some(read) = self.values[within].reads().find(|&read| goes(read)) {
+                    inlined[read] = true;
+                }
+            }
+        }
+        inlined
+    }
+
+    /// What an instruction computes: this step with those that are inside of it.
+    fn selection(&self, value: &Value<A>, inlined: &[bool]) -> Selection {
+        let negated = |x: usize| match self.values[x] {
+            Value::Unary(Unary::Neg, negated) if inlined[x] => Some(negated),
+            _ => None,
+        };
+        match *value {
+            Value::Copy(x) => Selection::new(Pattern::Copy, [x; 4]),
+            Value::Unary(op, x) => match negated(x) {
+                Some(x) => Selection::new(Pattern::ExpOfNegative, [x; 4]),
+                None => Selection::new(Pattern::Unary(op), [x; 4]),
+            },
+            Value::Binary(op, a, b) => {
+                self.nested(value, inlined).unwrap_or(Selection::new(Pattern::Binary(op), [a, b, a, a]))
+            }
+            Value::Number(_) | Value::Whole(_) | Value::Broadcast(_) => {
+                unreachable!("nothing is computed")
+            }
+        }
+    }
+
+    /// An operation with those that are inside of it, if there are any.
+    fn nested(&self, value: &Value<A>, inlined: &[bool]) -> Option<Selection> {
+        let within = |read: usize| if inlined[read] { self.values[read].cheap() } else { None };
+        let (outer, a, b) = value.cheap()?;
+        // the last operation, with an operand on the other side
+        let ((op, a, b), last, other) = match (within(a), within(b)) {
+            (None, None) => return None,
+            (Some((left, a, b)), Some((right, c, d))) => {
+                return Some(Selection::new(Pattern::Fused(FusedOp::Pair { outer, left, right }), [a, b, c, d]));
+            }
+            (Some(left), None) => (left, outer.chained_left(), b),
+            (None, Some(right)) => (right, outer.chained_right(), a),
+        };
+        let three = |(first, c, d): (CheapOp, usize, usize), next: ChainOp, between: usize| {
+            Selection::new(Pattern::Fused(FusedOp::Three { first, next, last }), [c, d, between, other])
+        };
+        Some(match (within(a), within(b)) {
+            (Some(left), _) => three(left, op.chained_left(), b),
+            (None, Some(right)) => three(right, op.chained_right(), a),
+            (None, None) => Selection::new(Pattern::Fused(FusedOp::Two { first: op, next: last }), [a, b, other, a]),
+        })
+    }
+
+    /// The steps as instructions; these are the results, in this order, of which the first is only
+    /// summed when `sums`.
+    fn finish(self, results: &[usize], sums: bool) -> Program<A> {
+        let uses = self.uses(results);
+        let inlined = self.inlined(&uses, results);
+        let mut selections: Vec<Option<Selection>> = Vec::with_capacity(self.values.len());
+        for (index, value) in self.values.iter().enumerate() {
+            let is_instruction = uses[index] > 0 && !inlined[index] && value.is_computed();
+            selections.push(is_instruction.then(|| self.selection(value, &inlined)));
+        }
+        multi_output::join(&mut selections, |value, before| {
+            value < before || matches!(self.values[value], Value::Whole(_))
+        });
+        let mut last_use = vec![0; self.values.len()];
+        for (index, selection) in selections.iter().enumerate() {
+            selection.iter().flat_map(|selection| selection.reads).for_each(|read| last_use[read] = index);
+        }
+        let mut program = Program {
+            shape: self.shape.slice().to_vec(),
+            operands: self.operands,
+            broadcasts: self.broadcasts,
+            numbers: Vec::new(),
+            instructions: Vec::with_capacity(self.values.len()),
+            prefetch_plan: Vec::new(),
+            registers: 0,
+            summed: None,
+            results: results.len() - usize::from(sums),
+        };
+        let first_result = program.operands.len();
+        let first_register = first_result + program.results;
+        let mut free: Vec<usize> = Vec::new();
+        // nobody reads what is inside of another step
+        let mut slots: Vec<Option<usize>> = (self.values.iter())
+            .map(|value| if let Value::Whole(operand) = *value { Some(operand) } else { None })
+            .collect();
+        // numbers stay where they are
+        let keeps = |value: usize| matches!(self.values[value], Value::Number(_));
+        for index in 0..self.values.len() {
+            if uses[index] == 0 || self.values[index].is_computed() && selections[index].is_none() {
+                continue;
+            }
+            let mut slot = |value: usize| {
+                let is_summed = sums && results[0] == value;
+                let slot = match results.iter().position(|&result| result == value) {
+                    Some(result) if !is_summed => first_result + result - usize::from(sums),
+                    _ => match if keeps(value) { None } else { free.pop() } {
+                        Some(register) => register,
+                        None => {
+                            program.registers += 1;
+                            first_register + program.registers - 1
+                        }
+                    },
+                };
+                if is_summed {
+                    program.summed = Some(slot);
+                }
+                slots[value] = Some(slot);
+                slot
+            };
+            match self.values[index] {
+                Value::Whole(_) => {}
+                // one that is a result is copied
+                Value::Number(number) => program.numbers.push((number, slot(index))),
+                Value::Broadcast(part) => {
+                    let opcode = Opcode::Load(part, slot(index));
+                    program
+                        .instructions
+                        .push(Instruction { opcode, nanoseconds: vector_nanoseconds(COPY_NANOSECONDS) });
+                }
+                _ => {
+                    let selection = selections[index].as_ref().expect("it is an instruction");
+                    let to: Vec<usize> =
+                        std::iter::once(index).chain(selection.extra_outputs.iter().copied()).map(slot).collect();
+                    let reads = selection.reads.map(|read| slots[read].expect("it comes before whoever reads it"));
+                    program.instructions.push(selection.compile(reads, &to));
+                }
+            }
+            // only now: a loop that writes where it reads is not compiled to vectors
+            for x in selections[index].iter().flat_map(|selection| selection.reads) {
+                if last_use[x] == index
+                    && !keeps(x)
+                    && let Some(register) = slots[x].filter(|&slot| slot >= first_register)
+                    && program.summed != Some(register)
+                    && !free.contains(&register)
+                {
+                    free.push(register);
+                }
+            }
+        }
+        program.prefetch_plan = program.plan_prefetch(prefetch::register_bytes());
+        program
+    }
+}
+
+/// To the bit, but for the kinds of NaN.
+fn is_same<A: Element>(a: A, b: A) -> bool {
+    a == b && a.is_sign_negative() == b.is_sign_negative() || a.is_nan() && b.is_nan()
+}

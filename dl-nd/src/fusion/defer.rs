@@ -1,0 +1,110 @@
+//! Deferred pointwise operations: which are deferred, and when they are computed.
+
+use super::program::{MAX_RESULTS, vector_nanoseconds};
+use super::{compute, compute_all, sum};
+use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank};
+use dl_core::{Binary, parallel};
+use std::sync::{Arc, LazyLock};
+
+/// Smaller tensors are computed at once: to write an operation down costs about as much as to
+/// compute it. The environment variable `DL_FUSE_FROM` says another number of elements; results do
+/// not depend on it.
+pub(crate) fn should_defer(len: usize) -> bool {
+    static FROM: LazyLock<usize> = LazyLock::new(|| {
+        let from = std::env::var("DL_FUSE_FROM").ok().and_then(|from| from.parse().ok());
+        from.unwrap_or(1 << 12)
+    });
+    len >= *FROM
+}
+
+/// Longer formulas are computed before anything is added, so that nothing is as deep as a program
+/// is long.
+const MAX_FUSED_OPS: usize = 32;
+
+/// Whether a formula can be a part of another one, which has `length` operations so far.
+fn fuses_into<A: Element, D: Rank>(lazy: &LazyTensor<A, D>, length: &mut usize, of_same_shape: bool) -> bool {
+    let goes = of_same_shape && *length + lazy.length() <= MAX_FUSED_OPS;
+    *length += if goes { lazy.length() } else { 0 };
+    goes
+}
+
+impl<A: Element, D: Rank> Expr<A, D> {
+    /// The result, as a tensor of this shape.
+    pub(crate) fn of_shape(self, shape: D) -> Nd<A, D> {
+        let (mut length, mut nanoseconds) = (1, vector_nanoseconds(self.cost()));
+        for lazy in self.operands().into_iter().filter_map(Nd::lazy) {
+            if fuses_into(lazy, &mut length, *lazy.shape() == shape) {
+                nanoseconds += lazy.nanoseconds();
+            } else {
+                lazy.compute();
+            }
+        }
+        let large = should_defer(shape.size());
+        let lazy = LazyTensor::new(shape, length, nanoseconds, self);
+        if large { Nd::from_lazy(Arc::new(lazy)) } else { Nd(compute(&lazy)) }
+    }
+
+    /// That of the operation.
+    fn cost(&self) -> f64 {
+        match self {
+            Expr::Repeat(_) => Binary::Add.cost(),
+            Expr::Unary(op, _) => op.cost(),
+            Expr::Binary(op, ..) | Expr::WithNumber { op, .. } => op.cost(),
+        }
+    }
+
+    pub(crate) fn operands(&self) -> Vec<&Nd<A, D>> {
+        match self {
+            Expr::Repeat(x) | Expr::Unary(_, x) | Expr::WithNumber { x, .. } => vec![x],
+            Expr::Binary(_, a, b) => vec![a, b],
+        }
+    }
+}
+
+/// How many nanoseconds it takes until an operation on these, with so many elements, can be written
+/// down: as long as to compute those that do not go into its formula.
+pub(crate) fn nanoseconds_until_deferred<A: Element, D: Rank>(len: usize, operands: &[&Nd<A, D>]) -> f64 {
+    let mut length = 1;
+    let pending = operands.iter().filter_map(|x| x.lazy());
+    let computed = pending.filter(|lazy| !fuses_into(lazy, &mut length, lazy.shape().size() == len));
+    computed.map(|lazy| lazy.nanoseconds_to_compute()).sum()
+}
+
+/// The formulas of those of these tensors that are not computed yet, each once.
+fn pending<'a, A: Element, D: Rank>(tensors: &[&'a Nd<A, D>]) -> Vec<&'a LazyTensor<A, D>> {
+    let mut pending: Vec<&LazyTensor<A, D>> = Vec::new();
+    for lazy in tensors.iter().filter_map(|tensor| tensor.lazy()) {
+        if !pending.iter().any(|&other| std::ptr::eq(other, &**lazy)) {
+            pending.push(lazy);
+        }
+    }
+    pending
+}
+
+/// The sum of the elements of a formula, which are not kept; and those of these tensors that have
+/// its shape and are not computed yet, in the same run.
+pub(crate) fn sum_and_realize<A: Element, D: Rank>(summed: &LazyTensor<A, D>, others: &[&Nd<A, D>]) -> A {
+    let mut together = pending(others);
+    together.retain(|lazy| lazy.shape() == summed.shape() && !std::ptr::eq(*lazy, summed));
+    together.truncate(MAX_RESULTS - 1);
+    sum(summed, &together)
+}
+
+/// Computes those of these tensors that are not computed yet, all of a shape together, as far as a
+/// program has so many results.
+pub(crate) fn realize<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) {
+    let mut pending = pending(tensors);
+    pending.sort_by(|a, b| a.shape().slice().cmp(b.shape().slice()));
+    let same = pending.chunk_by(|a, b| a.shape() == b.shape());
+    let programs: Vec<&[&LazyTensor<A, D>]> = same.flat_map(|same| same.chunks(MAX_RESULTS)).collect();
+    let nanoseconds: f64 = pending.iter().map(|lazy| lazy.nanoseconds_to_compute()).sum();
+    parallel::for_each(programs.len(), nanoseconds / programs.len() as f64, |program| match programs[program] {
+        [lazy] => {
+            lazy.compute();
+        }
+        together => {
+            let computed = compute_all(together);
+            together.iter().zip(computed).for_each(|(lazy, elements)| lazy.keep(elements));
+        }
+    });
+}

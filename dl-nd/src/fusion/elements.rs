@@ -1,0 +1,52 @@
+//! The element types that lazy tensors can have: `f32` and `f64`.
+
+use super::{compute, defer};
+use crate::tensor::{Element, Item, LazyTensor, Nd, PerElement, Rank, Storage};
+use dl_core::{Data, buffers};
+
+macro_rules! elements {
+    ($($A:ident),*) => {$(
+        impl Item for $A {
+            type Derivative = $A;
+
+            const UNIT: $A = 1.0;
+
+            fn recycle(elements: Vec<$A>) {
+                buffers::give_back(elements);
+            }
+
+            fn copied(elements: &[$A]) -> Vec<$A> {
+                let mut copy = buffers::take(elements.len());
+                copy.extend_from_slice(elements);
+                copy
+            }
+
+            #[allow(private_interfaces, reason = "not to be called by others")]
+            fn align<D: Rank>(elements: &mut Storage<Self, D>) {
+                elements.align();
+            }
+
+            #[allow(private_interfaces, reason = "not to be called by others")]
+            fn compute<D: Rank>(lazy: &LazyTensor<Self, D>) -> Storage<Self, D> {
+                compute(lazy)
+            }
+
+            fn realize<D: Rank>(tensors: &[&Nd<Self, D>]) {
+                defer::realize(tensors);
+            }
+
+            fn non_finite(self) -> Option<f64> {
+                Data::non_finite(&self)
+            }
+        }
+
+        impl Element for $A {
+            #[inline]
+            fn per_element<T: PerElement>(table: T) -> T::For<Self> {
+                table.$A()
+            }
+        }
+    )*};
+}
+
+elements!(f32, f64);

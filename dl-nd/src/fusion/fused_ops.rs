@@ -1,0 +1,145 @@
+//! Sums, differences and products whose operands are such results themselves: one instruction
+//! computes up to three of them.
+//!
+//! An instruction costs about as much to begin as such an operation takes for a block, and what
+//! lies in between has to go through a register. Which operations are taken together changes no
+//! bit.
+
+use super::loops::{MultiLoop, VectorLoop, of_four, of_three, several_of_four};
+use crate::tensor::Element;
+use dl_core::Binary;
+
+/// An operation that is so cheap that it is worth while to compute it together with others.
+#[derive(Clone, Copy)]
+pub(super) enum CheapOp {
+    Add,
+    Sub,
+    Mul,
+}
+
+impl CheapOp {
+    pub(super) fn of(op: Binary) -> Option<Self> {
+        match op {
+            Binary::Add => Some(CheapOp::Add),
+            Binary::Sub => Some(CheapOp::Sub),
+            Binary::Mul => Some(CheapOp::Mul),
+            _ => None,
+        }
+    }
+
+    /// The same with what has been computed on the left.
+    pub(super) fn chained_left(self) -> ChainOp {
+        match self {
+            CheapOp::Add => ChainOp::Add,
+            CheapOp::Sub => ChainOp::Sub,
+            CheapOp::Mul => ChainOp::Mul,
+        }
+    }
+
+    /// The same with what has been computed on the right. Sums and products are the same to the
+    /// bit.
+    pub(super) fn chained_right(self) -> ChainOp {
+        match self {
+            CheapOp::Sub => ChainOp::SubFrom,
+            other => other.chained_left(),
+        }
+    }
+}
+
+/// What is done with a result and one more operand.
+#[derive(Clone, Copy)]
+pub(super) enum ChainOp {
+    Add,
+    Sub,
+    /// The operand less the result.
+    SubFrom,
+    Mul,
+}
+
+/// Operations inside of one another.
+#[derive(Clone, Copy)]
+pub(super) enum FusedOp {
+    /// `next(first(a, b), c)`
+    Two { first: CheapOp, next: ChainOp },
+    /// `last(next(first(a, b), c), d)`
+    Three { first: CheapOp, next: ChainOp, last: ChainOp },
+    /// `outer(left(a, b), right(c, d))`
+    Pair { outer: CheapOp, left: CheapOp, right: CheapOp },
+}
+
+impl FusedOp {
+    /// How many operations these are.
+    pub(super) fn operations(self) -> usize {
+        match self {
+            FusedOp::Two { .. } => 2,
+            FusedOp::Three { .. } | FusedOp::Pair { .. } => 3,
+        }
+    }
+}
+
+/// With the arithmetic of an operation, as a function that the compiler knows.
+macro_rules! with {
+    ($op:expr, $value:ident => $body:expr) => {
+        match $op {
+            CheapOp::Add => with!(@known Add, $value => $body),
+            CheapOp::Sub => with!(@known Sub, $value => $body),
+            CheapOp::Mul => with!(@known Mul, $value => $body),
+        }
+    };
+    (next $op:expr, $value:ident => $body:expr) => {
+        match $op {
+            ChainOp::Add => with!(@known Add, $value => $body),
+            ChainOp::Sub => with!(@known Sub, $value => $body),
+            ChainOp::SubFrom => {
+                let $value = |a: A, b: A| Binary::Sub.value(b, a);
+                $body
+            }
+            ChainOp::Mul => with!(@known Mul, $value => $body),
+        }
+    };
+    (@known $Op:ident, $value:ident => $body:expr) => {{
+        let $value = |a: A, b: A| Binary::$Op.value(a, b);
+        $body
+    }};
+}
+
+/// The loop of these operations.
+pub(super) fn compile<A: Element>(nested: FusedOp) -> VectorLoop<A> {
+    match nested {
+        FusedOp::Two { first, next } => {
+            with!(first, first => with!(next next, next => of_three(move |a, b, c| next(first(a, b), c))))
+        }
+        FusedOp::Three { first, next, last } => {
+            with!(first, first => with!(next next, next => with!(next last, last => {
+                of_four(move |a, b, c, d| last(next(first(a, b), c), d))
+            })))
+        }
+        FusedOp::Pair { outer, left, right } => {
+            with!(outer, outer => with!(left, left => with!(right, right => {
+                of_four(move |a, b, c, d| outer(left(a, b), right(c, d)))
+            })))
+        }
+    }
+}
+
+/// The loop of a product, and of what is made of it: `a · b` and `last(next(a · b, c), d)`.
+pub(super) fn compile_product_and_more<A: Element>(next: ChainOp, last: ChainOp) -> MultiLoop<A, 2> {
+    with!(next next, next => with!(next last, last => {
+        several_of_four(move |a, b, c, d| {
+            let product = Binary::Mul.value(a, b);
+            [product, last(next(product, c), d)]
+        })
+    }))
+}
+
+/// The loop of two products with one factor, the first operand.
+pub(super) fn compile_two_products<A: Element>() -> MultiLoop<A, 2> {
+    several_of_four(|factor, a, b, _| [Binary::Mul.value(factor, a), Binary::Mul.value(factor, b)])
+}
+
+/// The loop of three products with one factor, the first operand.
+pub(super) fn compile_three_products<A: Element>() -> MultiLoop<A, 3> {
+    several_of_four(|factor, a, b, c| {
+        [Binary::Mul.value(factor, a), Binary::Mul.value(factor, b), Binary::Mul.value(factor, c)]
+    })
+}

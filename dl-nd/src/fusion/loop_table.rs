@@ -1,0 +1,52 @@
+//! The loops of all pointwise operations, for each type of numbers. They are compiled with this
+//! crate, and not once more with every program that has tensors.
+
+use super::fused_ops::{self, ChainOp, FusedOp};
+use super::loops::{self, MultiLoop, VectorLoop};
+use crate::tensor::{Element, PerElement};
+use dl_core::{Binary, Unary};
+
+/// What gives the loop of an operation.
+pub(super) struct LoopTable<A> {
+    pub(super) copy: fn() -> VectorLoop<A>,
+    pub(super) unary: fn(Unary) -> VectorLoop<A>,
+    pub(super) exp_of_negative: fn() -> VectorLoop<A>,
+    pub(super) binary: fn(Binary) -> VectorLoop<A>,
+    pub(super) nested: fn(FusedOp) -> VectorLoop<A>,
+    pub(super) product_and_more: fn(ChainOp, ChainOp) -> MultiLoop<A, 2>,
+    pub(super) two_products: fn() -> MultiLoop<A, 2>,
+    pub(super) three_products: fn() -> MultiLoop<A, 3>,
+}
+
+/// Selects the table of loops of an element type.
+struct SelectLoops;
+
+macro_rules! tables {
+    ($($A:ident),*) => {
+        impl PerElement for SelectLoops {
+            type For<A: 'static> = &'static LoopTable<A>;
+
+            $(fn $A(self) -> &'static LoopTable<$A> {
+                // not a constant: that would be compiled where this is inlined, in another crate
+                static LOOPS: LoopTable<$A> = LoopTable {
+                    copy: loops::copy,
+                    unary: loops::unary,
+                    exp_of_negative: loops::exp_of_negative,
+                    binary: loops::binary,
+                    nested: fused_ops::compile,
+                    product_and_more: fused_ops::compile_product_and_more,
+                    two_products: fused_ops::compile_two_products,
+                    three_products: fused_ops::compile_three_products,
+                };
+                &LOOPS
+            })*
+        }
+    };
+}
+
+tables!(f32, f64);
+
+/// The loops for this element type.
+pub(super) fn loops<A: Element>() -> &'static LoopTable<A> {
+    A::per_element(SelectLoops)
+}

@@ -1,0 +1,503 @@
+use super::program::{BLOCK_BYTES, block_len};
+use super::*;
+use crate::tensor::aligned::{self, AlignedBuf, CACHE_LINE_BYTES};
+use crate::tensor::{Element, Expr, LazyTensor, Nd};
+use dl_core::{Binary, Unary, buffers};
+use ndarray::{Dim, Dimension, Ix1};
+use std::sync::Arc;
+
+/// The pairwise sum of at most [`CHUNK_LEN`] terms.
+fn sum_of_slice(terms: &[f32]) -> f32 {
+    let mut sum = PairwiseSum::new();
+    sum.add_all(terms);
+    combine_chunk_sums(std::iter::once(sum.total()), CHUNK_LEN, CHUNK_LEN.min(terms.len()))
+}
+
+fn unary(op: Unary, x: &Nd<f32, Ix1>) -> Nd<f32, Ix1> {
+    Expr::Unary(op, x.clone()).of_shape(x.dim())
+}
+
+/// What becomes of the result of `op` when its negative is computed, or summed.
+fn is_kept(op: Unary, somebody_has_it: bool, summed: bool) -> bool {
+    let x = Nd::full(Dim(1 << 16), 0.25_f32);
+    let inner = unary(op, &x);
+    let outer = unary(Unary::Neg, &inner);
+    // whoever looks, without being somebody who has it
+    let looked_at = Arc::downgrade(inner.lazy().expect("large tensors are written down"));
+    let kept = somebody_has_it.then_some(inner);
+    let lazy = outer.lazy().expect("large tensors are written down");
+    let right = -op.value(0.25_f32);
+    if summed {
+        let mean = sum(lazy, &[]) / (1 << 16) as f32;
+        assert!((mean - right).abs() < 1e-6, "{mean}, not {right}");
+    } else {
+        assert!(compute(lazy).iter().all(|&found| found == right));
+    }
+    let computed = looked_at.upgrade().is_some_and(|lazy| lazy.computed().is_some());
+    drop(kept);
+    computed
+}
+
+#[test]
+fn a_product_with_1_is_no_instruction() {
+    let x = Nd::full(Dim(1 << 16), -0.0_f32);
+    let times_one = Expr::WithNumber { op: Binary::Mul, number: 1.0, left: true, x }.of_shape(Dim(1 << 16));
+    let outer = unary(Unary::Neg, &times_one);
+    let lazy = outer.lazy().expect("large tensors are written down");
+    assert_eq!(Program::of(&[lazy], false).0.instructions.len(), 1);
+    let lazy = times_one.lazy().expect("large tensors are written down");
+    assert!(compute(lazy).iter().all(|found| found.to_bits() == (-0.0_f32).to_bits()));
+}
+
+#[test]
+fn a_sum_with_a_negative_is_a_difference() {
+    let [x, y] = [0.75, -0.0].map(|element| Nd::full(Dim(1 << 16), element));
+    for (op, of_both, right) in [
+        (Binary::Add, false, x[0] - y[0]),
+        (Binary::Sub, false, x[0] + y[0]),
+        (Binary::Add, true, -x[0] - y[0]),
+        (Binary::Sub, true, -x[0] + y[0]),
+    ] {
+        let first = if of_both { unary(Unary::Neg, &x) } else { x.clone() };
+        let found = both(op, &first, &unary(Unary::Neg, &y));
+        assert_eq!(instructions(&found), if of_both { 2 } else { 1 });
+        assert_eq!(found[77].to_bits(), right.to_bits());
+    }
+    assert_eq!(instructions(&both(Binary::Add, &unary(Unary::Neg, &x), &y)), 1);
+}
+
+#[test]
+fn what_is_dear_is_kept_for_whoever_has_it() {
+    for summed in [false, true] {
+        assert!(is_kept(Unary::Tanh, true, summed));
+        assert!(!is_kept(Unary::Tanh, false, summed), "nobody is going to look at it");
+        assert!(!is_kept(Unary::Square, true, summed), "it is cheap");
+    }
+}
+
+#[test]
+fn results_begin_with_a_line_of_the_cache_and_their_memory_comes_back() {
+    fn check<A: Element>() {
+        let len = 12_345;
+        let x = Nd::full(Dim(len), A::of(0.5));
+        let computed = || {
+            let sum = Expr::Binary(Binary::Add, x.clone(), x.clone()).of_shape(Dim(len));
+            let elements = compute(sum.lazy().expect("large tensors are written down"));
+            assert!(elements.iter().all(|&found| found == A::of(1.0)));
+            let slot = elements.as_ptr();
+            assert_eq!((slot.align_offset(CACHE_LINE_BYTES), elements.len()), (0, len));
+            (slot, elements)
+        };
+        let (slot, elements) = computed();
+        drop(elements);
+        let (again, elements) = computed();
+        assert_eq!(slot, again, "it takes the memory of the one before");
+        // nor does it matter who takes it
+        drop(elements);
+        let buffer: Vec<A> = buffers::take(len);
+        assert!(
+            (0..CACHE_LINE_BYTES + aligned::COLORS * aligned::COLOR_BYTES)
+                .contains(&(slot.addr() - buffer.as_ptr().addr()))
+        );
+    }
+    check::<f32>();
+    check::<f64>();
+}
+
+#[test]
+fn small_tensors_are_broadcast_as_by_a_program() {
+    let shapes: [&[usize]; 11] =
+        [&[], &[1], &[3], &[1, 3], &[2, 1], &[2, 3], &[4, 1, 1], &[4, 2, 1], &[4, 1, 3], &[1, 2, 3], &[4, 2, 3]];
+    let tensor = |shape: &[usize], first: f32| {
+        let count = shape.iter().product();
+        let elements: Vec<f32> = (0..count).map(|i: usize| first + i as f32).collect();
+        Nd::from(ndarray::ArrayD::from_shape_vec(shape, elements).expect("as many elements"))
+    };
+    for a in shapes {
+        for b in shapes {
+            let (a, b) = (tensor(a, 1.5), tensor(b, -0.25));
+            let shape = crate::tensor::broadcast_shape::<ndarray::IxDyn>(a.shape(), b.shape()).expect("they broadcast");
+            let [left, right] = [&a, &b].map(|x| (x.0.as_slice().expect("in row-major order"), x.shape()));
+            let found = broadcast(Binary::Div, left, right, shape.slice());
+            let (program, _) =
+                Program::of(&[&LazyTensor::new(shape, 1, 0.5, Expr::Binary(Binary::Div, a.clone(), b.clone()))], false);
+            let mut results = [AlignedBuf::new(program.len())];
+            program.run(&mut results);
+            assert_eq!(found, results[0].elements(), "{:?} and {:?}", a.shape(), b.shape());
+        }
+    }
+    assert_eq!(broadcast(Binary::Add, (&[1.0_f32], &[1, 1]), (&[], &[0, 1]), &[0, 1]), []);
+}
+
+/// The instructions of the program for this tensor.
+fn instructions(y: &Nd<f32, Ix1>) -> usize {
+    Program::of(&[y.lazy().expect("large tensors are written down")], false).0.instructions.len()
+}
+
+fn both(op: Binary, a: &Nd<f32, Ix1>, b: &Nd<f32, Ix1>) -> Nd<f32, Ix1> {
+    Expr::Binary(op, a.clone(), b.clone()).of_shape(a.dim())
+}
+
+#[test]
+fn an_operation_that_is_written_down_twice_is_computed_once() {
+    let x = Nd::full(Dim(1 << 16), 0.25_f32);
+    let once = both(Binary::Div, &unary(Unary::Tanh, &x), &unary(Unary::Exp, &x));
+    let twice = both(Binary::Div, &unary(Unary::Tanh, &x), &unary(Unary::Tanh, &x));
+    assert_eq!((instructions(&once), instructions(&twice)), (3, 2));
+}
+
+#[test]
+fn cheap_operations_inside_of_one_another_are_one_instruction_with_the_same_bits() {
+    use Binary::{Add, Div, Mul, Sub};
+    let len = 5_000;
+    let tensor = |seed: f32| Nd::from((0..len).map(|i| (i as f32 * seed).sin() / seed).collect::<Vec<f32>>());
+    let [a, b, c, d] = &[0.37, 1.9, -2.3, 11.0].map(tensor);
+    let element = |x: &Nd<f32, Ix1>, i: usize| x[i];
+    for outer in [Add, Sub, Mul, Div] {
+        for left in [Add, Sub, Mul, Div] {
+            for right in [Add, Sub, Mul, Div] {
+                let [chained_left, chained_right, on_both] = [
+                    both(outer, &both(left, a, b), c),
+                    both(outer, a, &both(right, b, c)),
+                    both(outer, &both(left, a, b), &both(right, c, d)),
+                ];
+                let cheap = |inner: &[Binary]| outer != Div && inner.iter().any(|&inner| inner != Div);
+                assert_eq!(instructions(&chained_left), if cheap(&[left]) { 1 } else { 2 });
+                assert_eq!(instructions(&chained_right), if cheap(&[right]) { 1 } else { 2 });
+                let apart = if outer == Div { 2 } else { [left, right].iter().filter(|&&inner| inner == Div).count() };
+                assert_eq!(instructions(&on_both), 1 + apart);
+                for i in (0..len).step_by(7) {
+                    let [a, b, c, d] = [a, b, c, d].map(|x| element(x, i));
+                    let right_one = [
+                        outer.value(left.value(a, b), c),
+                        outer.value(a, right.value(b, c)),
+                        outer.value(left.value(a, b), right.value(c, d)),
+                    ];
+                    let found = [&chained_left, &chained_right, &on_both].map(|x| element(x, i));
+                    assert_eq!(
+                        found.map(f32::to_bits),
+                        right_one.map(|right| if right.is_nan() { f32::NAN } else { right }.to_bits()),
+                        "{outer:?} of {left:?}, {right:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn three_cheap_operations_one_inside_of_the_other_are_one_instruction_with_the_same_bits() {
+    use Binary::{Add, Mul, Sub};
+    let len = 5_000;
+    let tensor = |seed: f32| Nd::from((0..len).map(|i| (i as f32 * seed).sin() / seed).collect::<Vec<f32>>());
+    let [a, b, c, d] = &[0.37, 1.9, -2.3, 11.0].map(tensor);
+    let op = [Add, Sub, Mul];
+    for (first, next, last) in op.iter().flat_map(|&x| op.iter().flat_map(move |&y| op.map(|z| (x, y, z)))) {
+        let inner = || both(first, a, b);
+        let found = [
+            both(last, &both(next, &inner(), c), d),
+            both(last, &both(next, c, &inner()), d),
+            both(last, d, &both(next, &inner(), c)),
+            both(last, d, &both(next, c, &inner())),
+        ];
+        for (slot, found) in found.iter().enumerate() {
+            assert_eq!(instructions(found), 1);
+            for i in (0..len).step_by(7) {
+                let inner = first.value(a[i], b[i]);
+                let middle = if slot % 2 == 0 { next.value(inner, c[i]) } else { next.value(c[i], inner) };
+                let right = if slot < 2 { last.value(middle, d[i]) } else { last.value(d[i], middle) };
+                assert_eq!(found[i].to_bits(), right.to_bits(), "{first:?} in {next:?} in {last:?}, {slot}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_exponential_of_a_negative_is_one_instruction_unless_the_negative_has_another_reader() {
+    let x = Nd::from((0..5_000).map(|i| (i as f32 * 0.37).sin() * 9.0).collect::<Vec<f32>>());
+    let negative = unary(Unary::Neg, &x);
+    let decay = unary(Unary::Exp, &negative);
+    assert_eq!(instructions(&both(Binary::Div, &decay, &negative)), 3);
+    assert_eq!(instructions(&decay), 1);
+    assert!((0..x.len()).all(|i| decay[i].to_bits() == Unary::Exp.value(-x[i]).to_bits()));
+}
+
+#[test]
+fn two_who_have_written_down_the_same_have_one_result() {
+    let x = Nd::full(Dim(1 << 16), 0.25_f32);
+    let [first, second] = [(); 2].map(|()| unary(Unary::Tanh, &x));
+    let quotient = both(Binary::Div, &first, &both(Binary::Add, &x, &second));
+    compute(quotient.lazy().expect("large tensors are written down"));
+    drop(quotient);
+    for kept in [&first, &second] {
+        assert!(kept.lazy().is_none(), "somebody has it still");
+        assert_eq!(kept[77], Unary::Tanh.value(0.25));
+    }
+    assert_eq!(first.0.as_ptr(), second.0.as_ptr());
+}
+
+#[test]
+fn what_has_another_reader_is_no_part_of_an_instruction() {
+    let x = Nd::full(Dim(1 << 16), 0.25_f32);
+    let square = both(Binary::Mul, &x, &x);
+    let read_twice = both(Binary::Sub, &both(Binary::Add, &square, &x), &unary(Unary::Exp, &square));
+    // the square, the exponential, and the sum inside of the difference
+    assert_eq!(instructions(&read_twice), 3);
+}
+
+#[test]
+fn a_sum_is_computed_beside_others() {
+    let x = Nd::full(Dim(1 << 16), 0.25_f32);
+    let (summed, other) = (unary(Unary::Exp, &x), unary(Unary::Neg, &x));
+    let [lazy, beside] = [&summed, &other].map(|x| x.lazy().expect("large tensors are written down"));
+    let alone = sum(unary(Unary::Exp, &x).lazy().expect("large tensors are written down"), &[]);
+    assert_eq!(sum(lazy, &[beside]).to_bits(), alone.to_bits());
+    assert!(other.lazy().is_none(), "it has been computed");
+    assert_eq!(other[1234], -0.25);
+}
+
+/// Whether an operand was computed before, by whoever came first, changes no bit, not even of what
+/// is no number.
+#[test]
+fn what_was_computed_before_changes_no_bit() {
+    use Binary::{Add, Div, Max, Min, Mul, Pow, Sub};
+    // the last one signals
+    let no_number = [0x7fc0_0000, 0xffc0_0000, 0x7fc1_2345, 0xffc5_4321, 0x7fa0_0000].map(f32::from_bits);
+    let kinds = [&[1.0, -0.0, 1.5, f32::INFINITY, -f32::INFINITY], &no_number[..]].concat();
+    // every kind beside every other one, in whole vectors and in what is left over
+    let len = kinds.len().pow(4) + 13;
+    let tensor = |slot: u32| {
+        let element = |i: usize| kinds[i / kinds.len().pow(slot) % kinds.len()];
+        Nd::from((0..len).map(element).collect::<Vec<f32>>())
+    };
+    let [a, b, c, d] = &[0, 1, 2, 3].map(tensor);
+    let inner = |op: Option<Binary>, x: &Nd<f32, Ix1>, y: &Nd<f32, Ix1>| match op {
+        None => unary(Unary::Neg, x),
+        Some(op) => both(op, x, y),
+    };
+    let inlined = [None, Some(Add), Some(Sub), Some(Mul), Some(Max)];
+    for outer in [Add, Sub, Mul, Div, Max, Min, Pow] {
+        for (left, right) in inlined.iter().flat_map(|&left| inlined.map(|right| (left, right))) {
+            let [together, first, second, apart] =
+                [(false, false), (true, false), (false, true), (true, true)].map(|before| {
+                    let (left, right) = (inner(left, a, b), inner(right, c, d));
+                    for (operand, before) in [(&left, before.0), (&right, before.1)] {
+                        if let Some(lazy) = operand.lazy().filter(|_| before) {
+                            lazy.compute();
+                        }
+                    }
+                    both(outer, &left, &right).0.iter().map(|element| element.to_bits()).collect::<Vec<_>>()
+                });
+            assert!([first, second, apart].iter().all(|bits| *bits == together), "{outer:?} of {left:?}, {right:?}");
+            let lazy = both(outer, &inner(left, a, b), &inner(right, c, d));
+            let summed = sum(lazy.lazy().expect("large tensors are written down"), &[]);
+            assert_eq!(summed.to_bits(), sum_of_slice(lazy.0.as_slice().expect("in row-major order")).to_bits());
+        }
+    }
+}
+
+/// Wherever it is, a NaN becomes the one, and nothing else changes; so do those of small
+/// operations.
+#[test]
+fn there_is_one_nan() {
+    /// Also in the first of several rounds.
+    fn check<A: Element>(other: A) {
+        let bits = |x: A| (x.is_nan(), x.is_sign_negative(), x.to_f64().map(f64::to_bits));
+        for len in (0..70).chain([128, 200, 260]) {
+            for slot in 0..len {
+                let mut numbers: Vec<A> = (0..len).map(|i| A::of(i as f64)).collect();
+                numbers[slot] = other;
+                loops::canonicalize_nans(&mut numbers);
+                for (i, x) in numbers.into_iter().enumerate() {
+                    let right = if i == slot { A::nan() } else { A::of(i as f64) };
+                    assert_eq!(bits(x), bits(right), "{i} of {len}");
+                }
+            }
+        }
+    }
+    let other = f32::from_bits(0xffc5_4321);
+    // in one of several results, and where infinities of both signs meet
+    let mut results = [[1.0; 70], [f32::INFINITY; 70], [f32::NEG_INFINITY; 70]];
+    assert!(!loops::has_nan(results[..2].iter().map(|result| &result[..])));
+    loops::canonicalize_nans(&mut results.as_flattened_mut()[70..]);
+    assert_eq!(results[2], [f32::NEG_INFINITY; 70]);
+    results[1][69] = other;
+    assert!(loops::has_nan(results[..2].iter().map(|result| &result[..])));
+    check(other);
+    check(f64::from_bits(0xfff8_1234_5678_9abc));
+    let x = [other; 5];
+    let mut each = x;
+    super::map_in_place(Unary::Neg, &mut each);
+    let small = [
+        each.to_vec(),
+        super::unary(Unary::Neg, &x),
+        super::binary(Binary::Max, &x, &x),
+        super::with_number(Binary::Max, &x, 1.0, true),
+    ];
+    assert!(small.iter().flatten().all(|x| x.to_bits() == f32::NAN.to_bits()), "{small:?}");
+}
+
+/// Numbers between −4 and 4, with ±0 among them.
+fn some_numbers<A: Element>() -> Vec<A> {
+    (-1000..=1000).map(|i| A::of(f64::from(i) * 0.004)).chain([A::neg_zero()]).collect()
+}
+
+/// The same bits, whether a number is computed by itself or beside others.
+#[test]
+fn an_element_is_what_its_number_would_be() {
+    fn check<A: Element>() {
+        let x = some_numbers::<A>();
+        let mut y = x.clone();
+        let same = |a: A, b: A| a == b && a.is_sign_negative() == b.is_sign_negative() || a.is_nan() && b.is_nan();
+        for &op in Unary::ALL {
+            loops::unary(op)([&x; 4], &mut y);
+            for (&x, &y) in x.iter().zip(&y) {
+                assert!(same(y, op.value(x)), "{} of {x} is {y} and {}", op.name(), op.value(x));
+            }
+        }
+        let b: Vec<A> = x.iter().rev().copied().collect();
+        for &op in Binary::ALL {
+            loops::binary(op)([&x, &b, &b, &b], &mut y);
+            for ((&a, &b), &y) in x.iter().zip(&b).zip(&y) {
+                assert!(same(y, op.value(a, b)), "{} of {a} and {b} is {y} and {}", op.name(), op.value(a, b));
+            }
+        }
+        let mut each = x.clone();
+        super::map_in_place(Unary::Exp, &mut each);
+        assert!(x.iter().zip(each).all(|(&x, y)| y == Unary::Exp.value(x)));
+    }
+    check::<f32>();
+    check::<f64>();
+}
+
+/// What these tensors are when they are computed together, and by how many instructions.
+fn computed_together(tensors: &[&Nd<f32, Ix1>]) -> (usize, Vec<Vec<u32>>) {
+    let tensors: Vec<&LazyTensor<f32, Ix1>> =
+        tensors.iter().map(|x| &**x.lazy().expect("large tensors are written down")).collect();
+    let count = Program::of(&tensors, false).0.instructions.len();
+    let bits = |elements: &crate::tensor::Storage<f32, Ix1>| elements.iter().map(|x| x.to_bits()).collect();
+    (count, compute_all(&tensors).iter().map(bits).collect())
+}
+
+/// Numbers of all kinds, other ones for each seed.
+fn all_kinds(len: usize, seed: usize) -> Nd<f32, Ix1> {
+    let kinds = [-0.0, f32::INFINITY, f32::NAN, -f32::NAN, 1e-40, f32::MAX];
+    let number = |i: usize| if i % 11 == seed { kinds[i / 11 % 6] } else { ((i * seed) as f32 * 0.37).sin() };
+    Nd::from((0..len).map(number).collect::<Vec<f32>>())
+}
+
+fn bits_of(len: usize, value: impl Fn(usize) -> f32) -> Vec<u32> {
+    (0..len).map(|i| if value(i).is_nan() { f32::NAN } else { value(i) }.to_bits()).collect()
+}
+
+#[test]
+fn products_with_a_common_factor_are_one_instruction_with_the_same_bits() {
+    use Binary::Mul;
+    // several pieces; the last block is no whole one
+    let len = 2 * CHUNK_LEN + 77;
+    let [x, a, b, c, d] = &[1, 2, 3, 4, 5].map(|seed| all_kinds(len, seed));
+    let products = [both(Mul, x, a), both(Mul, b, x), both(Mul, x, c), both(Mul, d, x)];
+    let right = [a, b, c, d].map(|y| bits_of(len, |i| x[i] * y[i]));
+    let [first, second, third, fourth] = &products;
+    assert!(computed_together(&[first]) == (1, right[..1].to_vec()));
+    assert!(computed_together(&[first, second]) == (1, right[..2].to_vec()));
+    assert!(computed_together(&[first, second, third]) == (1, right[..3].to_vec()));
+    assert!(computed_together(&[first, second, third, fourth]) == (2, right.to_vec()));
+    // a factor that is not there yet: the products are as many instructions as before
+    let late = both(Mul, x, &unary(Unary::Exp, first));
+    let (count, found) = computed_together(&[first, &late]);
+    assert!((count, &found[0]) == (3, &right[0]));
+    assert!(found[1] == bits_of(len, |i| x[i] * Unary::Exp.value(x[i] * a[i])));
+}
+
+#[test]
+fn a_product_is_one_instruction_with_one_that_reads_it_and_has_the_same_bits() {
+    use Binary::{Add, Mul, Sub};
+    let len = CHUNK_LEN + 5;
+    let [a, b, c, d] = &[1, 2, 3, 4].map(|seed| all_kinds(len, seed));
+    let product = both(Mul, a, b);
+    let right = bits_of(len, |i| a[i] * b[i]);
+    for next in [Add, Sub, Mul] {
+        for last in [Add, Sub, Mul] {
+            for slot in 0..4 {
+                let inner = if slot % 2 == 0 { both(next, &product, c) } else { both(next, c, &product) };
+                let outer = if slot < 2 { both(last, &inner, d) } else { both(last, d, &inner) };
+                let value = |i: usize| {
+                    let (p, c, d) = (a[i] * b[i], c[i], d[i]);
+                    let inner = if slot % 2 == 0 { next.value(p, c) } else { next.value(c, p) };
+                    if slot < 2 { last.value(inner, d) } else { last.value(d, inner) }
+                };
+                let found = computed_together(&[&product, &outer]);
+                let right = (1, vec![right.clone(), bits_of(len, value)]);
+                assert!(found == right, "{next:?} in {last:?}, {slot}");
+            }
+        }
+    }
+    // what it is computed with has to be there
+    let late = both(Sub, &both(Mul, &product, &unary(Unary::Exp, &product)), d);
+    assert_eq!(computed_together(&[&product, &late]).0, 3);
+}
+
+#[test]
+fn large_results_begin_in_different_parts_of_a_page() {
+    let x = Nd::full(Dim(1 << 16), 0.5_f32);
+    let tensors = [Unary::Exp, Unary::Tanh, Unary::Neg, Unary::Sqrt].map(|op| unary(op, &x));
+    let tensors = tensors.each_ref().map(|x| &**x.lazy().expect("large tensors are written down"));
+    let computed = compute_all(&tensors);
+    let mut broadcasts: Vec<usize> =
+        computed.iter().map(|elements| elements.as_ptr()).chain([x.0.as_ptr()]).map(aligned::color_of).collect();
+    broadcasts.sort_unstable();
+    broadcasts.dedup();
+    assert_eq!(broadcasts.len(), 5);
+}
+
+/// A long tensor of these numbers, whose last block is shorter than the others.
+fn long<A: Element>(number: impl Fn(usize) -> f64) -> Nd<A, Ix1> {
+    let len = (1 << 19) + 77;
+    Nd::from_vec(len, (0..len).map(|i| A::of(number(i))).collect()).expect("one element each")
+}
+
+/// What is in the room that a thread lends to one program is what another one has left there, of
+/// either type.
+#[test]
+fn registers_may_hold_anything_at_first() {
+    fn bits<A: Element>(x: &Nd<A, Ix1>) -> (Vec<Option<u64>>, Option<u64>) {
+        let apply = |op, x: &Nd<A, Ix1>| Expr::Unary(op, x.clone()).of_shape(x.dim());
+        let plus = Expr::WithNumber { op: Binary::Add, number: A::of(0.5), left: true, x: apply(Unary::Exp, x) };
+        let y = Expr::Binary(Binary::Mul, apply(Unary::Tanh, &plus.of_shape(x.dim())), x.clone()).of_shape(x.dim());
+        let lazy = y.lazy().expect("large tensors are written down");
+        let sum = sum(lazy, &[]);
+        let bits = |x: A| x.to_f64().map(f64::to_bits);
+        (compute(lazy).iter().map(|&x| bits(x)).collect(), bits(sum))
+    }
+    let [x, nan] = [long(|i| (i % 97) as f64 / 97.0), long(|_| f64::NAN)];
+    let before = bits::<f32>(&x);
+    bits::<f64>(&long(|_| f64::NAN));
+    bits::<f32>(&nan);
+    assert!(bits::<f32>(&x) == before);
+}
+
+/// However wide registers are, every line of the next block is asked for once while a block is
+/// computed.
+#[test]
+fn all_of_the_next_block_is_asked_for() {
+    let x = long::<f32>(|i| i as f64);
+    let y = both(Binary::Mul, &unary(Unary::Tanh, &unary(Unary::Exp, &x)), &x);
+    let (program, _) = Program::of(&[y.lazy().expect("large tensors are written down")], false);
+    let times = [16, 32, 64].map(|register_bytes| {
+        let (mut row, mut done) = (0, vec![0; program.instructions.len()]);
+        let stretches = program.plan_prefetch(register_bytes);
+        for stretch in &stretches {
+            assert_eq!((stretch.rows.start, stretch.from), (row, done[stretch.instruction]));
+            row = stretch.rows.end;
+            done[stretch.instruction] += stretch.len;
+        }
+        assert_eq!(row, BLOCK_BYTES / CACHE_LINE_BYTES);
+        assert!(done.iter().all(|&done| done == block_len::<f32>()));
+        stretches.len()
+    });
+    assert!(
+        times[0] == times[1] && times[1] < times[2],
+        "more lines are asked for at once into the second cache: {times:?}"
+    );
+}

@@ -1,0 +1,202 @@
+//! The kernels for each set of instructions, and the choice among them.
+
+use super::gemv::dot;
+use super::microkernel::{KSlice, RawMatrix, Tile};
+use super::pack::copy_columns;
+#[cfg(target_arch = "x86_64")]
+use super::simd::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+use super::simd::{Portable, SimdVector};
+use crate::tensor::{Element, PerElement};
+#[cfg(target_arch = "x86_64")]
+use dl_core::simd::arch;
+#[cfg(target_arch = "x86_64")]
+use pulp::Arch;
+
+/// The kernels for one set of instructions.
+pub(super) struct KernelTable<A: 'static> {
+    /// Those for tiles of one register and more, each for one row and more; and the same for tiles
+    /// all lanes of which count.
+    pub(super) tiles: [&'static [&'static [TileKernel<A>]]; 2],
+    /// Those for tiles of a slice, which are of the full width: for one row and more. None where a
+    /// panel stays in the nearest cache as it is.
+    pub(super) slices: &'static [SliceKernel<A>],
+    pub(super) copy_columns: unsafe fn(RawMatrix<*const A>, usize, usize, *mut A, isize),
+    pub(super) dot: unsafe fn(*const A, *const A, usize) -> A,
+    pub(super) lanes: usize,
+}
+
+/// How many rows the largest tile has.
+const TILE_ROWS: usize = 6;
+
+/// A function of its own for each size, so that its registers are its own, too: for a tile, and
+/// those below it, so many together.
+pub(super) type TileKernel<A> = unsafe fn(&Tile<A>, usize);
+/// The same for a tile of a slice.
+pub(super) type SliceKernel<A> = unsafe fn(&Tile<A>, &KSlice<A>);
+
+impl<A> KernelTable<A> {
+    /// How many columns the largest tile has.
+    pub(super) fn tile_columns(&self) -> usize {
+        self.tile_columns_for(TILE_ROWS)
+    }
+
+    /// How many columns the widest tile for so many rows has.
+    #[inline(always)]
+    pub(super) fn tile_columns_for(&self, rows: usize) -> usize {
+        let registers = self.tiles[0].iter().rposition(|tiles| tiles.len() >= rows.min(TILE_ROWS));
+        registers.map_or(1, |narrower| narrower + 1) * self.lanes
+    }
+
+    /// How many registers it takes to hold so many columns.
+    #[inline(always)]
+    pub(super) fn registers(&self, columns: usize) -> usize {
+        // lanes are a power of two, and a division takes longer
+        (columns + self.lanes - 1) >> self.lanes.trailing_zeros()
+    }
+
+    /// So many columns, filled up to whole registers.
+    #[inline(always)]
+    pub(super) fn padded(&self, columns: usize) -> usize {
+        self.registers(columns) * self.lanes
+    }
+
+    /// How many rows it has.
+    pub(super) fn tile_rows(&self) -> usize {
+        TILE_ROWS
+    }
+}
+
+macro_rules! kernels {
+    // a row or a few have wider tiles, as it takes eight sums to keep the processor busy
+    ($name:ident: $A:ty, $L:ty, 16 registers$(, $feature:literal)?) => {
+        kernels!(
+            $name: $A, $L,
+            [
+                [1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2, [1 2 3 4] x 3, [1 2 3] x 4,
+                [1] x 5, [1] x 6, [1] x 7, [1] x 8
+            ],
+            [] x 2$(, $feature)?
+        );
+    };
+    ($name:ident: $A:ty, $L:ty, 32 registers$(, $feature:literal)?) => {
+        kernels!($name: $A, $L, [[1 2 3 4 5 6 7 8] x 1, [1 2 3 4 5 6] x 2, [1 2 3 4 5 6] x 3, [1 2 3 4 5 6] x 4], [1 2 3 4 5 6] x 4$(, $feature)?);
+    };
+    ($name:ident: $A:ty, $L:ty, [$([$($rows:literal)*] x $wide:literal),*], [$($slices:literal)*] x $widest:literal$(, $feature:literal)?) => {
+        static $name: KernelTable<$A> = {
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn tile<const ROWS: usize, const WIDE: usize, const WHOLE: bool>(tile: &Tile<$A>, tiles: usize) {
+                // SAFETY: the caller says so
+                unsafe { tile.run_all::<$L, ROWS, WIDE, WHOLE>(tiles) }
+            }
+            #[allow(dead_code, reason = "where a panel stays in the nearest cache as it is, there are no slices")]
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn slice<const ROWS: usize, const WIDE: usize>(tile: &Tile<$A>, slice: &KSlice<$A>) {
+                // SAFETY: the caller says so
+                unsafe { tile.run::<$L, ROWS, WIDE, true>(Some(slice)) }
+            }
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn run_dot(x: *const $A, y: *const $A, len: usize) -> $A {
+                // SAFETY: the caller says so
+                unsafe { dot::<$L, $A>(x, y, len) }
+            }
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn run_copy(from: RawMatrix<*const $A>, rows: usize, depth: usize, to: *mut $A, width: isize) {
+                // SAFETY: the caller says so
+                unsafe { copy_columns::<$L, $A>(from, rows, depth, to, width) }
+            }
+            KernelTable {
+                tiles: [
+                    &[$(&[$(tile::<$rows, $wide, false>),*]),*],
+                    &[$(&[$(tile::<$rows, $wide, true>),*]),*],
+                ],
+                slices: &[$(slice::<$slices, $widest>),*],
+                copy_columns: run_copy,
+                dot: run_dot,
+                lanes: {
+                    assert!(<$L as SimdVector>::N.is_power_of_two(), "see `registers`");
+                    <$L as SimdVector>::N
+                },
+            }
+        };
+    };
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+kernels!(PORTABLE_F32: f32, Portable<f32, 4>, 16 registers);
+#[cfg(not(target_arch = "aarch64"))]
+kernels!(PORTABLE_F64: f64, Portable<f64, 2>, 16 registers);
+#[cfg(target_arch = "aarch64")]
+kernels!(PORTABLE_F32: f32, Portable<f32, 4>, 32 registers);
+#[cfg(target_arch = "aarch64")]
+kernels!(PORTABLE_F64: f64, Portable<f64, 2>, 32 registers);
+#[cfg(target_arch = "x86_64")]
+kernels!(AVX2_F32: f32, Avx2F32, 16 registers, "avx2,fma");
+#[cfg(target_arch = "x86_64")]
+kernels!(AVX2_F64: f64, Avx2F64, 16 registers, "avx2,fma");
+#[cfg(target_arch = "x86_64")]
+kernels!(AVX512_F32: f32, Avx512F32, 32 registers, "avx512f");
+#[cfg(target_arch = "x86_64")]
+kernels!(AVX512_F64: f64, Avx512F64, 32 registers, "avx512f");
+
+/// An instruction set with kernels of its own.
+enum InstructionSet {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl PerElement for InstructionSet {
+    type For<A: 'static> = &'static KernelTable<A>;
+
+    #[inline]
+    fn f32(self) -> &'static KernelTable<f32> {
+        match self {
+            InstructionSet::Portable => &PORTABLE_F32,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => &AVX2_F32,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => &AVX512_F32,
+        }
+    }
+
+    #[inline]
+    fn f64(self) -> &'static KernelTable<f64> {
+        match self {
+            InstructionSet::Portable => &PORTABLE_F64,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => &AVX2_F64,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => &AVX512_F64,
+        }
+    }
+}
+
+/// The kernels for this element type and this processor.
+#[inline]
+pub(super) fn kernels<A: Element>() -> &'static KernelTable<A> {
+    #[cfg(target_arch = "x86_64")]
+    match arch() {
+        Arch::V4(_) => return A::per_element(InstructionSet::Avx512),
+        Arch::V3(_) => return A::per_element(InstructionSet::Avx2),
+        _ => {}
+    }
+    A::per_element(InstructionSet::Portable)
+}
+
+/// The kernels for this element type that this processor can run.
+#[cfg(test)]
+pub(super) fn all_kernels<A: Element>() -> Vec<&'static KernelTable<A>> {
+    let mut kernels = vec![A::per_element(InstructionSet::Portable)];
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            kernels.push(A::per_element(InstructionSet::Avx2));
+        }
+        if is_x86_feature_detected!("avx512f") {
+            kernels.push(A::per_element(InstructionSet::Avx512));
+        }
+    }
+    kernels
+}

@@ -1,0 +1,44 @@
+//! The inner product of two vectors whose elements lie one after the other.
+
+use super::simd::SimdVector;
+use crate::tensor::Element;
+
+/// `Σᵢ xᵢ·yᵢ`.
+///
+/// # Safety
+/// That many numbers can be read from both.
+#[inline(always)]
+pub(super) unsafe fn dot<L: SimdVector<Number = A>, A: Element>(x: *const A, y: *const A, len: usize) -> A {
+    const WIDE: usize = 4;
+    let mut sums = [L::splat(A::zero()); WIDE];
+    let mut at = 0;
+    while at + WIDE * L::N <= len {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            let place = at + i * L::N;
+            // SAFETY: there are so many left
+            *sum = unsafe { L::load(x.add(place)).multiply_add(L::load(y.add(place)), *sum) };
+        }
+        at += WIDE * L::N;
+    }
+    let mut i = 0;
+    while at < len {
+        let count = (len - at).min(L::N);
+        // SAFETY: there are so many left
+        sums[i] = unsafe { L::load_some(x.add(at), count).multiply_add(L::load_some(y.add(at), count), sums[i]) };
+        at += count;
+        i += 1;
+    }
+    let mut lanes = [A::zero(); WIDE * 16];
+    for (i, sum) in sums.into_iter().enumerate() {
+        // SAFETY: a register has at most 16 lanes
+        unsafe { sum.store(lanes.as_mut_ptr().add(i * L::N)) };
+    }
+    let mut half = WIDE * L::N / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = lanes[i] + lanes[i + half];
+        }
+        half /= 2;
+    }
+    lanes[0]
+}

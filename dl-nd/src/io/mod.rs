@@ -1,0 +1,5 @@
+//! Tensors in files.
+
+#[cfg(feature = "npy")]
+pub(crate) mod npy;
+mod stored;

@@ -1,0 +1,131 @@
+//! Tensors as `.npy` files, NumPy's format for one array (feature `npy`).
+
+mod header;
+
+use crate::tensor::{Item, Nd, Rank};
+use dl_core::{Error, Result, files};
+use header::Header;
+use ndarray::{ArrayD, IxDyn, ShapeBuilder};
+use npyz::{AutoSerialize, DType, Deserialize, TypeRead, WriterBuilder};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Error as IoError, ErrorKind, Read};
+use std::path::Path;
+
+/// What can be in a `.npy` file: `f32`, `f64`, `bool`, `u8`, `i32` and `i64`. Indices are read as
+/// `i64`, for [`to_indices`](Nd::to_indices).
+///
+/// ```
+/// fn can_be_saved<A: dl_nd::NpyItem>(_: A) {}
+/// can_be_saved(1.0_f32);
+/// ```
+pub trait NpyItem: Item + AutoSerialize + Deserialize {}
+
+macro_rules! items {
+    ($($A:ty),*) => { $(impl NpyItem for $A {})* };
+}
+
+items!(f32, f64, bool, u8, i32, i64);
+
+impl<A: NpyItem, D: Rank> Nd<A, D> {
+    /// Reads a `.npy` file.
+    ///
+    /// ```
+    /// use dl_nd::Nd;
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("x.npy");
+    /// let x = Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]);
+    /// x.write_npy(&path)?;
+    /// assert_eq!(Nd::<f32>::read_npy(&path)?, x);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the file cannot be read, is no such file, is cut short or too long, or holds elements
+    /// of another type or a tensor of another rank.
+    pub fn read_npy(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        file.and_then(|(bytes, file)| read(file, bytes, true))
+            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
+    }
+
+    /// Reads a tensor in the format of a `.npy` file to the end of a stream, for instance an entry
+    /// of an archive. Elements of more than `limit` bytes are refused; below that, memory is taken
+    /// as they come, not as the header says.
+    ///
+    /// ```
+    /// use dl_nd::Nd;
+    /// let npy = b"\x93NUMPY\x01\x00\x38\x00{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}\n\x05\x06";
+    /// assert_eq!(Nd::read_npy_from(&npy[..], 2)?, Nd::from([5_u8, 6]));
+    /// assert!(Nd::<u8>::read_npy_from(&npy[..], 1).unwrap_err().to_string().contains("limit"));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`read_npy`](Nd::read_npy), and when there are more elements than the limit allows.
+    pub fn read_npy_from(source: impl Read, limit: u64) -> Result<Self> {
+        read(source, limit, false).map_err(|error| Error::invalid(error.to_string()))
+    }
+
+    /// Writes a `.npy` file: whole, or not at all. A file of that name is replaced, and its
+    /// permissions stay; of a symbolic link, the file that it leads to.
+    ///
+    /// ```
+    /// use dl_nd::Nd;
+    /// let folder = tempfile::tempdir()?;
+    /// Nd::from([1.0_f64, 2.0]).write_npy(folder.path().join("x.npy"))?;
+    /// assert!(Nd::from([1.0_f64]).write_npy(folder.path().join("no/such/folder.npy")).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the file cannot be written; the old one is then still there.
+    pub fn write_npy(&self, path: impl AsRef<Path>) -> Result<()> {
+        write(self, path.as_ref())
+    }
+}
+
+/// The elements of a file are at most as long as it is; of a stream nobody knows, so the room for
+/// them grows as they come.
+fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, known: bool) -> std::result::Result<Nd<A, D>, IoError> {
+    /// This many elements have room at first, in a stream.
+    const AT_FIRST: usize = 1 << 13;
+
+    let mut source = BufReader::new(source);
+    let Header { descr, fortran, shape } = Header::read(&mut source)?;
+    let dtype = DType::Plain(descr.parse().map_err(|error| IoError::other(format!("the type {descr:?}: {error}")))?);
+    let element = A::reader(&dtype).map_err(IoError::other)?;
+    let size = shape.iter().try_fold(1_usize, |size, &length| size.checked_mul(length));
+    let Some(size) = size.filter(|&size| (size as u64).saturating_mul(size_of::<A>() as u64) <= limit) else {
+        let reason = if known { "the file has" } else { "the limit is" };
+        return Err(IoError::other(format!("{reason} {limit} bytes, too few for a tensor of shape {shape:?}")));
+    };
+    let mut elements = Vec::new();
+    elements.try_reserve_exact(if known { size } else { size.min(AT_FIRST) }).map_err(IoError::other)?;
+    for place in 0..size {
+        elements.push(element.read_one(&mut source).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => {
+                IoError::other(format!("it is cut short: it ends in element {place} of {size}"))
+            }
+            _ => error,
+        })?);
+    }
+    if !source.fill_buf()?.is_empty() {
+        return Err(IoError::other(format!("more bytes follow the {size} elements of shape {shape:?}")));
+    }
+    let array = ArrayD::from_shape_vec(IxDyn(&shape).set_f(fortran), elements).map_err(IoError::other)?;
+    let array = array.into_dimensionality().map_err(|_| {
+        IoError::other(format!("a tensor of shape {shape:?} instead of one with {} axes", D::NDIM.unwrap_or(0)))
+    })?;
+    Ok(array.into())
+}
+
+fn write<A: NpyItem, D: Rank>(x: &Nd<A, D>, path: &Path) -> Result<()> {
+    let shape: Vec<u64> = x.shape().iter().map(|&length| length as u64).collect();
+    let view = x.view();
+    files::write(path, |file| {
+        let mut npy = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(file).begin_nd()?;
+        npy.extend(view.iter())?;
+        npy.finish()
+    })
+}

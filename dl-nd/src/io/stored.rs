@@ -1,0 +1,65 @@
+//! Tensors and tables as arrays of numbers that a file can hold, and what of this crate can stand
+//! in a module.
+
+use crate::ops::embedding::Table;
+use crate::ops::normalize::RunningStats;
+use crate::tensor::{Element, Item, Nd, Rank};
+use crate::{AvgPool, Conv, ConvTranspose, Pool};
+use dl_core::{DType, Error, Module, Numbers, Result, Stored, StoredElement, Visitor};
+use ndarray::{Ix2, IxDyn};
+
+impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
+    const DTYPE: DType = A::ELEMENT;
+
+    fn shape(&self) -> Vec<usize> {
+        self.shape().to_vec()
+    }
+
+    fn numbers(&self) -> Numbers {
+        A::into_numbers(self.clone().into_vec())
+    }
+
+    fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<Self> {
+        let tensor = Nd::from_vec(IxDyn(shape), A::row_of(numbers)?)?;
+        let tensor = tensor.0.into_array().into_dimensionality::<D>();
+        tensor.map(Nd::from).map_err(|_| {
+            let rank = D::NDIM.unwrap_or(0);
+            Error::shape(format!("a tensor of shape {shape:?} does not have {rank} axes"))
+        })
+    }
+}
+
+impl<A: Element> Stored for Table<A> {
+    const DTYPE: DType = A::ELEMENT;
+
+    fn shape(&self) -> Vec<usize> {
+        self.shape().to_vec()
+    }
+
+    fn numbers(&self) -> Numbers {
+        self.to_nd().numbers()
+    }
+
+    fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<Self> {
+        Nd::<A, Ix2>::from_numbers(shape, numbers).map(Table::from)
+    }
+}
+
+/// The buffers `mean` and `variance`.
+impl<A: Element> Module for RunningStats<A> {
+    fn visit(&self, visitor: &mut Visitor) {
+        visitor.field("mean", &self.mean);
+        visitor.field("variance", &self.variance);
+    }
+}
+
+macro_rules! settings {
+    ($($T:ty),*) => {$(
+        /// Settings: it has no weights.
+        impl<const N: usize> Module for $T {
+            fn visit(&self, _: &mut Visitor) {}
+        }
+    )*};
+}
+
+settings!(Conv<N>, ConvTranspose<N>, Pool<N>, AvgPool<N>);

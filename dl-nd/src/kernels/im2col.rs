@@ -1,0 +1,309 @@
+//! The patches of a convolution: what is under each position of the window.
+
+use super::conv::{ConvGeometry, cut, matrix};
+use super::{SPATIAL, Window};
+use crate::tensor::{Element, zeros};
+use dl_core::buffers;
+use dl_core::simd::vectorized;
+use ndarray::ArrayView2;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Some columns of the patches: positions of the window, which lie in runs along the last axis.
+#[derive(Clone)]
+pub(super) struct PatchColumns {
+    range: Range<usize>,
+    runs: Vec<ColumnRun>,
+}
+
+#[derive(Clone)]
+struct ColumnRun {
+    /// Where it begins among the columns.
+    start: usize,
+    len: usize,
+    /// The position of its first column.
+    position: [usize; SPATIAL],
+    /// Where the window of that position begins, in a channel with its padding.
+    at: usize,
+}
+
+impl PatchColumns {
+    pub(super) fn new(reach: &PatchLayout<'_>, range: Range<usize>) -> Self {
+        let PatchLayout { geometry, lengths: [_, lines, length], .. } = *reach;
+        let [_, height, width] = geometry.output;
+        let strides = geometry.windows.map(|window| window.stride);
+        let mut runs = Vec::new();
+        let mut next = range.start;
+        while next < range.end {
+            let (line, column) = (next / width, next % width);
+            let len = (width - column).min(range.end - next);
+            let position = [line / height, line % height, column];
+            let [plane, line, from] = std::array::from_fn(|axis| position[axis] * strides[axis]);
+            let at = (plane * lines + line) * length + from;
+            runs.push(ColumnRun { start: next - range.start, len, position, at });
+            next += len;
+        }
+        PatchColumns { range, runs }
+    }
+
+    pub(super) fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.range.len()
+    }
+}
+
+/// Where the windows reach: the same for all samples.
+pub(super) struct PatchLayout<'a> {
+    geometry: &'a ConvGeometry,
+    /// The lengths of the spatial axes, padding included; without, if it is too much.
+    lengths: [usize; SPATIAL],
+    /// How much padding comes first.
+    padding: [usize; SPATIAL],
+    /// Where each row of the patches begins, for the first position of the window. Empty, if
+    /// padding is missing.
+    taps: Vec<usize>,
+}
+
+impl<'a> PatchLayout<'a> {
+    pub(super) fn of(geometry: &'a ConvGeometry) -> Self {
+        let (lengths, padding) = padded(geometry);
+        let [depth, height, width] = lengths;
+        let is_whole = padding == geometry.windows.map(|window| window.padding);
+        let channels = if is_whole { geometry.inputs } else { 0 };
+        let along =
+            |axis: usize| (0..geometry.windows[axis].kernel).map(move |tap| tap * geometry.windows[axis].dilation);
+        let mut taps = Vec::new();
+        for plane in (0..channels).flat_map(|channel| along(0).map(move |plane| channel * depth + plane)) {
+            for line in along(1).map(|line| plane * height + line) {
+                taps.extend(along(2).map(|column| line * width + column));
+            }
+        }
+        PatchLayout { geometry, lengths, padding, taps }
+    }
+}
+
+/// The channels of one sample and group, with their padding, so that every window lies inside.
+pub(super) struct PaddedSample<'a, A: Element> {
+    reach: &'a PatchLayout<'a>,
+    elements: Cow<'a, [A]>,
+}
+
+impl<'a, A: Element> PaddedSample<'a, A> {
+    pub(super) fn of(reach: &'a PatchLayout<'a>, x: &'a [A]) -> Self {
+        let mut samples = PaddedSample { reach, elements: Cow::Borrowed(x) };
+        if samples.is_padded() {
+            let inputs = reach.geometry.inputs;
+            let mut elements = zeros(inputs * reach.lengths.iter().product::<usize>());
+            samples.lines(inputs, |from, to, len| {
+                elements[to..to + len].copy_from_slice(&x[from..from + len]);
+            });
+            samples.elements = Cow::Owned(elements);
+        }
+        samples
+    }
+
+    /// Zeros, to add to, for so many channels.
+    pub(super) fn empty(reach: &'a PatchLayout<'a>, channels: usize) -> Self {
+        let mut samples = PaddedSample { reach, elements: Cow::Owned(Vec::new()) };
+        if samples.is_padded() {
+            samples.elements = Cow::Owned(zeros(channels * reach.lengths.iter().product::<usize>()));
+        }
+        samples
+    }
+
+    /// The lines that these samples and those without padding have in common: where each begins
+    /// there and here, and its length.
+    fn lines(&self, channels: usize, mut each: impl FnMut(usize, usize, usize)) {
+        let (input, lengths, padding) = (self.reach.geometry.input, self.reach.lengths, self.reach.padding);
+        let common: [usize; SPATIAL] = std::array::from_fn(|axis| input[axis].min(lengths[axis] - padding[axis]));
+        for channel in 0..channels {
+            for plane in 0..common[0] {
+                for line in 0..common[1] {
+                    let from = ((channel * input[0] + plane) * input[1] + line) * input[2];
+                    let to = (channel * lengths[0] + plane + padding[0]) * lengths[1] + line + padding[1];
+                    each(from, to * lengths[2] + padding[2], common[2]);
+                }
+            }
+        }
+    }
+
+    /// A block of the patches.
+    pub(super) fn patches<'b>(
+        &'b self,
+        rows: &Range<usize>,
+        columns: &PatchColumns,
+        room: &'b mut [A],
+    ) -> ArrayView2<'b, A> {
+        if self.is_pointwise() {
+            let patches = matrix(&self.elements, self.reach.geometry.inputs, self.reach.geometry.elements());
+            return cut(cut(patches, 0, rows.clone()), 1, columns.range());
+        }
+        let step = self.reach.geometry.windows[2].stride;
+        let mut lines = room.chunks_exact_mut(columns.len());
+        if let (Some(taps), 1) = (self.reach.taps.get(rows.clone()), step) {
+            vectorized(
+                #[inline(always)]
+                || {
+                    for (&tap, line) in taps.iter().zip(lines.by_ref()) {
+                        let elements = &self.elements[tap..];
+                        for run in &columns.runs {
+                            copy(&mut line[run.start..run.start + run.len], &elements[run.at..run.at + run.len]);
+                        }
+                    }
+                },
+            );
+            return matrix(room, rows.len(), columns.len());
+        }
+        for (row, line) in rows.clone().zip(lines) {
+            self.runs(row, columns, |run, from| match from {
+                None => line[run].fill(A::of(0.0)),
+                Some(from) => {
+                    let from = self.elements[from..].iter().step_by(step);
+                    line[run].iter_mut().zip(from).for_each(|(to, &x)| *to = x);
+                }
+            });
+        }
+        matrix(room, rows.len(), columns.len())
+    }
+
+    /// Adds a block of patches where they come from: here, or to `x` if there is no padding here.
+    pub(super) fn add(&mut self, x: &mut [A], rows: &Range<usize>, columns: &PatchColumns, patches: &[A]) {
+        let mut elements = std::mem::take(self.elements.to_mut());
+        let to = if self.is_padded() { &mut elements[..] } else { x };
+        let step = self.reach.geometry.windows[2].stride;
+        let mut lines = patches.chunks_exact(columns.len());
+        if let (Some(taps), 1) = (self.reach.taps.get(rows.clone()), step) {
+            vectorized(
+                #[inline(always)]
+                || {
+                    for (&tap, line) in taps.iter().zip(lines.by_ref()) {
+                        let to = &mut to[tap..];
+                        for run in &columns.runs {
+                            add(&mut to[run.at..run.at + run.len], &line[run.start..run.start + run.len]);
+                        }
+                    }
+                },
+            );
+            self.elements = Cow::Owned(elements);
+            return;
+        }
+        for (row, line) in rows.clone().zip(lines) {
+            self.runs(row, columns, |run, from| {
+                if let Some(from) = from {
+                    let to = to[from..].iter_mut().step_by(step);
+                    to.zip(&line[run]).for_each(|(x, &patch)| *x = *x + patch);
+                }
+            });
+        }
+        self.elements = Cow::Owned(elements);
+    }
+
+    /// Adds what is here, without the padding.
+    pub(super) fn add_to(self, x: &mut [A]) {
+        if self.is_padded() {
+            let channels = x.len() / self.reach.geometry.elements();
+            self.lines(channels, |to, from, len| add(&mut x[to..to + len], &self.elements[from..from + len]));
+        }
+        self.give_back();
+    }
+
+    pub(super) fn give_back(self) {
+        if let Cow::Owned(elements) = self.elements {
+            buffers::give_back(elements);
+        }
+    }
+
+    fn is_padded(&self) -> bool {
+        self.reach.padding != [0; SPATIAL]
+    }
+
+    /// Whether the patches are the samples themselves.
+    fn is_pointwise(&self) -> bool {
+        // one tap alone, whatever its distance from others
+        let is_point = |&window: &Window| Window { dilation: 1, ..window } == Window::POINT;
+        self.reach.geometry.input == self.reach.geometry.output && self.reach.geometry.windows.iter().all(is_point)
+    }
+
+    /// Goes through a row of the patches. Each run of columns comes from the samples, from this
+    /// element on in steps of the last stride; or it is padding that the samples do not have.
+    fn runs(&self, row: usize, columns: &PatchColumns, mut each: impl FnMut(Range<usize>, Option<usize>)) {
+        let PatchLayout { geometry, lengths: [depth, height, width], ref taps, .. } = *self.reach;
+        if let Some(tap) = taps.get(row) {
+            columns.runs.iter().for_each(|run| each(run.start..run.start + run.len, Some(tap + run.at)));
+            return;
+        }
+        let [deep, high, wide] = geometry.windows;
+        let (line, column_tap) = (row / wide.kernel, row % wide.kernel);
+        let (plane, line_tap) = (line / high.kernel, line % high.kernel);
+        let (channel, plane_tap) = (plane / deep.kernel, plane % deep.kernel);
+        let inside = |axis: usize, tap| {
+            let ConvGeometry { windows, input, output, .. } = geometry;
+            windows[axis].inside(tap, input[axis], output[axis])
+        };
+        let (planes, lines, inner) = (inside(0, plane_tap), inside(1, line_tap), inside(2, column_tap));
+        for run in &columns.runs {
+            let [plane, line, from] = run.position;
+            let to = from + run.len;
+            let at = |column: usize| run.start + column - from;
+            if !planes.contains(&plane) || !lines.contains(&line) {
+                each(at(from)..at(to), None);
+                continue;
+            }
+            let (first, end) = (inner.start.clamp(from, to), inner.end.clamp(from, to));
+            each(at(from)..at(first), None);
+            if first < end {
+                let plane = channel * depth + deep.place(plane, plane_tap);
+                let line = plane * height + high.place(line, line_tap);
+                each(at(first)..at(end), Some(line * width + wide.place(first, column_tap)));
+            }
+            each(at(end)..at(to), None);
+        }
+    }
+}
+
+/// The lengths of samples with their padding, and how much of it comes first. Where it would be
+/// much more than the samples, they stay without.
+fn padded(geometry: &ConvGeometry) -> ([usize; SPATIAL], [usize; SPATIAL]) {
+    let (input, output, windows) = (geometry.input, geometry.output, geometry.windows);
+    let padding = windows.map(|window| window.padding);
+    if padding == [0; SPATIAL] {
+        return (input, padding);
+    }
+    let lengths: [usize; SPATIAL] = std::array::from_fn(|axis| {
+        let Window { kernel, stride, dilation, .. } = windows[axis];
+        // no longer than the windows reach, but long enough for what comes first
+        ((output[axis].max(1) - 1).saturating_mul(stride))
+            .saturating_add((kernel - 1) * dilation + 1)
+            .max(padding[axis])
+    });
+    let size = lengths.iter().fold(1_usize, |size, &length| size.saturating_mul(length));
+    if size <= 4 * geometry.elements() + 256 { (lengths, padding) } else { (input, [0; SPATIAL]) }
+}
+
+/// So many numbers are moved at a time: a few instructions, where a call would take longer than the
+/// copy.
+const COPY_LEN: usize = 8;
+
+#[inline(always)]
+fn copy<A: Element>(to: &mut [A], from: &[A]) {
+    let len = to.len();
+    if len < COPY_LEN {
+        to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+        return;
+    }
+    let mut at = 0;
+    while at + COPY_LEN < len {
+        to[at..at + COPY_LEN].copy_from_slice(&from[at..at + COPY_LEN]);
+        at += COPY_LEN;
+    }
+    // the last ones, some of them for the second time
+    to[len - COPY_LEN..].copy_from_slice(&from[len - COPY_LEN..len]);
+}
+
+#[inline(always)]
+fn add<A: Element>(to: &mut [A], from: &[A]) {
+    to.iter_mut().zip(from).for_each(|(to, &from)| *to = *to + from);
+}

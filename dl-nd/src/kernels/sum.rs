@@ -1,0 +1,196 @@
+//! Sums whose rounding error grows with the logarithm of the number of terms, not with the number:
+//! the halves are summed on their own (Higham, *Accuracy and Stability of Numerical Algorithms*,
+//! 2002, section 4.2). The order is fixed by the shape and the strides.
+
+use super::reduce_in_chunks;
+use crate::fusion::{CHUNK_LEN, PairwiseSum, RUN_LEN, combine_chunk_sums};
+use crate::tensor::{Element, zeros};
+use dl_core::parallel;
+use dl_core::simd::vectorized;
+use ndarray::{ArrayD, ArrayView2, ArrayViewD, Axis};
+
+/// The sum of all elements.
+pub(crate) fn sum_all<A: Element>(x: ArrayViewD<'_, A>) -> A {
+    if x.len() <= RUN_LEN {
+        return x.sum();
+    }
+    if let Some(elements) = x.as_slice_memory_order() {
+        return sum_slice(elements);
+    }
+    let longest = x.max_stride_axis();
+    let axis = if x.len_of(longest) > 1 { longest } else { longest_axis(&x) };
+    let half = x.len_of(axis) / 2;
+    let (left, right) = x.split_at(axis, half);
+    sum_all(left) + sum_all(right)
+}
+
+fn longest_axis<A>(x: &ArrayViewD<'_, A>) -> Axis {
+    Axis((0..x.ndim()).max_by_key(|&axis| x.shape()[axis]).unwrap_or(0))
+}
+
+fn sum_slice<A: Element>(elements: &[A]) -> A {
+    sum_of_pieces(elements.len(), 0.1, |from, to| {
+        let mut sum = PairwiseSum::new();
+        sum.add_all(&elements[from..to]);
+        sum
+    })
+}
+
+/// The sum of so many terms; `piece` sums those in a range of places, for about so many nanoseconds
+/// each.
+///
+/// The sum of a whole piece is that of a whole subtree, so it does not matter that there are
+/// pieces.
+pub(crate) fn sum_of_pieces<A: Element>(
+    len: usize,
+    nanoseconds: f64,
+    piece: impl Fn(usize, usize) -> PairwiseSum<A> + Sync,
+) -> A {
+    let mut sums = vec![A::zero(); len.div_ceil(CHUNK_LEN)];
+    parallel::for_each_mut(&mut sums, nanoseconds * CHUNK_LEN.min(len) as f64, |index, sum| {
+        *sum = piece(index * CHUNK_LEN, len.min((index + 1) * CHUNK_LEN)).total();
+    });
+    combine_chunk_sums(sums.into_iter(), CHUNK_LEN, len)
+}
+
+/// The sums along an axis, which stays, with length 1.
+pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD<A> {
+    reduce_in_chunks(x, &[axis], 0.4, |x| sum_in_halves(x, Axis(axis)))
+}
+
+fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
+    if x.len_of(axis) <= RUN_LEN {
+        // the usual cases, of a bias
+        if let Some(sums) = sum_rows(&x, axis) {
+            let mut shape = x.shape().to_vec();
+            shape[axis.index()] = 1;
+            return ArrayD::from_shape_vec(shape, sums).expect("a sum for each column");
+        }
+        return x.sum_axis(axis).insert_axis(axis);
+    }
+    let half = x.len_of(axis) / 2;
+    let (left, right) = x.split_at(axis, half);
+    let mut sums = sum_in_halves(left, axis);
+    sums.zip_mut_with(&sum_in_halves(right, axis), |sum, &right| *sum = *sum + right);
+    sums
+}
+
+/// What is along the first axis, as rows each of which lies in one piece: all of it does, or the
+/// other axes do, as in some columns of a matrix or some channels of a batch.
+fn as_rows<'a, A: Element>(x: &ArrayViewD<'a, A>) -> Option<ArrayView2<'a, A>> {
+    let rows = x.shape().first().copied().filter(|&rows| rows > 0)?;
+    let rows = match x.to_slice() {
+        Some(all) => ArrayView2::from_shape([rows, all.len() / rows], all).ok(),
+        None => {
+            let mut x = x.clone();
+            while x.ndim() > 2 {
+                if !x.merge_axes(Axis(1), Axis(2)) {
+                    return None;
+                }
+                x.index_axis_inplace(Axis(1), 0);
+            }
+            x.into_dimensionality().ok()
+        }
+    };
+    rows.filter(|rows| rows.row(0).as_slice().is_some())
+}
+
+/// The sums along an axis, of at most [`RUN_LEN`] terms, if those that are next to one another are sums
+/// of what lies side by side.
+fn sum_rows<A: Element>(x: &ArrayViewD<'_, A>, axis: Axis) -> Option<Vec<A>> {
+    if axis == Axis(0) {
+        let rows = as_rows(x)?;
+        return Some(sum_of_rows(
+            rows.outer_iter().map(|row| row.to_slice().expect("it lies in one piece")),
+            rows.ncols(),
+        ));
+    }
+    let (terms, width) = (x.len_of(axis), x.shape()[axis.index() + 1..].iter().product());
+    let all = x.to_slice().filter(|all| !all.is_empty() && width > 1)?;
+    let mut sums = zeros(all.len() / terms);
+    for (part, sums) in all.chunks_exact(terms * width).zip(sums.chunks_exact_mut(width)) {
+        add_rows(part.chunks_exact(width), sums);
+    }
+    Some(sums)
+}
+
+/// The sum of rows of this length, at most [`RUN_LEN`] of them.
+pub(crate) fn sum_of_rows<'a, A: Element>(rows: impl Iterator<Item = &'a [A]>, len: usize) -> Vec<A> {
+    let mut sums = zeros(len);
+    add_rows(rows, &mut sums);
+    sums
+}
+
+/// Adds rows to what is there, one after the other.
+fn add_rows<'a, A: Element>(mut rows: impl Iterator<Item = &'a [A]>, sums: &mut [A]) {
+    vectorized(
+        #[inline(always)]
+        || {
+            for row in rows.by_ref() {
+                for (sum, &x) in sums.iter_mut().zip(row) {
+                    *sum = *sum + x;
+                }
+            }
+        },
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::{Array, Array1, s};
+
+    const COUNT: usize = 300_003;
+
+    fn tenths() -> Array1<f32> {
+        Array1::from_elem(COUNT, 0.1)
+    }
+
+    fn is_right(sum: f32) {
+        let right = COUNT as f32 * 0.1;
+        assert!((sum - right).abs() < 1e-6 * right, "{sum} instead of {right}");
+    }
+
+    #[test]
+    fn many_tenths() {
+        is_right(sum_all(tenths().view().into_dyn()));
+        let strided = Array::from_elem((2 * COUNT,), 0.1_f32);
+        is_right(sum_all(strided.slice_axis(Axis(0), ndarray::Slice::new(0, None, 2)).into_dyn()));
+        let columns = Array::from_elem((COUNT, 2), 0.1_f32);
+        sum_along(columns.view().into_dyn(), 0).iter().for_each(|&sum| is_right(sum));
+        sum_along(columns.t().into_dyn(), 1).iter().for_each(|&sum| is_right(sum));
+        let mut sum = PairwiseSum::new();
+        tenths().iter().for_each(|&term| sum.add_in_order(&[term]));
+        is_right(sum.total());
+    }
+
+    /// Rows that lie in one piece are summed in a loop of their own, which is the same sum, to the
+    /// bit.
+    #[test]
+    fn rows_in_pieces() {
+        let x = Array::from_shape_fn((100, 40), |(i, j)| (i * 7 + j) as f32 * 0.1);
+        let by_lanes =
+            |x: ArrayView2<'_, f32>| x.columns().into_iter().map(|lane| lane.iter().sum()).collect::<Vec<f32>>();
+        let column_major = Array::from_shape_fn((40, 100), |(j, i)| x[[i, j]]).reversed_axes();
+        for x in [x.view(), x.slice(s![.., 3..30]), x.slice(s![..;2, ..]), x.slice(s![.., ..;3]), column_major.view()] {
+            let is_in_rows = x.row(0).as_slice().is_some();
+            assert_eq!(as_rows(&x.into_dyn()).is_some(), is_in_rows);
+            if is_in_rows {
+                assert_eq!(sum_along(x.into_dyn(), 0).into_raw_vec_and_offset().0, by_lanes(x));
+            }
+        }
+        let samples = Array::from_shape_fn((10, 4, 5, 6), |(i, j, k, l)| (i * 7 + j * 5 + k * 3 + l) as f32 * 0.1);
+        let channels = samples.slice(s![.., 1..3, .., ..]);
+        let rows = channels.to_shape((10, 60)).expect("one element each");
+        assert!(
+            as_rows(&channels.into_dyn()).is_some()
+                && as_rows(&samples.slice(s![.., .., ..2, ..]).into_dyn()).is_none()
+        );
+        assert_eq!(sum_along(channels.into_dyn(), 0).into_raw_vec_and_offset().0, by_lanes(rows.view()));
+        // along the second axis of each sample
+        let by_sample = samples
+            .outer_iter()
+            .flat_map(|sample| by_lanes(sample.to_shape((4, 30)).expect("one element each").view()));
+        assert!(sum_along(samples.view().into_dyn(), 1).into_iter().eq(by_sample));
+    }
+}

@@ -1,0 +1,149 @@
+//! How a window moves along an axis: the geometry of convolution and pooling.
+
+use dl_core::{Error, Result};
+use std::iter::StepBy;
+use std::ops::Range;
+
+/// There are kernels for up to this many spatial axes. Fewer are filled up in front, by axes of
+/// length 1.
+pub(crate) const SPATIAL: usize = 3;
+
+/// What is said of the last axes, with `rest` for those in front of them.
+pub(crate) fn pad_spatial<T: Copy>(last: &[T], rest: T) -> [T; SPATIAL] {
+    let mut all = [rest; SPATIAL];
+    all[SPATIAL - last.len()..].copy_from_slice(last);
+    all
+}
+
+/// Windows and axes with their padding are no longer than this, so that sums of their lengths need
+/// no check.
+const LONGEST: usize = usize::MAX / 4;
+
+/// A window with `kernel` taps, on an axis with `padding` at either end. It moves by `stride`, its
+/// taps are `dilation` apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) kernel: usize,
+    pub(crate) stride: usize,
+    pub(crate) padding: usize,
+    pub(crate) dilation: usize,
+}
+
+/// The windows along several axes.
+pub(crate) fn windows<const N: usize>(
+    kernel: [usize; N],
+    stride: [usize; N],
+    padding: [usize; N],
+    dilation: [usize; N],
+) -> [Window; N] {
+    std::array::from_fn(|axis| Window {
+        kernel: kernel[axis],
+        stride: stride[axis],
+        padding: padding[axis],
+        dilation: dilation[axis],
+    })
+}
+
+impl Window {
+    /// One element after the other: what an axis without a window has.
+    pub(crate) const POINT: Window = Window { kernel: 1, stride: 1, padding: 0, dilation: 1 };
+
+    /// From its first tap to its last.
+    fn span(self) -> usize {
+        self.dilation * (self.kernel - 1) + 1
+    }
+
+    /// The settings must make sense on an axis of this length.
+    fn check(self, shape: &[usize], axis: usize) -> Result<()> {
+        let Window { kernel, stride, padding, dilation } = self;
+        for (what, setting) in [("kernel", kernel), ("stride", stride), ("dilation", dilation)] {
+            if setting == 0 {
+                return Err(Error::invalid(format!("a {what} of 0 along axis {axis} of {shape:?}")));
+            }
+        }
+        if shape[axis] == 0 {
+            return Err(Error::shape(format!("axis {axis} of {shape:?} has length 0")));
+        }
+        let span = (kernel - 1).checked_mul(dilation).and_then(|last| last.checked_add(1));
+        let padded = padding.checked_mul(2).and_then(|padding| padding.checked_add(shape[axis]));
+        if [span, padded].iter().all(|length| length.is_some_and(|length| length <= LONGEST)) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a kernel of {kernel}, with padding {padding} and dilation {dilation}, is too large along axis {axis} of {shape:?}"
+        )))
+    }
+
+    /// How many windows there are along this axis:
+    /// `⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`. With `ceil` the quotient
+    /// is rounded up, as long as the last window does not start in the padding at the end.
+    pub(crate) fn outputs(self, shape: &[usize], axis: usize, ceil: bool) -> Result<usize> {
+        self.check(shape, axis)?;
+        let Window { kernel, stride, padding, dilation } = self;
+        let (span, padded) = (self.span(), shape[axis] + 2 * padding);
+        // rounded up, a quotient above −1 is 0: there is one window, longer than the axis
+        if span > padded && !(ceil && span - padded < stride) {
+            return Err(Error::shape(format!(
+                "along axis {axis} of {shape:?}, a kernel of {kernel} with dilation {dilation} spans {span} elements, but with \
+                 padding {padding} there are {padded}"
+            )));
+        }
+        let rest = padded.saturating_sub(span);
+        let last = if ceil { rest.div_ceil(stride) } else { rest / stride };
+        let starts_behind = last.saturating_mul(stride) >= shape[axis] + padding;
+        Ok(if ceil && starts_behind { last } else { last + 1 })
+    }
+
+    /// How long an axis is that has this many windows, by the formula of a transposed convolution:
+    /// `(length − 1)·stride − 2·padding + dilation·(kernel − 1) + output_padding + 1`.
+    pub(crate) fn inputs(self, shape: &[usize], axis: usize, output_padding: usize) -> Result<usize> {
+        self.check(shape, axis)?;
+        let Window { kernel, stride, padding, dilation } = self;
+        if output_padding >= stride.max(dilation) {
+            return Err(Error::invalid(format!(
+                "an output padding of {output_padding} along axis {axis} is less neither than the stride, {stride}, nor than the \
+                 dilation, {dilation}"
+            )));
+        }
+        let moved = (shape[axis] - 1).checked_mul(stride).filter(|&moved| moved <= LONGEST);
+        let padded = moved.and_then(|moved| moved.checked_add(self.span() + output_padding));
+        match padded.filter(|&padded| padded <= LONGEST) {
+            None => Err(Error::invalid(format!("a stride of {stride} is too large along axis {axis} of {shape:?}"))),
+            Some(padded) if padded > 2 * padding => Ok(padded - 2 * padding),
+            Some(padded) => Err(Error::shape(format!(
+                "along axis {axis} of {shape:?}, a kernel of {kernel} with stride {stride} and dilation {dilation} makes {padded} \
+                 elements, and nothing is left without the padding of {padding} at either end"
+            ))),
+        }
+    }
+
+    /// The elements, out of `length`, under the taps of window `at`.
+    pub(crate) fn places(self, at: usize, length: usize) -> StepBy<Range<usize>> {
+        let start = at * self.stride;
+        let in_padding = self.padding.saturating_sub(start).div_ceil(self.dilation);
+        let first = start + in_padding * self.dilation - self.padding;
+        let end = (start + self.span()).saturating_sub(self.padding).min(length);
+        (first..end).step_by(self.dilation)
+    }
+
+    /// How many taps of window `at` are over elements or padding: all of them, except at the end of
+    /// an axis whose windows were rounded up.
+    pub(crate) fn taps(self, at: usize, length: usize) -> usize {
+        let start = at * self.stride;
+        let end = (start + self.span()).min(length + 2 * self.padding);
+        (end - start).div_ceil(self.dilation)
+    }
+
+    /// The windows, out of `outputs`, whose tap number `tap` is over one of `length` elements.
+    pub(crate) fn inside(self, tap: usize, length: usize, outputs: usize) -> Range<usize> {
+        let offset = tap * self.dilation;
+        let first = self.padding.saturating_sub(offset).div_ceil(self.stride);
+        let end = (length + self.padding).saturating_sub(offset).div_ceil(self.stride);
+        first.min(outputs)..end.min(outputs)
+    }
+
+    /// The element under tap `tap` of window `at`, which is [`inside`](Window::inside).
+    pub(crate) fn place(self, at: usize, tap: usize) -> usize {
+        at * self.stride + tap * self.dilation - self.padding
+    }
+}

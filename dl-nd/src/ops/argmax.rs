@@ -1,0 +1,132 @@
+//! Where the largest and the smallest elements are.
+
+use crate::ops::axes::axis_of;
+use crate::tensor::{Item, Nd, Rank};
+use dl_core::{At, Differentiable, Error, Layer, Primitive, Result};
+use ndarray::{Axis, RemoveAxis};
+use std::marker::PhantomData;
+
+/// Where the largest and the smallest elements are. No gradient flows through it.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{ExtremeOps, Nd};
+/// let scores = Nd::from([[0.1, 0.9], [0.8, 0.2]]);
+/// assert_eq!(scores.argmax(1).predict().wait()?, Nd::from([1_usize, 0]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait ExtremeOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// The places of the largest elements along an axis (of all elements: `x.flatten().argmax(0)`):
+    /// of the first NaN if there is one, else of the first of equals.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 3.0, 3.0]]).argmax(-1).predict().wait()?, Nd::from([1_usize]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis, or its length is 0.
+    #[track_caller]
+    fn argmax(&self, axis: isize) -> Layer<Nd<usize, D::Smaller>>
+    where
+        D: RemoveAxis,
+        D::Smaller: Rank,
+    {
+        Layer::apply(ArgExtreme { largest: true, axis, keep: false, types: PhantomData }, (self.layer(),))
+    }
+
+    /// [`argmax`](ExtremeOps::argmax) along an axis that stays, with length 1: as
+    /// [`gather`](crate::IndexOps::gather) wants it.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 0.0, 3.0]]).argmax_keepdim(1).predict().wait()?, Nd::from([[2_usize]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn argmax_keepdim(&self, axis: isize) -> Layer<Nd<usize, D>> {
+        Layer::apply(ArgExtreme { largest: true, axis, keep: true, types: PhantomData }, (self.layer(),))
+    }
+
+    /// The places of the smallest elements along an axis: of the first NaN if there is one, else of
+    /// the first of equals.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 0.0, 3.0]]).argmin(-1).predict().wait()?, Nd::from([1_usize]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis, or its length is 0.
+    #[track_caller]
+    fn argmin(&self, axis: isize) -> Layer<Nd<usize, D::Smaller>>
+    where
+        D: RemoveAxis,
+        D::Smaller: Rank,
+    {
+        Layer::apply(ArgExtreme { largest: false, axis, keep: false, types: PhantomData }, (self.layer(),))
+    }
+
+    /// [`argmin`](ExtremeOps::argmin) along an axis that stays, with length 1: as
+    /// [`gather`](crate::IndexOps::gather) wants it.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ExtremeOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 0.0, 3.0]]).argmin_keepdim(1).predict().wait()?, Nd::from([[1_usize]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn argmin_keepdim(&self, axis: isize) -> Layer<Nd<usize, D>> {
+        Layer::apply(ArgExtreme { largest: false, axis, keep: true, types: PhantomData }, (self.layer(),))
+    }
+}
+
+impl<X, A: Item + PartialOrd, D: Rank> ExtremeOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+struct ArgExtreme<A, D, E> {
+    largest: bool,
+    axis: isize,
+    /// Whether the axis stays.
+    keep: bool,
+    types: PhantomData<(A, D, E)>,
+}
+
+impl<A: Item + PartialOrd, D: Rank, E: Rank> Primitive for ArgExtreme<A, D, E> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<usize, E>;
+
+    fn name(&self) -> &'static str {
+        match (self.largest, self.keep) {
+            (true, false) => "argmax",
+            (true, true) => "argmax_keepdim",
+            (false, false) => "argmin",
+            (false, true) => "argmin_keepdim",
+        }
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<usize, E>> {
+        let axis = axis_of(self.axis, x.shape())?;
+        if x.shape()[axis] == 0 {
+            return Err(Error::shape(format!("axis {axis} of a tensor of shape {:?} has no elements", x.shape())));
+        }
+        // only NaN differs from itself
+        let nan = |x: &A| x.partial_cmp(x).is_none();
+        let beats = |x: &A, best: &A| (if self.largest { x > best } else { x < best }) || (nan(x) && !nan(best));
+        let place = |lane: ndarray::ArrayView1<'_, A>| {
+            (1..lane.len()).fold(0, |best, i| if beats(&lane[i], &lane[best]) { i } else { best })
+        };
+        let places = x.0.view().into_dyn().map_axis(Axis(axis), place);
+        let places = if self.keep { places.insert_axis(Axis(axis)) } else { places };
+        Ok(places.into_dimensionality().expect("the rank of what is left").into())
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {
+        (None,)
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.len() as f64
+    }
+}

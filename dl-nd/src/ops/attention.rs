@@ -1,0 +1,224 @@
+//! Attention: averages of values, weighted by how well their keys agree with a query.
+
+use crate::ops::compare::choose;
+use crate::ops::dropout::dropout;
+use crate::ops::expand_as::broadcasting;
+use crate::ops::matmul::{MatMul, matmul};
+use crate::ops::rearrange::triangle;
+use crate::ops::reshape::{MovementOps, transpose};
+use crate::ops::softmax::softmax_or_zero;
+use crate::tensor::{Element, Nd, Rank};
+use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use ndarray::IxDyn;
+use std::marker::PhantomData;
+
+const NAME: &str = "scaled_dot_product_attention";
+
+/// `softmax(q · kᵀ / √E) · v` (Vaswani et al., 2017), for queries `[…, L, E]`, keys `[…, S, E]` and
+/// values `[…, S, Ev]`: a tensor of shape `[…, L, Ev]`. This is PyTorch's function of the same
+/// name.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, scaled_dot_product_attention};
+/// let (q, k) = (Nd::from([[0.0, 0.0]]), Nd::from([[1.0, 2.0], [3.0, 4.0]]));
+/// let mean = scaled_dot_product_attention(q, k, Nd::from([[1.0], [3.0]]));
+/// assert_eq!(mean.predict().wait()?, Nd::from([[2.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// A shape error when the shapes do not go together.
+#[track_caller]
+pub fn scaled_dot_product_attention<A, D>(
+    q: impl Differentiable<Data = Nd<A, D>>,
+    k: impl Differentiable<Data = Nd<A, D>>,
+    v: impl Differentiable<Data = Nd<A, D>>,
+) -> Layer<Nd<A, D>>
+where
+    A: Element,
+    D: MatMul<D, Product = D>,
+{
+    scaled_dot_product_attention_with(q, k, v, &Attention::new())
+}
+
+/// [`scaled_dot_product_attention`] with settings: masks, another scale, dropout.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Attention, Nd, scaled_dot_product_attention_with};
+/// let x = Nd::from([[1.0], [3.0]]);
+/// let past = scaled_dot_product_attention_with(&x, &x, &x, &Attention::new().causal().scale(0.0));
+/// assert_eq!(past.predict().wait()?, Nd::from([[1.0], [2.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// As [`scaled_dot_product_attention`], and when a mask does not broadcast to `[…, L, S]`.
+#[track_caller]
+pub fn scaled_dot_product_attention_with<A, D>(
+    q: impl Differentiable<Data = Nd<A, D>>,
+    k: impl Differentiable<Data = Nd<A, D>>,
+    v: impl Differentiable<Data = Nd<A, D>>,
+    settings: &Attention<A>,
+) -> Layer<Nd<A, D>>
+where
+    A: Element,
+    D: MatMul<D, Product = D>,
+{
+    let q = q.into_layer();
+    let q = match settings.scale {
+        Some(scale) => Nd::with_number(Binary::Mul, &q, scale, false),
+        None => by_root_of_length(q),
+    };
+    let mut scores = matmul(NAME, q, transpose(&k.into_layer(), -2, -1));
+    if let Some(bias) = &settings.bias {
+        scores = Nd::binary(Binary::Add, &scores, &broadcasting(NAME, bias, &scores));
+    }
+    if let Some(mask) = &settings.mask {
+        let mask = broadcasting(NAME, mask, &scores);
+        scores = choose(mask, scores, Layer::constant(Nd::single(A::neg_infinity())));
+    }
+    if settings.causal {
+        scores = triangle(scores, true, 0, A::neg_infinity());
+    }
+    let mut weights = softmax_or_zero(scores, -1);
+    if settings.dropout != 0.0 {
+        weights = dropout(weights, settings.dropout);
+    }
+    matmul(NAME, weights, v.into_layer())
+}
+
+/// The settings of [`scaled_dot_product_attention_with`].
+///
+/// A query that may attend to nothing, because all scores are masked or −∞, gets 0, and has no
+/// gradient.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Attention, Nd, scaled_dot_product_attention_with};
+/// let x = Nd::from([[1.0], [3.0]]);
+/// let mask = Nd::from([[false, true], [false, false]]);
+/// let y = scaled_dot_product_attention_with(&x, &x, &x, &Attention::new().mask(mask));
+/// assert_eq!(y.predict().wait()?, Nd::from([[3.0], [0.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Attention<A: Element> {
+    causal: bool,
+    mask: Option<Layer<Nd<bool, IxDyn>>>,
+    bias: Option<Layer<Nd<A, IxDyn>>>,
+    scale: Option<f64>,
+    dropout: f64,
+}
+
+impl<A: Element> Attention<A> {
+    /// No masks, a scale of `1 / √E`, no dropout.
+    ///
+    /// ```
+    /// let settings = dl_nd::Attention::<f32>::new();
+    /// ```
+    pub fn new() -> Self {
+        Attention { causal: false, mask: None, bias: None, scale: None, dropout: 0.0 }
+    }
+
+    /// Query `i` attends to keys `0` to `i` only.
+    ///
+    /// ```
+    /// let settings = dl_nd::Attention::<f32>::new().causal();
+    /// ```
+    #[must_use]
+    pub fn causal(self) -> Self {
+        Attention { causal: true, ..self }
+    }
+
+    /// Which query may attend to which key: `true` where it may. The mask broadcasts to the scores,
+    /// `[…, L, S]`.
+    ///
+    /// ```
+    /// use dl_nd::{Attention, Nd};
+    /// let settings = Attention::<f32>::new().mask(Nd::from([true, true, false])); // the last key is padding
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn mask<D: Rank>(self, mask: impl Differentiable<Data = Nd<bool, D>>) -> Self {
+        Attention { mask: Some(mask.to_dyn()), ..self }
+    }
+
+    /// What is added to the scores, `[…, L, S]`, to which it broadcasts; −∞ is a mask. A gradient
+    /// flows to it.
+    ///
+    /// ```
+    /// use dl_nd::{Attention, Nd};
+    /// let settings = Attention::new().bias(Nd::from([0.0_f32, -1.0, -2.0]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn bias<D: Rank>(self, bias: impl Differentiable<Data = Nd<A, D>>) -> Self {
+        Attention { bias: Some(bias.to_dyn()), ..self }
+    }
+
+    /// The factor of `q · kᵀ`.
+    ///
+    /// ```
+    /// let settings = dl_nd::Attention::<f32>::new().scale(0.125);
+    /// ```
+    #[must_use]
+    pub fn scale(self, scale: f64) -> Self {
+        Attention { scale: Some(scale), ..self }
+    }
+
+    /// [Dropout](crate::DropoutOps::dropout) of the weights of the average.
+    ///
+    /// ```
+    /// let settings = dl_nd::Attention::<f32>::new().dropout(0.1);
+    /// ```
+    #[must_use]
+    pub fn dropout(self, p: f64) -> Self {
+        Attention { dropout: p, ..self }
+    }
+}
+
+impl<A: Element> Default for Attention<A> {
+    fn default() -> Self {
+        Attention::new()
+    }
+}
+
+#[track_caller]
+fn by_root_of_length<A: Element, D: Rank>(x: Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+    Layer::apply(ByRootOfLength(PhantomData), (x,))
+}
+
+/// `x / √E`, where `E` is the length of the last axis.
+struct ByRootOfLength<A, D>(PhantomData<(A, D)>);
+
+impl<A: Element, D: Rank> Primitive for ByRootOfLength<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let Some(&length) = x.shape().last() else {
+            return Err(Error::shape("queries of shape [] instead of [..., L, E]"));
+        };
+        let scale = A::of((length as f64).sqrt().recip());
+        Ok(x.0.mapv(|x| x * scale).into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (Some(by_root_of_length(at.delta.clone())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + 0.5 * x.len() as f64
+    }
+}

@@ -1,0 +1,107 @@
+//! Broadcasting: which shape two operands have together, and how a delta finds back to the shape of
+//! its operand.
+
+use crate::fusion;
+use crate::fusion::should_defer;
+use crate::kernels::sum_along;
+use crate::tensor::{Element, Expr, Nd, Rank, check_size, common_shape};
+use dl_core::{Along, At, Error, Layer, Primitive, Result};
+use ndarray::{Array, Axis};
+use std::marker::PhantomData;
+
+/// A delta that has the shape of the result, summed to the shape of the operand.
+pub(crate) fn sum_to<A: Element, D: Rank>(delta: Layer<Nd<A, D>>, from: &[usize], to: D) -> Layer<Nd<A, D>> {
+    if from == to.slice() { delta } else { Layer::apply(SumTo { shape: to, element: PhantomData }, (delta,)) }
+}
+
+/// A tensor repeated to a larger shape.
+#[track_caller]
+pub(crate) fn broadcast_to<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
+    Layer::apply(BroadcastTo { shape, element: PhantomData }, (x.clone(),))
+}
+
+/// Sums over the axes that broadcasting has added or repeated.
+struct SumTo<A, D> {
+    shape: D,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for SumTo<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "sum_to"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let mut sum = x.array().into_dyn();
+        while sum.ndim() > self.shape.ndim() {
+            sum = sum_along(sum.view(), 0).index_axis_move(Axis(0), 0).into_shared();
+        }
+        for (axis, &length) in self.shape.slice().iter().enumerate() {
+            if length == 1 && sum.shape()[axis] != 1 {
+                sum = sum_along(sum.view(), axis).into_shared();
+            }
+        }
+        Ok(Nd::from(sum.into_dimensionality().expect("the rank of the operand")))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (Some(broadcast_to(at.delta, at.values.0.dim())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(Layer::apply(SumTo { shape: self.shape.clone(), element: PhantomData }, (along.tangents.0.clone()?,)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.len() as f64
+    }
+}
+
+struct BroadcastTo<A, D> {
+    shape: D,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "expand"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let shape = self.shape.slice();
+        match common_shape::<D>(x.shape(), shape) {
+            Ok(common) if common.slice() == shape => {
+                check_size::<A>(shape)?;
+                if !should_defer(self.shape.size())
+                    && let Some(elements) = x.0.as_slice()
+                {
+                    let elements = fusion::repeat(elements, x.shape(), shape);
+                    let array = Array::from_shape_vec(self.shape.clone(), elements);
+                    return Ok(array.expect("one element each").into());
+                }
+                Ok(Expr::Repeat(x.clone()).of_shape(self.shape.clone()))
+            }
+            _ => Err(Error::shape(format!("a tensor of shape {:?} does not broadcast to {shape:?}", x.shape(),))),
+        }
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (Some(sum_to(at.delta.clone(), self.shape.slice(), at.values.0.dim())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(broadcast_to(along.tangents.0.as_ref()?, self.shape.clone()))
+    }
+
+    fn cost(&self, _: (&Nd<A, D>,)) -> f64 {
+        200.0 + 0.5 * self.shape.size_checked().unwrap_or(0) as f64
+    }
+}

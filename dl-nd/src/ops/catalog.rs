@@ -1,0 +1,179 @@
+#![doc = include_str!("catalog.md")]
+//!
+//! ```
+//! use dl_nd::operations::Operation;
+//! let softmax = Operation::all().into_iter().find(|operation| operation.name == "softmax").expect("there is one");
+//! assert_eq!(softmax.torch, "torch.softmax");
+//! assert!(softmax.gradient && softmax.one_kernel);
+//! ```
+
+use dl_core::{Binary, Unary};
+use std::fmt::Write;
+
+/// What there is to know of an operation: a row of the table above.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// The name of its method or function. A reduction `sum` is also there over some axes:
+    /// `sum_axis`, `sum_keepdim`.
+    pub name: &'static str,
+    /// Its name in PyTorch.
+    pub torch: &'static str,
+    /// The ranks or shapes that it takes.
+    pub ranks: &'static str,
+    /// Whether a gradient flows through it.
+    pub gradient: bool,
+    /// Whether it is evaluated as one kernel; else it is made of others.
+    pub one_kernel: bool,
+}
+
+const POINTWISE: &str = "any, broadcast";
+
+macro_rules! operations {
+    ($($name:literal $torch:literal $ranks:literal $gradient:ident $one_kernel:ident;)*) => {
+        [$(Operation { name: $name, torch: $torch, ranks: $ranks, gradient: $gradient, one_kernel: $one_kernel }),*]
+    };
+}
+
+impl Operation {
+    /// Every operation, the pointwise ones first.
+    ///
+    /// ```
+    /// assert!(dl_nd::operations::Operation::all().len() > 100);
+    /// ```
+    pub fn all() -> Vec<Operation> {
+        let unary = Unary::ALL.iter().filter_map(|op| {
+            let (torch, gradient) = (op.torch()?, op.has_gradient());
+            Some(Operation { name: op.name(), torch, ranks: "any", gradient, one_kernel: true })
+        });
+        let binary = Binary::ALL.iter().filter_map(|op| {
+            let (torch, gradient) = (op.torch()?, op.has_gradient() != (false, false));
+            let ranks = if matches!(op, Binary::LeakyRelu | Binary::Elu) { "any, and a number" } else { POINTWISE };
+            Some(Operation { name: op.name(), torch, ranks, gradient, one_kernel: true })
+        });
+        unary.chain(binary).chain(rest()).collect()
+    }
+
+    /// The table, as Markdown.
+    ///
+    /// ```
+    /// assert!(dl_nd::operations::Operation::table().contains("| `softmax` | `torch.softmax` |"));
+    /// ```
+    pub fn table() -> String {
+        let yes = |yes: bool| if yes { "yes" } else { "–" };
+        let mut table =
+            String::from("| operation | PyTorch | ranks | gradient | one kernel |\n|---|---|---|---|---|\n");
+        for Operation { name, torch, ranks, gradient, one_kernel } in Operation::all() {
+            let (gradient, one_kernel) = (yes(gradient), yes(one_kernel));
+            writeln!(table, "| `{name}` | `{torch}` | {ranks} | {gradient} | {one_kernel} |").expect("a string grows");
+        }
+        table
+    }
+}
+
+#[rustfmt::skip]
+fn rest() -> impl IntoIterator<Item = Operation> {
+    operations! {
+        "clamp" "torch.clamp" "any" true false;
+        "where_" "torch.where" "any, broadcast" true true;
+        "less" "torch.less" "any, broadcast" false true;
+        "less_equal" "torch.less_equal" "any, broadcast" false true;
+        "greater" "torch.greater" "any, broadcast" false true;
+        "greater_equal" "torch.greater_equal" "any, broadcast" false true;
+        "equal" "torch.eq" "any, broadcast" false true;
+        "not_equal" "torch.not_equal" "any, broadcast" false true;
+        "logical_not" "torch.logical_not" "any, of `bool`" false true;
+        "logical_and" "torch.logical_and" "any, of `bool`, broadcast" false false;
+        "logical_or" "torch.logical_or" "any, of `bool`, broadcast" false false;
+        "cast" "torch.Tensor.to" "any" true true;
+        "to_floats" "torch.Tensor.to" "any" false true;
+
+        "sum" "torch.sum" "any" true true;
+        "mean" "torch.mean" "any" true true;
+        "prod" "torch.prod" "any" true true;
+        "amax" "torch.amax" "any" true true;
+        "amin" "torch.amin" "any" true true;
+        "logsumexp" "torch.logsumexp" "any" true true;
+        "norm" "torch.linalg.vector_norm" "any" true true;
+        "norm_p" "torch.linalg.vector_norm" "any" true false;
+        "var" "torch.var" "any" true false;
+        "std" "torch.std" "any" true false;
+        "argmax" "torch.argmax" "at least 1" false true;
+        "argmin" "torch.argmin" "at least 1" false true;
+        "cumsum" "torch.cumsum" "at least 1" true true;
+
+        "matmul" "torch.matmul" "1 to 6, batches broadcast" true true;
+        "linear" "torch.nn.functional.linear" "at least 1" true true;
+        "linear_relu" "torch.nn.functional.linear(…).relu()" "at least 1" true true;
+        "dot" "torch.dot" "1 · 1" true false;
+        "outer" "torch.outer" "1 ⊗ 1" true false;
+        "einsum" "torch.einsum" "any" true true;
+
+        "reshape" "torch.reshape" "any" true true;
+        "flatten" "torch.flatten" "any" true true;
+        "flatten_rows" "torch.flatten(1)" "at least 1" true true;
+        "t" "x.permute(*reversed(range(x.ndim)))" "any" true true;
+        "transpose" "torch.transpose" "any" true true;
+        "permute" "torch.permute" "any" true true;
+        "squeeze" "torch.squeeze" "at least 1" true true;
+        "unsqueeze" "torch.unsqueeze" "any" true true;
+        "expand" "torch.Tensor.expand" "any" true true;
+        "lift" "x[None]" "any" true true;
+        "to_dyn" "–" "any" true true;
+        "to_rank" "–" "any" true true;
+        "slice" "x[1:, ::2]" "any" true true;
+        "slice_axis" "torch.narrow" "at least 1" true true;
+        "row" "torch.select" "at least 1" true true;
+        "at" "x[1, 0]" "any" true true;
+        "split" "torch.split" "at least 1" true true;
+        "chunk" "torch.chunk" "at least 1" true true;
+        "flip" "torch.flip" "any" true true;
+        "pad" "torch.nn.functional.pad" "any" true true;
+        "concat" "torch.concat" "at least 1" true true;
+        "stack" "torch.stack" "any" true false;
+        "roll" "torch.roll" "at least 1" true true;
+        "tril" "torch.tril" "at least 2" true true;
+        "triu" "torch.triu" "at least 2" true true;
+        "diag" "torch.diag" "1" true true;
+        "diagonal" "torch.diagonal" "2" true true;
+        "index_select" "torch.index_select" "at least 1" true true;
+        "gather" "torch.gather" "at least 1" true true;
+        "scatter_add" "torch.scatter_add" "at least 1" true true;
+        "embedding" "torch.nn.functional.embedding" "2, or a `Table`" true true;
+        "dense" "–" "a `Table`" true true;
+
+        "conv1d" "torch.nn.functional.conv1d" "3" true true;
+        "conv2d" "torch.nn.functional.conv2d" "4" true true;
+        "conv3d" "torch.nn.functional.conv3d" "5" true true;
+        "conv_transpose1d" "torch.nn.functional.conv_transpose1d" "3" true true;
+        "conv_transpose2d" "torch.nn.functional.conv_transpose2d" "4" true true;
+        "conv_transpose3d" "torch.nn.functional.conv_transpose3d" "5" true true;
+        "max_pool1d" "torch.nn.functional.max_pool1d" "3" true false;
+        "max_pool2d" "torch.nn.functional.max_pool2d" "4" true false;
+        "max_pool3d" "torch.nn.functional.max_pool3d" "5" true false;
+        "avg_pool1d" "torch.nn.functional.avg_pool1d" "3" true true;
+        "avg_pool2d" "torch.nn.functional.avg_pool2d" "4" true true;
+        "avg_pool3d" "torch.nn.functional.avg_pool3d" "5" true true;
+        "adaptive_avg_pool1d" "torch.nn.functional.adaptive_avg_pool1d" "3" true true;
+        "adaptive_avg_pool2d" "torch.nn.functional.adaptive_avg_pool2d" "4" true true;
+        "adaptive_avg_pool3d" "torch.nn.functional.adaptive_avg_pool3d" "5" true true;
+        "upsample_linear" "torch.nn.functional.interpolate" "3" true true;
+        "upsample_bilinear" "torch.nn.functional.interpolate" "4" true true;
+        "upsample_trilinear" "torch.nn.functional.interpolate" "5" true true;
+        "batch_norm" "torch.nn.functional.batch_norm" "at least 2" true false;
+        "layer_norm" "torch.nn.functional.layer_norm" "at least 1" true false;
+        "group_norm" "torch.nn.functional.group_norm" "at least 2" true false;
+        "rms_norm" "torch.nn.functional.rms_norm" "at least 1" true false;
+        "dropout" "torch.nn.functional.dropout" "any" true true;
+        "softmax" "torch.softmax" "at least 1" true true;
+        "log_softmax" "torch.log_softmax" "at least 1" true true;
+        "scaled_dot_product_attention" "torch.nn.functional.scaled_dot_product_attention" "at least 2" true false;
+
+        "cross_entropy" "torch.nn.functional.cross_entropy" "at least 2" true true;
+        "nll" "torch.nn.functional.nll_loss" "at least 2" true false;
+        "mse" "torch.nn.functional.mse_loss" "any" true false;
+        "l1" "torch.nn.functional.l1_loss" "any" true false;
+        "huber" "torch.nn.functional.huber_loss" "any" true false;
+        "bce_with_logits" "torch.nn.functional.binary_cross_entropy_with_logits" "any" true false;
+        "kl_div" "torch.nn.functional.kl_div" "any" true false;
+    }
+}

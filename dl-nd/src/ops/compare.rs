@@ -1,0 +1,352 @@
+//! Comparisons, which give masks, and what masks are for.
+
+use crate::ops::broadcast::sum_to;
+use crate::ops::reduce::fill;
+use crate::ops::reshape::lift;
+use crate::tensor::{Element, Item, Nd, Rank, broadcast_shape, check_size, common_len, unit_shape};
+use dl_core::{Along, At, Deltas, Differentiable, Layer, Primitive, Result, Trainable, Weight};
+use ndarray::{DimMax, Ix0};
+use std::marker::PhantomData;
+
+/// A tensor, or a number that stands for a tensor of one element: what [`where_`] chooses from, and
+/// what tensors are compared with.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, where_};
+/// let x = where_(Nd::from([true, false]), Nd::from([1.0, 2.0]), 0.0);
+/// assert_eq!(x.predict().wait()?, Nd::from([1.0, 0.0]));
+/// # dl_core::Result::Ok(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a tensor of `{A}` nor a number of that type",
+    note = "tensors (`Nd`), their weights and layers are, and plain numbers; `f32` and `f64` do not mix"
+)]
+pub trait Comparand<A: Item> {
+    /// The rank of the tensor; that of a number is 0.
+    type Rank: Rank;
+
+    /// As a layer.
+    #[track_caller]
+    fn into_comparand(self) -> Layer<Nd<A, Self::Rank>>;
+}
+
+macro_rules! comparands {
+    (tensors of $Bound:ident: $($X:ty),*) => {$(
+        impl<A: $Bound, D: Rank> Comparand<A> for $X {
+            type Rank = D;
+
+            #[track_caller]
+            fn into_comparand(self) -> Layer<Nd<A, D>> {
+                self.into_layer()
+            }
+        }
+    )*};
+    (numbers: $($X:ty),*) => {$(
+        impl Comparand<$X> for $X {
+            type Rank = Ix0;
+
+            #[track_caller]
+            fn into_comparand(self) -> Layer<Nd<$X, Ix0>> {
+                Layer::constant(Nd::full((), self))
+            }
+        }
+    )*};
+}
+
+macro_rules! numbers_of_layers {
+    ($($A:ty: $($X:ty),*;)*) => {$($(
+        impl Comparand<$A> for $X {
+            type Rank = Ix0;
+
+            #[track_caller]
+            fn into_comparand(self) -> Layer<Nd<$A, Ix0>> {
+                fill(&self.into_layer(), Ix0())
+            }
+        }
+    )*)*};
+}
+
+numbers_of_layers! {
+    f32: Layer<f32>, &Layer<f32>, Weight<f32>, &Weight<f32>;
+    f64: Layer<f64>, &Layer<f64>, Weight<f64>, &Weight<f64>;
+}
+
+comparands!(tensors of Item: Nd<A, D>, &Nd<A, D>, Layer<Nd<A, D>>, &Layer<Nd<A, D>>);
+comparands!(tensors of Element: Weight<Nd<A, D>>, &Weight<Nd<A, D>>);
+comparands!(numbers: f32, f64, bool, u8, i32, i64, usize);
+
+type Joint<D, C, A> = <D as DimMax<<C as Comparand<A>>::Rank>>::Output;
+
+macro_rules! comparisons {
+    ($($(#[doc = $doc:literal])+ $Op:ident $name:ident $op:tt: $example:literal;)*) => {
+        #[derive(Clone, Copy)]
+        enum Comparison { $($Op,)* }
+
+        impl Comparison {
+            fn name(self) -> &'static str {
+                match self { $(Comparison::$Op => stringify!($name),)* }
+            }
+
+            fn holds<A: PartialOrd>(self, a: &A, b: &A) -> bool {
+                match self { $(Comparison::$Op => a $op b,)* }
+            }
+        }
+
+        /// Comparisons, element by element, with a tensor or a number. They broadcast, and give
+        /// masks: tensors of `bool`, through which no gradient flows.
+        ///
+        /// ```
+        /// use dl_core::Differentiable;
+        /// use dl_nd::{CompareOps, Nd};
+        /// assert_eq!(Nd::from([1.0, 2.0]).greater(1.5).predict().wait()?, Nd::from([false, true]));
+        /// # dl_core::Result::Ok(())
+        /// ```
+        pub trait CompareOps<A: Item + PartialOrd, D: Rank>: Differentiable<Data = Nd<A, D>> {
+            $(
+                $(#[doc = $doc])+
+                ///
+                #[doc = concat!(
+                    "```\n# use dl_core::Differentiable; use dl_nd::{CompareOps, Nd};\n",
+                    "assert_eq!(Nd::from([1.0, 2.0, 3.0]).", stringify!($name), "(2.0).predict().wait()?, Nd::from(", $example,
+                    "));\n# dl_core::Result::Ok(())\n```"
+                )]
+                ///
+                /// # Errors
+                /// A shape error when the shapes do not broadcast.
+                #[track_caller]
+                fn $name<C: Comparand<A>>(&self, other: C) -> Layer<Nd<bool, Joint<D, C, A>>>
+                where
+                    D: DimMax<C::Rank>,
+                    Joint<D, C, A>: Rank,
+                {
+                    compare(Comparison::$Op, &self.layer(), &other.into_comparand())
+                }
+            )*
+        }
+    };
+}
+
+comparisons! {
+    /// `self < other`.
+    Less less <: "[true, false, false]";
+    /// `self ≤ other`.
+    LessEqual less_equal <=: "[true, true, false]";
+    /// `self > other`.
+    Greater greater >: "[false, false, true]";
+    /// `self ≥ other`.
+    GreaterEqual greater_equal >=: "[false, true, true]";
+    /// `self = other`.
+    Equal equal ==: "[false, true, false]";
+    /// `self ≠ other`.
+    NotEqual not_equal !=: "[true, false, true]";
+}
+
+impl<X, A: Item + PartialOrd, D: Rank> CompareOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+/// Masks together. They broadcast.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{CompareOps, MaskOps, Nd};
+/// let x = Nd::from([-1.0, 1.0, 5.0]);
+/// let small = x.greater(0.0).logical_and(x.less(2.0));
+/// assert_eq!(small.predict().wait()?, Nd::from([false, true, false]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait MaskOps<D: Rank>: Differentiable<Data = Nd<bool, D>> {
+    /// Where this is false.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MaskOps, Nd};
+    /// assert_eq!(Nd::from([true, false]).logical_not().predict().wait()?, Nd::from([false, true]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn logical_not(&self) -> Layer<Nd<bool, D>> {
+        let no = Layer::constant(Nd::full(unit_shape::<D>(), false));
+        Layer::apply(Compare { op: Comparison::Equal, types: PhantomData }, (self.layer(), no))
+    }
+
+    /// Where both are true.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MaskOps, Nd};
+    /// assert_eq!(Nd::from([true, true]).logical_and(Nd::from([true, false])).predict().wait()?, Nd::from([true, false]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when the shapes do not broadcast.
+    #[track_caller]
+    fn logical_and<M, E>(&self, other: M) -> Layer<Nd<bool, <D as DimMax<E>>::Output>>
+    where
+        M: Differentiable<Data = Nd<bool, E>>,
+        D: DimMax<E>,
+        E: Rank,
+        <D as DimMax<E>>::Output: Rank,
+    {
+        // of truth values, 1 > ¬1 and nothing else
+        compare(Comparison::Greater, &self.layer(), &other.logical_not())
+    }
+
+    /// Where one of them is true, or both are.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MaskOps, Nd};
+    /// assert_eq!(Nd::from([false, true]).logical_or(Nd::from([false, false])).predict().wait()?, Nd::from([false, true]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when the shapes do not broadcast.
+    #[track_caller]
+    fn logical_or<M, E>(&self, other: M) -> Layer<Nd<bool, <D as DimMax<E>>::Output>>
+    where
+        M: Differentiable<Data = Nd<bool, E>>,
+        D: DimMax<E>,
+        E: Rank,
+        <D as DimMax<E>>::Output: Rank,
+    {
+        compare(Comparison::GreaterEqual, &self.layer(), &other.logical_not())
+    }
+}
+
+impl<X, D: Rank> MaskOps<D> for X where X: Differentiable<Data = Nd<bool, D>> {}
+
+#[track_caller]
+fn compare<A: Item + PartialOrd, D: Rank + DimMax<E>, E: Rank>(
+    op: Comparison,
+    a: &Layer<Nd<A, D>>,
+    b: &Layer<Nd<A, E>>,
+) -> Layer<Nd<bool, <D as DimMax<E>>::Output>>
+where
+    <D as DimMax<E>>::Output: Rank,
+{
+    Layer::apply(Compare { op, types: PhantomData }, (lift(a), lift(b)))
+}
+
+struct Compare<A, D> {
+    op: Comparison,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Item + PartialOrd, D: Rank> Primitive for Compare<A, D> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, D>>);
+    type Output = Nd<bool, D>;
+
+    fn name(&self) -> &'static str {
+        self.op.name()
+    }
+
+    fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> Result<Nd<bool, D>> {
+        let shape: D = broadcast_shape(a.shape(), b.shape())?;
+        check_size::<bool>(shape.slice())?;
+        let (a, b) = (a.spread_to(&shape), b.spread_to(&shape));
+        Ok(ndarray::Zip::from(&a).and(&b).map_collect(|a, b| self.op.holds(a, b)).into())
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> Deltas<Self> {
+        (None, None)
+    }
+
+    fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, D>)) -> f64 {
+        200.0 + common_len(&[a.shape(), b.shape()])
+    }
+}
+
+/// Each element from `a` where the mask is true, from `b` where it is not; each may be a number.
+/// All three broadcast.
+///
+/// The other one has no part in it: its element may be infinite or NaN, and its delta is 0. But a
+/// delta of 0 that goes on through a steep slope is NaN, as in PyTorch: mask the argument of a
+/// root, not only the root.
+///
+/// ```
+/// use dl_core::{Differentiable, Weight};
+/// use dl_nd::{CompareOps, Nd, ReduceOps, where_};
+/// let w = Weight::new(Nd::from([-1.0_f64, 4.0]));
+/// let positive = w.greater(0.0);
+/// let root = where_(&positive, where_(&positive, &w, 1.0).sqrt(), 0.0);
+/// assert_eq!(root.predict().wait()?, Nd::from([0.0, 2.0]));
+/// assert_eq!(root.sum().gradient(&w).predict().wait()?, Nd::from([0.0, 0.25]));
+/// # dl_core::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// A shape error when the shapes do not broadcast.
+#[track_caller]
+pub fn where_<A, M, L, R, D>(mask: M, a: L, b: R) -> Layer<Nd<A, Choice<D, L, R, A>>>
+where
+    A: Element,
+    D: Rank + DimMax<L::Rank>,
+    M: Differentiable<Data = Nd<bool, D>>,
+    L: Comparand<A>,
+    R: Comparand<A>,
+    Joint<D, L, A>: DimMax<R::Rank>,
+    Choice<D, L, R, A>: Rank,
+{
+    let (a, b) = (a.into_comparand(), b.into_comparand());
+    choose(lift(&mask.into_layer()), lift(&a), lift(&b))
+}
+
+/// The same where all three have the same rank.
+#[track_caller]
+pub(crate) fn choose<A: Element, D: Rank>(
+    mask: Layer<Nd<bool, D>>,
+    a: Layer<Nd<A, D>>,
+    b: Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Where(PhantomData), (mask, a, b))
+}
+
+type Choice<D, L, R, A> = <Joint<D, L, A> as DimMax<<R as Comparand<A>>::Rank>>::Output;
+
+struct Where<A, D>(PhantomData<(A, D)>);
+
+impl<A: Element, D: Rank> Primitive for Where<A, D> {
+    type Operands = (Layer<Nd<bool, D>>, Layer<Nd<A, D>>, Layer<Nd<A, D>>);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "where"
+    }
+
+    fn value(&self, (mask, a, b): (&Nd<bool, D>, &Nd<A, D>, &Nd<A, D>)) -> Result<Nd<A, D>> {
+        let shape: D = broadcast_shape(a.shape(), b.shape())?;
+        let shape: D = broadcast_shape(mask.shape(), shape.slice())?;
+        check_size::<A>(shape.slice())?;
+        let (mask, a, b) = (mask.spread_to(&shape), a.spread_to(&shape), b.spread_to(&shape));
+        let choice = ndarray::Zip::from(&mask).and(&a).and(&b);
+        Ok(choice.map_collect(|&mask, &a, &b| if mask { a } else { b }).into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        let (mask, zero) = (&at.operands.0, Layer::constant(Nd::single(A::zero())));
+        let chosen = |a: &Layer<Nd<A, D>>, b: &Layer<Nd<A, D>>, to: D| {
+            let delta = choose(mask.clone(), a.clone(), b.clone());
+            Some(sum_to(delta, at.value.shape(), to))
+        };
+        (None, chosen(at.delta, &zero, at.values.1.dim()), chosen(&zero, at.delta, at.values.2.dim()))
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let (_, a, b) = along.tangents;
+        let or_zero = |tangent: &Option<Layer<_>>, x: &Nd<A, D>| {
+            tangent.clone().unwrap_or_else(|| Layer::constant(x.zeros_like()))
+        };
+        Some(choose(along.operands.0.clone(), or_zero(a, along.values.1), or_zero(b, along.values.2)))
+    }
+
+    fn cost(&self, (mask, a, b): (&Nd<bool, D>, &Nd<A, D>, &Nd<A, D>)) -> f64 {
+        200.0 + common_len(&[mask.shape(), a.shape(), b.shape()])
+    }
+}
+
+impl<A: Item, D: Rank> Nd<A, D> {
+    /// A view of it, repeated to a shape that it broadcasts to.
+    fn spread_to(&self, shape: &D) -> ndarray::ArrayView<'_, A, D> {
+        self.0.broadcast(shape.clone()).expect("the shapes go together")
+    }
+}

@@ -1,0 +1,536 @@
+//! The loss of labels and classes: cross entropy, and the negative log-likelihood that it is made
+//! of.
+//!
+//! Classes are axis 1, as in PyTorch: `[batch, classes]`, or `[batch, classes, height, width]` with
+//! labels `[batch, height, width]`.
+
+use crate::kernels::for_each_lane;
+use crate::ops::axes::AxisList;
+use crate::ops::expand_as::{no_channels, per_channel, same_shape};
+use crate::ops::index::{gather, take};
+use crate::ops::invalid::{check_fraction, invalid};
+use crate::ops::loss_reduction::{Mean, Reduction};
+use crate::ops::reduce::{ReduceForm, ReduceOp, sum_keepdim};
+use crate::ops::reshape::{ReshapeTarget, reshape};
+use crate::ops::softmax::{ExpLanes, lanes, log_softmax, softmax, softmax_delta};
+use crate::ops::{loss_reduction, reduce};
+use crate::tensor::{Element, HasRank, Nd, Rank, check_size};
+use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Nothing, Pointwise, Primitive, Result, Weight};
+use ndarray::{Array, ArrayBase, ArrayView, ArrayViewMut1, Axis, Data, Dimension, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
+use std::marker::PhantomData;
+
+/// What [`cross_entropy`](crate::LossOps::cross_entropy) compares logits of rank `D` with: labels,
+/// which have an axis less, or probabilities of all classes, in the shape of the logits.
+///
+/// Labels are [`Indices`](crate::Indices): a tensor of `usize`, or a list of them. To probabilities
+/// a gradient flows.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{LossOps, Nd};
+/// let images = Nd::<f64, _>::full([1, 2, 3, 3], 0.0); // two classes for each of 3 × 3 pixels
+/// let loss = images.cross_entropy(Nd::full([1, 3, 3], 1_usize));
+/// assert_eq!(loss.predict().wait()?, 2.0_f64.ln());
+/// # dl_core::Result::Ok(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no target for logits of rank `{D}`",
+    note = "labels are `usize` in a tensor of one axis less than the logits, or in a list; class probabilities have the type of the logits"
+)]
+pub trait ClassTargets<A: Element, D: Rank> {
+    /// The rank of the losses: one axis less than the logits.
+    type Rank: Rank;
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn into_targets(self) -> Targets<A, D, Self::Rank>;
+}
+
+/// Labels, or probabilities of all classes.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Targets<A: Element, D: Rank, E: Rank> {
+    Labels(Layer<Nd<usize, E>>),
+    Probabilities(Layer<Nd<A, D>>),
+}
+
+macro_rules! label_tensors {
+    ($($E:ty: [$($Bound:tt)*];)*) => {$(
+        label_tensors!(each $E: [$($Bound)*] Nd<usize, $E>, &Nd<usize, $E>, Layer<Nd<usize, $E>>, &Layer<Nd<usize, $E>>);
+    )*};
+    (each $E:ty: $bound:tt $($X:ty),*) => {$(
+        label_tensors!(one $E: $bound $X);
+    )*};
+    (one $E:ty: [$($Bound:tt)*] $X:ty) => {
+        impl<A: Element, D: $($Bound)*> ClassTargets<A, D> for $X {
+            type Rank = $E;
+
+            #[track_caller]
+            fn into_targets(self) -> Targets<A, D, $E> {
+                Targets::Labels(self.into_layer())
+            }
+        }
+    };
+}
+
+label_tensors! {
+    Ix1: [HasRank<2>]; Ix2: [HasRank<3>]; Ix3: [HasRank<4>]; Ix4: [HasRank<5>]; Ix5: [HasRank<6>]; IxDyn: [Rank];
+}
+
+macro_rules! label_lists {
+    ($([$($generics:tt)*] $X:ty),*) => {$(
+        impl<A: Element, D: HasRank<2>, $($generics)*> ClassTargets<A, D> for $X {
+            type Rank = Ix1;
+
+            #[track_caller]
+            fn into_targets(self) -> Targets<A, D, Ix1> {
+                Targets::Labels(crate::Indices::into_indices(self))
+            }
+        }
+    )*};
+}
+
+label_lists!([] usize, [const N: usize] [usize; N], [const N: usize] &[usize; N], [] &[usize], [] Vec<usize>, [] &Vec<usize>);
+
+macro_rules! probabilities {
+    ($($X:ty),*) => {$(
+        impl<A: Element, D: Rank> ClassTargets<A, D> for $X
+        where
+            D::Smaller: Rank,
+        {
+            type Rank = D::Smaller;
+
+            #[track_caller]
+            fn into_targets(self) -> Targets<A, D, D::Smaller> {
+                Targets::Probabilities(self.into_layer())
+            }
+        }
+    )*};
+}
+
+probabilities!(Nd<A, D>, &Nd<A, D>, Layer<Nd<A, D>>, &Layer<Nd<A, D>>, Weight<Nd<A, D>>, &Weight<Nd<A, D>>);
+
+/// The settings of [`cross_entropy_with`](crate::LossOps::cross_entropy_with).
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{CrossEntropy, LossOps, Nd};
+/// let settings = CrossEntropy::new().label_smoothing(0.1).weights(Nd::from([1.0, 2.0]));
+/// let loss = Nd::from([[0.0_f64, 0.0]]).cross_entropy_with([0], &settings);
+/// assert!((loss.predict().wait()? - 1.05 * 2.0_f64.ln()).abs() < 1e-12);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CrossEntropy<A: Element, R = Mean> {
+    label_smoothing: f64,
+    ignore_index: Option<usize>,
+    weights: Option<Layer<Nd<A, Ix1>>>,
+    reduction: PhantomData<R>,
+}
+
+impl<A: Element> CrossEntropy<A> {
+    /// The mean of all losses; no smoothing, no weights, no label is ignored.
+    ///
+    /// ```
+    /// let settings = dl_nd::CrossEntropy::<f32>::new();
+    /// ```
+    pub fn new() -> Self {
+        CrossEntropy { label_smoothing: 0.0, ignore_index: None, weights: None, reduction: PhantomData }
+    }
+}
+
+impl<A: Element> Default for CrossEntropy<A> {
+    fn default() -> Self {
+        CrossEntropy::new()
+    }
+}
+
+impl<A: Element, R: Reduction> CrossEntropy<A, R> {
+    /// Targets are mixed with the uniform distribution: `(1 − ε) · target + ε / classes` (Szegedy
+    /// et al., 2016). It must lie between 0 and 1.
+    ///
+    /// ```
+    /// let settings = dl_nd::CrossEntropy::<f32>::new().label_smoothing(0.1);
+    /// ```
+    #[must_use]
+    pub fn label_smoothing(self, epsilon: f64) -> Self {
+        CrossEntropy { label_smoothing: epsilon, ..self }
+    }
+
+    /// A label whose positions do not count: their loss and their gradient are 0, and a mean does
+    /// not include them. It may be any number, also one that is no class.
+    ///
+    /// ```
+    /// let settings = dl_nd::CrossEntropy::<f32>::new().ignore_index(255);
+    /// ```
+    #[must_use]
+    pub fn ignore_index(self, label: usize) -> Self {
+        CrossEntropy { ignore_index: Some(label), ..self }
+    }
+
+    /// A weight for each class, by which its losses are multiplied. With labels, a mean is divided
+    /// by the sum of the weights of all labels.
+    ///
+    /// ```
+    /// use dl_nd::{CrossEntropy, Nd};
+    /// let settings = CrossEntropy::new().weights(Nd::from([1.0, 0.5]));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn weights(self, weights: impl Differentiable<Data = Nd<A, Ix1>>) -> Self {
+        CrossEntropy { weights: Some(weights.into_layer()), ..self }
+    }
+
+    /// Another reduction than the mean.
+    ///
+    /// ```
+    /// use dl_nd::{CrossEntropy, Each};
+    /// let settings = CrossEntropy::<f32>::new().reduction(Each);
+    /// ```
+    #[must_use]
+    pub fn reduction<S: Reduction>(self, _: S) -> CrossEntropy<A, S> {
+        let CrossEntropy { label_smoothing, ignore_index, weights, .. } = self;
+        CrossEntropy { label_smoothing, ignore_index, weights, reduction: PhantomData }
+    }
+
+    fn is_plain(&self) -> bool {
+        self.label_smoothing == 0.0 && self.ignore_index.is_none() && self.weights.is_none()
+    }
+
+    fn check<D: Rank, E: Rank>(&self, targets: &Targets<A, D, E>) -> Result<()> {
+        if matches!((self.ignore_index, targets), (Some(_), Targets::Probabilities(_))) {
+            return Err(Error::invalid("a label can be ignored where there are labels, not class probabilities"));
+        }
+        check_fraction("label_smoothing", self.label_smoothing)
+    }
+}
+
+#[track_caller]
+pub(crate) fn cross_entropy<A, D, T, R>(
+    logits: Layer<Nd<A, D>>,
+    target: T,
+    settings: &CrossEntropy<A, R>,
+) -> Layer<R::Of<A, T::Rank>>
+where
+    A: Element,
+    D: Rank,
+    T: ClassTargets<A, D>,
+    R: Reduction,
+{
+    const NAME: &str = "cross_entropy";
+    match target.into_targets() {
+        Targets::Labels(labels) if settings.is_plain() => {
+            Layer::apply(CrossEntropyOp::<A, D, T::Rank, R>(PhantomData), (logits, labels))
+        }
+        targets => likelihood(NAME, log_softmax(logits, 1), targets, settings),
+    }
+}
+
+#[track_caller]
+pub(crate) fn nll<A, D, T, R>(
+    name: &'static str,
+    x: Layer<Nd<A, D>>,
+    target: T,
+    settings: &CrossEntropy<A, R>,
+) -> Layer<R::Of<A, T::Rank>>
+where
+    A: Element,
+    D: Rank,
+    T: ClassTargets<A, D>,
+    R: Reduction,
+{
+    likelihood(name, x, target.into_targets(), settings)
+}
+
+/// `−Σ w·t·x` over the classes, with targets `t` and logarithms of probabilities `x`; for labels,
+/// `t` is 1 at the label and 0 elsewhere.
+#[track_caller]
+fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
+    name: &'static str,
+    x: Layer<Nd<A, D>>,
+    targets: Targets<A, D, E>,
+    settings: &CrossEntropy<A, R>,
+) -> Layer<R::Of<A, E>> {
+    if let Err(error) = settings.check(&targets) {
+        return invalid(name, error);
+    }
+    let weighted = match &settings.weights {
+        Some(weights) => Nd::binary(Binary::Mul, &x, &per_channel(name, weights, &x)),
+        None => x.clone(),
+    };
+    // all of them with the axis of the classes, whose length is 1
+    let (at_target, kept, weights) = match targets {
+        Targets::Probabilities(probabilities) => {
+            let probabilities = same_shape(name, &probabilities, &x);
+            (sum_keepdim(Nd::binary(Binary::StrongMul, &probabilities, &weighted), 1), None, None)
+        }
+        Targets::Labels(labels) => {
+            let ignored = settings.ignore_index;
+            let op = LabelIndices { name, ignored, at_least_one: R::MEAN, types: PhantomData };
+            let lined: Layer<Nd<usize, D>> = Layer::apply(op, (x.clone(), labels.clone()));
+            let kept = match ignored {
+                Some(ignored) => Some(Layer::apply(LabelMask { name, ignored, types: PhantomData }, (labels,))),
+                None => None,
+            };
+            let weights = match (&settings.weights, &kept) {
+                (Some(weights), None) => Some(take(name, 0, weights.clone(), lined.clone())),
+                (Some(weights), Some(kept)) => {
+                    Some(Nd::binary(Binary::Mul, &take(name, 0, weights.clone(), lined.clone()), kept))
+                }
+                (None, kept) => kept.clone(),
+            };
+            (gather(1, weighted.clone(), lined), kept, weights)
+        }
+    };
+    let smoothing = settings.label_smoothing;
+    let likelihoods = match smoothing {
+        0.0 => at_target,
+        _ => {
+            let mean = reduce::reduce(weighted, ReduceOp::Mean, AxisList::one(1), ReduceForm::of(name, true));
+            let at_target = Nd::with_number(Binary::Mul, &at_target, 1.0 - smoothing, false);
+            Nd::binary(Binary::Add, &at_target, &Nd::with_number(Binary::Mul, &mean, smoothing, false))
+        }
+    };
+    let losses = likelihoods.neg();
+    let losses = match &kept {
+        Some(kept) => Nd::binary(Binary::StrongMul, kept, &losses),
+        None => losses,
+    };
+    let losses: Layer<Nd<A, E>> = reshape(&losses, ReshapeTarget::Remove(1));
+    match weights {
+        Some(weights) => R::weighted(name, losses, weights),
+        None => loss_reduction::reduce::<A, E, R>(name, losses),
+    }
+}
+
+/// An error, unless there is a label for each position of such logits, and each is a class.
+fn check<S: Data<Elem = usize>, E: Dimension>(
+    labels: &ArrayBase<S, E>,
+    logits: &[usize],
+    ignored: Option<usize>,
+) -> Result<()> {
+    let Some(&classes) = logits.get(1) else { return Err(no_channels(logits)) };
+    if labels.shape() != without_classes(logits) {
+        let (count, shape) = (labels.len(), labels.shape());
+        return Err(Error::shape(format!(
+            "{count} labels, of shape {shape:?}, for logits of shape {logits:?}, which take labels of shape {:?}",
+            without_classes(logits)
+        )));
+    }
+    check_labels(labels.view(), classes, ignored)
+}
+
+fn check_labels<E: Dimension>(labels: ArrayView<'_, usize, E>, classes: usize, ignored: Option<usize>) -> Result<()> {
+    let is_class = |label: usize| label < classes || Some(label) == ignored;
+    if labels.iter().all(|&label| is_class(label)) {
+        return Ok(());
+    }
+    let labels = labels.into_dyn();
+    let (place, label) = labels.indexed_iter().find(|&(_, &label)| !is_class(label)).expect("one is none");
+    let place = if let [place] = place.slice() { place.to_string() } else { format!("{:?}", place.slice()) };
+    Err(Error::invalid(format!("label {label} at index {place} is not below the number of classes, {classes}")))
+}
+
+/// The shape of labels and losses.
+fn without_classes(logits: &[usize]) -> Vec<usize> {
+    [&logits[..1], &logits[2..]].concat()
+}
+
+/// That shape, with the axis of the classes, whose length is 1.
+fn lined_up<D: Rank>(labels: &[usize]) -> D {
+    let mut shape = D::zeros(labels.len() + 1);
+    shape.slice_mut().copy_from_slice(&[&labels[..1], &[1], &labels[1..]].concat());
+    shape
+}
+
+/// Labels as a tensor of shape `[labels, classes]`: 1 at the label of each row, 0 elsewhere.
+///
+/// ```
+/// use dl_nd::{Nd, one_hot};
+/// assert_eq!(one_hot::<f32>([2, 0], 3)?, Nd::from([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// When a label is not below `classes`.
+pub fn one_hot<A: Element>(labels: impl IntoIterator<Item = usize>, classes: usize) -> Result<Nd<A, Ix2>> {
+    let labels: Vec<usize> = labels.into_iter().collect();
+    check_labels(ArrayView::from(&labels), classes, None)?;
+    check_size::<A>(&[labels.len(), classes])?;
+    let mut array = Array::from_elem((labels.len(), classes), A::of(0.0));
+    for (row, &label) in labels.iter().enumerate() {
+        array[[row, label]] = A::of(1.0);
+    }
+    Ok(array.into())
+}
+
+/// `−ln softmax(logits)[label]`, reduced, in one go.
+struct CrossEntropyOp<A, D, E, R>(PhantomData<(A, D, E, R)>);
+
+impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A, D, E, R> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
+    type Output = R::Of<A, E>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "cross_entropy"
+    }
+
+    fn value(&self, (logits, labels): (&Nd<A, D>, &Nd<usize, E>)) -> Result<R::Of<A, E>> {
+        check(&labels.0, logits.shape(), None)?;
+        let (in_turn, classes) = (in_turn(labels), logits.shape()[1]);
+        let mut losses = vec![A::zero(); in_turn.len()];
+        let to = losses.iter_mut().map(|loss| ArrayViewMut1::from(std::slice::from_mut(loss)));
+        let all = logits.0.lanes(Axis(1)).into_iter().zip(to);
+        for_each_lane(all, (in_turn.len(), classes), NANOSECONDS, |first, lanes| {
+            let raised = ExpLanes::of(lanes.iter().map(|(x, _)| x.view()));
+            let logarithms = raised.ln_sums();
+            for (lane, (x, loss)) in lanes.iter_mut().enumerate() {
+                loss[0] = logarithms[lane] + (raised.largest[lane] - x[in_turn[first + lane]]);
+            }
+        });
+        R::fold(Nd::from_elements(labels.dim(), losses), logits.shape())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, E>>>) {
+        // (softmax − one_hot) · d
+        let excess = Layer::apply(CrossEntropyGradient(PhantomData), at.operands.clone());
+        let each = R::unfold(at.delta, lined_up::<D>(at.values.1.shape()));
+        (Some(Nd::binary(Binary::Mul, &excess, &each)), None)
+    }
+
+    fn cost(&self, (logits, _): (&Nd<A, D>, &Nd<usize, E>)) -> f64 {
+        300.0 + NANOSECONDS * logits.len() as f64
+    }
+}
+
+/// About how long the loss takes for a logit, and its derivative.
+const NANOSECONDS: f64 = 2.5;
+
+/// The labels in row-major order.
+fn in_turn<E: Rank>(labels: &Nd<usize, E>) -> Vec<usize> {
+    labels.0.iter().copied().collect()
+}
+
+/// The softmax, less 1 at the labels, which have been looked at.
+struct CrossEntropyGradient<A, D, E>(PhantomData<(A, D, E)>);
+
+impl<A: Element, D: Rank, E: Rank> Primitive for CrossEntropyGradient<A, D, E> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "cross_entropy"
+    }
+
+    fn value(&self, (logits, labels): (&Nd<A, D>, &Nd<usize, E>)) -> Result<Nd<A, D>> {
+        let labels = in_turn(labels);
+        lanes(logits, 1, |first, lanes| {
+            let softmaxes = ExpLanes::of(lanes.iter().map(|(x, _)| x.view())).softmax();
+            for (lane, (_, y)) in lanes.iter_mut().enumerate() {
+                softmaxes.write(lane, y.view_mut());
+                let label = labels[first + lane];
+                y[label] = y[label] - A::of(1.0);
+            }
+        })
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, E>>>) {
+        (Some(softmax_delta(at.delta, &softmax(at.operands.0.clone(), 1), 1)), None)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
+    }
+
+    fn cost(&self, (logits, _): (&Nd<A, D>, &Nd<usize, E>)) -> f64 {
+        300.0 + NANOSECONDS * logits.len() as f64
+    }
+}
+
+/// (x, labels) ↦ labels that fit to `x`, with the axis of the classes; a class stands for the
+/// ignored one.
+struct LabelIndices<A, D, E> {
+    name: &'static str,
+    ignored: Option<usize>,
+    /// Whether not all may be ignored.
+    at_least_one: bool,
+    types: PhantomData<(A, D, E)>,
+}
+
+impl<A: Element, D: Rank, E: Rank> Primitive for LabelIndices<A, D, E> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Nd<usize, E>>);
+    type Output = Nd<usize, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn value(&self, (x, labels): (&Nd<A, D>, &Nd<usize, E>)) -> Result<Nd<usize, D>> {
+        check(&labels.0, x.shape(), self.ignored)?;
+        if self.at_least_one && labels.0.iter().all(|&label| Some(label) == self.ignored) {
+            let shape = x.shape();
+            return Err(match self.ignored {
+                Some(ignored) if !labels.is_empty() => {
+                    Error::invalid(format!("all labels are {ignored}, which is ignored: the mean is over none"))
+                }
+                _ => Error::shape(format!("the mean over an empty batch, of shape {shape:?}")),
+            });
+        }
+        let classes = labels.0.mapv(|label| if Some(label) == self.ignored { 0 } else { label });
+        Ok(classes.into_shape_clone(lined_up::<D>(labels.shape())).expect("as many elements").into())
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, E>>>) {
+        (None, None)
+    }
+
+    fn cost(&self, (_, labels): (&Nd<A, D>, &Nd<usize, E>)) -> f64 {
+        200.0 + labels.len() as f64
+    }
+}
+
+/// 0 for the label that is ignored, 1 for the others, with the axis of the classes.
+struct LabelMask<A, D, E> {
+    name: &'static str,
+    ignored: usize,
+    types: PhantomData<(A, D, E)>,
+}
+
+impl<A: Element, D: Rank, E: Rank> Primitive for LabelMask<A, D, E> {
+    type Operands = (Layer<Nd<usize, E>>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn value(&self, (labels,): (&Nd<usize, E>,)) -> Result<Nd<A, D>> {
+        if labels.shape().is_empty() {
+            return Err(Error::shape(
+                "a single label, for logits that need an axis of the batch and one of the classes",
+            ));
+        }
+        let kept = labels.0.mapv(|label| if label == self.ignored { A::zero() } else { A::of(1.0) });
+        match kept
+            .into_dyn()
+            .into_shape_clone(lined_up::<IxDyn>(labels.shape()))
+            .expect("as many elements")
+            .into_dimensionality()
+        {
+            Ok(kept) => Ok(kept.into()),
+            Err(_) => Err(Error::shape(format!("labels of shape {:?} have too many or too few axes", labels.shape()))),
+        }
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<Nothing, E>>>,) {
+        (None,)
+    }
+
+    fn cost(&self, (labels,): (&Nd<usize, E>,)) -> f64 {
+        200.0 + labels.len() as f64
+    }
+}

@@ -1,0 +1,102 @@
+//! Dropout: noise that training gets used to.
+
+use crate::ops::invalid::invalid;
+use crate::ops::train_eval::train_or_eval;
+use crate::tensor::{Element, Nd, Rank, compact_copy};
+use dl_core::{Along, At, Differentiable, Error, Layer, Nothing, Primitive, Result, Seed};
+use rand::RngCore;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use std::marker::PhantomData;
+
+/// Dropout.
+///
+/// ```
+/// use dl_core::{Differentiable, Mode};
+/// use dl_nd::{DropoutOps, Nd};
+/// let y = Nd::from([1.0, 1.0, 1.0, 1.0]).dropout(0.5);
+/// assert_eq!(y.predict().wait()?, Nd::from([1.0, 1.0, 1.0, 1.0]));
+/// let trained = y.predict().mode(Mode::Train).seed(1).wait()?;
+/// assert!(trained.view().iter().all(|&x| x == 0.0 || x == 2.0));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait DropoutOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// In passes that train, each element is 0 with probability `p`, and `x / (1 − p)` otherwise;
+    /// in passes that evaluate nothing changes (Srivastava et al., 2014).
+    ///
+    /// Which ones are 0 depends on the seed of the pass and on the place of this layer in the
+    /// program ([`Seed`]), not on the number of threads. It is the same forward, backward and in
+    /// derivatives of higher order.
+    ///
+    /// ```
+    /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{DropoutOps, Nd, ReduceOps};
+    /// let w = Weight::new(Nd::from([1.0, 2.0, 3.0]));
+    /// let loss = w.dropout(0.1).sum();
+    /// for step in 0..10 {
+    ///     loss.train(&Sgd::new(0.1)).seed(step).wait()?;
+    /// }
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When `p` is not in `0 ≤ p < 1`, or a pass that trains has no seed.
+    #[track_caller]
+    fn dropout(&self, p: f64) -> Layer<Nd<A, D>> {
+        dropout(self.layer(), p)
+    }
+}
+
+impl<X, A: Element, D: Rank> DropoutOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+#[track_caller]
+pub(crate) fn dropout<A: Element, D: Rank>(x: Layer<Nd<A, D>>, p: f64) -> Layer<Nd<A, D>> {
+    if !(0.0..1.0).contains(&p) {
+        return invalid(
+            "dropout",
+            Error::invalid(format!("the probability is {p}; it must be at least 0 and below 1")),
+        );
+    }
+    let dropped = Layer::apply(Dropout { p, types: PhantomData }, (x.clone(), Seed::draw()));
+    train_or_eval(dropped, x)
+}
+
+/// (x, seed) ↦ x · mask / (1 − p), where the mask depends on the seed and the number of elements:
+/// linear in x.
+struct Dropout<A, D> {
+    p: f64,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Primitive for Dropout<A, D> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Seed>);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "dropout"
+    }
+
+    fn value(&self, (x, seed): (&Nd<A, D>, &Seed)) -> Result<Nd<A, D>> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed.get());
+        let scale = A::of((1.0 - self.p).recip());
+        // `p` as a share of all 32-bit numbers
+        let dropped = (self.p * (u32::MAX as f64 + 1.0)) as u64;
+        let mut y = compact_copy(x.view());
+        // in row-major order, whatever the strides
+        y.iter_mut().for_each(|y| *y = if u64::from(rng.next_u32()) < dropped { A::zero() } else { *y * scale });
+        Ok(y.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {
+        let delta = Dropout { p: self.p, types: PhantomData };
+        (Some(Layer::apply(delta, (at.delta.clone(), at.operands.1.clone()))), None)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
+    }
+
+    fn cost(&self, (x, _): (&Nd<A, D>, &Seed)) -> f64 {
+        200.0 + 3.0 * x.len() as f64
+    }
+}

@@ -1,0 +1,144 @@
+//! The kernels: arrays whose axes have names.
+
+use super::plan::{Label, Leg, Plan};
+use crate::kernels::sum_along;
+use crate::ops::matmul::product;
+use crate::tensor::{Element, check_size};
+use dl_core::Result;
+use ndarray::{ArcArray, ArrayD, ArrayViewD, Axis, IxDyn};
+
+/// An array each of whose axes has a label of its own.
+pub(super) struct Labelled<A> {
+    array: ArcArray<A, IxDyn>,
+    labels: Vec<Label>,
+}
+
+impl<A: Element> Labelled<A> {
+    /// An operand, without the axes that have no label; its diagonal where a label repeats.
+    pub(super) fn of(operand: &ArcArray<A, IxDyn>, legs: &[Leg]) -> Self {
+        let (mut array, mut labels) = (operand.clone(), Vec::new());
+        for leg in legs {
+            let axis = labels.len();
+            match leg {
+                None => array = array.index_axis_move(Axis(axis), 0),
+                Some(label) => match labels.iter().position(|other| other == label) {
+                    Some(first) => array = diagonal(array.view(), first, axis).into_shared(),
+                    None => labels.push(*label),
+                },
+            }
+        }
+        Labelled { array, labels }
+    }
+
+    pub(super) fn has(&self, label: Label) -> bool {
+        self.labels.contains(&label)
+    }
+
+    /// Summed over the labels that nobody needs.
+    pub(super) fn summed(mut self, needed: impl Fn(Label) -> bool) -> Self {
+        for axis in (0..self.labels.len()).rev() {
+            if !needed(self.labels[axis]) {
+                self.labels.remove(axis);
+                self.array = sum_along(self.array.view(), axis).index_axis_move(Axis(axis), 0).into_shared();
+            }
+        }
+        self
+    }
+
+    /// The product with another array, summed over the labels that both have and nobody needs. Of
+    /// the two, the one with the label `last` gives the last axes.
+    pub(super) fn times(self, other: Self, needed: impl Fn(Label) -> bool, last: Leg) -> Result<Self> {
+        let swap = last.is_some_and(|last| self.has(last) && !other.has(last));
+        let (left, right) = if swap { (other, self) } else { (self, other) };
+        let (shared, rows): (Vec<Label>, Vec<Label>) = left.labels.iter().partition(|&&label| right.has(label));
+        let (batch, inner): (Vec<Label>, Vec<Label>) = shared.into_iter().partition(|&label| needed(label));
+        let columns: Vec<Label> = right.labels.iter().copied().filter(|&label| !left.has(label)).collect();
+
+        let left = left.in_order(&[&batch[..], &rows, &inner].concat());
+        let right = right.in_order(&[&batch[..], &inner, &columns].concat());
+        let (b, m) = left.shape()[..batch.len() + rows.len()].split_at(batch.len());
+        let (k, n) = right.shape()[batch.len()..].split_at(inner.len());
+        let shape = [b, m, n].concat();
+        check_size::<A>(&shape)?;
+        let array = if inner.is_empty() {
+            // nothing to sum: each element of the one by each of the other
+            let ends = left.ndim()..left.ndim() + columns.len();
+            let left = ends.fold(left.clone(), |left, end| left.insert_axis(Axis(end)));
+            let right = rows.iter().fold(right.clone(), |right, _| right.insert_axis(Axis(batch.len())));
+            &left * &right
+        } else {
+            // a batch of matrices; without a batch, matrices, or a matrix and a vector
+            let [count, m, k, n] = [b, m, k, n].map(|lengths| lengths.iter().product::<usize>());
+            let count: &[usize] = if batch.is_empty() { &[] } else { &[count] };
+            let right_matrix = if batch.is_empty() && columns.is_empty() { &[k][..] } else { &[k, n] };
+            let matrices = |array: &ArcArray<A, IxDyn>, matrix: &[usize]| {
+                let shape = IxDyn(&[count, matrix].concat());
+                array.clone().into_shape_clone(shape).expect("as many elements")
+            };
+            let (left, right) = (matrices(&left, &[m, k]), matrices(&right, right_matrix));
+            let product: ArrayD<A> = product(left.view(), right.view(), count)?;
+            product.into_shape_clone(IxDyn(&shape)).expect("as many elements")
+        };
+        Ok(Labelled { array: array.into_shared(), labels: [batch, rows, columns].concat() })
+    }
+
+    /// The axes in the order of these labels, which are its labels.
+    fn in_order(self, labels: &[Label]) -> ArcArray<A, IxDyn> {
+        let place = |label| self.labels.iter().position(|other| other == label).expect("one of its labels");
+        let axes: Vec<usize> = labels.iter().map(place).collect();
+        self.array.permuted_axes(axes)
+    }
+
+    /// As the output of a plan: in its order, repeated along labels that this has not, and on
+    /// diagonals.
+    pub(super) fn spread(self, plan: &Plan) -> ArcArray<A, IxDyn> {
+        let known = self.labels.clone();
+        let mut order = Vec::new();
+        for label in plan.output.iter().flatten() {
+            if known.contains(label) && !order.contains(label) {
+                order.push(*label);
+            }
+        }
+        let mut array = self.in_order(&order);
+        for (axis, leg) in plan.output.iter().enumerate() {
+            let first = plan.output[..axis].iter().position(|other| other == leg);
+            array = match (leg, first) {
+                (None, _) => array.insert_axis(Axis(axis)),
+                (Some(_), Some(first)) => on_diagonal(array.view(), first, axis).into_shared(),
+                (Some(label), None) if known.contains(label) => array,
+                (Some(label), None) => {
+                    let array = array.insert_axis(Axis(axis));
+                    let mut shape = array.raw_dim();
+                    shape[axis] = plan.lengths[label];
+                    array.broadcast(shape).expect("an axis of length 1").to_owned().into_shared()
+                }
+            };
+        }
+        array
+    }
+}
+
+/// The diagonal of two axes of the same length, in place of the first one.
+fn diagonal<A: Element>(x: ArrayViewD<'_, A>, first: usize, second: usize) -> ArrayD<A> {
+    let mut shape = x.shape().to_vec();
+    let length = shape.remove(second);
+    let mut diagonal = ArrayD::from_elem(shape, A::zero());
+    for i in 0..length {
+        let part = x.index_axis(Axis(second), i);
+        diagonal.index_axis_mut(Axis(first), i).assign(&part.index_axis(Axis(first), i));
+    }
+    diagonal
+}
+
+/// The array of which this is the diagonal, with zeros elsewhere.
+fn on_diagonal<A: Element>(x: ArrayViewD<'_, A>, first: usize, second: usize) -> ArrayD<A> {
+    let length = x.shape()[first];
+    let mut shape = x.shape().to_vec();
+    shape.insert(second, length);
+    let mut array = ArrayD::from_elem(shape, A::zero());
+    for i in 0..length {
+        let mut part = array.index_axis_mut(Axis(second), i);
+        part.index_axis_mut(Axis(first), i).assign(&x.index_axis(Axis(first), i));
+    }
+    array
+}

@@ -1,0 +1,237 @@
+//! The versions of a table: a persistent array.
+//!
+//! The newest version of a table is a flat buffer. An older one that somebody still holds is a *diff*
+//! against the next one that somebody holds: the rows that have changed in between, as they were.
+//! So a clone is a count, and a version in which some rows are different costs these rows, however
+//! high the table is. A version that nobody holds any more leaves its diff to the one before it,
+//! or, if it was the newest, gives the buffer back to it; so the cost of reading an old version
+//! grows with the number of versions that are held, not with that of the versions there have been.
+//!
+//! Who changes a version that is not the newest gets a copy of all of it: from there on the two
+//! have nothing to do with each other.
+//!
+//! H. G. Baker, *Shallow binding makes functional arrays fast*, 1991.
+
+use crate::tensor::Element;
+use std::collections::btree_map::BTreeMap;
+use std::collections::hash_map::{Entry, HashMap};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// One version; the numbers in it never change.
+pub(super) struct Version<A: Element> {
+    family: Arc<Family<A>>,
+    number: u64,
+}
+
+/// The versions that share a buffer. Its lock is never held while code of somebody else runs.
+struct Family<A> {
+    shape: [usize; 2],
+    state: RwLock<State<A>>,
+}
+
+struct State<A> {
+    /// The numbers of the newest version.
+    buffer: Vec<A>,
+    /// The versions that somebody holds, by number, each with its diff against the next one; that
+    /// of the newest is empty.
+    diffs: BTreeMap<u64, Diff<A>>,
+}
+
+/// Some rows.
+struct Diff<A> {
+    /// Where in the block a row is.
+    places: HashMap<usize, usize>,
+    block: Vec<A>,
+}
+
+impl<A: Element> Version<A> {
+    /// The first version of a family of its own. There are as many elements as the shape says.
+    pub(super) fn new(shape: [usize; 2], buffer: Vec<A>) -> Self {
+        debug_assert_eq!(buffer.len(), shape[0] * shape[1]);
+        let state = State { buffer, diffs: BTreeMap::from([(0, Diff::with_room_for(0, 0))]) };
+        Version { family: Arc::new(Family { shape, state: RwLock::new(state) }), number: 0 }
+    }
+
+    pub(super) fn shape(&self) -> [usize; 2] {
+        self.family.shape
+    }
+
+    /// Appends these rows, or all of them, to an empty vector.
+    pub(super) fn read(&self, rows: Option<&[usize]>, mut numbers: Vec<A>) -> Vec<A> {
+        let [height, width] = self.shape();
+        numbers.reserve_exact(width * rows.map_or(height, <[usize]>::len));
+        let state = self.family.read();
+        let diffs = state.diffs.range(self.number..).map(|(_, diff)| diff).filter(|diff| !diff.places.is_empty());
+        match rows {
+            Some(rows) => {
+                let diffs: Vec<&Diff<A>> = diffs.collect();
+                for &row in rows {
+                    let changed = diffs.iter().find_map(|diff| diff.row(row, width));
+                    numbers.extend_from_slice(changed.unwrap_or_else(|| &state.buffer[row * width..][..width]));
+                }
+            }
+            None => {
+                numbers.extend_from_slice(&state.buffer);
+                // the oldest one is the last word
+                diffs.rev().for_each(|diff| diff.write_to(&mut numbers, width));
+            }
+        }
+        numbers
+    }
+
+    /// A version in which these rows, or all of them, are those of `block`. No row comes twice.
+    pub(super) fn changed(&self, rows: Option<&[usize]>, block: Vec<A>) -> Self {
+        let Some(rows) = rows else { return Version::new(self.shape(), block) };
+        let width = self.shape()[1];
+        if let Some(next) = self.next(rows, &block) {
+            return next;
+        }
+        let mut numbers = self.read(None, Vec::new());
+        for (at, &row) in rows.iter().enumerate() {
+            numbers[row * width..][..width].copy_from_slice(&block[at * width..][..width]);
+        }
+        Version::new(self.shape(), numbers)
+    }
+
+    /// The same in the same family, if this is its newest version.
+    fn next(&self, rows: &[usize], block: &[A]) -> Option<Self> {
+        let width = self.shape()[1];
+        let mut before = Diff::with_room_for(rows.len(), width);
+        let mut state = self.family.write();
+        let State { buffer, diffs } = &mut *state;
+        let mut newest = diffs.last_entry().filter(|newest| *newest.key() == self.number)?;
+        for (at, &row) in rows.iter().enumerate() {
+            let numbers = &mut buffer[row * width..][..width];
+            before.push(row, numbers);
+            numbers.copy_from_slice(&block[at * width..][..width]);
+        }
+        newest.insert(before);
+        let number = self.number + 1;
+        diffs.insert(number, Diff::with_room_for(0, 0));
+        drop(state);
+        Some(Version { family: self.family.clone(), number })
+    }
+}
+
+impl<A: Element> Drop for Version<A> {
+    fn drop(&mut self) {
+        let width = self.shape()[1];
+        let mut state = self.family.write();
+        let State { buffer, diffs } = &mut *state;
+        let Some(gone) = diffs.remove(&self.number) else { return };
+        let was_newest = diffs.last_key_value().is_some_and(|(&number, _)| number < self.number);
+        let Some((_, before)) = diffs.range_mut(..self.number).next_back() else { return };
+        if was_newest {
+            std::mem::replace(before, gone).write_to(buffer, width);
+        } else {
+            before.absorb(gone, width);
+        }
+    }
+}
+
+impl<A> Family<A> {
+    fn read(&self) -> RwLockReadGuard<'_, State<A>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State<A>> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<A: Element> Diff<A> {
+    fn with_room_for(rows: usize, width: usize) -> Self {
+        Diff { places: HashMap::with_capacity(rows), block: Vec::with_capacity(rows * width) }
+    }
+
+    fn row(&self, row: usize, width: usize) -> Option<&[A]> {
+        let place = *self.places.get(&row)?;
+        Some(&self.block[place * width..][..width])
+    }
+
+    /// Adds a row that is not there yet.
+    fn push(&mut self, row: usize, numbers: &[A]) {
+        self.places.insert(row, self.places.len());
+        self.block.extend_from_slice(numbers);
+    }
+
+    fn write_to(&self, buffer: &mut [A], width: usize) {
+        for (&row, &place) in &self.places {
+            buffer[row * width..][..width].copy_from_slice(&self.block[place * width..][..width]);
+        }
+    }
+
+    /// Becomes the diff against the version that `next` is a diff against. Of the two the smaller
+    /// one is copied, so a row is copied seldom.
+    fn absorb(&mut self, next: Diff<A>, width: usize) {
+        let mine_are_few = self.places.len() < next.places.len();
+        let few = if mine_are_few { std::mem::replace(self, next) } else { next };
+        for (row, from) in few.places {
+            let numbers = &few.block[from * width..][..width];
+            let end = self.places.len();
+            match self.places.entry(row) {
+                Entry::Occupied(place) if mine_are_few => {
+                    self.block[place.get() * width..][..width].copy_from_slice(numbers);
+                }
+                Entry::Occupied(_) => {}
+                Entry::Vacant(place) => {
+                    place.insert(end);
+                    self.block.extend_from_slice(numbers);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl<A: Element> Version<A> {
+        /// How many rows each version that is alive has as its diff.
+        fn diffs(&self) -> Vec<usize> {
+            self.family.read().diffs.values().map(|diff| diff.places.len()).collect()
+        }
+    }
+
+    #[test]
+    fn what_nobody_holds_is_not_kept() {
+        let mut newest = Version::new([100, 1], vec![0.0_f32; 100]);
+        for step in 0..1_000 {
+            newest = newest.changed(Some(&[step % 10]), vec![1.0]);
+            assert_eq!(newest.diffs(), [0]);
+        }
+        let mut held = Vec::new();
+        for step in 0..1_000 {
+            let next = newest.changed(Some(&[step % 20]), vec![2.0]);
+            let before = std::mem::replace(&mut newest, next);
+            if step % 250 == 0 {
+                held.push(before);
+            }
+        }
+        // a row once for each version that is held
+        assert_eq!(newest.diffs(), [20, 20, 20, 20, 0]);
+        held.remove(1);
+        assert_eq!(newest.diffs(), [20, 20, 20, 0]);
+        drop(newest);
+        let newest = held.pop().unwrap();
+        assert_eq!(newest.diffs(), [20, 20, 0]);
+        assert_eq!(held[0].read(None, Vec::new())[5..15], [[1.0; 5], [0.0; 5]].concat());
+    }
+
+    #[test]
+    fn a_branch_is_a_family_of_its_own() {
+        let first = Version::new([2, 1], vec![1.0, 2.0]);
+        let second = first.changed(Some(&[0]), vec![3.0]);
+        let other = first.changed(Some(&[1]), vec![4.0]);
+        assert!(!Arc::ptr_eq(&first.family, &other.family));
+        drop(second);
+        // which the first one is not, once it has the buffer again
+        let third = first.changed(Some(&[1]), vec![5.0]);
+        assert!(Arc::ptr_eq(&first.family, &third.family));
+        assert_eq!(
+            [&first, &other, &third].map(|version| version.read(None, Vec::new())),
+            [[1.0, 2.0], [1.0, 4.0], [1.0, 5.0]]
+        );
+    }
+}

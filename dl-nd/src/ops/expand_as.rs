@@ -1,0 +1,157 @@
+//! Shapes that an operation takes from another tensor when it is evaluated.
+
+use crate::ops::reshape::{ReshapeTarget, reshape, reshape_to};
+use crate::tensor::{Element, Item, Nd, Rank};
+use dl_core::{Along, At, Deltas, Error, Layer, Primitive, Result};
+use ndarray::{Ix1, IxDyn};
+use std::marker::PhantomData;
+
+/// `x` itself, which must have the shape of `model`.
+///
+/// # Errors
+/// A shape error when it has another.
+#[track_caller]
+pub fn same_shape<A: Element, D: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, D>>,
+    model: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(ExpandAs { name, how: ExpandRule::Same, types: PhantomData }, (x.clone(), model.clone()))
+}
+
+/// `x` in the shape of `model`, which has as many elements.
+#[track_caller]
+pub(crate) fn reshape_like<A: Element, D: Rank, E: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, E>>,
+    model: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(ExpandAs { name, how: ExpandRule::Reshaped, types: PhantomData }, (x.clone(), model.clone()))
+}
+
+/// A vector with an element for each channel (axis 1) of `model`, in the shape
+/// `[1, channels, 1, …]`, which broadcasts to that of `model`.
+#[track_caller]
+pub(crate) fn per_channel<A: Element, D: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, Ix1>>,
+    model: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(ExpandAs { name, how: ExpandRule::Channels, types: PhantomData }, (x.clone(), model.clone()))
+}
+
+/// `x`, whose last axis must be as long as that of `model`, in the rank of `model`: missing axes
+/// are added in front. What is added to the elements along the last axis, or multiplied by them,
+/// must not be broadcast along it.
+///
+/// # Errors
+/// A shape error when it is longer or shorter.
+#[track_caller]
+pub fn along_last<A: Element, D: Rank, E: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, E>>,
+    model: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(ExpandAs { name, how: ExpandRule::Last, types: PhantomData }, (x.clone(), model.clone()))
+}
+
+/// `x`, which must broadcast to the shape of `model`, in the rank of `model`.
+#[track_caller]
+pub(crate) fn broadcasting<A: Item, B: Element, D: Rank, E: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, E>>,
+    model: &Layer<Nd<B, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(ExpandAs { name, how: ExpandRule::Broadcasting, types: PhantomData }, (x.clone(), model.clone()))
+}
+
+#[derive(Clone, Copy)]
+enum ExpandRule {
+    Same,
+    Reshaped,
+    Channels,
+    Last,
+    Broadcasting,
+}
+
+/// (x, model) ↦ x, in a shape that depends on the shape of the model and on nothing else of it.
+struct ExpandAs<A, B, D, E> {
+    name: &'static str,
+    how: ExpandRule,
+    types: PhantomData<(A, B, D, E)>,
+}
+
+impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
+    type Operands = (Layer<Nd<A, E>>, Layer<Nd<B, D>>);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn value(&self, (x, model): (&Nd<A, E>, &Nd<B, D>)) -> Result<Nd<A, D>> {
+        let (found, shape) = (x.shape(), model.shape());
+        let shape = match self.how {
+            ExpandRule::Same if found != shape => {
+                return Err(Error::shape(format!(
+                    "shapes {shape:?} and {found:?} differ: they must be the same, nothing is broadcast here"
+                )));
+            }
+            ExpandRule::Same | ExpandRule::Reshaped => shape.to_vec(),
+            ExpandRule::Broadcasting => {
+                let missing = shape.len().checked_sub(found.len());
+                let fits =
+                    |missing: usize| found.iter().zip(&shape[missing..]).all(|(&x, &length)| x == 1 || x == length);
+                match missing {
+                    Some(missing) if fits(missing) => [&vec![1; missing], found].concat(),
+                    _ => return Err(Error::shape(format!("shape {found:?} does not broadcast to {shape:?}"))),
+                }
+            }
+            ExpandRule::Last => match shape.len().checked_sub(found.len()) {
+                Some(missing) if found.last() == shape.last() => [&vec![1; missing], found].concat(),
+                _ => {
+                    return Err(Error::shape(format!(
+                        "{found:?} and {shape:?} do not fit: the last axis of both has to be of the same length"
+                    )));
+                }
+            },
+            ExpandRule::Channels => match shape.get(1) {
+                Some(&channels) if found == [channels] => {
+                    (0..shape.len()).map(|axis| if axis == 1 { channels } else { 1 }).collect()
+                }
+                Some(channels) => {
+                    return Err(Error::shape(format!(
+                        "a vector of shape {found:?} for the {channels} channels (axis 1) of a tensor of shape {shape:?}"
+                    )));
+                }
+                None => return Err(no_channels(shape)),
+            },
+        };
+        let x = x.array().into_dyn().into_shape_clone(IxDyn(&shape)).expect("as many elements");
+        Ok(Nd::from(x.into_dimensionality().expect("the rank of the model").into_shared()))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
+        let shape = at.values.0.dim();
+        let delta = match self.how {
+            ExpandRule::Same => reshape_to(at.delta, shape),
+            _ => reshape(at.delta, ReshapeTarget::Shape(shape)),
+        };
+        (Some(delta), None)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A::Derivative, D>>> {
+        let like = ExpandAs { name: self.name, how: self.how, types: PhantomData };
+        Some(Layer::apply(like, (along.tangents.0.clone()?, along.operands.1.clone())))
+    }
+
+    fn cost(&self, (x, _): (&Nd<A, E>, &Nd<B, D>)) -> f64 {
+        200.0 + x.nanoseconds_to_arrange()
+    }
+}
+
+/// What to say of a tensor without axis 1.
+pub(crate) fn no_channels(shape: &[usize]) -> Error {
+    Error::shape(format!("a tensor of shape {shape:?} has no channels: they are its axis 1"))
+}

@@ -1,0 +1,154 @@
+//! Rules, read in the elements of small tensors: what a training step does with a small delta,
+//! instead of writing it down.
+//!
+//! An operation of the algebra is a loop over elements, the same as that of the layer which the
+//! rule would write down; so what comes of it is the same to the bit.
+
+use crate::fusion;
+use crate::fusion::should_defer;
+use crate::tensor::{Element, Nd, Rank};
+use dl_core::{Algebra, Binary, Sums, Term, Unary, buffers};
+use std::cell::Cell;
+
+/// A rule that is being read, and how many operations it has written.
+#[derive(Default)]
+pub(crate) struct ImmediateRule {
+    operations: Cell<usize>,
+}
+
+/// A tensor of the shape that all have, or a number in its place.
+pub(crate) struct ImmediateTensor<'a, A: Element> {
+    elements: ImmediateData<'a, A>,
+    reading: &'a ImmediateRule,
+}
+
+/// What a rule comes to, if a gradient flows.
+type RuleDelta<'a, A> = Option<Term<ImmediateTensor<'a, A>>>;
+
+enum ImmediateData<'a, A: Element> {
+    Number(A),
+    Lent(&'a [A]),
+    Own(Vec<A>),
+}
+
+impl ImmediateRule {
+    /// A rule can be read in tensors that are small, of one shape, and in row-major order.
+    pub(crate) fn of_small<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) -> Option<Self> {
+        let first = tensors.first()?;
+        let fits = |tensor: &&Nd<A, D>| tensor.shape() == first.shape() && tensor.0.is_standard_layout();
+        (!should_defer(first.len()) && tensors.iter().all(fits)).then(Self::default)
+    }
+
+    /// One of these tensors as an operand.
+    #[inline]
+    pub(crate) fn of<'a, A: Element, D: Rank>(&'a self, tensor: &'a Nd<A, D>) -> Term<ImmediateTensor<'a, A>> {
+        let elements = ImmediateData::Lent(tensor.0.as_slice().expect("in standard layout"));
+        Term(ImmediateTensor { elements, reading: self })
+    }
+
+    /// A number as an operand.
+    pub(crate) fn of_number<A: Element>(&self, number: A) -> Term<ImmediateTensor<'_, A>> {
+        Term(ImmediateTensor { elements: ImmediateData::Number(number), reading: self })
+    }
+
+    /// The delta of the operand of an operation. Compiled once, not for each rank.
+    #[inline(never)]
+    pub(crate) fn unary<'a, A: Element>(op: Unary, [x, y, d]: [Term<ImmediateTensor<'a, A>>; 3]) -> RuleDelta<'a, A> {
+        op.pullback(&x, &y, &d)
+    }
+
+    /// The same for those of two operands that are wanted.
+    #[inline(never)]
+    pub(crate) fn binary<'a, A: Element>(
+        op: Binary,
+        [a, b, y, d]: [Term<ImmediateTensor<'a, A>>; 4],
+        wanted: (bool, bool),
+    ) -> (RuleDelta<'a, A>, RuleDelta<'a, A>) {
+        op.pullbacks([&a, &b, &y, &d], wanted)
+    }
+
+    /// Adds what the rule says about this operand, if the delta of that is wanted. `d` is the delta
+    /// that the rule was asked about.
+    pub(crate) fn add<A: Element, D: Rank>(
+        &self,
+        which: usize,
+        delta: Option<Term<ImmediateTensor<'_, A>>>,
+        d: &Nd<A, D>,
+        sums: &mut Sums<'_>,
+    ) {
+        let Some(Term(mut delta)) = delta.filter(|_| sums.wants(which)) else { return };
+        sums.count(self.operations.take());
+        match std::mem::replace(&mut delta.elements, ImmediateData::Lent(&[])) {
+            ImmediateData::Own(elements) => sums.add(which, Nd::from_elements(d.dim(), elements)),
+            ImmediateData::Lent(elements) if std::ptr::eq(elements, d.0.as_slice().unwrap_or_default()) => {
+                sums.pass_on(which)
+            }
+            ImmediateData::Lent(elements) => sums.add(which, Nd::from_elements(d.dim(), elements.to_vec())),
+            ImmediateData::Number(number) => sums.add(which, Nd::full(d.dim(), number)),
+        }
+    }
+}
+
+impl<'a, A: Element> ImmediateTensor<'a, A> {
+    fn written(&self, elements: ImmediateData<'a, A>) -> Self {
+        self.reading.operations.update(|operations| operations + 1);
+        ImmediateTensor { elements, reading: self.reading }
+    }
+
+    fn value(&self) -> Result<A, &[A]> {
+        match &self.elements {
+            ImmediateData::Number(number) => Ok(*number),
+            ImmediateData::Lent(elements) => Err(elements),
+            ImmediateData::Own(elements) => Err(elements),
+        }
+    }
+}
+
+impl<A: Element> Clone for ImmediateTensor<'_, A> {
+    fn clone(&self) -> Self {
+        let elements = match &self.elements {
+            ImmediateData::Number(number) => ImmediateData::Number(*number),
+            ImmediateData::Lent(elements) => ImmediateData::Lent(elements),
+            ImmediateData::Own(elements) => {
+                let mut copy = buffers::take(elements.len());
+                copy.extend_from_slice(elements);
+                ImmediateData::Own(copy)
+            }
+        };
+        ImmediateTensor { elements, reading: self.reading }
+    }
+}
+
+impl<A: Element> Drop for ImmediateTensor<'_, A> {
+    fn drop(&mut self) {
+        if let ImmediateData::Own(elements) = &mut self.elements {
+            buffers::give_back(std::mem::take(elements));
+        }
+    }
+}
+
+impl<A: Element> Algebra for ImmediateTensor<'_, A> {
+    fn unary(op: Unary, x: &Self) -> Self {
+        x.written(match x.value() {
+            Ok(number) => ImmediateData::Number(op.value(number)),
+            Err(elements) => ImmediateData::Own(fusion::unary(op, elements)),
+        })
+    }
+
+    fn binary(op: Binary, a: &Self, b: &Self) -> Self {
+        a.written(match (a.value(), b.value()) {
+            (Ok(a), Ok(b)) => ImmediateData::Number(op.value(a, b)),
+            (Ok(number), Err(x)) => ImmediateData::Own(fusion::with_number(op, x, number, true)),
+            (Err(x), Ok(number)) => ImmediateData::Own(fusion::with_number(op, x, number, false)),
+            (Err(a), Err(b)) => ImmediateData::Own(fusion::binary(op, a, b)),
+        })
+    }
+
+    fn with_number(op: Binary, x: &Self, number: f64, left: bool) -> Self {
+        let number = A::of(number);
+        x.written(match x.value() {
+            Ok(x) => ImmediateData::Number(if left { op.value(number, x) } else { op.value(x, number) }),
+            Err(x) => ImmediateData::Own(fusion::with_number(op, x, number, left)),
+        })
+    }
+}

@@ -1,0 +1,340 @@
+//! Linear maps along the spatial axes, one after the other: means under windows, adaptive pooling,
+//! upsampling.
+
+use crate::kernels::Window;
+use crate::ops::pool;
+use crate::ops::window::{check_batch, size};
+use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
+use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Adaptive pooling and upsampling, to a size that is asked for, on layers, weights and plain
+/// values alike.
+///
+/// Batch and channels stay.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, ResampleOps};
+/// let x = Nd::from_vec([1, 1, 2, 2], vec![1.0, 2.0, 3.0, 4.0])?;
+/// assert_eq!(x.adaptive_avg_pool2d([1, 1]).predict().wait()?, Nd::full([1, 1, 1, 1], 2.5));
+/// assert_eq!(x.upsample_bilinear([4, 4], false).predict().wait()?.shape(), [1, 1, 4, 4]);
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait ResampleOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// `[batch, channels, length]` to `[batch, channels, size]`. See
+    /// [`adaptive_avg_pool2d`](ResampleOps::adaptive_avg_pool2d).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
+    /// let y = Nd::from([[[1.0, 3.0, 5.0]]]).adaptive_avg_pool1d([2]);
+    /// assert_eq!(y.predict().wait()?, Nd::from([[[2.0, 4.0]]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is nothing to take the mean of: the axis has length 0.
+    #[track_caller]
+    fn adaptive_avg_pool1d(&self, size: [usize; 1]) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<3>,
+    {
+        resample("adaptive_avg_pool1d", size.map(|length| AxisMap::Adaptive { length }), self.layer())
+    }
+
+    /// Means of `[batch, channels, height, width]`, in as many bins as are asked for:
+    /// `[batch, channels, size[0], size[1]]`. Along each axis, bin `i` of `n` has the elements from
+    /// `⌊i·length / n⌋` up to, not including, `⌈(i + 1)·length / n⌉`, as in PyTorch.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
+    /// let x = Nd::from_vec([1, 1, 2, 2], vec![1.0, 2.0, 3.0, 4.0])?;
+    /// assert_eq!(x.adaptive_avg_pool2d([1, 2]).predict().wait()?, Nd::from_vec([1, 1, 1, 2], vec![2.0, 3.0])?);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is nothing to take the mean of: a spatial axis has length 0.
+    #[track_caller]
+    fn adaptive_avg_pool2d(&self, size: [usize; 2]) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<4>,
+    {
+        resample("adaptive_avg_pool2d", size.map(|length| AxisMap::Adaptive { length }), self.layer())
+    }
+
+    /// `[batch, channels, depth, height, width]` to `[batch, channels, size[0], size[1], size[2]]`.
+    /// See [`adaptive_avg_pool2d`](ResampleOps::adaptive_avg_pool2d).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
+    /// let y = Nd::full([1, 2, 5, 4, 3], 1.0_f32).adaptive_avg_pool3d([2, 2, 2]);
+    /// assert_eq!(y.predict().wait()?.shape(), [1, 2, 2, 2, 2]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is nothing to take the mean of: a spatial axis has length 0.
+    #[track_caller]
+    fn adaptive_avg_pool3d(&self, size: [usize; 3]) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<5>,
+    {
+        resample("adaptive_avg_pool3d", size.map(|length| AxisMap::Adaptive { length }), self.layer())
+    }
+
+    /// Linear interpolation of `[batch, channels, length]` to `[batch, channels, size]`. See
+    /// [`upsample_bilinear`](ResampleOps::upsample_bilinear).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
+    /// let x = Nd::from([[[0.0, 4.0]]]);
+    /// assert_eq!(x.upsample_linear([4], false).predict().wait()?, Nd::from([[[0.0, 1.0, 3.0, 4.0]]]));
+    /// assert_eq!(x.upsample_linear([5], true).predict().wait()?, Nd::from([[[0.0, 1.0, 2.0, 3.0, 4.0]]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the axis has length 0 or is to have it.
+    #[track_caller]
+    fn upsample_linear(&self, size: [usize; 1], align_corners: bool) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<3>,
+    {
+        resample("upsample_linear", size.map(|length| AxisMap::Linear { length, align_corners }), self.layer())
+    }
+
+    /// Bilinear interpolation of `[batch, channels, height, width]` to
+    /// `[batch, channels, size[0], size[1]]`, PyTorch's `interpolate(mode="bilinear")`.
+    ///
+    /// Along each axis, element `i` of the `n` wanted lies at `i·(length − 1) / (n − 1)` of the
+    /// input with `align_corners`: first and last ones stay where they are. Without, elements are
+    /// squares with a width, whose outer edges stay: it lies at `(i + ½)·length / n − ½`, or at 0
+    /// if that is less. There is no smoothing when `n` is less than `length`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
+    /// let x = Nd::from_vec([1, 1, 2, 2], vec![0.0, 2.0, 4.0, 6.0])?;
+    /// let y = x.upsample_bilinear([3, 3], true);
+    /// assert_eq!(y.predict().wait()?, Nd::from_vec([1, 1, 3, 3], vec![0.0, 1.0, 2.0, 2.0, 3.0, 4.0, 4.0, 5.0, 6.0])?);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a spatial axis has length 0 or is to have it.
+    #[track_caller]
+    fn upsample_bilinear(&self, size: [usize; 2], align_corners: bool) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<4>,
+    {
+        resample("upsample_bilinear", size.map(|length| AxisMap::Linear { length, align_corners }), self.layer())
+    }
+
+    /// Trilinear interpolation of `[batch, channels, depth, height, width]` to
+    /// `[batch, channels, size[0], size[1], size[2]]`. See
+    /// [`upsample_bilinear`](ResampleOps::upsample_bilinear).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ResampleOps};
+    /// let y = Nd::full([1, 2, 2, 2, 2], 1.0_f32).upsample_trilinear([4, 3, 2], false);
+    /// assert_eq!(y.predict().wait()?, Nd::full([1, 2, 4, 3, 2], 1.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a spatial axis has length 0 or is to have it.
+    #[track_caller]
+    fn upsample_trilinear(&self, size: [usize; 3], align_corners: bool) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<5>,
+    {
+        resample("upsample_trilinear", size.map(|length| AxisMap::Linear { length, align_corners }), self.layer())
+    }
+}
+
+impl<X, A: Element, D: Rank> ResampleOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+/// The map along one axis: which elements the new ones are made of, and with which factors.
+#[derive(Clone, Copy)]
+pub(crate) enum AxisMap {
+    /// The mean under a window.
+    Mean { window: Window, ceil: bool, count_include_pad: bool },
+    /// The mean of a bin, when there are so many.
+    Adaptive { length: usize },
+    /// Linear interpolation at so many places.
+    Linear { length: usize, align_corners: bool },
+}
+
+impl AxisMap {
+    /// How many new elements there are along this axis.
+    fn outputs(self, shape: &[usize], axis: usize) -> Result<usize> {
+        let nothing = shape[axis] == 0;
+        match self {
+            AxisMap::Mean { window, ceil, .. } => pool::outputs(window, shape, axis, ceil),
+            AxisMap::Adaptive { length } if length == 0 || !nothing => Ok(length),
+            AxisMap::Linear { length: 0, .. } => {
+                Err(Error::invalid(format!("a length of 0 is wanted along axis {axis}")))
+            }
+            AxisMap::Linear { length, .. } if !nothing => Ok(length),
+            _ => Err(Error::shape(format!("axis {axis} of {shape:?} has length 0"))),
+        }
+    }
+
+    /// New element `at`, out of `outputs`: the elements it is made of, out of `length`, with their
+    /// factors, which are not 0.
+    fn terms(self, at: usize, length: usize, outputs: usize) -> Vec<(usize, f64)> {
+        let mean = |places: &mut dyn ExactSizeIterator<Item = usize>, count: usize| -> Vec<(usize, f64)> {
+            places.map(|place| (place, 1.0 / count as f64)).collect()
+        };
+        match self {
+            AxisMap::Mean { window, count_include_pad, .. } => {
+                let mut places = window.places(at, length);
+                let count = if count_include_pad { window.taps(at, length) } else { places.len() };
+                mean(&mut places, count)
+            }
+            AxisMap::Adaptive { .. } => {
+                // the products may need more bits than their quotients
+                let (at, long, outputs) = (at as u128, length as u128, outputs as u128);
+                let (first, end) = (at * long / outputs, ((at + 1) * long).div_ceil(outputs));
+                let mut bin = first as usize..end as usize;
+                let count = bin.len();
+                mean(&mut bin, count)
+            }
+            AxisMap::Linear { align_corners, .. } => {
+                let (at, long, outputs) = (at as f64, length as f64, outputs as f64);
+                let place = match align_corners {
+                    true if outputs == 1.0 => 0.0,
+                    true => at * (long - 1.0) / (outputs - 1.0),
+                    false => (((2.0 * at + 1.0) * long - outputs) / (2.0 * outputs)).max(0.0),
+                };
+                let first = (place as usize).min(length - 1);
+                let rest = if first + 1 < length { place - first as f64 } else { 0.0 };
+                let mut terms = vec![(first, 1.0 - rest), (first + 1, rest)];
+                terms.retain(|&(_, factor)| factor != 0.0);
+                terms
+            }
+        }
+    }
+
+    /// The matrix of the map, by its rows; of a row, what is not 0.
+    fn matrix<A: Element>(self, length: usize, outputs: usize) -> Vec<Vec<(usize, A)>> {
+        let row =
+            |at| self.terms(at, length, outputs).into_iter().map(|(place, factor)| (place, A::of(factor))).collect();
+        (0..outputs).map(row).collect()
+    }
+}
+
+/// The transpose of a matrix with `columns` columns.
+fn transpose<A: Element>(rows: &[Vec<(usize, A)>], columns: usize) -> Vec<Vec<(usize, A)>> {
+    let mut transposed = vec![Vec::new(); columns];
+    for (row, terms) in rows.iter().enumerate() {
+        for &(column, factor) in terms {
+            transposed[column].push((row, factor));
+        }
+    }
+    transposed
+}
+
+/// Applies a rule along each spatial axis.
+#[track_caller]
+pub(crate) fn resample<A: Element, D: Rank, const N: usize>(
+    name: &'static str,
+    rules: [AxisMap; N],
+    x: Layer<Nd<A, D>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Resample { name, rules: rules.into(), back_to: None, element: PhantomData }, (x,))
+}
+
+#[derive(Clone)]
+struct Resample<A, D> {
+    name: &'static str,
+    /// One for each spatial axis.
+    rules: Arc<[AxisMap]>,
+    /// For the transposed map: the shape that it leads back to.
+    back_to: Option<D>,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Resample<A, D> {
+    /// The shape of the result.
+    fn shape(&self, from: &[usize]) -> Result<Vec<usize>> {
+        if let Some(shape) = &self.back_to {
+            return Ok(shape.slice().to_vec());
+        }
+        check_batch("input", from, self.rules.len())?;
+        let mut shape = from.to_vec();
+        for (axis, rule) in (2..).zip(&*self.rules) {
+            shape[axis] = rule.outputs(from, axis)?;
+        }
+        size::<A>(&shape)?;
+        Ok(shape)
+    }
+}
+
+impl<A: Element, D: Rank> Primitive for Resample<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let mut shape = x.shape().to_vec();
+        let wanted = self.shape(&shape)?;
+        if x.is_empty() || wanted.contains(&0) {
+            return Ok(tensor_of_shape(&wanted, zeros(wanted.iter().product())));
+        }
+        let mut maps: Vec<_> = (2..).zip(&*self.rules).collect();
+        if wanted.iter().product::<usize>() > x.len() {
+            // the last axis is the dearest, so it comes while the tensor is small
+            maps.reverse();
+        }
+        // and what makes the tensor smaller comes first
+        maps.sort_by_key(|&(axis, _)| wanted[axis] >= shape[axis]);
+        let x = x.0.as_standard_layout();
+        let mut elements: Option<Vec<A>> = None;
+        for (axis, rule) in maps {
+            let rows = match self.back_to {
+                None => rule.matrix(shape[axis], wanted[axis]),
+                Some(_) => transpose(&rule.matrix(wanted[axis], shape[axis]), wanted[axis]),
+            };
+            let x = elements.as_deref().unwrap_or_else(|| x.as_slice().expect("in standard layout"));
+            elements = Some(apply(&rows, x, &shape, axis));
+            shape[axis] = wanted[axis];
+        }
+        Ok(tensor_of_shape(&wanted, elements.expect("there is a spatial axis")))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let back_to = if self.back_to.is_none() { Some(at.values.0.dim()) } else { None };
+        let transposed = Resample { name: self.name, rules: self.rules.clone(), back_to, element: PhantomData };
+        (Some(Layer::apply(transposed, (at.delta.clone(),))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        let wanted = self.shape(x.shape()).map_or(0, |shape| shape.iter().product());
+        200.0 + self.rules.len() as f64 * 2.0 * x.len().max(wanted) as f64
+    }
+}
+
+/// The product of a matrix, given by its rows, with each vector along an axis.
+fn apply<A: Element>(rows: &[Vec<(usize, A)>], x: &[A], shape: &[usize], axis: usize) -> Vec<A> {
+    let inner: usize = shape[axis + 1..].iter().product();
+    let mut y = zeros(x.len() / shape[axis] * rows.len());
+    for (x, y) in x.chunks_exact(shape[axis] * inner).zip(y.chunks_exact_mut(rows.len() * inner)) {
+        for (row, y) in rows.iter().zip(y.chunks_exact_mut(inner)) {
+            for &(place, factor) in row {
+                for (y, &x) in y.iter_mut().zip(&x[place * inner..]) {
+                    *y = *y + factor * x;
+                }
+            }
+        }
+    }
+    y
+}

@@ -1,0 +1,131 @@
+//! Several tensors as one.
+
+use crate::ops::axes::axis_of;
+use crate::ops::reshape::MovementOps;
+use crate::ops::slice::narrow;
+use crate::tensor::{Element, Nd, Rank, check_size};
+use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result, Trainable};
+use ndarray::{ArrayView, Axis};
+use std::marker::PhantomData;
+
+/// Tensors one after the other along an axis. A negative axis counts from the last one.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, concat};
+/// let joined = concat(0, [Nd::from([1.0]), Nd::from([2.0, 3.0])]);
+/// assert_eq!(joined.predict().wait()?, Nd::from([1.0, 2.0, 3.0]));
+/// # dl_core::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// When there are no tensors, there is no such axis, or their shapes differ along another axis.
+#[track_caller]
+pub fn concat<A, D, X>(axis: isize, tensors: impl IntoIterator<Item = X>) -> Layer<Nd<A, D>>
+where
+    A: Element,
+    D: Rank,
+    X: Differentiable<Data = Nd<A, D>>,
+{
+    let mut layers = Vec::new();
+    for tensor in tensors {
+        layers.push(tensor.into_layer());
+    }
+    Layer::apply(Concat { name: "concat", axis, types: PhantomData }, layers)
+}
+
+/// Tensors of the same shape along a new axis. A negative axis counts from behind the last one.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, stack};
+/// let rows = stack(0, [Nd::from([1.0, 2.0]), Nd::from([3.0, 4.0])]);
+/// assert_eq!(rows.predict().wait()?, Nd::from([[1.0, 2.0], [3.0, 4.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// When there are no tensors, there is no such place for an axis, or their shapes differ.
+#[track_caller]
+pub fn stack<A, D, X>(axis: isize, tensors: impl IntoIterator<Item = X>) -> Layer<Nd<A, D::Larger>>
+where
+    A: Element,
+    D: Rank,
+    D::Larger: Rank,
+    X: Differentiable<Data = Nd<A, D>>,
+{
+    let mut layers = Vec::new();
+    for tensor in tensors {
+        layers.push(tensor.into_layer().unsqueeze(axis));
+    }
+    Layer::apply(Concat { name: "stack", axis, types: PhantomData }, layers)
+}
+
+struct Concat<A, D> {
+    name: &'static str,
+    axis: isize,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Concat<A, D> {
+    fn axis(&self, tensors: &[&Nd<A, D>]) -> Result<usize> {
+        let Some(first) = tensors.first() else {
+            return Err(Error::invalid("no tensors have no shape together"));
+        };
+        let axis = axis_of(self.axis, first.shape())?;
+        for (number, other) in tensors.iter().enumerate() {
+            let (a, b) = (first.shape(), other.shape());
+            let differs = (0..a.len()).find(|&other| other != axis && a.get(other) != b.get(other));
+            if a.len() != b.len() || differs.is_some() {
+                let where_ =
+                    differs.map_or(String::new(), |differs| format!(": their lengths along axis {differs} differ"));
+                return Err(Error::shape(format!(
+                    "{a:?} and {b:?} (number {number}) do not go together along axis {axis}{where_}"
+                )));
+            }
+        }
+        Ok(axis)
+    }
+}
+
+impl<A: Element, D: Rank> Primitive for Concat<A, D> {
+    type Operands = Vec<Layer<Nd<A, D>>>;
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn value(&self, tensors: Vec<&Nd<A, D>>) -> Result<Nd<A, D>> {
+        let axis = self.axis(&tensors)?;
+        let mut shape = tensors[0].shape().to_vec();
+        shape[axis] = tensors.iter().fold(0, |length, tensor| length.saturating_add(tensor.shape()[axis]));
+        check_size::<A>(&shape)?;
+        let views: Vec<ArrayView<'_, A, _>> = tensors.iter().map(|tensor| tensor.0.view().into_dyn()).collect();
+        let joined = ndarray::concatenate(Axis(axis), &views).map_err(|error| Error::shape(error.to_string()))?;
+        Ok(joined.into_dimensionality().expect("the same rank").into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, D>>>> {
+        let axis = self.axis(&at.values).expect("the axis was looked at");
+        let mut start = 0;
+        let each = at.values.iter().map(|tensor| {
+            let length = tensor.shape()[axis];
+            start += length;
+            Some(narrow(at.delta, axis, start - length, length))
+        });
+        each.collect()
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let each = along.tangents.iter().zip(&along.values);
+        let tangents =
+            each.map(|(tangent, x)| tangent.clone().unwrap_or_else(|| Layer::constant(x.zeros_like()))).collect();
+        Some(Layer::apply(Concat { name: self.name, axis: self.axis, types: PhantomData }, tangents))
+    }
+
+    fn cost(&self, tensors: Vec<&Nd<A, D>>) -> f64 {
+        200.0 + tensors.iter().map(|tensor| tensor.len()).sum::<usize>() as f64
+    }
+}

@@ -1,0 +1,195 @@
+//! What a fully connected layer computes, as one operation, with its rectifier if there is one.
+
+use crate::fusion::RUN_LEN;
+use crate::gemm;
+use crate::gemm::{Epilogue, MatrixRef};
+use crate::kernels::sum_of_rows;
+use crate::ops::add_n::sum_present;
+use crate::ops::axes::AxisList;
+use crate::ops::broadcast::broadcast_to;
+use crate::ops::matmul::{MatMul, batch_of, delta_of_right, matmul, pull_back};
+use crate::ops::pointwise::binary;
+use crate::ops::reduce::{ReduceForm, ReduceOp, reduce};
+use crate::ops::reshape::{ReshapeTarget, lift, reshape, reshape_to};
+use crate::tensor::{Element, Nd, Rank, check_size};
+use dl_core::{Along, At, Binary, Error, Layer, Now, Pointwise, Primitive, Result, Sums};
+use ndarray::{Array, ArrayView2, Ix1, Ix2};
+use std::marker::PhantomData;
+
+#[track_caller]
+pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
+    x: Layer<Nd<A, D>>,
+    weight: Layer<Nd<A, Ix2>>,
+    bias: Layer<Nd<A, Ix1>>,
+    relu: bool,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(Linear { relu, types: PhantomData }, (x, weight, bias))
+}
+
+/// (x, W, b) ↦ x · W + b, where all axes of `x` but the last count as rows; or the larger of that
+/// and 0.
+///
+/// Whether an element was above 0 is seen by the result, so nobody needs what there was before.
+struct Linear<A, D> {
+    relu: bool,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Linear<A, D> {
+    /// The delta of `x · W + b` from that of the result `y`; and the tangent of `y` from that of
+    /// `x · W + b`.
+    #[track_caller]
+    fn through(&self, y: &Layer<Nd<A, D>>, d: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+        if self.relu { Nd::binary(Binary::Gate, d, y) } else { d.clone() }
+    }
+}
+
+/// (x, W, b), or their deltas.
+type Operands<A, D> = (Layer<Nd<A, D>>, Layer<Nd<A, Ix2>>, Layer<Nd<A, Ix1>>);
+
+impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
+    type Operands = Operands<A, D>;
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        if self.relu { "linear_relu" } else { "linear" }
+    }
+
+    fn value(&self, (x, weight, bias): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> Result<Nd<A, D>> {
+        batch_of(x.shape(), weight.shape())?;
+        let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
+        if bias.shape() != [columns] {
+            return Err(Error::shape(format!(
+                "a bias of length {} for a weight of shape {:?}, which has {columns} columns",
+                bias.len(),
+                weight.shape(),
+            )));
+        }
+        let mut shape = x.dim();
+        *shape.slice_mut().last_mut().expect("the last axis was looked at") = columns;
+        check_size::<A>(shape.slice())?;
+        let rows = rows_of(x.shape());
+        let bias = bias.0.as_standard_layout();
+        let bias = bias.as_slice().expect("in standard layout");
+        let x = x.0.to_shape([rows, depth]).expect("as many elements");
+        let finish = if self.relu { Epilogue::Relu } else { Epilogue::None };
+        Ok(gemm::product(MatrixRef::row(&x.view()), MatrixRef::row(&weight.view()), Some(bias), finish, shape).into())
+    }
+
+    fn pullback(
+        &self,
+        at: &At<'_, Self>,
+    ) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, Ix2>>>, Option<Layer<Nd<A, Ix1>>>) {
+        let (x, weight, _) = at.values;
+        let d = self.through(at.output, at.delta);
+        let (dx, dw, db) = deltas(at.operands, (x.dim(), weight.dim()), at.value.shape(), &d);
+        (Some(dx), Some(dw), Some(db))
+    }
+
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let (x, weight, _) = at.values;
+        let (rows, [depth, columns]) = (rows_of(x.shape()), [0, 1].map(|axis| weight.shape()[axis]));
+        let is_now = !sums.is_weight(0) && sums.is_short(150.0 + gemm::nanoseconds::<A>(rows, columns, depth));
+        if !self.relu && (!is_now || at.delta.0.as_slice().is_none()) {
+            return false;
+        }
+        // the gate is computed once, whoever computes the products
+        let gated: Nd<A, D>;
+        let (delta, layer) = if self.relu {
+            gated = binary(Binary::Gate, at.delta, at.value).expect("they are of one shape");
+            sums.count(1);
+            (&gated, Layer::constant(gated.clone()))
+        } else {
+            (at.delta, at.delta_layer())
+        };
+        let elements = if is_now { delta.0.as_slice() } else { None };
+        let Some(d) = elements else {
+            let (dx, dw, db) = deltas(&at.operands(), (x.dim(), weight.dim()), at.value.shape(), &layer);
+            if sums.wants(0) {
+                sums.add_layer(0, dx);
+            }
+            if sums.wants(1) {
+                sums.add_layer(1, dw);
+            }
+            if sums.wants(2) {
+                sums.add_layer(2, db);
+            }
+            return true;
+        };
+        if sums.wants(0) {
+            let d = ArrayView2::from_shape((rows, columns), d).expect("as many elements");
+            let weight = weight.view().reversed_axes();
+            let dx = gemm::product(MatrixRef::row(&d), MatrixRef::column(&weight), None, Epilogue::None, x.dim());
+            sums.count(1);
+            sums.add(0, Nd::from(dx));
+        }
+        if sums.wants(1) {
+            sums.add_layer(1, delta_of_right(&at.operands().0, [rows, depth, columns], &layer));
+        }
+        if sums.wants(2) {
+            match rows {
+                1 => {
+                    let delta = delta.array().into_shape_with_order(columns).expect("as many elements");
+                    sums.count(1);
+                    sums.add(2, Nd::from(delta));
+                }
+                // what is no matrix yet would be reshaped, which counts
+                2..=RUN_LEN if delta.shape().len() == 2 => {
+                    sums.count(1);
+                    sums.add(2, Nd::from(Array::from_vec(sum_of_rows(d.chunks_exact(columns.max(1)), columns))));
+                }
+                _ => sums.add_layer(2, delta_of_bias(&layer, rows, columns)),
+            }
+        }
+        true
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let ((x, weight, _), (dx, dw, db)) = (along.operands, along.tangents);
+        let sum = sum_present([
+            dx.as_ref().map(|dx| matmul("matmul", dx.clone(), weight.clone())),
+            dw.as_ref().map(|dw| matmul("matmul", x.clone(), dw.clone())),
+            db.as_ref().map(|db| broadcast_to(&lift(db), along.value.dim())),
+        ])?;
+        Some(self.through(along.output, &sum))
+    }
+
+    fn cost(&self, (x, weight, _): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> f64 {
+        let [depth, columns] = [0, 1].map(|axis| weight.shape()[axis]);
+        let pending = x.nanoseconds_to_compute() + weight.nanoseconds_to_compute();
+        150.0 + pending + gemm::nanoseconds::<A>(rows_of(x.shape()), depth, columns)
+    }
+}
+
+/// The deltas of the operands, of which the first two have these shapes, from that of `x · W + b`,
+/// which has that shape.
+#[track_caller]
+fn deltas<A: Element, D: MatMul<Ix2, Product = D>>(
+    (x, weight, _): &Operands<A, D>,
+    (shape_x, shape_weight): (D, Ix2),
+    shape: &[usize],
+    d: &Layer<Nd<A, D>>,
+) -> Operands<A, D> {
+    let (rows, columns) = (rows_of(shape_x.slice()), shape_weight[1]);
+    let (dx, dw) = pull_back((x.clone(), weight.clone()), (shape_x, shape_weight), shape, d);
+    (dx, dw, delta_of_bias(d, rows, columns))
+}
+
+#[track_caller]
+fn delta_of_bias<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, rows: usize, columns: usize) -> Layer<Nd<A, Ix1>> {
+    match rows {
+        1 => reshape(d, ReshapeTarget::Shape(Ix1(columns))),
+        _ => reduce(
+            reshape_to(d, Ix2(rows, columns)),
+            ReduceOp::Sum,
+            AxisList::one(0),
+            ReduceForm::of("sum_axis", false),
+        ),
+    }
+}
+
+/// All axes but the last count as rows.
+fn rows_of(shape: &[usize]) -> usize {
+    shape.split_last().map_or(1, |(_, rows)| rows.iter().product())
+}

@@ -1,0 +1,559 @@
+//! Products of vectors, matrices and batches of matrices.
+
+use crate::gemm;
+use crate::gemm::{Epilogue, MatrixRef};
+use crate::ops::add_n::sum_present;
+use crate::ops::broadcast::sum_to;
+use crate::ops::linear::linear;
+use crate::ops::reduce::total;
+use crate::ops::reshape::{ReshapeTarget, as_rank, lift, reshape, reshape_to, transpose};
+use crate::tensor::{Element, HasRank, Nd, Rank, check_size, common_len, common_shape};
+use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
+use ndarray::{Array, ArrayView, ArrayView2, ArrayViewD, Axis, Dimension};
+use ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
+use std::marker::PhantomData;
+
+/// Ranks whose product is known: `Self` on the left, `R` on the right.
+///
+/// | left | right | product |
+/// |---|---|---|
+/// | `[m, k]` | `[k, n]` | `[m, n]` |
+/// | `[m, k]` | `[k]` | `[m]` |
+/// | `[k]` | `[k, n]` | `[n]` |
+/// | `[k]` | `[k]` | `[]` |
+/// | `[…, m, k]` | `[…, k, n]` | `[…, m, n]` |
+/// | `[…, m, k]` | `[k]` | `[…, m]` |
+/// | `[k]` | `[…, k, n]` | `[…, n]` |
+///
+/// The axes before the last two are a batch; those of the two sides broadcast. So a matrix on one
+/// side is used with each matrix of the other. With `IxDyn` on either side the rank of the product
+/// is `IxDyn`, and the same table is read when it runs.
+///
+/// A number has no product with a matrix:
+///
+/// ```compile_fail,E0277
+/// use dl_nd::{Nd, ProductOps};
+/// let product = Nd::from([[1.0_f32]]).matmul(Nd::full((), 1.0_f32));
+/// ```
+///
+/// and the rank of a product is known to the compiler:
+///
+/// ```compile_fail,E0308
+/// use dl_nd::{Nd, NdLayer, ProductOps};
+/// let product: NdLayer = Nd::from([[[1.0_f32]]]).matmul(Nd::from([[1.0_f32]]));
+/// ```
+///
+/// ```
+/// use dl_core::Layer;
+/// use dl_nd::{Element, MatMul, Nd, ProductOps, Rank};
+/// fn product<A: Element, D: MatMul<E>, E: Rank>(a: &Layer<Nd<A, D>>, b: &Layer<Nd<A, E>>) -> Layer<Nd<A, D::Product>> {
+///     a.matmul(b)
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`matmul` multiplies vectors, matrices and batches of matrices: there is no product of ranks `{Self}` and `{R}`",
+    label = "one of them has no axes, or a rank that is not known"
+)]
+pub trait MatMul<R: Rank>: Rank {
+    /// The rank of the product.
+    type Product: Rank;
+}
+
+macro_rules! ranks {
+    ($($L:ty: $($R:ty => $Product:ty),*;)*) => {$($(
+        impl MatMul<$R> for $L {
+            type Product = $Product;
+        }
+    )*)*};
+}
+
+ranks! {
+    Ix1: Ix1 => Ix0, Ix2 => Ix1, Ix3 => Ix2, Ix4 => Ix3, Ix5 => Ix4, Ix6 => Ix5, IxDyn => IxDyn;
+    Ix2: Ix1 => Ix1, Ix2 => Ix2, Ix3 => Ix3, Ix4 => Ix4, Ix5 => Ix5, Ix6 => Ix6, IxDyn => IxDyn;
+    Ix3: Ix1 => Ix2, Ix2 => Ix3, Ix3 => Ix3, Ix4 => Ix4, Ix5 => Ix5, Ix6 => Ix6, IxDyn => IxDyn;
+    Ix4: Ix1 => Ix3, Ix2 => Ix4, Ix3 => Ix4, Ix4 => Ix4, Ix5 => Ix5, Ix6 => Ix6, IxDyn => IxDyn;
+    Ix5: Ix1 => Ix4, Ix2 => Ix5, Ix3 => Ix5, Ix4 => Ix5, Ix5 => Ix5, Ix6 => Ix6, IxDyn => IxDyn;
+    Ix6: Ix1 => Ix5, Ix2 => Ix6, Ix3 => Ix6, Ix4 => Ix6, Ix5 => Ix6, Ix6 => Ix6, IxDyn => IxDyn;
+    IxDyn: Ix1 => IxDyn, Ix2 => IxDyn, Ix3 => IxDyn, Ix4 => IxDyn, Ix5 => IxDyn, Ix6 => IxDyn, IxDyn => IxDyn;
+}
+
+/// Products of tensors. See also [`einsum`](crate::einsum).
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, ProductOps};
+/// let a = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(a.matmul(&a).predict().wait()?, Nd::from([[7.0, 10.0], [15.0, 22.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// The product of vectors, matrices and batches of matrices: `[m, k] · [k, n] → [m, n]`,
+    /// `[…, m, k] · […, k, n] → […, m, n]`, where the batch axes `…` broadcast. A vector is a row
+    /// on the left and a column on the right. See [`MatMul`].
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
+    /// let a = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(a.matmul(Nd::from([1.0, 1.0])).predict().wait()?, Nd::from([3.0, 7.0]));
+    /// let batch = Nd::<f64, _>::full([5, 1, 2], 1.0);
+    /// assert_eq!(batch.matmul(&a).predict().wait()?.shape(), [5, 1, 2]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when the inner lengths differ or the batch axes do not broadcast.
+    #[track_caller]
+    fn matmul<R, E>(&self, right: R) -> Layer<Nd<A, D::Product>>
+    where
+        R: Differentiable<Data = Nd<A, E>>,
+        E: Rank,
+        D: MatMul<E>,
+    {
+        matmul("matmul", self.layer(), right.into_layer())
+    }
+
+    /// The product with a matrix, and a vector added to each row, `x · W + b`: what a fully
+    /// connected layer computes, `[…, k] → […, n]` with a weight `[k, n]` and a bias `[n]`. It is
+    /// one operation, where `x.matmul(w) + b` is three, which small layers notice; if there are
+    /// more than 512 inputs, it is rounded otherwise.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
+    /// let (weight, bias) = (Nd::from([[1.0, 2.0], [3.0, 4.0]]), Nd::from([0.5, 0.0]));
+    /// assert_eq!(Nd::from([[1.0, 10.0]]).linear(weight, bias).predict().wait()?, Nd::from([[31.5, 42.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when the last axis is not as long as the weight has rows, or the bias not as
+    /// long as it has columns.
+    #[track_caller]
+    fn linear<W, B>(&self, weight: W, bias: B) -> Layer<Nd<A, D>>
+    where
+        W: Differentiable<Data = Nd<A, Ix2>>,
+        B: Differentiable<Data = Nd<A, Ix1>>,
+        D: MatMul<Ix2, Product = D>,
+    {
+        linear(self.layer(), weight.into_layer(), bias.into_layer(), false)
+    }
+
+    /// The larger of [`linear`](ProductOps::linear) and 0, `max(x · W + b, 0)`: to the bit
+    /// `x.linear(w, b).relu()`. It is one operation: the result is written once, by the product,
+    /// and nothing keeps what there was before. Its derivative is that of `relu`, 0 where the
+    /// result is 0.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
+    /// let (weight, bias) = (Nd::from([[1.0, 2.0], [3.0, 4.0]]), Nd::from([-9.0, -9.0]));
+    /// assert_eq!(Nd::from([[1.0, 1.0]]).linear_relu(weight, bias).predict().wait()?, Nd::from([[0.0, 0.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`linear`](ProductOps::linear).
+    #[track_caller]
+    fn linear_relu<W, B>(&self, weight: W, bias: B) -> Layer<Nd<A, D>>
+    where
+        W: Differentiable<Data = Nd<A, Ix2>>,
+        B: Differentiable<Data = Nd<A, Ix1>>,
+        D: MatMul<Ix2, Product = D>,
+    {
+        linear(self.layer(), weight.into_layer(), bias.into_layer(), true)
+    }
+
+    /// The inner product of two vectors, a number: `Σᵢ xᵢ·yᵢ`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
+    /// assert_eq!(Nd::from([1.0, 2.0]).dot(Nd::from([3.0, 4.0])).predict().wait()?, 11.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// A matrix has none:
+    ///
+    /// ```compile_fail,E0277
+    /// # use dl_nd::{Nd, ProductOps};
+    /// let number = Nd::from([1.0_f32]).dot(Nd::from([[1.0_f32]]));
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when the lengths differ.
+    #[track_caller]
+    fn dot<R, E>(&self, right: R) -> Layer<A>
+    where
+        R: Differentiable<Data = Nd<A, E>>,
+        E: HasRank<1>,
+        D: HasRank<1>,
+    {
+        total(matmul("dot", as_vector(&self.layer()), as_vector(&right.into_layer())))
+    }
+
+    /// The outer product of two vectors, a matrix: `zᵢⱼ = xᵢ·yⱼ`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, ProductOps};
+    /// let z = Nd::from([1.0, 2.0]).outer(Nd::from([3.0, 4.0, 5.0]));
+    /// assert_eq!(z.predict().wait()?, Nd::from([[3.0, 4.0, 5.0], [6.0, 8.0, 10.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn outer<R, E>(&self, right: R) -> Layer<Nd<A, Ix2>>
+    where
+        R: Differentiable<Data = Nd<A, E>>,
+        E: HasRank<1>,
+        D: HasRank<1>,
+    {
+        let column = reshape(&as_vector(&self.layer()), ReshapeTarget::Insert(-1));
+        Nd::binary(Binary::Mul, &column, &lift(&as_vector(&right.into_layer())))
+    }
+}
+
+impl<X, A: Element, D: Rank> ProductOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+#[track_caller]
+fn as_vector<A: Element, D: HasRank<1>>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
+    as_rank(x)
+}
+
+#[track_caller]
+pub(crate) fn matmul<A, D, E>(name: &'static str, a: Layer<Nd<A, D>>, b: Layer<Nd<A, E>>) -> Layer<Nd<A, D::Product>>
+where
+    A: Element,
+    D: MatMul<E>,
+    E: Rank,
+{
+    Layer::apply(MatMulOp { name, transposed: [false; 2], types: PhantomData }, (a, b))
+}
+
+/// A product whose operands may be transposed: their last two axes are exchanged first.
+struct MatMulOp<A, D, E> {
+    name: &'static str,
+    transposed: [bool; 2],
+    types: PhantomData<(A, D, E)>,
+}
+
+fn transposed_shape<D: Rank>(mut shape: D, transposed: bool) -> D {
+    if transposed {
+        let axes = shape.ndim();
+        shape.slice_mut().swap(axes - 2, axes - 1);
+    }
+    shape
+}
+
+fn transposed_view<A, D: Rank>(mut x: ArrayView<'_, A, D>, transposed: bool) -> ArrayView<'_, A, D> {
+    if transposed {
+        let axes = x.ndim();
+        x.swap_axes(axes - 2, axes - 1);
+    }
+    x
+}
+
+#[track_caller]
+fn transpose_if<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, transposed: bool) -> Layer<Nd<A, D>> {
+    if transposed { transpose(x, -2, -1) } else { x.clone() }
+}
+
+/// The batch axes of the product of tensors of these shapes.
+pub(crate) fn batch_of(left: &[usize], right: &[usize]) -> Result<IxDyn> {
+    if left.is_empty() || right.is_empty() {
+        return Err(Error::shape(format!("{left:?} and {right:?}: there must be an axis on either side")));
+    }
+    let (inner_left, inner_right) = (left.len() - 1, right.len().saturating_sub(2));
+    if left[inner_left] != right[inner_right] {
+        return Err(Error::shape(format!(
+            "{left:?} and {right:?} do not fit: axis {inner_left} of the left one has length {}, axis {inner_right} of the right one {}",
+            left[inner_left], right[inner_right],
+        )));
+    }
+    let [batch_left, batch_right] = [left, right].map(|shape| &shape[..shape.len().saturating_sub(2)]);
+    common_shape(batch_left, batch_right).map_err(|axis| {
+        let [left_axis, right_axis] = [left, right].map(|shape| shape.len() - axis - 2);
+        Error::shape(format!(
+            "the batch axes of {left:?} and {right:?} do not broadcast: axis {left_axis} of the left one has length {}, axis \
+             {right_axis} of the right one {}",
+            left[left_axis], right[right_axis],
+        ))
+    })
+}
+
+impl<A: Element, D: MatMul<E>, E: Rank> Primitive for MatMulOp<A, D, E> {
+    type Operands = (Layer<Nd<A, D>>, Layer<Nd<A, E>>);
+    type Output = Nd<A, D::Product>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn value(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> Result<Nd<A, D::Product>> {
+        let (a, b) = (transposed_view(a.view(), self.transposed[0]), transposed_view(b.view(), self.transposed[1]));
+        let batch = batch_of(a.shape(), b.shape())?;
+        Ok(product::<A, D, E, D::Product>(a, b, batch.slice())?.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, E>>>) {
+        let [left, right] = self.transposed;
+        let operands = (transpose_if(&at.operands.0, left), transpose_if(&at.operands.1, right));
+        let shapes = (transposed_shape(at.values.0.dim(), left), transposed_shape(at.values.1.dim(), right));
+        let (da, db) = pull_back(operands, shapes, at.value.shape(), at.delta);
+        (Some(transpose_if(&da, left)), Some(transpose_if(&db, right)))
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D::Product>>> {
+        let ((a, b), (da, db)) = (along.operands, along.tangents);
+        let product =
+            |a: &Layer<_>, b: &Layer<_>| Layer::apply(MatMulOp { types: PhantomData, ..*self }, (a.clone(), b.clone()));
+        sum_present([da.as_ref().map(|da| product(da, b)), db.as_ref().map(|db| product(a, db))])
+    }
+
+    const ACCUMULATES: bool = true;
+
+    fn can_accumulate(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), to: &Nd<A, D::Product>) -> bool {
+        let (a, b) = (transposed_shape(a.dim(), self.transposed[0]), transposed_shape(b.dim(), self.transposed[1]));
+        match (a.slice(), b.slice(), to.shape()) {
+            // then it is, to the bit, what it would be if the product was made first
+            ([m, k], [depth, n], [rows, columns]) => {
+                [m, k, n] == [rows, depth, columns] && gemm::is_single_chain(*m, *k, *n)
+            }
+            _ => false,
+        }
+    }
+
+    fn accumulate(&self, (a, b): (&Nd<A, D>, &Nd<A, E>), factor: f64, to: &mut Nd<A, D::Product>) {
+        fn matrix<A, D: Rank>(x: ArrayView<'_, A, D>) -> ArrayView2<'_, A> {
+            x.into_dimensionality().expect("the shapes were looked at")
+        }
+        to.0.align_for_write();
+        let to = to.0.array_mut().view_mut().into_dimensionality();
+        gemm::product_into(
+            A::of(factor),
+            matrix(transposed_view(a.view(), self.transposed[0])),
+            matrix(transposed_view(b.view(), self.transposed[1])),
+            A::of(1.0),
+            &mut to.expect("the shapes were looked at"),
+        );
+    }
+
+    fn sum_of_values(terms: &[ProductTerm<'_, A, D, E>]) -> Option<Nd<A, D::Product>> {
+        let lengths = lengths_of_outer(terms)?;
+        let factors = terms.iter().map(|(_, (a, b))| Some((a.0.as_slice()?, b.0.as_slice()?)));
+        let factors: Vec<(&[A], &[A])> = factors.collect::<Option<_>>()?;
+        let mut shape = D::Product::zeros(2);
+        shape.slice_mut().copy_from_slice(&lengths);
+        Some(Nd::from_elements(shape, gemm::sum_of_outer_products(&factors)))
+    }
+
+    fn cost_of_sum(terms: &[ProductTerm<'_, A, D, E>]) -> Option<f64> {
+        let [rows, columns] = lengths_of_outer(terms)?;
+        let pending = |(_, (a, b)): &ProductTerm<'_, A, D, E>| a.nanoseconds_to_compute() + b.nanoseconds_to_compute();
+        let pending: f64 = terms.iter().map(pending).sum();
+        Some(150.0 + pending + gemm::nanoseconds_of_outer_sum::<A>(terms.len(), rows, columns))
+    }
+
+    fn cost(&self, (a, b): (&Nd<A, D>, &Nd<A, E>)) -> f64 {
+        let (left, right) =
+            (transposed_shape(a.dim(), self.transposed[0]), transposed_shape(b.dim(), self.transposed[1]));
+        let rows = left.slice().iter().rev().nth(1).map_or(1, |&rows| rows);
+        let depth = left.slice().last().map_or(1, |&depth| depth);
+        let columns = right.slice().get(1..).and_then(<[usize]>::last).map_or(1, |&columns| columns);
+        let batch = |shape: &[usize]| shape.len().saturating_sub(2);
+        let [left, right] = [left.slice(), right.slice()].map(|shape| &shape[..batch(shape)]);
+        let pairs = common_len(&[left, right]);
+        let pending = a.nanoseconds_to_compute() + b.nanoseconds_to_compute();
+        150.0 + pending + pairs * gemm::nanoseconds::<A>(rows, depth, columns)
+    }
+}
+
+/// The shape of these products, if each is that of a column and a row, as in the delta of a weight
+/// that is used for one sample at a time, and of the same lengths. Nothing is computed for that.
+fn lengths_of_outer<A: Element, D: Rank, E: Rank>(terms: &[ProductTerm<'_, A, D, E>]) -> Option<[usize; 2]> {
+    fn row<A: Element, D: Rank>(x: &Nd<A, D>) -> Option<usize> {
+        let in_one_piece = x.lazy().is_some() || x.0.as_slice().is_some();
+        match x.shape() {
+            &[1, len] if in_one_piece => Some(len),
+            _ => None,
+        }
+    }
+    let lengths = |(op, (a, b)): &ProductTerm<'_, A, D, E>| match op.transposed {
+        [true, false] => Some([row(a)?, row(b)?]),
+        _ => None,
+    };
+    let [rows, columns] = lengths(terms.first()?)?;
+    let all =
+        gemm::is_single_chain(rows, 1, columns) && terms.iter().all(|term| lengths(term) == Some([rows, columns]));
+    all.then_some([rows, columns])
+}
+
+/// A product, and the values of its operands.
+type ProductTerm<'a, A, D, E> = (&'a MatMulOp<A, D, E>, (&'a Nd<A, D>, &'a Nd<A, E>));
+
+/// A left and a right operand.
+type Pair<A, D, E> = (Layer<Nd<A, D>>, Layer<Nd<A, E>>);
+
+/// The deltas of operands of these shapes, from that of their product, which has this shape.
+#[track_caller]
+pub(crate) fn pull_back<A: Element, D: MatMul<E>, E: Rank>(
+    (a, b): Pair<A, D, E>,
+    (shape_a, shape_b): (D, E),
+    product: &[usize],
+    d: &Layer<Nd<A, D::Product>>,
+) -> Pair<A, D, E> {
+    let (left, right) = (shape_a.slice(), shape_b.slice());
+    if let [k] | [k, _] = *right {
+        // a product of two matrices: all axes of the left one but the last count as rows
+        let (rows, n) = (left[..left.len() - 1].iter().product(), right.get(1).map_or(1, |&n| n));
+        let [left, right, whole] = [[rows, k], [k, n], [rows, n]].map(ndarray::Dim);
+        // of a batch and a vector, the product may be a matrix, too, but of another shape
+        let d = if product == whole.slice() { reshape_to(d, whole) } else { reshape(d, ReshapeTarget::Shape(whole)) };
+        let (a, b) = (reshape_to(&a, left), reshape_to(&b, right));
+        let [da, db] = deltas::<A, Ix2>(a, b, d, [left, right], &[]);
+        return (reshape_to(&da, shape_a), reshape_to(&db, shape_b));
+    }
+    let batch = batch_of(left, right).expect("the shapes were looked at");
+    let right = IxDyn(right);
+    let (a, d, left) = if let [k] = *left {
+        let row = IxDyn(&[1, k]);
+        let n = right[right.ndim() - 1];
+        (reshape_to(&a, row.clone()), reshape_to(d, IxDyn(&[batch.slice(), &[1, n]].concat())), row)
+    } else {
+        (lift(&a), lift(d), IxDyn(left))
+    };
+    let [da, db] = deltas::<A, IxDyn>(a, lift(&b), d, [left, right], batch.slice());
+    (reshape_to(&da, shape_a), reshape_to(&db, shape_b))
+}
+
+/// The delta of a matrix on the right, from that of the product, where all axes of the left operand
+/// but the last count as rows.
+#[track_caller]
+pub(crate) fn delta_of_right<A: Element, D: Rank>(
+    a: &Layer<Nd<A, D>>,
+    [rows, depth, columns]: [usize; 3],
+    d: &Layer<Nd<A, D>>,
+) -> Layer<Nd<A, Ix2>> {
+    let (a, d) = (reshape_to(a, Ix2(rows, depth)), reshape_to(d, Ix2(rows, columns)));
+    Layer::apply(MatMulOp { name: "matmul", transposed: [true, false], types: PhantomData }, (a, d))
+}
+
+/// dA = d · Bᵀ, dB = Aᵀ · d, each summed over the batch axes along which its operand was repeated.
+#[track_caller]
+fn deltas<A: Element, D: MatMul<D, Product = D>>(
+    a: Layer<Nd<A, D>>,
+    b: Layer<Nd<A, D>>,
+    d: Layer<Nd<A, D>>,
+    shapes: [D; 2],
+    batch: &[usize],
+) -> [Layer<Nd<A, D>>; 2] {
+    let sum = |delta, to: D| {
+        let (own, matrix) = to.slice().split_at(to.ndim() - 2);
+        if own == batch { delta } else { sum_to(delta, &[batch, matrix].concat(), to) }
+    };
+    let [left, right] = shapes;
+    let product = |a, b, transposed| Layer::apply(MatMulOp { name: "matmul", transposed, types: PhantomData }, (a, b));
+    let da = product(d.clone(), b, [false, true]);
+    let db = product(a, d, [true, false]);
+    [sum(da, left), sum(db, right)]
+}
+
+/// The product of two arrays that fit, with these batch axes, and its shape.
+pub(crate) fn product<A: Element, D: Rank, E: Rank, P: Rank>(
+    a: ArrayView<'_, A, D>,
+    b: ArrayView<'_, A, E>,
+    batch: &[usize],
+) -> Result<Array<A, P>> {
+    // a vector is a row on the left and a column on the right
+    let (row, column) = (a.ndim() == 1, b.ndim() == 1);
+    let m = if row { 1 } else { a.shape()[a.ndim() - 2] };
+    let n = if column { 1 } else { b.shape()[b.ndim() - 1] };
+    let mut shape = P::zeros(batch.len() + usize::from(!row) + usize::from(!column));
+    let lengths = batch.iter().copied().chain((!row).then_some(m)).chain((!column).then_some(n));
+    shape.slice_mut().iter_mut().zip(lengths).for_each(|(to, length)| *to = length);
+    check_size::<A>(shape.slice())?;
+    if a.ndim() <= 2 && b.ndim() <= 2 {
+        return Ok(gemm::product(MatrixRef::row(&a), MatrixRef::column(&b), None, Epilogue::None, shape));
+    }
+    products(a, b, batch, shape)
+}
+
+/// The products of all matrices of a batch, one after the other, in this shape.
+fn products<A: Element, D: Rank, E: Rank, P: Rank>(
+    a: ArrayView<'_, A, D>,
+    b: ArrayView<'_, A, E>,
+    batch: &[usize],
+    shape: P,
+) -> Result<Array<A, P>> {
+    let a = if a.ndim() == 1 { a.into_dyn().insert_axis(Axis(0)) } else { a.into_dyn() };
+    let b = if b.ndim() == 1 { b.into_dyn().insert_axis(Axis(1)) } else { b.into_dyn() };
+    let [m, k] = [a.shape()[a.ndim() - 2], a.shape()[a.ndim() - 1]];
+    let n = b.shape()[b.ndim() - 1];
+    let [left, right] = [[m, k], [k, n]].map(|matrix| [batch, &matrix].concat());
+    check_size::<A>(&left).and(check_size::<A>(&right))?;
+    let whole = b.shape()[..b.ndim() - 2].iter().all(|&length| length == 1);
+    let (a, b) = (a.broadcast(left), b.broadcast(right));
+    let (a, b) = (a.expect("the batches broadcast"), b.expect("the batches broadcast"));
+    if whole && !b.is_empty() {
+        // all have the same matrix on the right: their rows are the rows of one matrix, if they lie
+        // one after the other
+        let rows = batch.iter().product::<usize>() * m;
+        if let Ok(a) = a.view().into_shape_with_order([rows, k]) {
+            let b = batch.iter().fold(b, |b, _| b.index_axis_move(Axis(0), 0));
+            return Ok(gemm::product(MatrixRef::row(&a), MatrixRef::column(&b), None, Epilogue::None, shape));
+        }
+    }
+    let mut pairs = Vec::with_capacity(batch.iter().product());
+    each_pair(a, b, &mut |a, b| pairs.push((a, b)));
+    Ok(Array::from_shape_vec(shape, gemm::products(&pairs)).expect("one element each"))
+}
+
+/// Goes through the matrices of two batches of the same shape.
+fn each_pair<'a, A: Element>(
+    a: ArrayViewD<'a, A>,
+    b: ArrayViewD<'a, A>,
+    each: &mut impl FnMut(MatrixRef<'a, A>, MatrixRef<'a, A>),
+) {
+    if a.ndim() == 2 {
+        return each(MatrixRef::row(&a), MatrixRef::column(&b));
+    }
+    for index in 0..a.shape()[0] {
+        // an outer iterator would not outlive this view
+        let [a, b] = [&a, &b].map(|x| x.clone().index_axis_move(Axis(0), index));
+        each_pair(a, b, each);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::pointwise::binary;
+
+    type OfRows = MatMulOp<f64, Ix2, Ix2>;
+
+    fn row(len: usize) -> Nd<f64, Ix2> {
+        Nd::from(Array::from_shape_fn([1, len], |(_, i)| i as f64))
+    }
+
+    /// Whether there is an estimate, which is there if the sum is.
+    fn has_a_way(pairs: &[[&Nd<f64, Ix2>; 2]], transposed: [bool; 2]) -> bool {
+        let op = OfRows { name: "matmul", transposed, types: PhantomData };
+        let terms: Vec<_> = pairs.iter().map(|&[a, b]| (&op, (a, b))).collect();
+        let estimate = OfRows::cost_of_sum(&terms);
+        assert!(pairs.iter().all(|[a, _]| a.len() < 4096 || a.lazy().is_some()), "nothing is computed for it");
+        assert_eq!(OfRows::sum_of_values(&terms).is_some(), estimate.is_some());
+        estimate.is_some()
+    }
+
+    #[test]
+    fn a_sum_in_one_go_has_an_estimate_and_no_other() {
+        let (a, b) = (row(3), row(4));
+        assert!(has_a_way(&[[&a, &b], [&a, &b]], [true, false]));
+        assert!(!has_a_way(&[], [true, false]));
+        assert!(!has_a_way(&[[&a, &b], [&b, &a]], [true, false]), "of two shapes");
+        assert!(!has_a_way(&[[&a, &a]], [false, true]), "a row and a column");
+        let rows = Nd::from(Array::zeros([2, 4]));
+        assert!(!has_a_way(&[[&rows, &rows]], [true, false]), "of two samples");
+        let apart: Nd<f64, Ix2> = Nd::from(Array::zeros([4, 2]).reversed_axes().slice_move(ndarray::s![..1, ..]));
+        assert!(apart.0.as_slice().is_none() && !has_a_way(&[[&a, &apart]], [true, false]), "not side by side");
+        let long = row(1 << 12);
+        let written_down = binary(Binary::Add, &long, &long).expect("they are of one shape");
+        assert!(written_down.lazy().is_some() && has_a_way(&[[&written_down, &b]], [true, false]));
+    }
+}

@@ -1,0 +1,74 @@
+//! The operations of tensors: `use dl_nd::ops::*` brings all of them into scope.
+//!
+//! ```
+//! use dl_core::Differentiable;
+//! use dl_nd::{Nd, ops::*};
+//! let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+//! assert_eq!(x.matmul(x.t()).mean().predict().wait()?, 13.0_f32);
+//! assert_eq!(x.square().sum().predict().wait()?, 30.0);
+//! # dl_core::Result::Ok(())
+//! ```
+
+pub(crate) mod add_n;
+pub(crate) mod argmax;
+pub(crate) mod attention;
+pub(crate) mod axes;
+pub(crate) mod broadcast;
+pub mod catalog;
+pub(crate) mod compare;
+pub(crate) mod conv;
+pub(crate) mod convert;
+pub(crate) mod cross_entropy;
+pub(crate) mod derivatives;
+pub(crate) mod dropout;
+pub(crate) mod einsum;
+pub(crate) mod embedding;
+pub(crate) mod expand_as;
+mod immediate_rule;
+pub(crate) mod index;
+pub(crate) mod interpolate;
+pub(crate) mod invalid;
+pub(crate) mod join;
+pub(crate) mod linear;
+pub(crate) mod loss;
+pub(crate) mod loss_reduction;
+pub(crate) mod matmul;
+pub(crate) mod normalize;
+mod operators;
+pub(crate) mod pointwise;
+pub(crate) mod pool;
+pub(crate) mod rearrange;
+pub(crate) mod reduce;
+pub(crate) mod reshape;
+pub(crate) mod slice;
+pub(crate) mod slice_gradient;
+pub(crate) mod softmax;
+pub(crate) mod train_eval;
+pub(crate) mod variance;
+pub(crate) mod window;
+
+pub use self::{
+    argmax::ExtremeOps,
+    attention::{scaled_dot_product_attention, scaled_dot_product_attention_with},
+    compare::{CompareOps, MaskOps, where_},
+    conv::ConvOps,
+    convert::{CastOps, DiscreteOps},
+    derivatives::DerivativeOps,
+    dropout::DropoutOps,
+    einsum::einsum,
+    embedding::TableOps,
+    index::IndexOps,
+    interpolate::ResampleOps,
+    join::{concat, stack},
+    loss::LossOps,
+    matmul::ProductOps,
+    normalize::NormOps,
+    pointwise::PointwiseOps,
+    pool::PoolOps,
+    rearrange::ArrangeOps,
+    reduce::ReduceOps,
+    reshape::MovementOps,
+    slice::SliceOps,
+    softmax::SoftmaxOps,
+    variance::SpreadOps,
+};

@@ -1,0 +1,608 @@
+//! Pooling: the maximum or the mean of what is under a window.
+
+use crate::gemm;
+use crate::kernels::{SPATIAL, Window, Windows2x2, pad_spatial, windows};
+use crate::ops::interpolate::{AxisMap, resample};
+use crate::ops::window::{PerAxis, check_batch, size};
+use crate::tensor::{Element, HasRank, Nd, Rank, tensor_of_shape, zeros};
+use dl_core::{Along, At, Data, Differentiable, Error, Layer, Nothing, Primitive, Result, parallel};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// How a window pools, in PyTorch's words: by default with a stride as long as the kernel, padding
+/// 0, dilation 1.
+///
+/// A plain number holds for all spatial axes, an array has one for each.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, Pool, PoolOps};
+/// let x = Nd::from([[[1.0, 4.0, 2.0, 3.0]]]);
+/// assert_eq!(x.max_pool1d(Pool::new(2)).predict().wait()?, Nd::from([[[4.0, 3.0]]]));
+/// assert_eq!(x.max_pool1d(Pool::new(2).stride(1)).predict().wait()?, Nd::from([[[4.0, 4.0, 3.0]]]));
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool<const N: usize> {
+    kernel: [usize; N],
+    stride: [usize; N],
+    padding: [usize; N],
+    dilation: [usize; N],
+    ceil_mode: bool,
+}
+
+impl<const N: usize> Pool<N> {
+    /// With a window of this size, which moves by its own length.
+    ///
+    /// ```
+    /// let halves = dl_nd::Pool::<2>::new([1, 2]);
+    /// ```
+    pub fn new(kernel: impl Into<PerAxis<N>>) -> Self {
+        let kernel = kernel.into().0;
+        Pool { kernel, stride: kernel, padding: [0; N], dilation: [1; N], ceil_mode: false }
+    }
+
+    /// By how many elements the window moves.
+    ///
+    /// ```
+    /// let overlapping = dl_nd::Pool::<2>::new(3).stride(2);
+    /// ```
+    pub fn stride(mut self, stride: impl Into<PerAxis<N>>) -> Self {
+        self.stride = stride.into().0;
+        self
+    }
+
+    /// How much is added at either end of each spatial axis: zeros for a mean, −∞ for a maximum. It
+    /// is at most the half of the kernel.
+    ///
+    /// ```
+    /// let same = dl_nd::Pool::<2>::new(3).stride(1).padding(1); // keeps height and width
+    /// ```
+    pub fn padding(mut self, padding: impl Into<PerAxis<N>>) -> Self {
+        self.padding = padding.into().0;
+        self
+    }
+
+    /// How far the elements under the window are apart.
+    ///
+    /// ```
+    /// let wide = dl_nd::Pool::<1>::new(2).dilation(4);
+    /// ```
+    pub fn dilation(mut self, dilation: impl Into<PerAxis<N>>) -> Self {
+        self.dilation = dilation.into().0;
+        self
+    }
+
+    /// Whether a last window that does not fit counts, if it starts before the padding at the end.
+    ///
+    /// ```
+    /// let all = dl_nd::Pool::<2>::new(2).ceil_mode(true); // 5 elements are 3 windows
+    /// ```
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+
+    /// For a mean: whether the padding counts as elements; without this, it does. It comes last.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let (x, pool) = (Nd::from([[[6.0, 6.0]]]), Pool::new(2).stride(1).padding(1));
+    /// assert_eq!(x.avg_pool1d(pool).predict().wait()?, Nd::from([[[3.0, 6.0, 3.0]]]));
+    /// assert_eq!(x.avg_pool1d(pool.count_include_pad(false)).predict().wait()?, Nd::from([[[6.0, 6.0, 6.0]]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn count_include_pad(self, count_include_pad: bool) -> AvgPool<N> {
+        AvgPool { pool: self, count_include_pad }
+    }
+
+    fn windows(self) -> [Window; N] {
+        windows(self.kernel, self.stride, self.padding, self.dilation)
+    }
+}
+
+/// How a window takes means: a [`Pool`], perhaps with
+/// [`count_include_pad`](Pool::count_include_pad).
+///
+/// ```
+/// use dl_nd::{AvgPool, Pool};
+/// assert_eq!(AvgPool::<2>::from(Pool::new(2)), Pool::new(2).count_include_pad(true));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AvgPool<const N: usize> {
+    pool: Pool<N>,
+    count_include_pad: bool,
+}
+
+impl<const N: usize> From<Pool<N>> for AvgPool<N> {
+    fn from(pool: Pool<N>) -> Self {
+        pool.count_include_pad(true)
+    }
+}
+
+/// Poolings, on layers, weights and plain values alike.
+///
+/// Batch and channels stay; each spatial axis has the length (the formula is PyTorch's, of
+/// `MaxPool2d`)
+///
+/// `length′ = ⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`
+///
+/// With [`ceil_mode`](Pool::ceil_mode) the quotient is rounded up, as long as the last window does
+/// not start in the padding at the end.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, Pool, PoolOps};
+/// let x = Nd::from_vec([1, 1, 2, 4], vec![1.0, 2.0, 5.0, 6.0, 3.0, 4.0, 7.0, 8.0])?;
+/// assert_eq!(x.max_pool2d(Pool::new(2)).predict().wait()?, Nd::from_vec([1, 1, 1, 2], vec![4.0, 8.0])?);
+/// assert_eq!(x.avg_pool2d(Pool::new(2)).predict().wait()?, Nd::from_vec([1, 1, 1, 2], vec![2.5, 6.5])?);
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait PoolOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// The maximum under a window over `[batch, channels, length]`. See
+    /// [`max_pool2d`](PoolOps::max_pool2d).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let y = Nd::from([[[1.0, 4.0, 2.0, 3.0]]]).max_pool1d(Pool::new(2));
+    /// assert_eq!(y.predict().wait()?, Nd::from([[[4.0, 3.0]]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`max_pool2d`](PoolOps::max_pool2d).
+    #[track_caller]
+    fn max_pool1d(&self, pool: Pool<1>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<3>,
+    {
+        max_pool(self.layer(), pool)
+    }
+
+    /// The maximum under a window over `[batch, channels, height, width]`; NaN if there is one.
+    /// Padding counts as −∞. The gradient flows to the first maximum.
+    ///
+    /// ```
+    /// # use dl_core::{Differentiable, Sgd, Weight}; use dl_nd::{Nd, ops::*, Pool, PoolOps};
+    /// let w = Weight::new(Nd::from_vec([1, 1, 2, 2], vec![3.0, 5.0, 5.0, 1.0])?);
+    /// w.max_pool2d(Pool::new(2)).sum().train(&Sgd::new(1.0)).wait()?;
+    /// assert_eq!(w.value(), Nd::from_vec([1, 1, 2, 2], vec![3.0, 4.0, 5.0, 1.0])?);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the window is longer than the input with its padding, the padding is more than half of
+    /// the kernel, a spatial axis has length 0, or kernel, stride or dilation is 0.
+    #[track_caller]
+    fn max_pool2d(&self, pool: Pool<2>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<4>,
+    {
+        max_pool(self.layer(), pool)
+    }
+
+    /// The maximum under a window over `[batch, channels, depth, height, width]`. See
+    /// [`max_pool2d`](PoolOps::max_pool2d).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let y = Nd::full([1, 1, 4, 4, 4], 1.0_f32).max_pool3d(Pool::new([1, 2, 4]));
+    /// assert_eq!(y.predict().wait()?.shape(), [1, 1, 4, 2, 1]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`max_pool2d`](PoolOps::max_pool2d).
+    #[track_caller]
+    fn max_pool3d(&self, pool: Pool<3>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<5>,
+    {
+        max_pool(self.layer(), pool)
+    }
+
+    /// The mean under a window over `[batch, channels, length]`. See
+    /// [`avg_pool2d`](PoolOps::avg_pool2d).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let y = Nd::from([[[1.0, 4.0, 2.0, 3.0]]]).avg_pool1d(Pool::new(2));
+    /// assert_eq!(y.predict().wait()?, Nd::from([[[2.5, 2.5]]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`max_pool2d`](PoolOps::max_pool2d).
+    #[track_caller]
+    fn avg_pool1d(&self, pool: impl Into<AvgPool<1>>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<3>,
+    {
+        avg_pool(self.layer(), pool.into())
+    }
+
+    /// The mean under a window over `[batch, channels, height, width]`. Padding counts as zeros, or
+    /// not at all: see [`count_include_pad`](Pool::count_include_pad).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let y = Nd::full([1, 1, 2, 2], 9.0).avg_pool2d(Pool::new(3).padding(1));
+    /// assert!((y.predict().wait()?[[0, 0, 0, 0]] - 4.0_f64).abs() < 1e-12);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`max_pool2d`](PoolOps::max_pool2d).
+    #[track_caller]
+    fn avg_pool2d(&self, pool: impl Into<AvgPool<2>>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<4>,
+    {
+        avg_pool(self.layer(), pool.into())
+    }
+
+    /// The mean under a window over `[batch, channels, depth, height, width]`. See
+    /// [`avg_pool2d`](PoolOps::avg_pool2d).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, Pool, PoolOps};
+    /// let y = Nd::full([1, 1, 4, 4, 4], 1.0_f32).avg_pool3d(Pool::new([1, 2, 4]));
+    /// assert_eq!(y.predict().wait()?, Nd::full([1, 1, 4, 2, 1], 1.0));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`max_pool2d`](PoolOps::max_pool2d).
+    #[track_caller]
+    fn avg_pool3d(&self, pool: impl Into<AvgPool<3>>) -> Layer<Nd<A, D>>
+    where
+        D: HasRank<5>,
+    {
+        avg_pool(self.layer(), pool.into())
+    }
+}
+
+impl<X, A: Element, D: Rank> PoolOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+/// How many windows a pooling has along an axis.
+pub(crate) fn outputs(window: Window, shape: &[usize], axis: usize, ceil: bool) -> Result<usize> {
+    let (padding, kernel) = (window.padding, window.kernel);
+    let outputs = window.outputs(shape, axis, ceil)?;
+    if padding > kernel / 2 {
+        return Err(Error::invalid(format!(
+            "a padding of {padding} along axis {axis} is more than half of the kernel, {kernel}"
+        )));
+    }
+    Ok(outputs)
+}
+
+#[track_caller]
+fn avg_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, avg: AvgPool<N>) -> Layer<Nd<A, D>> {
+    let AvgPool { pool, count_include_pad } = avg;
+    let rule = |window| AxisMap::Mean { window, ceil: pool.ceil_mode, count_include_pad };
+    resample(["avg_pool1d", "avg_pool2d", "avg_pool3d"][N - 1], pool.windows().map(rule), x)
+}
+
+#[track_caller]
+fn max_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, pool: Pool<N>) -> Layer<Nd<A, D>> {
+    let (windows, ceil) = (pool.windows().into(), pool.ceil_mode);
+    let places = Layer::apply(MaxPool { windows, ceil, types: PhantomData }, (x.clone(),));
+    Layer::apply(GatherMaxima { missing: A::neg_infinity(), rank: PhantomData }, (x, places))
+}
+
+/// For each element of a pooled tensor, which element it is of the same sample and channel.
+#[derive(Clone)]
+struct MaxPositions {
+    shape: Arc<[usize]>,
+    places: PositionTable,
+}
+
+#[derive(Clone)]
+enum PositionTable {
+    /// The numbers of the elements.
+    Flat(Arc<Vec<u32>>),
+    /// The places in squares.
+    Windows2x2(Windows2x2, Arc<Vec<u8>>),
+}
+
+impl MaxPositions {
+    fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// About how long it takes to fetch what is at a place, or to put something there.
+    fn nanoseconds_each(&self) -> f64 {
+        match self.places {
+            PositionTable::Flat(_) => 1.5,
+            PositionTable::Windows2x2(..) => 0.5,
+        }
+    }
+}
+
+/// The place of a maximum over padding alone.
+const NO_POSITION: u32 = u32::MAX;
+
+/// Places are not differentiable: no delta ever flows to them.
+impl Data for MaxPositions {
+    type Delta = Nothing;
+
+    fn one(&self) -> Nothing {
+        Nothing
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.places {
+            PositionTable::Flat(places) => size_of_val(&places[..]),
+            PositionTable::Windows2x2(_, places) => places.len(),
+        }
+    }
+}
+
+/// Finds the first maximum under each window.
+struct MaxPool<A, D> {
+    windows: Arc<[Window]>,
+    ceil: bool,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = MaxPositions;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        ["max_pool1d", "max_pool2d", "max_pool3d"][self.windows.len() - 1]
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<MaxPositions> {
+        check_batch("input", x.shape(), self.windows.len())?;
+        let mut shape = x.shape().to_vec();
+        for (axis, &window) in (2..).zip(&*self.windows) {
+            shape[axis] = outputs(window, x.shape(), axis, self.ceil)?;
+        }
+        let len = size::<u32>(&shape)?;
+        if len == 0 {
+            return Ok(MaxPositions { shape: shape.into(), places: PositionTable::Flat(Arc::default()) });
+        }
+        let (lengths, outputs) = (pad_spatial(&x.shape()[2..], 1), pad_spatial(&shape[2..], 1));
+        let windows = pad_spatial(&self.windows, Window::POINT);
+        let x = x.0.as_standard_layout();
+        let x = x.as_slice().expect("in standard layout");
+        let channels: Vec<&[A]> = x.chunks_exact(lengths.iter().product()).collect();
+        let each = len / channels.len();
+        let places = if let Some(squares) = Windows2x2::of(windows, lengths, outputs) {
+            let places = of_channels(&channels, each, 0, 0.25, |channel, places| squares.first_maxima(channel, places));
+            PositionTable::Windows2x2(squares, Arc::new(places))
+        } else {
+            if channels[0].len() >= NO_POSITION as usize {
+                return Err(Error::shape(format!("{lengths:?} are too many elements for the places of a pooling")));
+            }
+            let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
+                (0..outputs[axis]).map(|at| windows[axis].places(at, lengths[axis])).collect()
+            });
+            let nanoseconds = self.nanoseconds(1);
+            let find = |channel: &[A], places: &mut [u32]| first_maxima(channel, lengths, &axes, places);
+            PositionTable::Flat(Arc::new(of_channels(&channels, each, NO_POSITION, nanoseconds, find)))
+        };
+        Ok(MaxPositions { shape: shape.into(), places })
+    }
+
+    fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (None,)
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + self.nanoseconds(x.len())
+    }
+}
+
+impl<A, D> MaxPool<A, D> {
+    /// About how long it takes for so many elements.
+    fn nanoseconds(&self, len: usize) -> f64 {
+        let each: f64 = self.windows.iter().map(|window| window.kernel as f64 / window.stride as f64).product();
+        len as f64 * each.max(1.0)
+    }
+}
+
+/// So many places for each of these channels, found in about so many nanoseconds for an element.
+fn of_channels<A: Element, P: Copy + Send>(
+    channels: &[&[A]],
+    each: usize,
+    nowhere: P,
+    nanoseconds: f64,
+    find: impl Fn(&[A], &mut [P]) + Sync,
+) -> Vec<P> {
+    let mut places = vec![nowhere; channels.len() * each];
+    let mut parts: Vec<&mut [P]> = places.chunks_exact_mut(each).collect();
+    let nanoseconds = nanoseconds * channels[0].len() as f64;
+    parallel::for_each_mut(&mut parts, nanoseconds, |i, places| find(channels[i], places));
+    places
+}
+
+/// The places of the first maxima in one channel, given what is under the windows along each axis.
+/// NaN counts as the largest.
+fn first_maxima<A: Element>(
+    channel: &[A],
+    [_, height, width]: [usize; SPATIAL],
+    [planes, lines, columns]: &[Vec<impl Iterator<Item = usize> + Clone>; SPATIAL],
+    places: &mut [u32],
+) {
+    let mut places = places.iter_mut();
+    for planes in planes {
+        for lines in lines {
+            for columns in columns {
+                let mut first: Option<(usize, A)> = None;
+                for plane in planes.clone() {
+                    for line in lines.clone() {
+                        for column in columns.clone() {
+                            let place = (plane * height + line) * width + column;
+                            let element = channel[place];
+                            if first.is_none_or(|(_, max)| element > max || element.is_nan()) {
+                                first = Some((place, element));
+                            }
+                        }
+                    }
+                }
+                *places.next().expect("a place for each window") = first.map_or(NO_POSITION, |(place, _)| place as u32);
+            }
+        }
+    }
+}
+
+/// The elements at some places; `missing` where there is none.
+struct GatherMaxima<A, D> {
+    missing: A,
+    rank: PhantomData<D>,
+}
+
+impl<A: Element, D: Rank> Primitive for GatherMaxima<A, D> {
+    type Operands = (Layer<Nd<A, D>>, Layer<MaxPositions>);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "gather_places"
+    }
+
+    fn value(&self, (x, places): (&Nd<A, D>, &MaxPositions)) -> Result<Nd<A, D>> {
+        let (shape, len) = (&places.shape, places.len());
+        if len == 0 {
+            return Ok(tensor_of_shape(shape, Vec::new()));
+        }
+        let x = x.0.as_standard_layout();
+        let x = x.as_slice().expect("in standard layout");
+        let channels = shape[0] * shape[1];
+        let (channel, windows) = (x.len() / channels, len / channels);
+        let elements = gemm::fill_chunks(len, windows, places.nanoseconds_each() * windows as f64, |i, elements| {
+            let (x, part) = (&x[i * channel..(i + 1) * channel], i * windows..(i + 1) * windows);
+            match &places.places {
+                PositionTable::Windows2x2(squares, places) => squares.gather(x, &places[part], elements),
+                PositionTable::Flat(places) => {
+                    for (to, &place) in elements.iter_mut().zip(&places[part]) {
+                        *to = x.get(place as usize).copied().unwrap_or(self.missing);
+                    }
+                }
+            }
+        });
+        Ok(tensor_of_shape(shape, elements))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {
+        let (shape, element) = (at.values.0.dim(), PhantomData);
+        (Some(Layer::apply(ScatterMaxima { shape, element }, (at.delta.clone(), at.operands.1.clone()))), None)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let gather = GatherMaxima { missing: A::zero(), rank: PhantomData };
+        Some(Layer::apply(gather, (along.tangents.0.clone()?, along.operands.1.clone())))
+    }
+
+    fn cost(&self, (_, places): (&Nd<A, D>, &MaxPositions)) -> f64 {
+        200.0 + places.nanoseconds_each() * places.len() as f64
+    }
+}
+
+/// The transpose of [`GatherMaxima`]: adds elements to zeros of this shape, at their places.
+#[derive(Clone)]
+struct ScatterMaxima<A, D> {
+    shape: D,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for ScatterMaxima<A, D> {
+    type Operands = (Layer<Nd<A, D>>, Layer<MaxPositions>);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "scatter_places"
+    }
+
+    fn value(&self, (y, places): (&Nd<A, D>, &MaxPositions)) -> Result<Nd<A, D>> {
+        let (shape, len) = (&places.shape, places.len());
+        if len == 0 {
+            return Ok(tensor_of_shape(self.shape.slice(), zeros(self.shape.size())));
+        }
+        let y = y.0.as_standard_layout();
+        let y = y.as_slice().expect("in standard layout");
+        let channels = shape[0] * shape[1];
+        let (channel, windows) = (self.shape.size() / channels, len / channels);
+        let nanoseconds = 0.3 * channel as f64 + places.nanoseconds_each() * windows as f64;
+        let x = gemm::fill_chunks(self.shape.size(), channel, nanoseconds, |i, x: &mut [A]| {
+            let part = i * windows..(i + 1) * windows;
+            match &places.places {
+                PositionTable::Windows2x2(squares, places) => squares.scatter(&y[part.clone()], &places[part], x),
+                PositionTable::Flat(places) => {
+                    x.fill(A::zero());
+                    for (&y, &place) in y[part.clone()].iter().zip(&places[part]) {
+                        if place != NO_POSITION {
+                            let x = &mut x[place as usize];
+                            *x = *x + y;
+                        }
+                    }
+                }
+            }
+        });
+        Ok(tensor_of_shape(self.shape.slice(), x))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nothing>>) {
+        let gather = GatherMaxima { missing: A::of(0.0), rank: PhantomData };
+        (Some(Layer::apply(gather, (at.delta.clone(), at.operands.1.clone()))), None)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
+    }
+
+    fn cost(&self, (_, places): (&Nd<A, D>, &MaxPositions)) -> f64 {
+        200.0 + 0.3 * self.shape.size() as f64 + places.nanoseconds_each() * places.len() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn squares_are_windows_like_others() {
+        let lengths @ [planes, height, width] = [2, 5, 7];
+        let outputs @ [_, lines, columns] = [planes, height / 2, width / 2];
+        let numbers: [f32; 4] = [1.0, 2.0, 2.0, f32::NAN];
+        let half = Window { kernel: 2, stride: 2, padding: 0, dilation: 1 };
+        let windows = [Window::POINT, half, half];
+        let squares = Windows2x2::of(windows, lengths, outputs).expect("that is what they are");
+        let mut state = 1_u32;
+        for _ in 0..500 {
+            let draw = |_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                numbers[(state >> 28) as usize % 4]
+            };
+            let channel: Vec<f32> = (0..planes * height * width).map(draw).collect();
+            let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
+                (0..outputs[axis]).map(|at| windows[axis].places(at, lengths[axis])).collect()
+            });
+            let mut places = vec![0; planes * lines * columns];
+            first_maxima(&channel, lengths, &axes, &mut places);
+            let mut in_squares = vec![0; places.len()];
+            squares.first_maxima(&channel, &mut in_squares);
+            let place = |(square, in_square): (usize, &u8)| {
+                let (plane, line, column) = (square / columns / lines, square / columns % lines, square % columns);
+                let (below, right) = (usize::from(in_square / 2), usize::from(in_square % 2));
+                ((plane * height + 2 * line + below) * width + 2 * column + right) as u32
+            };
+            let found: Vec<u32> = in_squares.iter().enumerate().map(place).collect();
+            assert_eq!(found, places, "{channel:?}");
+
+            let mut gathered = vec![0.0; places.len()];
+            squares.gather(&channel, &in_squares, &mut gathered);
+            let bits = |number: f32| number.to_bits();
+            assert!(gathered.iter().map(|&x| bits(x)).eq(places.iter().map(|&at| bits(channel[at as usize]))));
+            let mut scattered = vec![7.0; channel.len()];
+            squares.scatter(&gathered, &in_squares, &mut scattered);
+            let mut wanted = vec![0.0_f32; channel.len()];
+            places.iter().zip(&gathered).for_each(|(&at, &x)| wanted[at as usize] += x);
+            assert!(scattered.into_iter().map(bits).eq(wanted.into_iter().map(bits)), "{channel:?}");
+        }
+    }
+}

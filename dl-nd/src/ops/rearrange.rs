@@ -1,0 +1,379 @@
+//! Linear operations that keep, drop, shift or accumulate elements: triangles, diagonals, rolls,
+//! running sums.
+
+use crate::ops::axes::axis_of;
+use crate::ops::reshape::reshape_to;
+use crate::tensor::{Element, HasRank, Nd, Rank, check_size, compact_copy, filled_array};
+use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
+use ndarray::{Array1, ArrayView2, Axis, Ix1, Ix2, Slice};
+use std::marker::PhantomData;
+
+/// Triangles, diagonals, rolls and running sums.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{ArrangeOps, Nd};
+/// let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(x.tril(0).predict().wait()?, Nd::from([[1.0, 0.0], [3.0, 4.0]]));
+/// assert_eq!(x.cumsum(0).predict().wait()?, Nd::from([[1.0, 2.0], [4.0, 6.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait ArrangeOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// The lower triangle of each matrix (the last two axes), up to the diagonal `k` above the main
+    /// one; zeros elsewhere.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
+    /// let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.tril(-1).predict().wait()?, Nd::from([[0.0, 0.0], [3.0, 0.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when there are less than two axes.
+    #[track_caller]
+    fn tril(&self, k: isize) -> Layer<Nd<A, D>> {
+        triangle(self.layer(), true, k, A::zero())
+    }
+
+    /// The upper triangle of each matrix (the last two axes), from the diagonal `k` above the main
+    /// one on; zeros elsewhere.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
+    /// let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.triu(0).predict().wait()?, Nd::from([[1.0, 2.0], [0.0, 4.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when there are less than two axes.
+    #[track_caller]
+    fn triu(&self, k: isize) -> Layer<Nd<A, D>> {
+        triangle(self.layer(), false, k, A::zero())
+    }
+
+    /// The square matrix whose diagonal `k` above the main one is this vector; zeros elsewhere.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
+    /// assert_eq!(Nd::from([1.0, 2.0]).diag(0).predict().wait()?, Nd::from([[1.0, 0.0], [0.0, 2.0]]));
+    /// assert_eq!(Nd::from([1.0]).diag(1).predict().wait()?, Nd::from([[0.0, 1.0], [0.0, 0.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn diag(&self, k: isize) -> Layer<Nd<A, Ix2>>
+    where
+        D: HasRank<1>,
+    {
+        Layer::apply(Diag { k, shape: None, types: PhantomData }, (self.layer(),))
+    }
+
+    /// The diagonal `k` above the main one of this matrix.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
+    /// let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.diagonal(0).predict().wait()?, Nd::from([1.0, 4.0]));
+    /// assert_eq!(x.diagonal(-1).predict().wait()?, Nd::from([3.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn diagonal(&self, k: isize) -> Layer<Nd<A, Ix1>>
+    where
+        D: HasRank<2>,
+    {
+        Layer::apply(Diagonal { k, types: PhantomData }, (self.layer(),))
+    }
+
+    /// Shifted by so many places along an axis; what leaves at the end comes in at the beginning.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
+    /// assert_eq!(Nd::from([1.0, 2.0, 3.0]).roll(0, 1).predict().wait()?, Nd::from([3.0, 1.0, 2.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn roll(&self, axis: isize, shift: isize) -> Layer<Nd<A, D>> {
+        Layer::apply(Roll { axis, shift, types: PhantomData }, (self.layer(),))
+    }
+
+    /// The running sums along an axis: `yᵢ = x₀ + … + xᵢ`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{ArrangeOps, Nd};
+    /// assert_eq!(Nd::from([1.0, 2.0, 3.0]).cumsum(0).predict().wait()?, Nd::from([1.0, 3.0, 6.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn cumsum(&self, axis: isize) -> Layer<Nd<A, D>> {
+        Layer::apply(Cumsum { axis, from_end: false, types: PhantomData }, (self.layer(),))
+    }
+}
+
+impl<X, A: Element, D: Rank> ArrangeOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+/// What a pointwise copy costs, in nanoseconds.
+fn cost(len: usize) -> f64 {
+    200.0 + len as f64
+}
+
+/// A triangle of each matrix, with `other` elsewhere.
+#[track_caller]
+pub(crate) fn triangle<A: Element, D: Rank>(x: Layer<Nd<A, D>>, lower: bool, k: isize, other: A) -> Layer<Nd<A, D>> {
+    Layer::apply(Triangle { lower, k, other, rank: PhantomData }, (x,))
+}
+
+struct Triangle<A, D> {
+    lower: bool,
+    k: isize,
+    other: A,
+    rank: PhantomData<D>,
+}
+
+impl<A: Element, D: Rank> Primitive for Triangle<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        if self.lower { "tril" } else { "triu" }
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let axes = x.shape().len();
+        if axes < 2 {
+            return Err(Error::shape(format!(
+                "a tensor of shape {:?} has no triangles: that takes two axes",
+                x.shape()
+            )));
+        }
+        let mut kept = compact_copy(x.view());
+        let columns = x.shape()[axes - 1].max(1);
+        let rows = x.shape()[axes - 2].max(1);
+        for (number, mut row) in kept.rows_mut().into_iter().enumerate() {
+            // the first column above the diagonal `k`
+            let above = ((number % rows) as isize).saturating_add(self.k).saturating_add(isize::from(self.lower));
+            let above = usize::try_from(above).unwrap_or(0).min(row.len()).min(columns);
+            let dropped = if self.lower { Slice::from(above..) } else { Slice::from(..above) };
+            row.slice_axis_mut(Axis(0), dropped).fill(self.other);
+        }
+        Ok(kept.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (Some(triangle(at.delta.clone(), self.lower, self.k, A::zero())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        cost(x.len())
+    }
+}
+
+/// The positions of the diagonal `k` in a matrix of this shape.
+fn positions(k: isize, [rows, columns]: [usize; 2]) -> impl Iterator<Item = [usize; 2]> {
+    let (down, right) = (k.min(0).unsigned_abs(), k.max(0).unsigned_abs());
+    let length = rows.saturating_sub(down).min(columns.saturating_sub(right));
+    (0..length).map(move |i| [i + down, i + right])
+}
+
+/// A vector as a diagonal.
+#[derive(Clone)]
+struct Diag<A, D> {
+    k: isize,
+    /// That of the matrix; else the smallest square into which it fits.
+    shape: Option<[usize; 2]>,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Primitive for Diag<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, Ix2>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "diag"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, Ix2>> {
+        let Ok(vector) = x.0.view().into_dimensionality::<Ix1>() else {
+            return Err(Error::shape(format!("a tensor of shape {:?} is no vector", x.shape())));
+        };
+        let side = vector.len().saturating_add(self.k.unsigned_abs());
+        let shape = self.shape.unwrap_or([side; 2]);
+        check_size::<A>(&shape)?;
+        let mut matrix = filled_array(ndarray::Dim(shape), A::zero());
+        for (position, &element) in positions(self.k, shape).zip(&vector) {
+            matrix[position] = element;
+        }
+        Ok(matrix.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let delta: Layer<Nd<A, Ix1>> = Layer::apply(Diagonal { k: self.k, types: PhantomData }, (at.delta.clone(),));
+        (Some(reshape_to(&delta, at.values.0.dim())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Ix2>>> {
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        cost(x.len().saturating_mul(x.len()))
+    }
+}
+
+/// The diagonal of a matrix.
+#[derive(Clone)]
+struct Diagonal<A, D> {
+    k: isize,
+    types: PhantomData<(A, D)>,
+}
+
+fn as_matrix<A: Element, D: Rank>(x: &Nd<A, D>) -> Result<ArrayView2<'_, A>> {
+    x.0.view()
+        .into_dimensionality()
+        .map_err(|_| Error::shape(format!("a tensor of shape {:?} is no matrix", x.shape())))
+}
+
+impl<A: Element, D: Rank> Primitive for Diagonal<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, Ix1>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "diagonal"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, Ix1>> {
+        let matrix = as_matrix(x)?;
+        let (rows, columns) = matrix.dim();
+        Ok(positions(self.k, [rows, columns]).map(|position| matrix[position]).collect::<Array1<A>>().into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let &[rows, columns] = at.values.0.shape() else { unreachable!("it was looked at") };
+        let delta: Layer<Nd<A, Ix2>> =
+            Layer::apply(Diag { k: self.k, shape: Some([rows, columns]), types: PhantomData }, (at.delta.clone(),));
+        (Some(reshape_to(&delta, at.values.0.dim())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, Ix1>>> {
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        cost(x.shape().first().copied().unwrap_or(0))
+    }
+}
+
+#[derive(Clone)]
+struct Roll<A, D> {
+    axis: isize,
+    shift: isize,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Primitive for Roll<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "roll"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let axis = axis_of(self.axis, x.shape())?;
+        let length = x.shape()[axis];
+        if length == 0 {
+            return Ok(x.clone());
+        }
+        let (axis, shift) = (Axis(axis), self.shift.rem_euclid(length as isize) as usize);
+        let mut rolled = filled_array(x.dim(), A::zero());
+        let (end, start) = x.0.view().split_at(axis, length - shift);
+        rolled.slice_axis_mut(axis, Slice::from(shift..)).assign(&end);
+        rolled.slice_axis_mut(axis, Slice::from(..shift)).assign(&start);
+        Ok(rolled.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let shape = at.values.0.shape();
+        let length = shape[axis_of(self.axis, shape).expect("the axis was looked at")] as isize;
+        let shift = if length == 0 { 0 } else { -self.shift.rem_euclid(length) };
+        let back = Roll { axis: self.axis, shift, types: PhantomData };
+        (Some(Layer::apply(back, (at.delta.clone(),))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        cost(x.len())
+    }
+}
+
+#[derive(Clone)]
+struct Cumsum<A, D> {
+    axis: isize,
+    /// From the last element to the first.
+    from_end: bool,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Primitive for Cumsum<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "cumsum"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let axis = Axis(axis_of(self.axis, x.shape())?);
+        let mut sums = compact_copy(x.view());
+        if self.from_end {
+            sums.invert_axis(axis);
+        }
+        for mut lane in sums.lanes_mut(axis) {
+            // with the rounding errors of the sum so far (Neumaier, 1974)
+            let (mut sum, mut error) = (A::zero(), A::zero());
+            for x in &mut lane {
+                let next = sum + *x;
+                let lost = if sum.abs() >= x.abs() { (sum - next) + *x } else { (*x - next) + sum };
+                error = if lost.is_finite() { error + lost } else { error };
+                sum = next;
+                *x = sum + error;
+            }
+        }
+        if self.from_end {
+            sums.invert_axis(axis);
+        }
+        Ok(sums.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let back = Cumsum { axis: self.axis, from_end: !self.from_end, types: PhantomData };
+        (Some(Layer::apply(back, (at.delta.clone(),))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        cost(x.len())
+    }
+}

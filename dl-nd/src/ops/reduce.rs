@@ -1,0 +1,520 @@
+//! Reductions: many elements become one, over all axes or some of them.
+
+use crate::fusion::should_defer;
+use crate::kernels::reduce_in_chunks;
+use crate::ops::axes::{Axes, AxisList};
+use crate::ops::broadcast::broadcast_to;
+use crate::ops::reshape::{MovementOps, permute, reshape_to};
+use crate::ops::slice::{SliceOps, narrow};
+use crate::ops::softmax::log_sum_exp;
+use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, check_size, filled_array, unit_shape};
+use crate::{fusion, kernels};
+use dl_core::{
+    Along, At, Binary, BinaryLoop, Data, Differentiable, Error, Layer, Native, Others, Pointwise, Primitive, Result,
+};
+use ndarray::{ArrayD, Axis, Dimension, IxDyn};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+macro_rules! reductions {
+    ($($(#[doc = $doc:literal])+ $ReduceOp:ident $name:ident $axis:ident $keepdim:ident: $total:literal, $rows:literal, $columns:literal;)*) => {
+        #[derive(Clone, Copy, PartialEq)]
+        pub(crate) enum ReduceOp { $($ReduceOp,)* }
+
+        /// Reductions of tensors.
+        ///
+        /// Each comes in three forms: of all elements, a number (`sum`); over some [axes](Axes),
+        /// which disappear (`sum_axis`); over some axes, which stay, with length 1 (`sum_keepdim`).
+        ///
+        /// ```
+        /// use dl_core::Differentiable;
+        /// use dl_nd::{Nd, ReduceOps};
+        /// let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+        /// assert_eq!(x.sum().predict().wait()?, 10.0);
+        /// assert_eq!(x.sum_axis(0).predict().wait()?, Nd::from([4.0, 6.0]));
+        /// assert_eq!(x.sum_keepdim(-1).predict().wait()?, Nd::from([[3.0], [7.0]]));
+        /// # dl_core::Result::Ok(())
+        /// ```
+        pub trait ReduceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+            $(
+                $(#[doc = $doc])+
+                ///
+                #[doc = concat!(
+                    "```\n# use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};\n",
+                    "assert_eq!(Nd::from([[1.0_f64, 2.0], [3.0, 4.0]]).", stringify!($name), "().predict().wait()?, ", $total,
+                    ");\n# dl_core::Result::Ok(())\n```"
+                )]
+                #[track_caller]
+                fn $name(&self) -> Layer<A> {
+                    reduce(self.layer(), ReduceOp::$ReduceOp, Axes::<D>::into_list(..), ReduceForm::of(stringify!($name), false))
+                }
+
+                #[doc = concat!("[`", stringify!($name), "`](ReduceOps::", stringify!($name), ") over some axes, which disappear.")]
+                ///
+                #[doc = concat!(
+                    "```\n# use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};\n",
+                    "assert_eq!(Nd::from([[1.0_f64, 2.0], [3.0, 4.0]]).", stringify!($axis), "(0).predict().wait()?, Nd::from(", $rows,
+                    "));\n# dl_core::Result::Ok(())\n```"
+                )]
+                ///
+                /// # Errors
+                /// When there is no such axis, or one comes twice; and as without axes, of the
+                /// elements that come together.
+                #[track_caller]
+                fn $axis<X: Axes<D>>(&self, axes: X) -> Layer<Nd<A, X::Rest>> {
+                    reduce(self.layer(), ReduceOp::$ReduceOp, axes.into_list(), ReduceForm::of(stringify!($axis), false))
+                }
+
+                #[doc = concat!("[`", stringify!($name), "`](ReduceOps::", stringify!($name), ") over some axes, which stay, with length 1.")]
+                ///
+                #[doc = concat!(
+                    "```\n# use dl_core::Differentiable; use dl_nd::{Nd, ReduceOps};\n",
+                    "assert_eq!(Nd::from([[1.0_f64, 2.0], [3.0, 4.0]]).", stringify!($keepdim), "(1).predict().wait()?, Nd::from(", $columns,
+                    "));\n# dl_core::Result::Ok(())\n```"
+                )]
+                ///
+                /// # Errors
+                /// When there is no such axis, or one comes twice; and as without axes, of the
+                /// elements that come together.
+                #[track_caller]
+                fn $keepdim(&self, axes: impl Axes<D>) -> Layer<Nd<A, D>> {
+                    reduce(self.layer(), ReduceOp::$ReduceOp, axes.into_list(), ReduceForm::of(stringify!($keepdim), true))
+                }
+            )*
+        }
+    };
+}
+
+reductions! {
+    /// The sum of all elements; of none, 0.
+    Sum sum sum_axis sum_keepdim: "10.0", "[4.0, 6.0]", "[[3.0], [7.0]]";
+    /// The mean of all elements. It is an error when there are none.
+    Mean mean mean_axis mean_keepdim: "2.5", "[2.0, 3.0]", "[[1.5], [3.5]]";
+    /// The product of all elements; of none, 1. Its gradient is right for zeros among them, too.
+    Prod prod prod_axis prod_keepdim: "24.0", "[3.0, 8.0]", "[[2.0], [12.0]]";
+    /// The largest element; NaN if one is. Equal ones share the gradient. It is an error when there
+    /// are none.
+    Amax amax amax_axis amax_keepdim: "4.0", "[3.0, 4.0]", "[[2.0], [4.0]]";
+    /// The smallest element; NaN if one is. Equal ones share the gradient. It is an error when
+    /// there are none.
+    Amin amin amin_axis amin_keepdim: "1.0", "[1.0, 2.0]", "[[1.0], [3.0]]";
+    /// `ln Σ exp(x)` of all elements, without overflow; of none, −∞.
+    LogSumExp logsumexp logsumexp_axis logsumexp_keepdim:
+        "(1_f64.exp() + 2_f64.exp() + 3_f64.exp() + 4_f64.exp()).ln()",
+        "[3.0 + ((-2_f64).exp() + 1.0).ln(), 4.0 + ((-2_f64).exp() + 1.0).ln()]",
+        "[[2.0 + ((-1_f64).exp() + 1.0).ln()], [4.0 + ((-1_f64).exp() + 1.0).ln()]]";
+    /// The Euclidean length `√Σ x²`, also where the squares leave the range of the type. Its
+    /// gradient at 0 is 0.
+    Norm norm norm_axis norm_keepdim:
+        "30_f64.sqrt()",
+        "[10_f64.sqrt(), 20_f64.sqrt()]",
+        "[[5_f64.sqrt()], [5.0]]";
+}
+
+impl<X, A: Element, D: Rank> ReduceOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+/// Which method it is, and what is particular to it.
+#[derive(Clone, Copy)]
+pub(crate) struct ReduceForm {
+    pub(crate) name: &'static str,
+    /// Whether the reduced axes stay.
+    pub(crate) keep: bool,
+    /// What is taken off the number of elements in a mean.
+    pub(crate) correction: usize,
+}
+
+impl ReduceForm {
+    const KEPT: ReduceForm = ReduceForm { name: "sum", keep: true, correction: 0 };
+
+    pub(crate) fn of(name: &'static str, keep: bool) -> ReduceForm {
+        ReduceForm { name, keep, correction: 0 }
+    }
+}
+
+#[track_caller]
+pub(crate) fn reduce<A: Element, D: Rank, O: ReduceOutput<A, D>>(
+    x: Layer<Nd<A, D>>,
+    what: ReduceOp,
+    axes: AxisList,
+    form: ReduceForm,
+) -> Layer<O> {
+    Layer::apply(Reduce { what, axes, form, types: PhantomData }, (x,))
+}
+
+/// The sum of all elements.
+#[track_caller]
+pub(crate) fn total<A: Element, D: Rank>(x: Layer<Nd<A, D>>) -> Layer<A> {
+    reduce(x, ReduceOp::Sum, Axes::<D>::into_list(..), ReduceForm::of("sum", false))
+}
+
+/// The sums along an axis, which stays.
+#[track_caller]
+pub(crate) fn sum_keepdim<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
+    reduce(x, ReduceOp::Sum, AxisList::one(axis), ReduceForm::KEPT)
+}
+
+/// What a reduction ends in: a number or a tensor.
+pub(crate) trait ReduceOutput<A: Element, D: Rank>: Data<Delta = Self> {
+    /// From a tensor in which the reduced axes have length 1.
+    fn end(kept: ArrayD<A>, axes: &[usize], keep: bool) -> Self;
+
+    /// Back, as a tensor in which the reduced axes have length 1.
+    fn kept(ending: &Layer<Self>, shape: D) -> Layer<Nd<A, D>>;
+
+    fn all(&self, is: impl Fn(A) -> bool) -> bool;
+}
+
+impl<A: Element, D: Rank> ReduceOutput<A, D> for A {
+    fn end(kept: ArrayD<A>, _: &[usize], _: bool) -> A {
+        *kept.first().expect("one element")
+    }
+
+    fn kept(ending: &Layer<A>, shape: D) -> Layer<Nd<A, D>> {
+        fill(ending, shape)
+    }
+
+    fn all(&self, is: impl Fn(A) -> bool) -> bool {
+        is(*self)
+    }
+}
+
+impl<A: Element, D: Rank, E: Rank> ReduceOutput<A, D> for Nd<A, E> {
+    fn end(mut kept: ArrayD<A>, axes: &[usize], keep: bool) -> Self {
+        if !keep {
+            for &axis in axes.iter().rev() {
+                kept = kept.index_axis_move(Axis(axis), 0);
+            }
+        }
+        kept.into_dimensionality().expect("the rank of what is left").into()
+    }
+
+    fn kept(ending: &Layer<Self>, shape: D) -> Layer<Nd<A, D>> {
+        reshape_to(ending, shape)
+    }
+
+    fn all(&self, is: impl Fn(A) -> bool) -> bool {
+        self.0.iter().all(|&x| is(x))
+    }
+}
+
+struct Reduce<A, D, O> {
+    what: ReduceOp,
+    axes: AxisList,
+    form: ReduceForm,
+    types: PhantomData<(A, D, O)>,
+}
+
+impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = O;
+    const IS_PLAIN: bool = true;
+    const CAN_WAIT: bool = true;
+
+    fn name(&self) -> &'static str {
+        self.form.name
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<O> {
+        let axes = self.axes.of(x.shape())?;
+        let count = self.count(x.shape(), &axes)?;
+        if x.is_empty() {
+            // what is left may be much larger than nothing
+            let left: Vec<usize> =
+                x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &l)| l).collect();
+            check_size::<A>(&left)?;
+        }
+        if let Some(lazy) = self.summed_formula(x) {
+            // the elements are not needed for anything else
+            return Ok(self.end_of_sum(fusion::sum(lazy, &[]), &axes, count));
+        }
+        let x = x.0.view().into_dyn();
+        let fold = |op: Binary, empty: f64| {
+            let empty = A::of(empty);
+            reduce_in_chunks(x.view(), &axes, 1.0, |x| {
+                axes.iter().fold(x.into_owned(), |x, &axis| op.each(Fold { x, axis: Axis(axis), empty }))
+            })
+        };
+        let kept = match self.what {
+            ReduceOp::Sum => sum(&x, &axes),
+            ReduceOp::Mean => sum(&x, &axes).mapv_into(|sum| sum / A::of(count)),
+            ReduceOp::Prod => fold(Binary::Mul, 1.0),
+            ReduceOp::Amax => fold(Binary::Max, f64::NEG_INFINITY),
+            ReduceOp::Amin => fold(Binary::Min, f64::INFINITY),
+            ReduceOp::Norm => norms(&x, &axes),
+            ReduceOp::LogSumExp => reduce_in_chunks(x.view(), &axes, 10.0, |x| log_sum_exps(&x, &axes)),
+        };
+        Ok(O::end(kept, &axes, self.form.keep))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let (x, shape) = (&at.operands.0, at.values.0.dim());
+        let axes = self.axes.of(shape.slice()).expect("the axes were looked at");
+        let mut kept = shape.clone();
+        axes.iter().for_each(|&axis| kept.slice_mut()[axis] = 1);
+        let d = O::kept(at.delta, kept.clone());
+        let y = || O::kept(at.output, kept.clone());
+        let delta = match self.what {
+            ReduceOp::Sum | ReduceOp::Mean => self.delta_of_terms(&d, shape),
+            // a product that has left the range of the type says nothing of the others
+            ReduceOp::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
+                Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &y(), x))
+            }
+            ReduceOp::Prod => Nd::binary(Binary::Mul, &d, &leave_one_out(x, shape, &axes)),
+            ReduceOp::Amax => split_ties(&d, &Nd::binary(Binary::Above, x, &y()), self.axes.clone()),
+            ReduceOp::Amin => split_ties(&d, &Nd::binary(Binary::Above, &y(), x), self.axes.clone()),
+            ReduceOp::LogSumExp => {
+                // the softmax: exp(x − y), and its sum is 1 but for the rounding of y
+                let terms = Nd::binary(Binary::Sub, x, &y()).exp();
+                let sum = reduce(terms.clone(), ReduceOp::Sum, self.axes.clone(), ReduceForm::of("sum_keepdim", true));
+                Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, &terms, &sum))
+            }
+            ReduceOp::Norm => {
+                // x / y, and 0 where y is 0: also the derivative of that
+                let (y, sign) = (y(), y().sign());
+                let length = Nd::binary(Binary::Add, &y, &Nd::with_number(Binary::Sub, &sign, 1.0, true));
+                let d = Nd::binary(Binary::StrongMul, &sign, &d);
+                Nd::binary(Binary::Mul, &d, &Nd::binary(Binary::Div, x, &length))
+            }
+        };
+        (Some(delta),)
+    }
+
+    /// The sum of what is not computed yet.
+    fn slopes(&self, (x,): (&Nd<A, D>,)) -> Option<(Option<Layer<Nd<A, D>>>,)> {
+        self.summed_formula(x)?;
+        // where there is an error, the value has it
+        self.count(x.shape(), &self.axes.of(x.shape()).ok()?).ok()?;
+        let one = Layer::constant(Nd::full(unit_shape::<D>(), A::of(1.0)));
+        Some((Some(self.delta_of_terms(&one, x.dim())),))
+    }
+
+    fn value_beside(&self, (x,): (&Nd<A, D>,), others: Others<'_>) -> Result<O> {
+        let Some(lazy) = self.summed_formula(x) else { return self.value((x,)) };
+        let axes = self.axes.of(x.shape())?;
+        let count = self.count(x.shape(), &axes)?;
+        let others: Vec<&Nd<A, D>> = others.of::<Nd<A, D>>().collect();
+        Ok(self.end_of_sum(fusion::sum_and_realize(lazy, &others), &axes, count))
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<O>> {
+        match self.what {
+            ReduceOp::Sum | ReduceOp::Mean => {
+                Some(reduce(along.tangents.0.clone()?, self.what, self.axes.clone(), self.form))
+            }
+            _ => along.transposed(self),
+        }
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        let each = if self.what == ReduceOp::LogSumExp { 10.0 } else { 1.0 };
+        200.0 + x.nanoseconds_to_compute() + x.len() as f64 * each
+    }
+}
+
+impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Reduce<A, D, O> {
+    /// The operand, if this is the sum or the mean of all its elements, and they are not computed
+    /// yet.
+    fn summed_formula<'x>(&self, x: &'x Nd<A, D>) -> Option<&'x Arc<LazyTensor<A, D>>> {
+        let of_all = || self.axes.of(x.shape()).is_ok_and(|axes| axes.len() == x.shape().len());
+        if matches!(self.what, ReduceOp::Sum | ReduceOp::Mean) && of_all() { x.lazy() } else { None }
+    }
+
+    /// The sum of all elements, or their mean.
+    fn end_of_sum(&self, sum: A, axes: &[usize], count: f64) -> O {
+        let sum = sum / A::of(if self.what == ReduceOp::Mean { count } else { 1.0 });
+        O::end(ArrayD::from_elem(vec![1; axes.len()], sum), axes, self.form.keep)
+    }
+
+    /// The delta of each term of a sum or a mean, from that of the result, in which the axes have
+    /// length 1.
+    fn delta_of_terms(&self, d: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
+        if self.what == ReduceOp::Sum {
+            return broadcast_to(d, shape);
+        }
+        let axes = self.axes.of(shape.slice()).expect("the axes were looked at");
+        let count = self.count(shape.slice(), &axes).expect("the elements were counted");
+        broadcast_to(&Nd::with_number(Binary::Div, d, count, false), shape)
+    }
+}
+
+impl<A, D, O> Reduce<A, D, O> {
+    /// By what a sum is divided for its mean: the number of elements that become one, less a
+    /// correction.
+    fn count(&self, shape: &[usize], axes: &[usize]) -> Result<f64> {
+        let count: usize = axes.iter().map(|&axis| shape[axis]).product();
+        let correction = self.form.correction;
+        let of_one = matches!(self.what, ReduceOp::Mean | ReduceOp::Amax | ReduceOp::Amin);
+        if !of_one || count > correction {
+            return Ok((count - correction) as f64);
+        }
+        Err(Error::shape(match (correction, axes) {
+            (0, [axis]) => format!("axis {axis} of a tensor of shape {shape:?} has no elements"),
+            (0, _) => format!("a tensor of shape {shape:?} has no elements"),
+            _ => format!(
+                "of shape {shape:?}, {count} elements are taken together; with a correction of {correction} there must be more"
+            ),
+        }))
+    }
+}
+
+fn sum<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
+    if axes.len() == x.ndim() {
+        return ArrayD::from_elem(vec![1; x.ndim()], kernels::sum_all(x.view()));
+    }
+    match axes {
+        [] => x.to_owned(),
+        [first, rest @ ..] => {
+            rest.iter().fold(kernels::sum_along(x.view(), *first), |sum, &axis| kernels::sum_along(sum.view(), axis))
+        }
+    }
+}
+
+/// With all elements that become one side by side, in a row.
+fn log_sum_exps<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
+    let mut kept = x.raw_dim();
+    axes.iter().for_each(|&axis| kept[axis] = 1);
+    let order: Vec<usize> = (0..x.ndim()).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
+    let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+    let lined_up = x.view().permuted_axes(order);
+    let rows = lined_up.to_shape([kept.size(), count]).expect("as many elements");
+    let each = rows.rows().into_iter().map(log_sum_exp).collect();
+    ArrayD::from_shape_vec(kept, each).expect("one for each row")
+}
+
+/// Euclidean lengths, which are in the range of the type also where squares are not.
+fn norms<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
+    let mut norms = sum(&x.mapv(|x| x * x).view(), axes);
+    if norms.iter().all(|squares| squares.is_normal()) {
+        return norms.mapv_into(A::sqrt);
+    }
+    let fold = |x, &axis: &usize| Binary::Max.each(Fold { x, axis: Axis(axis), empty: A::zero() });
+    let largest = axes.iter().fold(x.mapv(A::abs), fold);
+    let unit = largest.mapv(|largest| if largest > A::zero() && largest.is_finite() { largest } else { A::of(1.0) });
+    let in_units = sum(&(x / &unit).mapv(|x| x * x).view(), axes);
+    ndarray::Zip::from(&mut norms).and(&unit).and(&in_units).for_each(|length, &unit, &squares| {
+        *length = if length.is_normal() { length.sqrt() } else { unit * squares.sqrt() };
+    });
+    norms
+}
+
+/// A delta for those that reached the extremum, in equal shares. `reached` is ½ for them and 0 for
+/// the others.
+fn split_ties<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, reached: &Layer<Nd<A, D>>, axes: AxisList) -> Layer<Nd<A, D>> {
+    let all = reduce(reached.clone(), ReduceOp::Sum, axes, ReduceForm::KEPT);
+    Nd::binary(Binary::Mul, d, &Nd::binary(Binary::Div, reached, &all))
+}
+
+/// For each element the product of all others that are taken together with it.
+fn leave_one_out<A: Element, D: Rank>(x: &Layer<Nd<A, D>>, shape: D, axes: &[usize]) -> Layer<Nd<A, D>> {
+    // those that are taken together as the last axis: [kept, n]
+    let order: Vec<usize> = (0..shape.ndim()).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
+    let moved: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
+    let n: usize = axes.iter().map(|&axis| shape[axis]).product();
+    let rows = shape.size() / n.max(1);
+    if shape.size() == 0 {
+        return x.clone();
+    }
+    // padded with ones to a power of two
+    let width = n.next_power_of_two();
+    let lists: Layer<Nd<A, IxDyn>> = reshape_to(&permute(&x.to_dyn(), IxDyn(&order)), IxDyn(&[rows, n]));
+    let lists = lists.pad(&[(0, 0), (0, width - n)], A::of(1.0));
+    // a tree of products: at its bottom the elements, further up those of pairs
+    let pairs = |level: &Layer<Nd<A, IxDyn>>, width: usize| reshape_to(level, IxDyn(&[rows, width / 2, 2]));
+    let mut tree = vec![lists];
+    for k in 0..width.ilog2() {
+        let pairs: Layer<Nd<A, IxDyn>> = pairs(&tree[k as usize], width >> k);
+        let products = Nd::binary(Binary::Mul, &narrow(&pairs, 2, 0, 1), &narrow(&pairs, 2, 1, 1));
+        tree.push(reshape_to(&products, IxDyn(&[rows, width >> (k + 1)])));
+    }
+    // downwards: what is outside of a pair, times the other one of the pair
+    let mut outside: Layer<Nd<A, IxDyn>> = Layer::constant(filled_array(IxDyn(&[rows, 1]), A::of(1.0)).into());
+    for k in (0..width.ilog2()).rev() {
+        let others = pairs(&tree[k as usize], width >> k).flip(vec![-1]);
+        let above = reshape_to(&outside, IxDyn(&[rows, width >> (k + 1), 1]));
+        outside = reshape_to(&Nd::binary(Binary::Mul, &above, &others), IxDyn(&[rows, width >> k]));
+    }
+    let products = narrow(&outside, 1, 0, n);
+    let mut back = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(to, &from)| back[from] = to);
+    permute(&reshape_to(&products, IxDyn(&moved)), IxDyn(&back)).to_rank()
+}
+
+/// The loop that takes the elements along an axis together.
+struct Fold<A> {
+    x: ArrayD<A>,
+    axis: Axis,
+    empty: A,
+}
+
+impl<A: Element> BinaryLoop<A> for Fold<A> {
+    type Output = ArrayD<A>;
+    type Functions = Native;
+
+    fn run(self, value: impl Fn(A, A) -> A) -> ArrayD<A> {
+        let Fold { x, axis, empty } = self;
+        if x.len_of(axis) == 0 {
+            let mut shape = x.raw_dim();
+            shape[axis.index()] = 1;
+            return ArrayD::from_elem(shape, empty);
+        }
+        let mut all = x.slice_axis(axis, (0..1).into()).to_owned();
+        if x.stride_of(axis) == 1 {
+            for (all, lane) in all.iter_mut().zip(x.lanes(axis)) {
+                *all = lane.iter().skip(1).fold(*all, |all, &next| value(all, next));
+            }
+        } else {
+            for next in x.axis_chunks_iter(axis, 1).skip(1) {
+                all.zip_mut_with(&next, |all, &next| *all = value(*all, next));
+            }
+        }
+        all
+    }
+}
+
+/// A tensor of this shape whose elements are all the number.
+#[track_caller]
+pub(crate) fn fill<A: Element, D: Rank>(number: &Layer<A>, shape: D) -> Layer<Nd<A, D>> {
+    Layer::apply(Fill { shape, element: PhantomData }, (number.clone(),))
+}
+
+/// A number as a tensor with one element, which broadcasts to every shape.
+#[track_caller]
+pub(crate) fn number_tensor<A: Element, D: Rank>(number: &Layer<A>) -> Layer<Nd<A, D>> {
+    fill(number, unit_shape())
+}
+
+struct Fill<A, D> {
+    shape: D,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for Fill<A, D> {
+    type Operands = (Layer<A>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "fill"
+    }
+
+    fn value(&self, (number,): (&A,)) -> Result<Nd<A, D>> {
+        if !should_defer(self.shape.size()) {
+            return Ok(filled_array(self.shape.clone(), *number).into());
+        }
+        let number = Nd::full(unit_shape::<D>(), *number);
+        Ok(Expr::Repeat(number).of_shape(self.shape.clone()))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<A>>,) {
+        (Some(total(at.delta.clone())),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        Some(fill(along.tangents.0.as_ref()?, self.shape.clone()))
+    }
+
+    fn cost(&self, _: (&A,)) -> f64 {
+        let len = self.shape.size();
+        200.0 + if should_defer(len) { 0.0 } else { 0.5 * len as f64 }
+    }
+}

@@ -1,0 +1,457 @@
+//! Movement: the same elements in another arrangement, as views wherever possible.
+
+use crate::ops::axes::{axis_of, position_of};
+use crate::ops::broadcast::broadcast_to;
+use crate::tensor::{Element, Item, Nd, Rank};
+use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
+use ndarray::{ArcArray, Axis, IntoDimension, Ix1, Ix2, IxDyn, RemoveAxis};
+use std::any::Any;
+use std::marker::PhantomData;
+
+/// The same elements in another arrangement.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{MovementOps, Nd};
+/// let x = Nd::from([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(x.t().flatten().predict().wait()?, Nd::from([1.0, 3.0, 2.0, 4.0]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// The same elements, in row-major order, in another shape.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 2.0], [3.0, 4.0]]).reshape(4).predict().wait()?, Nd::from([1.0, 2.0, 3.0, 4.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when the new shape has more or fewer elements.
+    #[track_caller]
+    fn reshape<S>(&self, shape: S) -> Layer<Nd<A, S::Dim>>
+    where
+        S: IntoDimension,
+        S::Dim: Rank,
+    {
+        reshape(&self.layer(), ReshapeTarget::Shape(shape.into_dimension()))
+    }
+
+    /// All elements, in row-major order, as a vector.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 2.0], [3.0, 4.0]]).flatten().predict().wait()?, Nd::from([1.0, 2.0, 3.0, 4.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn flatten(&self) -> Layer<Nd<A, Ix1>> {
+        reshape(&self.layer(), ReshapeTarget::Flat)
+    }
+
+    /// One row for each part along the first axis: `[n, …] → [n, k]`, as before a dense layer.
+    /// PyTorch's `flatten(1)`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::<f32, _>::full([2, 3, 4], 0.0).flatten_rows().predict().wait()?.shape(), [2, 12]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when there is no axis.
+    #[track_caller]
+    fn flatten_rows(&self) -> Layer<Nd<A, Ix2>> {
+        reshape(&self.layer(), ReshapeTarget::Rows)
+    }
+
+    /// Transposed: the axes in reverse order.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 2.0]]).t().predict().wait()?, Nd::from([[1.0], [2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn t(&self) -> Layer<Nd<A, D>> {
+        reverse(&self.layer())
+    }
+
+    /// With two axes exchanged. A negative number counts from the last axis.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::<f32, _>::full([2, 3, 4], 0.0).transpose(-1, 0).predict().wait()?.shape(), [4, 3, 2]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn transpose(&self, a: isize, b: isize) -> Layer<Nd<A, D>> {
+        transpose(&self.layer(), a, b)
+    }
+
+    /// The axes in another order: axis `i` of the result is axis `axes[i]` of this.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// let x = Nd::from([[[1.0, 2.0]]]).permute([2, 0, 1]);
+    /// assert_eq!(x.predict().wait()?.shape(), [2, 1, 1]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When `axes` does not name each axis once.
+    #[track_caller]
+    fn permute(&self, axes: impl IntoDimension<Dim = D>) -> Layer<Nd<A, D>> {
+        permute(&self.layer(), axes.into_dimension())
+    }
+
+    /// With a new axis of length 1 at this place. A negative number counts from behind the last
+    /// axis: −1 adds a last one.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([1.0, 2.0]).unsqueeze(-1).predict().wait()?, Nd::from([[1.0], [2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such place.
+    #[track_caller]
+    fn unsqueeze(&self, axis: isize) -> Layer<Nd<A, D::Larger>>
+    where
+        D::Larger: Rank,
+    {
+        reshape(&self.layer(), ReshapeTarget::Insert(axis))
+    }
+
+    /// Without an axis of length 1. A negative number counts from the last axis.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([[1.0], [2.0]]).squeeze(1).predict().wait()?, Nd::from([1.0, 2.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis, or its length is not 1.
+    #[track_caller]
+    fn squeeze(&self, axis: isize) -> Layer<Nd<A, D::Smaller>>
+    where
+        D: RemoveAxis,
+        D::Smaller: Rank,
+    {
+        reshape(&self.layer(), ReshapeTarget::Remove(axis))
+    }
+
+    /// Repeated to a larger shape, by the rule of broadcasting: axes are added in front, and axes
+    /// of length 1 grow.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([1.0, 2.0]).expand([2, 2]).predict().wait()?, Nd::from([[1.0, 2.0], [1.0, 2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when this does not broadcast to that shape.
+    #[track_caller]
+    fn expand<S>(&self, shape: S) -> Layer<Nd<A, S::Dim>>
+    where
+        S: IntoDimension,
+        S::Dim: Rank,
+        A: Element,
+    {
+        expand(&self.layer(), shape.into_dimension())
+    }
+
+    /// With axes of length 1 in front, until there are as many as the rank `E` has: what
+    /// broadcasting makes of it beside a tensor of that rank.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// let row = Nd::from([1.0, 2.0]).lift::<ndarray::Ix2>();
+    /// assert_eq!(row.predict().wait()?, Nd::from([[1.0, 2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when it has more axes.
+    #[track_caller]
+    fn lift<E: Rank>(&self) -> Layer<Nd<A, E>> {
+        lift(&self.layer())
+    }
+
+    /// The same tensor, its rank left open.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// assert_eq!(Nd::from([[1.0, 2.0]]).to_dyn().predict().wait()?.shape(), [1, 2]);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn to_dyn(&self) -> Layer<Nd<A, IxDyn>> {
+        lift(&self.layer())
+    }
+
+    /// The same tensor, of a rank that was open before.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{MovementOps, Nd};
+    /// let open = Nd::from([[1.0, 2.0]]).to_dyn();
+    /// assert_eq!(open.to_rank::<ndarray::Ix2>().predict().wait()?, Nd::from([[1.0, 2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when it has another rank.
+    #[track_caller]
+    fn to_rank<E: Rank>(&self) -> Layer<Nd<A, E>> {
+        reshape(&self.layer(), ReshapeTarget::Rank)
+    }
+}
+
+impl<X, A: Item, D: Rank> MovementOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+/// In a new shape, unless rank and shape agree anyway; for shapes that are known when the layer is
+/// built.
+#[track_caller]
+pub(crate) fn reshape_to<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: E) -> Layer<Nd<A, E>> {
+    match same_rank(x) {
+        Some(same) if E::NDIM.is_some() => same,
+        _ => reshape(x, ReshapeTarget::Shape(shape)),
+    }
+}
+
+/// In the rank of a result: missing axes are added in front.
+#[track_caller]
+pub(crate) fn lift<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, E>> {
+    in_rank(x, ReshapeTarget::Lift)
+}
+
+/// In another type of rank, with the same axes.
+#[track_caller]
+pub(crate) fn as_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, E>> {
+    in_rank(x, ReshapeTarget::Rank)
+}
+
+/// The layer itself if its rank is that type, else reshaped. (Not a closure: the place of the
+/// caller would be lost.)
+#[track_caller]
+fn in_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, target: ReshapeTarget<E>) -> Layer<Nd<A, E>> {
+    match same_rank(x) {
+        Some(same) => same,
+        None => reshape(x, target),
+    }
+}
+
+/// The layer itself, if its rank is that type.
+fn same_rank<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>) -> Option<Layer<Nd<A, E>>> {
+    (x as &dyn Any).downcast_ref().cloned()
+}
+
+#[track_caller]
+pub(crate) fn reshape<A: Item, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, target: ReshapeTarget<E>) -> Layer<Nd<A, E>> {
+    Layer::apply(Reshape { target, types: PhantomData }, (x.clone(),))
+}
+
+/// The axes in reverse order.
+#[track_caller]
+pub(crate) fn reverse<A: Item, D: Rank>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+    Layer::apply(Permute { order: AxisOrder::Reversed, element: PhantomData }, (x.clone(),))
+}
+
+#[track_caller]
+pub(crate) fn transpose<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, a: isize, b: isize) -> Layer<Nd<A, D>> {
+    Layer::apply(Permute { order: AxisOrder::Exchanged(a, b), element: PhantomData }, (x.clone(),))
+}
+
+#[track_caller]
+pub(crate) fn permute<A: Item, D: Rank>(x: &Layer<Nd<A, D>>, axes: D) -> Layer<Nd<A, D>> {
+    Layer::apply(Permute { order: AxisOrder::Axes(axes), element: PhantomData }, (x.clone(),))
+}
+
+#[track_caller]
+pub(crate) fn expand<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, shape: E) -> Layer<Nd<A, E>> {
+    broadcast_to(&lift(x), shape)
+}
+
+/// What a tensor is reshaped to.
+#[derive(Clone)]
+pub(crate) enum ReshapeTarget<E> {
+    /// This shape.
+    Shape(E),
+    /// A vector.
+    Flat,
+    /// A matrix with a row for each part along the first axis.
+    Rows,
+    /// The same shape, with a new axis of length 1 at this place.
+    Insert(isize),
+    /// The same shape, without this axis, which must have length 1.
+    Remove(isize),
+    /// The same shape in another type of rank.
+    Rank,
+    /// The same shape, with as many axes of length 1 in front as the rank asks for.
+    Lift,
+}
+
+fn flat<A: Item, D: Rank>(x: &Nd<A, D>, shape: &[usize]) -> ArcArray<A, IxDyn> {
+    x.array().into_shape_clone(IxDyn(shape)).expect("as many elements").into_shared()
+}
+
+struct Reshape<A, D, E> {
+    target: ReshapeTarget<E>,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, E>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        match self.target {
+            ReshapeTarget::Shape(_) => "reshape",
+            ReshapeTarget::Flat => "flatten",
+            ReshapeTarget::Rows => "flatten_rows",
+            ReshapeTarget::Insert(_) => "unsqueeze",
+            ReshapeTarget::Remove(_) => "squeeze",
+            ReshapeTarget::Rank => "to_rank",
+            ReshapeTarget::Lift => "broadcast",
+        }
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, E>> {
+        let array = x.array();
+        let array: ArcArray<A, IxDyn> = match &self.target {
+            ReshapeTarget::Shape(shape) => {
+                let (old, new) = (x.shape(), shape.slice());
+                let needed = new.iter().try_fold(1_usize, |product, &length| product.checked_mul(length));
+                if needed != Some(x.len()) {
+                    let (found, needed) = (x.len(), needed.map_or("too many".to_owned(), |n| n.to_string()));
+                    return Err(Error::shape(format!("{old:?} has {found} elements, but {new:?} has {needed}")));
+                }
+                return Ok(Nd::from(
+                    array.into_shape_clone(shape.clone()).expect("the numbers of elements agree").into_shared(),
+                ));
+            }
+            ReshapeTarget::Flat => flat(x, &[x.len()]),
+            ReshapeTarget::Rows => {
+                let Some((rows, rest)) = x.shape().split_first() else {
+                    return Err(Error::shape("a tensor without axes has no rows"));
+                };
+                flat(x, &[*rows, rest.iter().product()])
+            }
+            ReshapeTarget::Insert(axis) => {
+                let Some(place) = position_of(*axis, x.shape().len() + 1) else {
+                    return Err(Error::invalid(format!("no axis can be inserted at {axis} into {:?}", x.shape())));
+                };
+                array.into_dyn().insert_axis(Axis(place))
+            }
+            ReshapeTarget::Remove(axis) => {
+                let axis = axis_of(*axis, x.shape())?;
+                if x.shape()[axis] != 1 {
+                    let (shape, length) = (x.shape(), x.shape()[axis]);
+                    return Err(Error::shape(format!("axis {axis} of {shape:?} has length {length}, not 1")));
+                }
+                array.into_dyn().index_axis_move(Axis(axis), 0)
+            }
+            ReshapeTarget::Rank => array.into_dyn(),
+            ReshapeTarget::Lift => {
+                let mut array = array.into_dyn();
+                while E::NDIM.is_some_and(|rank| array.ndim() < rank) {
+                    array = array.insert_axis(Axis(0));
+                }
+                array
+            }
+        };
+        array.into_dimensionality().map(Nd::from).map_err(|_| {
+            let (shape, rank) = (x.shape(), E::NDIM.unwrap_or(0));
+            Error::shape(format!("a tensor of shape {shape:?} does not have {rank} axes"))
+        })
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {
+        (Some(reshape(at.delta, ReshapeTarget::Shape(at.values.0.dim()))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A::Derivative, E>>> {
+        Some(reshape(along.tangents.0.as_ref()?, self.target.clone()))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.nanoseconds_to_arrange()
+    }
+}
+
+/// Axes in another order.
+struct Permute<A, D> {
+    order: AxisOrder<D>,
+    element: PhantomData<A>,
+}
+
+#[derive(Clone)]
+enum AxisOrder<D> {
+    Reversed,
+    Exchanged(isize, isize),
+    /// Axis `i` of the result is this one.
+    Axes(D),
+}
+
+impl<A: Item, D: Rank> Primitive for Permute<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        match self.order {
+            AxisOrder::Reversed => "t",
+            AxisOrder::Exchanged(..) => "transpose",
+            AxisOrder::Axes(_) => "permute",
+        }
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let mut array = x.array();
+        match &self.order {
+            AxisOrder::Reversed => Ok(Nd::from(array.reversed_axes())),
+            AxisOrder::Exchanged(a, b) => {
+                array.swap_axes(axis_of(*a, x.shape())?, axis_of(*b, x.shape())?);
+                Ok(Nd::from(array))
+            }
+            AxisOrder::Axes(axes) => {
+                let mut sorted = axes.slice().to_vec();
+                sorted.sort_unstable();
+                if !sorted.into_iter().eq(0..x.shape().len()) {
+                    let (axes, shape) = (axes.slice(), x.shape());
+                    return Err(Error::invalid(format!("{axes:?} does not name each axis of {shape:?} once")));
+                }
+                Ok(Nd::from(array.permuted_axes(axes.clone())))
+            }
+        }
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {
+        let inverse = match &self.order {
+            AxisOrder::Axes(axes) => {
+                let mut inverse = axes.clone();
+                for (to, &from) in axes.slice().iter().enumerate() {
+                    inverse.slice_mut()[from] = to;
+                }
+                AxisOrder::Axes(inverse)
+            }
+            same => same.clone(),
+        };
+        (Some(Layer::apply(Permute { order: inverse, element: PhantomData }, (at.delta.clone(),))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A::Derivative, D>>> {
+        Some(Layer::apply(Permute { order: self.order.clone(), element: PhantomData }, (along.tangents.0.clone()?,)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.nanoseconds_to_compute()
+    }
+}

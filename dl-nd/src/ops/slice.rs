@@ -1,0 +1,508 @@
+//! Parts of a tensor, as views, and borders around a tensor.
+
+use crate::fusion::should_defer;
+use crate::ops::axes::{Axes, AxisList, axis_of, position_of};
+use crate::ops::reduce::fill;
+use crate::ops::reshape::as_rank;
+use crate::ops::slice_gradient::{add_elements, slice_gradient};
+use crate::tensor::{Element, Nd, Rank, check_size, filled_array};
+use dl_core::{Along, At, Differentiable, Error, Layer, Now, Primitive, Result, Sums};
+use ndarray::{Axis, IntoDimension, IxDyn, RemoveAxis, Slice, SliceArg, SliceInfoElem};
+use std::marker::PhantomData;
+
+/// Parts of tensors. None of them copies elements; the delta of a part is put back among zeros.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, SliceOps};
+/// use ndarray::s;
+/// let x = Nd::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// assert_eq!(x.row(1).predict().wait()?, Nd::from([4.0, 5.0, 6.0]));
+/// assert_eq!(x.slice(s![.., 1..]).predict().wait()?, Nd::from([[2.0, 3.0], [5.0, 6.0]]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// A part given by the macro [`s!`](ndarray::s): ranges, steps, single indices, new axes.
+    /// Negative positions count from the end, a negative step takes the range backwards. Of a
+    /// tensor whose rank is open: `x.slice(s![1.., 2].as_ref())`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// use ndarray::{NewAxis, s};
+    /// let x = Nd::from([1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(x.slice(s![..;2]).predict().wait()?, Nd::from([1.0, 3.0]));
+    /// assert_eq!(x.slice(s![-3..;-1]).predict().wait()?, Nd::from([4.0, 3.0, 2.0]));
+    /// assert_eq!(x.slice(s![NewAxis, 1..2]).predict().wait()?, Nd::from([[2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a position does not lie in the tensor, or a step is 0.
+    #[track_caller]
+    fn slice<I>(&self, narrow: I) -> Layer<Nd<A, I::OutDim>>
+    where
+        I: SliceArg<D>,
+        I::OutDim: Rank,
+    {
+        slice(&self.layer(), "slice", SliceSpec::Elements(narrow.as_ref().into()))
+    }
+
+    /// The parts in a range along an axis: a range, or a [`Slice`] with a step. Negative positions
+    /// count from the end.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// assert_eq!(Nd::from([1.0, 2.0, 3.0]).slice_axis(0, 1..).predict().wait()?, Nd::from([2.0, 3.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis, or the range does not lie in it.
+    #[track_caller]
+    fn slice_axis(&self, axis: isize, range: impl Into<Slice>) -> Layer<Nd<A, D>> {
+        slice(&self.layer(), "slice_axis", SliceSpec::Axis(axis, range.into()))
+    }
+
+    /// Part `i` along the first axis, which disappears: a row of a matrix. A negative number counts
+    /// from the last one.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// assert_eq!(Nd::from([[1.0, 2.0], [3.0, 4.0]]).row(-1).predict().wait()?, Nd::from([3.0, 4.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such row.
+    #[track_caller]
+    fn row(&self, i: isize) -> Layer<Nd<A, D::Smaller>>
+    where
+        D: RemoveAxis,
+        D::Smaller: Rank,
+    {
+        slice(&self.layer(), "row", SliceSpec::Row(i))
+    }
+
+    /// Parts of these lengths along an axis, which they must fill.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// let parts = Nd::from([1.0, 2.0, 3.0]).split(0, &[1, 2]);
+    /// assert_eq!(parts[1].predict().wait()?, Nd::from([2.0, 3.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis, or the lengths do not add up to its length; each of the layers
+    /// says so.
+    #[track_caller]
+    fn split(&self, axis: isize, lengths: &[usize]) -> Vec<Layer<Nd<A, D>>> {
+        let (whole, total) = (self.layer(), lengths.iter().fold(0_usize, |sum, &length| sum.saturating_add(length)));
+        let mut start = 0;
+        let mut parts = Vec::with_capacity(lengths.len());
+        for &length in lengths {
+            parts.push(slice(&whole, "split", SliceSpec::SliceView { axis, start, length, total: Some(total) }));
+            start = start.saturating_add(length);
+        }
+        parts
+    }
+
+    /// So many parts along an axis, all as long as the first, but for the last ones, which may be
+    /// shorter or empty: PyTorch's `chunk`, which leaves out those that would be empty.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// let parts = Nd::from([1.0, 2.0, 3.0]).chunk(0, 2);
+    /// assert_eq!(parts[0].predict().wait()?, Nd::from([1.0, 2.0]));
+    /// assert_eq!(parts[1].predict().wait()?, Nd::from([3.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn chunk(&self, axis: isize, count: usize) -> Vec<Layer<Nd<A, D>>> {
+        let whole = self.layer();
+        let mut parts = Vec::new();
+        for number in 0..count {
+            parts.push(slice(&whole, "chunk", SliceSpec::Chunk { axis, number, count }));
+        }
+        parts
+    }
+
+    /// With these axes in reverse.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// assert_eq!(Nd::from([[1.0, 2.0], [3.0, 4.0]]).flip(1).predict().wait()?, Nd::from([[2.0, 1.0], [4.0, 3.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn flip(&self, axes: impl Axes<D>) -> Layer<Nd<A, D>> {
+        slice(&self.layer(), "flip", SliceSpec::Flip(axes.into_list()))
+    }
+
+    /// With so many elements of a value added before and after, for each axis: NumPy's `pad`.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// assert_eq!(Nd::from([[1.0]]).pad(&[(0, 1), (1, 0)], 9.0).predict().wait()?, Nd::from([[9.0, 1.0], [9.0, 9.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there are not as many pairs as axes.
+    #[track_caller]
+    fn pad(&self, widths: &[(usize, usize)], value: A) -> Layer<Nd<A, D>> {
+        Layer::apply(Pad { widths: widths.into(), value, rank: PhantomData }, (self.layer(),))
+    }
+
+    /// One element, a number.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SliceOps};
+    /// assert_eq!(Nd::from([[1.0, 2.0], [3.0, 4.0]]).at([1, 0]).predict().wait()?, 3.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such element.
+    #[track_caller]
+    fn at(&self, index: impl IntoDimension<Dim = D>) -> Layer<A> {
+        element(self.layer(), index.into_dimension())
+    }
+}
+
+impl<X, A: Element, D: Rank> SliceOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+#[track_caller]
+fn slice<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, name: &'static str, cut: SliceSpec) -> Layer<Nd<A, E>> {
+    Layer::apply(SliceView { name, cut, types: PhantomData }, (x.clone(),))
+}
+
+/// `length` elements of an axis from `start` on.
+#[track_caller]
+pub(crate) fn narrow<A: Element, D: Rank>(
+    x: &Layer<Nd<A, D>>,
+    axis: usize,
+    start: usize,
+    length: usize,
+) -> Layer<Nd<A, D>> {
+    slice(x, "slice_axis", SliceSpec::SliceView { axis: axis as isize, start, length, total: None })
+}
+
+/// The part that these elements say, one for each axis, which lie in the tensor.
+#[track_caller]
+pub(crate) fn slice_elements<A: Element, D: Rank, E: Rank>(
+    x: &Layer<Nd<A, D>>,
+    elements: Box<[SliceInfoElem]>,
+) -> Layer<Nd<A, E>> {
+    slice(x, "slice", SliceSpec::Elements(elements))
+}
+
+/// Which part, as the user has said it.
+#[derive(Clone)]
+enum SliceSpec {
+    Elements(Box<[SliceInfoElem]>),
+    Axis(isize, Slice),
+    Row(isize),
+    /// Of an axis whose length is `total`, if that is known.
+    SliceView {
+        axis: isize,
+        start: usize,
+        length: usize,
+        total: Option<usize>,
+    },
+    Chunk {
+        axis: isize,
+        number: usize,
+        count: usize,
+    },
+    Flip(AxisList),
+}
+
+const ALL: SliceInfoElem = SliceInfoElem::Slice { start: 0, end: None, step: 1 };
+
+fn range(start: usize, end: usize) -> SliceInfoElem {
+    let position = |position: usize| isize::try_from(position).unwrap_or(isize::MAX);
+    SliceInfoElem::Slice { start: position(start), end: Some(position(end)), step: 1 }
+}
+
+/// Where one of so many chunks of an axis of this length begins, and where it ends.
+fn chunk(length: usize, number: usize, count: usize) -> [usize; 2] {
+    let each = length.div_ceil(count);
+    [number, number + 1].map(|number| number.saturating_mul(each).min(length))
+}
+
+impl SliceSpec {
+    /// The axis and the range, if it is one of those parts that together fill an axis, and lies in
+    /// the tensor.
+    fn range(&self, shape: &[usize]) -> Option<(Axis, Slice)> {
+        let (axis, start, end) = match *self {
+            SliceSpec::SliceView { axis, start, length, total } => {
+                let axis = axis_of(axis, shape).ok()?;
+                let end = start.checked_add(length)?;
+                if end > shape[axis] || total.is_some_and(|total| total != shape[axis]) {
+                    return None;
+                }
+                (axis, start, end)
+            }
+            SliceSpec::Chunk { axis, number, count } => {
+                let axis = axis_of(axis, shape).ok()?;
+                let [start, end] = chunk(shape[axis], number, count);
+                (axis, start, end)
+            }
+            _ => return None,
+        };
+        Some((Axis(axis), Slice::from(start..end)))
+    }
+
+    /// One element for each axis, all of which lie in the tensor.
+    fn of(&self, shape: &[usize]) -> Result<Vec<SliceInfoElem>> {
+        let along = |axis: usize, element: SliceInfoElem| {
+            let mut elements = vec![ALL; shape.len()];
+            elements[axis] = element;
+            elements
+        };
+        let elements = match self {
+            SliceSpec::Elements(elements) => elements.to_vec(),
+            SliceSpec::Axis(axis, Slice { start, end, step }) => {
+                along(axis_of(*axis, shape)?, SliceInfoElem::Slice { start: *start, end: *end, step: *step })
+            }
+            SliceSpec::Row(_) if shape.is_empty() => return Err(Error::shape("a tensor without axes has no rows")),
+            SliceSpec::Row(i) if position_of(*i, shape[0]).is_none() => {
+                return Err(Error::invalid(format!(
+                    "row {i} of a tensor of shape {shape:?}, which has {} rows",
+                    shape[0]
+                )));
+            }
+            SliceSpec::Row(i) => along(0, SliceInfoElem::Index(*i)),
+            SliceSpec::SliceView { axis, start, length, total } => {
+                let axis = axis_of(*axis, shape)?;
+                if let Some(total) = total.filter(|&total| total != shape[axis]) {
+                    return Err(Error::shape(format!(
+                        "the parts have {total} elements together, but axis {axis} of {shape:?} has {}",
+                        shape[axis]
+                    )));
+                }
+                along(axis, range(*start, start.saturating_add(*length)))
+            }
+            SliceSpec::Chunk { axis, number, count } => {
+                let axis = axis_of(*axis, shape)?;
+                let [start, end] = chunk(shape[axis], *number, *count);
+                along(axis, range(start, end))
+            }
+            SliceSpec::Flip(axes) => {
+                let mut elements = vec![ALL; shape.len()];
+                for axis in axes.of(shape)? {
+                    elements[axis] = SliceInfoElem::Slice { start: 0, end: None, step: -1 };
+                }
+                elements
+            }
+        };
+        check(&elements, shape)?;
+        Ok(elements)
+    }
+}
+
+fn check(elements: &[SliceInfoElem], shape: &[usize]) -> Result<()> {
+    let of_axes = || elements.iter().filter(|element| !element.is_new_axis());
+    if of_axes().count() != shape.len() {
+        let (found, axes) = (of_axes().count(), shape.len());
+        return Err(Error::invalid(format!("a part by {found} axes of a tensor of shape {shape:?}, which has {axes}")));
+    }
+    for (axis, (&length, element)) in shape.iter().zip(of_axes()).enumerate() {
+        let edge = |position: isize| position == length as isize || position_of(position, length).is_some();
+        let fits = match *element {
+            SliceInfoElem::Index(index) => position_of(index, length).is_some(),
+            SliceInfoElem::Slice { step: 0, .. } => {
+                return Err(Error::invalid(format!("the step along axis {axis} of {shape:?} is 0")));
+            }
+            SliceInfoElem::Slice { start, end, .. } => edge(start) && end.is_none_or(edge),
+            SliceInfoElem::NewAxis => true,
+        };
+        if !fits {
+            let what = match *element {
+                SliceInfoElem::Index(index) => format!("position {index}"),
+                SliceInfoElem::Slice { start, end, .. } => {
+                    format!("{start}..{}", end.map_or(String::new(), |end| end.to_string()))
+                }
+                SliceInfoElem::NewAxis => String::new(),
+            };
+            return Err(Error::invalid(format!(
+                "{what} does not lie in axis {axis} of {shape:?}, whose length is {length}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone)]
+struct SliceView<A, D, E> {
+    name: &'static str,
+    cut: SliceSpec,
+    types: PhantomData<(A, D, E)>,
+}
+
+impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, E>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, E>> {
+        if let Some((axis, range)) = self.cut.range(x.shape()) {
+            let mut narrow = x.array();
+            narrow.slice_axis_inplace(axis, range);
+            return Ok(Nd::from(narrow.into_dimensionality().expect("the rank of the tensor")));
+        }
+        let elements = self.cut.of(x.shape())?;
+        let narrow = x.array().into_dyn().slice_move(&elements[..]);
+        Ok(Nd::from(narrow.into_dimensionality().expect("the rank of the part")))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let shape = at.values.0.dim();
+        let elements = self.cut.of(shape.slice()).expect("the part was looked at").into();
+        (Some(slice_gradient(shape, elements, as_rank(at.delta))),)
+    }
+
+    fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
+        let whole = at.values.0;
+        if should_defer(whole.len()) {
+            return false;
+        }
+        let add = |whole: &mut Nd<A, D>| {
+            let mut whole = whole.0.array_mut().view_mut();
+            if let Some((axis, range)) = self.cut.range(whole.shape()) {
+                whole.slice_axis_inplace(axis, range);
+                add_elements(whole, at.delta.view());
+            } else {
+                let elements = self.cut.of(whole.shape()).expect("the part was looked at");
+                add_elements(whole.into_dyn().slice_move(&elements[..]), at.delta.view().into_dyn());
+            }
+        };
+        // among parts the rank is left open, which is an operation
+        sums.count(usize::from(E::NDIM.is_some()));
+        let add_whole = |sum: &mut Nd<A, D>, whole: &Nd<A, D>| add_elements(sum.0.array_mut().view_mut(), whole.view());
+        sums.add_part(0, || filled_array(whole.dim(), A::zero()).into(), add_whole, add);
+        true
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, E>>> {
+        Some(Layer::apply(self.clone(), (along.tangents.0.clone()?,)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + x.nanoseconds_to_compute()
+    }
+}
+
+/// A border around a tensor.
+struct Pad<A, D> {
+    widths: Box<[(usize, usize)]>,
+    value: A,
+    rank: PhantomData<D>,
+}
+
+impl<A: Element, D: Rank> Pad<A, D> {
+    /// The shape of the whole, and where in it the tensor is.
+    fn place(&self, shape: &[usize]) -> Result<(D, Box<[SliceInfoElem]>)> {
+        let widths = &self.widths;
+        if widths.len() != shape.len() {
+            let (widths, axes) = (widths.len(), shape.len());
+            return Err(Error::invalid(format!(
+                "{widths} pairs of widths for a tensor of shape {shape:?}, which has {axes} axes"
+            )));
+        }
+        let mut whole = D::zeros(shape.len());
+        let mut elements = Vec::with_capacity(shape.len());
+        for (axis, (&(before, after), &length)) in widths.iter().zip(shape).enumerate() {
+            let sum = before.checked_add(length).and_then(|sum| sum.checked_add(after));
+            whole[axis] = sum.unwrap_or(usize::MAX);
+            elements.push(range(before, before.saturating_add(length)));
+        }
+        check_size::<A>(whole.slice())?;
+        Ok((whole, elements.into()))
+    }
+}
+
+impl<A: Element, D: Rank> Primitive for Pad<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "pad"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        let (shape, elements) = self.place(x.shape())?;
+        let mut whole = filled_array(shape, self.value);
+        whole.view_mut().into_dyn().slice_mut(&elements[..]).assign(&x.0.view().into_dyn());
+        Ok(whole.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let (_, elements) = self.place(at.values.0.shape()).expect("the widths were looked at");
+        (Some(slice_elements(at.delta, elements)),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let pad = Pad { widths: self.widths.clone(), value: A::zero(), rank: PhantomData };
+        Some(Layer::apply(pad, (along.tangents.0.clone()?,)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        200.0 + self.place(x.shape()).map_or(0, |(shape, _)| shape.size()) as f64
+    }
+}
+
+#[track_caller]
+fn element<A: Element, D: Rank>(x: Layer<Nd<A, D>>, index: D) -> Layer<A> {
+    Layer::apply(ElementAt { index, element: PhantomData }, (x,))
+}
+
+struct ElementAt<A, D> {
+    index: D,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for ElementAt<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = A;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "at"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<A> {
+        let index = self.index.slice();
+        if index.len() == x.shape().len()
+            && let Some(&element) = x.0.view().into_dyn().get(index)
+        {
+            return Ok(element);
+        }
+        Err(Error::invalid(format!("there is no element {index:?} in a tensor of shape {:?}", x.shape())))
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        let index = self.index.slice().iter().map(|&index| SliceInfoElem::Index(index as isize)).collect();
+        (Some(slice_gradient(at.values.0.dim(), index, fill(at.delta, IxDyn(&[])))),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<A>> {
+        Some(element(along.tangents.0.clone()?, self.index.clone()))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        20.0 + x.nanoseconds_to_compute()
+    }
+}

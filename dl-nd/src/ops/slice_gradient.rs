@@ -1,0 +1,101 @@
+//! The delta of a tensor that was read in parts: the parts, put back among zeros.
+//!
+//! A sequence of a thousand rows is read row by row, and each row has a delta. They are added up in
+//! one tensor, not as a thousand tensors of zeros with one row each.
+
+use crate::fusion;
+use crate::ops::reshape::as_rank;
+use crate::ops::slice::slice_elements;
+use crate::tensor::{Element, Nd, Rank, filled_array};
+use dl_core::{Along, At, Layer, Primitive, Result};
+use ndarray::{ArrayView, ArrayViewMut, IxDyn, SliceInfoElem};
+use std::marker::PhantomData;
+
+/// A part in the place that these elements say, among zeros.
+#[track_caller]
+pub(crate) fn slice_gradient<A: Element, D: Rank>(
+    shape: D,
+    place: Box<[SliceInfoElem]>,
+    part: Layer<Nd<A, IxDyn>>,
+) -> Layer<Nd<A, D>> {
+    Layer::apply(SliceGradient { shape, places: vec![Some(place)], element: PhantomData }, vec![part])
+}
+
+/// The sum of terms, if there are parts among them, in one tensor.
+#[track_caller]
+pub(crate) fn sum_slice_gradients<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]) -> Option<Layer<Nd<A, D>>> {
+    let shape = terms.iter().find_map(|term| Some(term.applied::<SliceGradient<A, D>>()?.0.shape.clone()))?;
+    let (mut places, mut parts) = (Vec::with_capacity(terms.len()), Vec::with_capacity(terms.len()));
+    for term in terms {
+        match term.applied::<SliceGradient<A, D>>().filter(|(op, _)| op.places.len() == 1) {
+            // a sum stays one: the order of additions must not depend on whether it has been
+            // computed
+            Some((op, theirs)) => {
+                places.extend(op.places.iter().cloned());
+                parts.extend(theirs);
+            }
+            None => {
+                places.push(None);
+                parts.push(as_rank(term));
+            }
+        }
+    }
+    Some(Layer::apply(SliceGradient { shape, places, element: PhantomData }, parts))
+}
+
+/// Adds the elements of an array of the same shape, which may have another type of rank.
+pub(crate) fn add_elements<A: Element, D: Rank, E: Rank>(mut to: ArrayViewMut<'_, A, D>, part: ArrayView<'_, A, E>) {
+    match (to.as_slice_mut(), part.as_slice()) {
+        (Some(to), Some(part)) => fusion::add_assign(to, part),
+        _ => to.into_dyn().zip_mut_with(&part.into_dyn(), |sum, &part| *sum = *sum + part),
+    }
+}
+
+/// Parts, added to zeros in their order.
+struct SliceGradient<A, D> {
+    shape: D,
+    /// The place of each part; none for one that is a whole.
+    places: Vec<Option<Box<[SliceInfoElem]>>>,
+    element: PhantomData<A>,
+}
+
+impl<A: Element, D: Rank> Primitive for SliceGradient<A, D> {
+    type Operands = Vec<Layer<Nd<A, IxDyn>>>;
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "put_back"
+    }
+
+    fn value(&self, parts: Vec<&Nd<A, IxDyn>>) -> Result<Nd<A, D>> {
+        let mut whole = filled_array(self.shape.clone(), A::zero());
+        for (part, place) in parts.into_iter().zip(&self.places) {
+            let mut there = whole.view_mut().into_dyn();
+            if let Some(place) = place {
+                there = there.slice_move(&place[..]);
+            }
+            add_elements(there, part.view());
+        }
+        Ok(whole.into())
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, IxDyn>>>> {
+        let each = self.places.iter().map(|place| match place {
+            Some(place) => Some(slice_elements(at.delta, place.clone())),
+            None => Some(as_rank(at.delta)),
+        });
+        each.collect()
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        let moving =
+            self.places.iter().zip(along.tangents).filter_map(|(place, part)| Some((place.clone(), part.clone()?)));
+        let (places, parts) = moving.unzip();
+        Some(Layer::apply(SliceGradient { shape: self.shape.clone(), places, element: PhantomData }, parts))
+    }
+
+    fn cost(&self, parts: Vec<&Nd<A, IxDyn>>) -> f64 {
+        200.0 + 0.5 * self.shape.size() as f64 + parts.iter().map(|part| 50.0 + part.len() as f64).sum::<f64>()
+    }
+}

@@ -1,0 +1,359 @@
+//! Softmax and its logarithm, with the maximum taken off first, so that no logit is too large.
+
+use crate::fusion::{RUN_LEN, add_assign, canonicalize_nan, map_in_place, sum_in_order};
+use crate::kernels::{LANE_GROUP, Lane, for_each_lane};
+use crate::ops::axes::axis_of;
+use crate::ops::reduce::sum_keepdim;
+use crate::tensor::{Element, Nd, Rank};
+use dl_core::simd::vectorized;
+use dl_core::{Along, At, Binary, Differentiable, Layer, Number, Pointwise, Primitive, Result, Unary};
+use ndarray::{Array, ArrayView1, ArrayViewMut1, Axis};
+use std::marker::PhantomData;
+
+/// Softmax and its logarithm.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, SoftmaxOps};
+/// assert_eq!(Nd::from([[0.0, 0.0]]).softmax(-1).predict().wait()?, Nd::from([[0.5, 0.5]]));
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait SoftmaxOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// `exp(x) / Σ exp(x)` along an axis, without overflow.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SoftmaxOps};
+    /// assert_eq!(Nd::from([[1e4, 1e4]]).softmax(1).predict().wait()?, Nd::from([[0.5, 0.5]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn softmax(&self, axis: isize) -> Layer<Nd<A, D>> {
+        softmax(self.layer(), axis)
+    }
+
+    /// The logarithm of [`softmax`](SoftmaxOps::softmax), without overflow.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SoftmaxOps};
+    /// assert_eq!(Nd::from([[1e4, -1e4]]).log_softmax(1).predict().wait()?, Nd::from([[0.0, -2e4]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such axis.
+    #[track_caller]
+    fn log_softmax(&self, axis: isize) -> Layer<Nd<A, D>> {
+        log_softmax(self.layer(), axis)
+    }
+}
+
+impl<X, A: Element, D: Rank> SoftmaxOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+#[track_caller]
+pub(crate) fn softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
+    Layer::apply(Softmax { axis, or_zero: false, types: PhantomData }, (x,))
+}
+
+/// The softmax, but 0 along an axis where all elements are −∞, with a gradient of 0.
+#[track_caller]
+pub(crate) fn softmax_or_zero<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
+    Layer::apply(Softmax { axis, or_zero: true, types: PhantomData }, (x,))
+}
+
+#[track_caller]
+pub(crate) fn log_softmax<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
+    Layer::apply(LogSoftmax { axis, types: PhantomData }, (x,))
+}
+
+/// Lanes of at most so many elements lie side by side.
+const SHORT: usize = 32;
+const _: () = assert!(SHORT < RUN_LEN, "a sum of so few has no runs");
+
+/// Some lanes of one length, with the largest element taken off each, raised to powers of e:
+/// `exp(x − m)`, and the sums of that.
+///
+/// All lanes are raised in one loop, as a single one may be too short for the processor to compute
+/// many exponentials side by side. Where there are several short ones, they lie side by side as
+/// columns: so a register holds an element of each of many, and the largest ones, the sums and the
+/// quotients are computed side by side, too. The bits are the same, as each sum is taken in turn.
+pub(crate) struct ExpLanes<A> {
+    terms: Vec<A>,
+    len: usize,
+    /// How many columns there are, some of them of no lane, if lanes are columns.
+    columns: Option<usize>,
+    /// Of each lane, and perhaps of columns after the last one: NaN if there is one, and −∞ if
+    /// there is no element.
+    pub(crate) largest: Vec<A>,
+    pub(crate) sums: Vec<A>,
+}
+
+impl<A: Element> ExpLanes<A> {
+    pub(crate) fn of<'a>(mut lanes: impl ExactSizeIterator<Item = ArrayView1<'a, A>>) -> Self {
+        let count = lanes.len();
+        let Some(first) = lanes.next() else { return ExpLanes::rows(0, 0, lanes) };
+        let len = first.len();
+        let lanes = std::iter::once(first).chain(lanes);
+        if count >= LANE_GROUP / 2 && (1..=SHORT).contains(&len) {
+            ExpLanes::columns(count, len, lanes)
+        } else {
+            ExpLanes::rows(count, len, lanes)
+        }
+    }
+
+    fn columns<'a>(count: usize, len: usize, lanes: impl Iterator<Item = ArrayView1<'a, A>>) -> Self {
+        let columns = count.next_multiple_of(LANE_GROUP);
+        let mut terms = vec![A::zero(); columns * len];
+        for (lane, x) in lanes.enumerate() {
+            let column = terms[lane..].iter_mut().step_by(columns);
+            match x.as_slice() {
+                Some(x) => column.zip(x).for_each(|(to, &x)| *to = x),
+                None => column.zip(x).for_each(|(to, &x)| *to = x),
+            }
+        }
+        let mut largest = vec![A::neg_infinity(); columns];
+        let mut sums = vec![A::zero(); columns];
+        vectorized(
+            #[inline(always)]
+            || {
+                for row in terms.chunks_exact(columns) {
+                    largest.iter_mut().zip(row).for_each(|(largest, &x)| *largest = larger(*largest, x));
+                }
+                largest.iter_mut().for_each(|largest| *largest = canonicalize_nan(*largest));
+                for row in terms.chunks_exact_mut(columns) {
+                    row.iter_mut().zip(&largest).for_each(|(x, &largest)| *x = *x - largest);
+                }
+            },
+        );
+        map_in_place(Unary::Exp, &mut terms);
+        terms.chunks_exact(columns).for_each(|row| add_assign(&mut sums, row));
+        ExpLanes { terms, len, columns: Some(columns), largest, sums }
+    }
+
+    fn rows<'a>(count: usize, len: usize, lanes: impl Iterator<Item = ArrayView1<'a, A>>) -> Self {
+        let mut terms = Vec::with_capacity((count * len).next_multiple_of(LANE_GROUP));
+        for x in lanes {
+            match x.as_slice() {
+                Some(x) => terms.extend_from_slice(x),
+                None => terms.extend(x.iter()),
+            }
+        }
+        let mut largest = vec![A::neg_infinity(); count];
+        vectorized(
+            #[inline(always)]
+            || {
+                for (lane, largest) in terms.chunks_exact_mut(len.max(1)).zip(&mut largest) {
+                    let max = canonicalize_nan(largest_of(lane));
+                    *largest = max;
+                    lane.iter_mut().for_each(|x| *x = *x - max);
+                }
+            },
+        );
+        terms.resize(terms.len().next_multiple_of(LANE_GROUP), A::zero());
+        map_in_place(Unary::Exp, &mut terms);
+        let sums = (0..count).map(|lane| sum_in_order(&terms[lane * len..][..len])).collect();
+        ExpLanes { terms, len, columns: None, largest, sums }
+    }
+
+    /// The logarithms of the sums.
+    pub(crate) fn ln_sums(&self) -> Vec<A> {
+        let mut logarithms = self.sums.clone();
+        map_in_place(Unary::Ln, &mut logarithms);
+        logarithms
+    }
+
+    /// The softmax: each power by the sum of its lane.
+    pub(crate) fn softmax(mut self) -> SoftmaxLanes<A> {
+        if let Some(columns) = self.columns {
+            let ExpLanes { terms, sums, .. } = &mut self;
+            vectorized(
+                #[inline(always)]
+                || {
+                    for row in terms.chunks_exact_mut(columns) {
+                        row.iter_mut().zip(&*sums).for_each(|(x, &sum)| *x = *x / sum);
+                    }
+                },
+            );
+        }
+        SoftmaxLanes(self)
+    }
+}
+
+/// The softmax of lanes: columns have been divided by their sums, rows are divided when they are
+/// written.
+pub(crate) struct SoftmaxLanes<A>(ExpLanes<A>);
+
+impl<A: Element> SoftmaxLanes<A> {
+    /// Writes that of a lane.
+    pub(crate) fn write(&self, lane: usize, to: ArrayViewMut1<'_, A>) {
+        let ExpLanes { terms, len, columns, sums, .. } = &self.0;
+        match *columns {
+            Some(columns) => write(to, terms[lane..].iter().step_by(columns).copied()),
+            None => write(to, terms[lane * len..][..*len].iter().map(|&term| term / sums[lane])),
+        }
+    }
+}
+
+fn write<A>(mut to: ArrayViewMut1<'_, A>, numbers: impl Iterator<Item = A>) {
+    match to.as_slice_mut() {
+        Some(to) => to.iter_mut().zip(numbers).for_each(|(y, number)| *y = number),
+        None => to.iter_mut().zip(numbers).for_each(|(y, number)| *y = number),
+    }
+}
+
+/// The larger one; once it is NaN, it stays NaN.
+#[inline(always)]
+fn larger<A: Element>(largest: A, x: A) -> A {
+    if x > largest || x.is_nan() { x } else { largest }
+}
+
+#[inline(always)]
+fn largest_of<A: Element>(x: &[A]) -> A {
+    let (rows, rest) = x.as_chunks::<LANE_GROUP>();
+    // its own, and not captured: so it stays in a register
+    let mut abreast = [A::neg_infinity(); LANE_GROUP];
+    abreast[..rest.len()].copy_from_slice(rest);
+    for row in rows {
+        for i in 0..LANE_GROUP {
+            abreast[i] = larger(abreast[i], row[i]);
+        }
+    }
+    let mut left = LANE_GROUP;
+    while left > 1 {
+        left /= 2;
+        for i in 0..left {
+            abreast[i] = larger(abreast[i], abreast[left + i]);
+        }
+    }
+    abreast[0]
+}
+
+/// `ln Σ exp(x)`; of nothing, −∞.
+pub(crate) fn log_sum_exp<A: Element>(x: ArrayView1<'_, A>) -> A {
+    let raised = ExpLanes::of(std::iter::once(x));
+    let max = raised.largest[0];
+    if max.is_infinite() { max } else { Number::ln(raised.sums[0]) + max }
+}
+
+/// Each lane along `axis` on its own: `value` reads some lanes, of which it is told the number of
+/// the first one, and writes those of the result.
+pub(crate) fn lanes<A, D>(
+    x: &Nd<A, D>,
+    axis: isize,
+    value: impl Fn(usize, &mut [Lane<'_, A>]) + Sync,
+) -> Result<Nd<A, D>>
+where
+    A: Element,
+    D: Rank,
+{
+    let axis = axis_of(axis, x.shape())?;
+    let mut array = Array::from_elem(x.dim(), A::of(0.0));
+    let len = x.shape()[axis];
+    let count = x.len() / len.max(1);
+    let all = x.0.lanes(Axis(axis)).into_iter().zip(array.lanes_mut(Axis(axis)));
+    for_each_lane(all, (count, len), NANOSECONDS, value);
+    Ok(array.into())
+}
+
+/// About how long the softmax takes for an element.
+const NANOSECONDS: f64 = 2.5;
+
+fn cost(len: usize) -> f64 {
+    300.0 + NANOSECONDS * len as f64
+}
+
+/// The delta of what has the softmax `y`: `d·y − y · Σ d·y`.
+pub(crate) fn softmax_delta<A: Element, D: Rank>(
+    d: &Layer<Nd<A, D>>,
+    y: &Layer<Nd<A, D>>,
+    axis: isize,
+) -> Layer<Nd<A, D>> {
+    let dy = Nd::binary(Binary::Mul, d, y);
+    let all = Nd::binary(Binary::Mul, y, &sum_keepdim(dy.clone(), axis));
+    Nd::binary(Binary::Sub, &dy, &all)
+}
+
+struct Softmax<A, D> {
+    axis: isize,
+    /// Whether nothing but −∞ becomes 0; else it becomes NaN.
+    or_zero: bool,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "softmax"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        lanes(x, self.axis, |_, lanes| {
+            let softmaxes = ExpLanes::of(lanes.iter().map(|(x, _)| x.view())).softmax();
+            for (lane, (_, y)) in lanes.iter_mut().enumerate() {
+                if !self.or_zero || softmaxes.0.largest[lane] != A::neg_infinity() {
+                    softmaxes.write(lane, y.view_mut());
+                }
+            }
+        })
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        (Some(softmax_delta(at.delta, at.output, self.axis)),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        self.pullback(&along.at(along.tangents.0.as_ref()?)).0
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        cost(x.len())
+    }
+}
+
+struct LogSoftmax<A, D> {
+    axis: isize,
+    types: PhantomData<(A, D)>,
+}
+
+impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
+    type Operands = (Layer<Nd<A, D>>,);
+    type Output = Nd<A, D>;
+    const IS_PLAIN: bool = true;
+
+    fn name(&self) -> &'static str {
+        "log_softmax"
+    }
+
+    fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
+        lanes(x, self.axis, |_, lanes| {
+            let raised = ExpLanes::of(lanes.iter().map(|(x, _)| x.view()));
+            let logarithms = raised.ln_sums();
+            for ((x, y), (max, ln_sum)) in lanes.iter_mut().zip(raised.largest.into_iter().zip(logarithms)) {
+                y.zip_mut_with(x, |y, &x| *y = x - max - ln_sum);
+            }
+        })
+    }
+
+    fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
+        // d − eʸ · Σ d
+        let sum = sum_keepdim(at.delta.clone(), self.axis);
+        let all = Nd::binary(Binary::Mul, &Nd::unary(Unary::Exp, at.output), &sum);
+        (Some(Nd::binary(Binary::Sub, at.delta, &all)),)
+    }
+
+    fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
+        // d − Σ eʸ · d
+        let d = along.tangents.0.as_ref()?;
+        let all = Nd::binary(Binary::Mul, &Nd::unary(Unary::Exp, along.output), d);
+        Some(Nd::binary(Binary::Sub, d, &sum_keepdim(all, self.axis)))
+    }
+
+    fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
+        cost(x.len())
+    }
+}

@@ -1,0 +1,189 @@
+//! How far elements are from their mean, and from 0: variances and norms, made of reductions and
+//! pointwise operations.
+
+use crate::ops::axes::{Axes, AxisList};
+use crate::ops::invalid::invalid;
+use crate::ops::reduce::{ReduceForm, ReduceOp, ReduceOutput, reduce};
+use crate::tensor::{Element, Nd, Rank};
+use dl_core::{Binary, Differentiable, Error, Layer, Pointwise};
+
+/// Variances, standard deviations and norms. Each comes in the three forms of
+/// [`ReduceOps`](crate::ReduceOps).
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, SpreadOps};
+/// assert_eq!(Nd::from([1.0, 3.0]).std(0).predict().wait()?, 1.0);
+/// # dl_core::Result::Ok(())
+/// ```
+pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
+    /// The variance of all elements: `Σ (x − mean)² / (n − correction)`. A correction of 1 is the
+    /// estimate from a sample, PyTorch's default; 0 is the variance of the elements themselves,
+    /// NumPy's.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
+    /// assert_eq!(Nd::from([1.0, 3.0]).var(1).predict().wait()?, 2.0);
+    /// assert_eq!(Nd::from([1.0, 3.0]).var(0).predict().wait()?, 1.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// A shape error when there are no more elements than the correction.
+    #[track_caller]
+    fn var(&self, correction: usize) -> Layer<A> {
+        variance(self.layer(), Axes::<D>::into_list(..), ReduceForm { name: "var", keep: false, correction })
+    }
+
+    /// [`var`](SpreadOps::var) over some axes, which disappear.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
+    /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).var_axis(1, 1).predict().wait()?, Nd::from([2.0, 8.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn var_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
+        variance(self.layer(), axes.into_list(), ReduceForm { name: "var_axis", keep: false, correction })
+    }
+
+    /// [`var`](SpreadOps::var) over some axes, which stay, with length 1.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
+    /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).var_keepdim(1, 1).predict().wait()?, Nd::from([[2.0], [8.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn var_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
+        variance(self.layer(), axes.into_list(), ReduceForm { name: "var_keepdim", keep: true, correction })
+    }
+
+    /// The `p`-norm `(Σ |x|ᵖ)^(1/p)` for a positive `p`: the sum of the magnitudes for 1,
+    /// [`norm`](crate::ReduceOps::norm) for 2, the largest magnitude for `f64::INFINITY`. Its
+    /// gradient at 0 is 0.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
+    /// assert_eq!(Nd::from([3.0, -4.0]).norm_p(1.0).predict().wait()?, 7.0);
+    /// assert_eq!(Nd::from([3.0, -4.0]).norm_p(f64::INFINITY).predict().wait()?, 4.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When `p` is not positive.
+    #[track_caller]
+    fn norm_p(&self, p: f64) -> Layer<A> {
+        norm_p(self.layer(), p, Axes::<D>::into_list(..), ReduceForm::of("norm_p", false))
+    }
+
+    /// [`norm_p`](SpreadOps::norm_p) over some axes, which disappear.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
+    /// assert_eq!(Nd::from([[3.0, -4.0]]).norm_p_axis(1, 1.0).predict().wait()?, Nd::from([7.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn norm_p_axis<X: Axes<D>>(&self, axes: X, p: f64) -> Layer<Nd<A, X::Rest>> {
+        norm_p(self.layer(), p, axes.into_list(), ReduceForm::of("norm_p_axis", false))
+    }
+
+    /// [`norm_p`](SpreadOps::norm_p) over some axes, which stay, with length 1.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
+    /// assert_eq!(Nd::from([[3.0, -4.0]]).norm_p_keepdim(1, 1.0).predict().wait()?, Nd::from([[7.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn norm_p_keepdim(&self, axes: impl Axes<D>, p: f64) -> Layer<Nd<A, D>> {
+        norm_p(self.layer(), p, axes.into_list(), ReduceForm::of("norm_p_keepdim", true))
+    }
+
+    /// The standard deviation, the square root of [`var`](SpreadOps::var).
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
+    /// assert_eq!(Nd::from([1.0, 3.0]).std(0).predict().wait()?, 1.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn std(&self, correction: usize) -> Layer<A> {
+        deviation(self.layer(), Axes::<D>::into_list(..), ReduceForm { name: "std", keep: false, correction })
+    }
+
+    /// [`std`](SpreadOps::std) over some axes, which disappear.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
+    /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).std_axis(1, 0).predict().wait()?, Nd::from([1.0, 2.0]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn std_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
+        deviation(self.layer(), axes.into_list(), ReduceForm { name: "std_axis", keep: false, correction })
+    }
+
+    /// [`std`](SpreadOps::std) over some axes, which stay, with length 1.
+    ///
+    /// ```
+    /// # use dl_core::Differentiable; use dl_nd::{Nd, SpreadOps};
+    /// assert_eq!(Nd::from([[1.0, 3.0], [2.0, 6.0]]).std_keepdim(1, 0).predict().wait()?, Nd::from([[1.0], [2.0]]));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    #[track_caller]
+    fn std_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
+        deviation(self.layer(), axes.into_list(), ReduceForm { name: "std_keepdim", keep: true, correction })
+    }
+}
+
+impl<X, A: Element, D: Rank> SpreadOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
+
+#[track_caller]
+fn variance<A: Element, D: Rank, O: ReduceOutput<A, D>>(
+    x: Layer<Nd<A, D>>,
+    axes: AxisList,
+    form: ReduceForm,
+) -> Layer<O> {
+    let mean = reduce(x.clone(), ReduceOp::Mean, axes.clone(), ReduceForm { keep: true, correction: 0, ..form });
+    reduce(Nd::binary(Binary::Sub, &x, &mean).square(), ReduceOp::Mean, axes, form)
+}
+
+#[track_caller]
+fn deviation<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise>(
+    x: Layer<Nd<A, D>>,
+    axes: AxisList,
+    form: ReduceForm,
+) -> Layer<O> {
+    power::<O>(&variance(x, axes, form), |x| x.sqrt())
+}
+
+/// A power of numbers that are not negative. At 0, where 1 is raised in its place, it is 0, and its
+/// slope, which may be steep, counts as 0.
+#[track_caller]
+fn power<O: Pointwise>(x: &Layer<O>, power: impl FnOnce(Layer<O>) -> Layer<O>) -> Layer<O> {
+    let sign = x.sign();
+    let positive = O::binary(Binary::Add, x, &O::with_number(Binary::Sub, &sign, 1.0, true));
+    O::binary(Binary::Mul, &power(positive), &sign)
+}
+
+#[track_caller]
+fn norm_p<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise>(
+    x: Layer<Nd<A, D>>,
+    p: f64,
+    axes: AxisList,
+    form: ReduceForm,
+) -> Layer<O> {
+    match p {
+        1.0 => reduce(x.abs(), ReduceOp::Sum, axes, form),
+        2.0 => reduce(x, ReduceOp::Norm, axes, form),
+        f64::INFINITY => reduce(x.abs(), ReduceOp::Amax, axes, form),
+        p if p > 0.0 => {
+            let powers = power(&x.abs(), |x| Nd::with_number(Binary::Pow, &x, p, false));
+            let powers: Layer<O> = reduce(powers, ReduceOp::Sum, axes, form);
+            power::<O>(&powers, |powers| O::with_number(Binary::Pow, &powers, p.recip(), false))
+        }
+        _ => invalid(form.name, Error::invalid(format!("there is no {p}-norm: p must be positive"))),
+    }
+}

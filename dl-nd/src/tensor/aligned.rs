@@ -1,0 +1,333 @@
+//! Memory that begins where a line of the cache does. What begins elsewhere, as memory of an
+//! allocator that promises 16 bytes mostly does, makes every load and store of a widest register
+//! touch two lines.
+
+use super::huge_pages;
+use dl_core::{Number, buffers};
+use ndarray::{Array, ArrayView, Axis, Dimension, Slice};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A line of the cache.
+pub(crate) const CACHE_LINE_BYTES: usize = 64;
+
+/// What is not larger comes from buffers that a thread keeps for itself, which have no room for a
+/// line more, and fits into the nearest cache: there it matters less.
+const SMALL_BYTES: usize = 1 << 14;
+
+/// Memory for so many elements, the first of which is where a line begins.
+///
+/// Large ones begin in different parts of a page, one after the other. Memory of an allocator
+/// mostly begins in the same part, where the n-th elements of all tensors compete for the same
+/// places of the nearest cache, and a processor takes a load for one of what was stored there just
+/// now: it compares no more than the place in a page.
+pub(crate) struct AlignedBuf<A> {
+    memory: Vec<A>,
+    begin: usize,
+    len: usize,
+}
+
+/// So many bytes of large tensors are in different parts of a page.
+pub(crate) const COLOR_BYTES: usize = 512;
+/// So many parts has a page.
+pub(crate) const COLORS: usize = 8;
+/// What is larger than this begins in another part each time.
+const LARGE_BYTES: usize = 1 << 16;
+/// What is not smaller begins where a large page does, but for the part.
+const HUGE_PAGES_FROM_BYTES: usize = 2 * huge_pages::HUGE_PAGE_BYTES;
+/// So many bytes more are between the parts of a large page: eight of them are the second cache of
+/// a processor, a way of it.
+const HUGE_COLOR_STRIDE: usize = 1 << 13;
+
+/// How many elements are in so many bytes.
+const fn elements<A>(bytes: usize) -> usize {
+    bytes / size_of::<A>()
+}
+
+impl<A> Default for AlignedBuf<A> {
+    fn default() -> Self {
+        AlignedBuf { memory: Vec::new(), begin: 0, len: 0 }
+    }
+}
+
+impl<A: Number> AlignedBuf<A> {
+    /// What is in it may be anything.
+    pub(crate) fn new(len: usize) -> Self {
+        AlignedBuf::with_color(len, next_color())
+    }
+
+    /// The same, for what is large in this part of a page.
+    pub(crate) fn with_color(len: usize, part: usize) -> Self {
+        AlignedBuf::of(len, part, |len| Some(buffers::take_filled(len)))
+            .unwrap_or_else(|| panic!("there is no memory for {len} numbers"))
+    }
+
+    fn of(len: usize, part: usize, take: impl FnOnce(usize) -> Option<Vec<A>>) -> Option<Self> {
+        if len == 0 {
+            return Some(AlignedBuf::default());
+        }
+        if cfg!(target_os = "linux") && len >= elements::<A>(HUGE_PAGES_FROM_BYTES) {
+            return AlignedBuf::in_huge_pages(len, part);
+        }
+        let parts = if len > elements::<A>(LARGE_BYTES) { COLORS } else { 1 };
+        let memory = take(len + elements::<A>((parts - 1) * COLOR_BYTES + CACHE_LINE_BYTES))?;
+        let begin = begin(&memory);
+        let moved = (COLORS + part - color_of(&raw const memory[begin])) % parts;
+        Some(AlignedBuf { memory, begin: begin + elements::<A>(moved * COLOR_BYTES), len })
+    }
+
+    /// The same where large pages are, if the system has any. Within these all of an address
+    /// decides about the place in the second cache, so parts are further apart. What is before and
+    /// after it is let go once, when the memory is new.
+    fn in_huge_pages(len: usize, part: usize) -> Option<Self> {
+        const APART: usize = COLOR_BYTES + HUGE_COLOR_STRIDE;
+        let page = elements::<A>(huge_pages::HUGE_PAGE_BYTES);
+        let to_page = |memory: *const A| memory.align_offset(huge_pages::HUGE_PAGE_BYTES).min(page);
+        let moved = elements::<A>(part * APART);
+        let mut is_new = false;
+        let mut memory = buffers::try_take_filled(len + page + elements::<A>((COLORS - 1) * APART), |new| {
+            is_new = true;
+            let from = to_page(new.as_ptr().cast());
+            huge_pages::advise_huge_pages(&mut new[from..][..moved + len]);
+        })?;
+        let begin = to_page(memory.as_ptr());
+        if is_new {
+            huge_pages::release_pages(&mut memory[..begin]);
+            huge_pages::release_pages(&mut memory[begin + moved + len..]);
+        }
+        Some(AlignedBuf { memory, begin: begin + moved, len })
+    }
+
+    pub(crate) fn elements(&mut self) -> &mut [A] {
+        &mut self.memory[self.begin..][..self.len]
+    }
+
+    /// For those who come next.
+    pub(crate) fn give_back(self) {
+        buffers::give_back(self.memory);
+    }
+}
+
+impl<A> AlignedBuf<A> {
+    /// As an array of this shape, in row-major order.
+    pub(crate) fn into_array<D: Dimension>(self, shape: D) -> Array<A, D> {
+        let mut array = Array::from_vec(self.memory);
+        array.slice_axis_inplace(Axis(0), Slice::from(self.begin..self.begin + self.len));
+        array.into_shape_with_order(shape).expect("one element each")
+    }
+}
+
+/// The bytes of a line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line {
+    _bytes: [u8; CACHE_LINE_BYTES],
+}
+
+thread_local! {
+    /// Room that a thread keeps for itself: what another one has written to would have to come from
+    /// its caches.
+    static OWN: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+}
+
+/// A thread keeps no more room than this for itself.
+const MAX_SCRATCH_BYTES: usize = 1 << 20;
+
+/// Lends this thread's own room for so many numbers, which may be anything. It begins where a line
+/// does.
+pub(crate) fn with_thread_scratch<A: Number, R>(len: usize, work: impl FnOnce(*mut A) -> R) -> R {
+    let mut own = OWN.try_with(Cell::take).unwrap_or_default();
+    let lines = (len * size_of::<A>()).div_ceil(CACHE_LINE_BYTES);
+    if own.len() < lines {
+        own = vec![Line { _bytes: [0; CACHE_LINE_BYTES] }; lines];
+    }
+    let done = work(own.as_mut_ptr().cast());
+    if own.len() <= MAX_SCRATCH_BYTES / CACHE_LINE_BYTES {
+        let _ = OWN.try_with(|room| room.set(own));
+    }
+    done
+}
+
+/// In which part of a page this is.
+pub(crate) fn color_of<A>(place: *const A) -> usize {
+    place.addr() / COLOR_BYTES % COLORS
+}
+
+/// Another one each time.
+fn next_color() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed) % COLORS
+}
+
+/// Where in memory the first line begins: as long as it does not grow, and so stays where it is.
+pub(crate) fn begin<A>(memory: &[A]) -> usize {
+    // only a machine that has no addresses, as that of miri, says that there is no such place
+    memory.as_ptr().align_offset(CACHE_LINE_BYTES).min(CACHE_LINE_BYTES / size_of::<A>())
+}
+
+/// A copy of what lies in row-major order, where a line begins, if there is memory for it.
+pub(crate) fn aligned_copy<A: Number, D: Dimension>(x: &ArrayView<'_, A, D>) -> Option<Array<A, D>> {
+    let elements = x.as_slice()?;
+    let mut room = AlignedBuf::of(elements.len(), next_color(), |len| buffers::try_take_filled(len, |_| {}))?;
+    room.elements().copy_from_slice(elements);
+    Some(room.into_array(x.raw_dim()))
+}
+
+/// Whether a line begins here.
+pub(crate) fn is_aligned<A>(place: *const A) -> bool {
+    place.align_offset(CACHE_LINE_BYTES) == 0
+}
+
+/// Whether so many elements are worth the search for a line.
+pub(crate) fn is_worth_aligning<A>(len: usize) -> bool {
+    len > SMALL_BYTES / size_of::<A>()
+}
+
+/// Whether to copy so many elements for the sake of a line takes more memory than it is worth: data
+/// sets as a whole, for instance.
+pub(crate) fn is_too_large_to_copy<A>(len: usize) -> bool {
+    const MANY_BYTES: usize = 1 << 24;
+    len > MANY_BYTES / size_of::<A>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Storage;
+    use dl_core::{Differentiable, Sgd, Weight};
+    use ndarray::{Ix2, s};
+
+    const SHAPE: [usize; 2] = [100, 70];
+
+    /// Where no line begins.
+    fn elsewhere() -> Array<f32, Ix2> {
+        let room = vec![0.0; SHAPE[0] * SHAPE[1] + 1];
+        let from = usize::from(is_aligned(room.as_ptr()));
+        let mut moved = Array::from_vec(room).slice_move(s![from..from + SHAPE[0] * SHAPE[1]]);
+        moved.iter_mut().enumerate().for_each(|(i, x)| *x = i as f32);
+        moved.into_shape_with_order(SHAPE).expect("as many elements")
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn large_tensors_begin_near_a_large_page_each_part_elsewhere() {
+        const LEN: usize = HUGE_PAGES_FROM_BYTES / size_of::<f32>() + 5;
+        let mut rooms: Vec<AlignedBuf<f32>> = (0..COLORS).map(|part| AlignedBuf::with_color(LEN, part)).collect();
+        for (part, room) in rooms.iter_mut().enumerate() {
+            let elements = room.elements();
+            elements.fill(part as f32);
+            let moved = elements.as_ptr().addr() % huge_pages::HUGE_PAGE_BYTES;
+            assert_eq!(moved, part * (COLOR_BYTES + HUGE_COLOR_STRIDE));
+            assert_eq!((elements.len(), color_of(elements.as_ptr())), (LEN, part));
+        }
+        for (part, room) in rooms.iter_mut().enumerate() {
+            assert!(room.elements().iter().all(|&x| x == part as f32));
+        }
+        rooms.into_iter().for_each(AlignedBuf::give_back);
+    }
+
+    #[test]
+    fn what_is_written_to_time_and_again_begins_with_a_line() {
+        let before = elsewhere();
+        let mut elements: Storage<f32, Ix2> = before.to_shared().into();
+        let held = elements.clone();
+        elements.align_for_write();
+        let place = elements.as_ptr();
+        assert!(is_aligned(place) && *elements == before && *held == before);
+        elements.align_for_write();
+        assert_eq!(elements.as_ptr(), place, "it stays there");
+        // a copy that has to be made at any rate begins with a line, too
+        let other = elements.clone();
+        elements.align_for_write();
+        assert!(is_aligned(elements.as_ptr()) && elements.as_ptr() != other.as_ptr() && *other == before);
+        // the other order is left as it is, and so is what is small
+        let mut columns: Storage<f32, Ix2> = elsewhere().reversed_axes().into_shared().into();
+        columns.align_for_write();
+        assert_eq!(*columns, before.t());
+    }
+
+    #[test]
+    fn a_weight_begins_with_a_line_wherever_its_value_came_from() {
+        use crate::Nd;
+        let value = Nd::from(elsewhere());
+        let weight = Weight::new(value.clone());
+        assert!(is_aligned(weight.value().view().as_ptr()) && !is_aligned(value.view().as_ptr()));
+        assert_eq!(weight.value(), value);
+        let place = weight.value().view().as_ptr();
+        weight.set(weight.value());
+        assert_eq!(weight.value().view().as_ptr(), place, "it stays there");
+    }
+
+    #[test]
+    fn what_comes_from_outside_begins_with_a_line_unless_it_is_small_or_huge() {
+        use crate::Nd;
+        let at_line = |len: usize| {
+            // of many, at least one begins elsewhere: an allocator promises 16 bytes
+            let tensors: Vec<Nd<f32, Ix2>> =
+                (0..16).map(|_| Nd::from_vec([len, 1], vec![1.0; len]).expect("as many")).collect();
+            assert!(tensors.iter().all(|tensor| tensor.view().iter().all(|&x| x == 1.0)));
+            tensors.iter().all(|tensor| is_aligned(tensor.view().as_ptr()))
+        };
+        assert!(at_line(SMALL_BYTES / 4 + 1) && at_line(1 << 20));
+        for len in [33, (1 << 22) + 1] {
+            let elements = vec![1.0_f32; len];
+            let place = elements.as_ptr();
+            let tensor = Nd::from_vec([len], elements).expect("as many");
+            assert_eq!(tensor.view().as_ptr(), place, "{len}");
+        }
+    }
+
+    #[test]
+    fn large_tensors_begin_in_one_part_of_a_page_after_the_other() {
+        let len = LARGE_BYTES / size_of::<f64>() + 1;
+        for part in 0..COLORS {
+            let mut room = AlignedBuf::<f64>::with_color(len, part);
+            room.elements().fill(1.0);
+            let place = room.elements().as_ptr();
+            assert_eq!((color_of(place), room.elements().len()), (part, len));
+            assert!(is_aligned(place));
+            assert_eq!(room.into_array(ndarray::Dim(len)).as_ptr(), place);
+        }
+        assert!(AlignedBuf::<f32>::new(0).elements().is_empty());
+    }
+
+    #[test]
+    fn the_memory_of_a_weight_that_takes_steps_begins_with_a_line() -> dl_core::Result<()> {
+        use crate::{Nd, ProductOps, ReduceOps};
+        let weight = Weight::new(Nd::from(elsewhere()));
+        let x = Nd::<f32, Ix2>::full([2, SHAPE[0]], 1.0);
+        let loss = x.matmul(&weight).sum();
+        loss.train(&Sgd::new(0.5)).wait()?;
+        let stepped = weight.value();
+        assert!(is_aligned(stepped.view().as_ptr()));
+        assert_eq!(stepped.view(), elsewhere() - 1.0);
+        Ok(())
+    }
+
+    #[test]
+    fn a_thread_lends_its_own_room_to_one_at_a_time() {
+        let place = |len| with_thread_scratch(len, |room: *mut f32| room.addr());
+        let first = place(1000);
+        assert!(is_aligned(std::ptr::without_provenance::<f32>(first)) && place(500) == first, "it is kept");
+        with_thread_scratch(1000, |outer: *mut f32| {
+            with_thread_scratch(1000, |inner: *mut f64| assert!(is_aligned(inner) && inner.addr() != outer.addr()));
+        });
+        assert!(
+            std::panic::catch_unwind(|| with_thread_scratch(10, |_: *mut f32| panic!("as is to be seen"))).is_err()
+        );
+        let again = place(10);
+        assert_eq!(place(10), again);
+        place(MAX_SCRATCH_BYTES);
+        assert!(OWN.take().is_empty(), "that was too much");
+        assert_eq!(with_thread_scratch(0, |_: *mut f32| 7), 7);
+    }
+
+    #[test]
+    fn large_products_begin_with_a_line() -> dl_core::Result<()> {
+        use crate::{Nd, ProductOps};
+        let [a, b] = [[90, 3], [3, 80]].map(|shape| Nd::<f64, Ix2>::full(shape, 2.0));
+        let product = a.matmul(&b).predict().wait()?;
+        assert!(is_aligned(product.view().as_ptr()) && product.view().iter().all(|&x| x == 12.0));
+        Ok(())
+    }
+}

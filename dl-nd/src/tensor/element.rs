@@ -1,0 +1,210 @@
+//! What tensors are made of: their elements and their ranks.
+
+use super::{LazyTensor, Nd, Storage};
+use dl_core::{Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable};
+use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
+use std::fmt::Debug;
+
+/// What a tensor may hold: `f32` and `f64`, and `bool`, `u8`, `i32`, `i64` and `usize` as plain
+/// data: masks, labels, indices.
+///
+/// ```
+/// use dl_nd::Nd;
+/// let mask = Nd::from([true, false]);
+/// let labels = Nd::from([3_usize, 1]);
+/// assert!(mask[0] && labels[1] == 1);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be in a tensor",
+    note = "tensors hold `f32` or `f64`, or, as plain data, `bool`, `u8`, `i32`, `i64` or `usize`"
+)]
+pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
+    /// What the delta of such a tensor holds: numbers, or [`Nothing`].
+    type Derivative: Derivative;
+
+    #[doc(hidden)]
+    const UNIT: Self::Derivative;
+
+    #[doc(hidden)]
+    fn recycle(_: Vec<Self>) {}
+
+    #[doc(hidden)]
+    fn copied(elements: &[Self]) -> Vec<Self> {
+        elements.to_vec()
+    }
+
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "not to be called by others")]
+    fn align<D: Rank>(_: &mut Storage<Self, D>) {}
+
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "not to be called by others")]
+    fn compute<D: Rank>(_: &LazyTensor<Self, D>) -> Storage<Self, D> {
+        unreachable!("only numbers are computed by formulas")
+    }
+
+    #[doc(hidden)]
+    fn realize<D: Rank>(_: &[&Nd<Self, D>]) {}
+
+    #[doc(hidden)]
+    fn non_finite(self) -> Option<f64> {
+        None
+    }
+}
+
+/// The numbers that can be differentiated: `f32` and `f64`, and no others: what it demands cannot
+/// be had for other types.
+///
+/// ```
+/// fn zero<A: dl_nd::Element>() -> A {
+///     A::of(0.0)
+/// }
+/// assert_eq!(zero::<f32>(), 0.0);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the element of a differentiable tensor",
+    note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
+)]
+pub trait Element: Derivative + Number + Delta + Pointwise + Trainable + StoredElement {
+    #[doc(hidden)]
+    fn per_element<T: PerElement>(table: T) -> T::For<Self>;
+}
+
+/// Something that exists for each type of [`Element`]: a table of kernels, for instance, which is
+/// compiled with this crate and not with those that use it.
+pub trait PerElement {
+    type For<A: 'static>;
+
+    fn f32(self) -> Self::For<f32>;
+
+    fn f64(self) -> Self::For<f64>;
+}
+
+/// Whole numbers and truth values: data without derivatives.
+///
+/// ```
+/// fn count<A: dl_nd::Discrete>(labels: &[A]) -> f64 {
+///     labels.iter().map(|label| label.to_f64()).sum()
+/// }
+/// assert_eq!(count(&[true, false, true]), 2.0);
+/// ```
+pub trait Discrete: Item<Derivative = Nothing> {
+    /// The number; 1 and 0 for `true` and `false`.
+    fn to_f64(self) -> f64;
+
+    /// The number as an index, if it can be one.
+    ///
+    /// ```
+    /// use dl_nd::Discrete;
+    /// assert_eq!((7_i64.to_index(), (-1_i64).to_index()), (Some(7), None));
+    /// ```
+    fn to_index(self) -> Option<usize>;
+}
+
+macro_rules! without_derivative {
+    ($($A:ty),*) => {$(
+        impl Item for $A {
+            type Derivative = Nothing;
+
+            const UNIT: Nothing = Nothing;
+        }
+    )*};
+}
+
+without_derivative!(bool, u8, i32, i64, usize, Nothing);
+
+macro_rules! discrete {
+    ($($A:ty: |$x:ident| $number:expr),*) => {$(
+        impl Discrete for $A {
+            fn to_f64(self) -> f64 {
+                let $x = self;
+                $number
+            }
+
+            fn to_index(self) -> Option<usize> {
+                usize::try_from(self).ok()
+            }
+        }
+    )*};
+}
+
+discrete!(bool: |x| f64::from(u8::from(x)), u8: |x| f64::from(x), i32: |x| f64::from(x), i64: |x| x as f64, usize: |x| x as f64);
+
+/// What the delta of a tensor may hold: `f32`, `f64`, and [`Nothing`], which nobody computes.
+///
+/// ```
+/// fn length<A: dl_nd::Derivative>(delta: &dl_nd::Nd<A, ndarray::Ix1>) -> f64 {
+///     dl_core::Delta::squared_norm(delta).sqrt()
+/// }
+/// assert_eq!(length(&dl_nd::Nd::from([3.0, 4.0])), 5.0);
+/// ```
+pub trait Derivative: Item<Derivative = Self> {
+    #[doc(hidden)]
+    #[track_caller]
+    fn sum_of_tensors<D: Rank>(terms: Vec<Layer<Nd<Self, D>>>) -> Layer<Nd<Self, D>>;
+
+    #[doc(hidden)]
+    fn add_in_place<D: Rank>(_: &mut Nd<Self, D>, _: &Nd<Self, D>) -> bool {
+        false
+    }
+
+    #[doc(hidden)]
+    #[track_caller]
+    fn scaled_tensor<D: Rank>(layer: &Layer<Nd<Self, D>>, factor: f64) -> Layer<Nd<Self, D>>;
+
+    #[doc(hidden)]
+    fn squared_norm<D: Rank>(tensor: &Nd<Self, D>) -> f64;
+}
+
+impl Derivative for Nothing {
+    fn sum_of_tensors<D: Rank>(mut terms: Vec<Layer<Nd<Nothing, D>>>) -> Layer<Nd<Nothing, D>> {
+        terms.swap_remove(0)
+    }
+
+    fn scaled_tensor<D: Rank>(layer: &Layer<Nd<Nothing, D>>, _: f64) -> Layer<Nd<Nothing, D>> {
+        layer.clone()
+    }
+
+    fn squared_norm<D: Rank>(_: &Nd<Nothing, D>) -> f64 {
+        0.0
+    }
+}
+
+/// The rank of a tensor, in its type: `Ix0` to `Ix6`, or `IxDyn` for a rank that is known only when
+/// it runs.
+///
+/// ```
+/// fn axes<D: dl_nd::Rank>() -> Option<usize> {
+///     D::NDIM
+/// }
+/// assert_eq!(axes::<ndarray::Ix2>(), Some(2));
+/// assert_eq!(axes::<ndarray::IxDyn>(), None);
+/// ```
+#[diagnostic::on_unimplemented(message = "`{Self}` is not the rank of a tensor: those are `Ix0` to `Ix6` and `IxDyn`")]
+pub trait Rank: Dimension + 'static {}
+
+impl<D: Dimension + 'static> Rank for D {}
+
+/// Ranks that may be `N`: the rank of `N` axes, and `IxDyn`, which is looked at when it runs.
+///
+/// ```
+/// use dl_core::Layer;
+/// use dl_nd::{Element, HasRank, LossOps, Nd};
+/// fn loss<A: Element, D: HasRank<2>>(logits: &Layer<Nd<A, D>>) -> Layer<A> {
+///     logits.cross_entropy([0])
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a tensor with {N} axes is wanted here, but the rank is `{Self}`",
+    note = "`unsqueeze` adds an axis of length 1, `reshape` gives another shape"
+)]
+pub trait HasRank<const N: usize>: Rank {}
+
+macro_rules! ranks {
+    ($($N:literal $D:ty),*) => {$(
+        impl HasRank<$N> for $D {}
+        impl HasRank<$N> for IxDyn {}
+    )*};
+}
+
+ranks!(0 Ix0, 1 Ix1, 2 Ix2, 3 Ix3, 4 Ix4, 5 Ix5, 6 Ix6);

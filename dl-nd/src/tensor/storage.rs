@@ -1,0 +1,148 @@
+//! Where the elements of a tensor are: in an array, or in a formula that is computed when somebody
+//! looks.
+
+use super::{Element, Item, LazyTensor, Rank, aligned};
+use ndarray::{ArcArray, Array, ArrayView, Dimension};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The elements of a tensor. Whoever looks at them as an array has them computed; whoever drops
+/// them leaves their memory to others.
+#[derive(Clone)]
+pub(crate) struct Storage<A: Item, D: Rank>(StorageRepr<A, D>);
+
+#[derive(Clone)]
+enum StorageRepr<A: Item, D: Rank> {
+    Array(ArcArray<A, D>),
+    Lazy(Arc<LazyTensor<A, D>>),
+    /// Nothing is dropped in this place.
+    Moved,
+}
+
+impl<A: Item, D: Rank> Storage<A, D> {
+    pub(crate) fn from_lazy(lazy: Arc<LazyTensor<A, D>>) -> Self {
+        Storage(StorageRepr::Lazy(lazy))
+    }
+
+    /// The formula, if nobody has computed it yet.
+    pub(crate) fn lazy(&self) -> Option<&Arc<LazyTensor<A, D>>> {
+        match &self.0 {
+            StorageRepr::Lazy(lazy) if lazy.computed().is_none() => Some(lazy),
+            _ => None,
+        }
+    }
+
+    /// The lengths of the axes, for which nothing has to be computed.
+    pub(crate) fn shape(&self) -> &[usize] {
+        match &self.0 {
+            StorageRepr::Lazy(lazy) => lazy.shape().slice(),
+            _ => (**self).shape(),
+        }
+    }
+
+    /// The same as a dimension.
+    pub(crate) fn dim(&self) -> D {
+        match &self.0 {
+            StorageRepr::Lazy(lazy) => lazy.shape().clone(),
+            _ => self.raw_dim(),
+        }
+    }
+
+    pub(crate) fn into_array(mut self) -> ArcArray<A, D> {
+        match std::mem::replace(&mut self.0, StorageRepr::Moved) {
+            StorageRepr::Array(array) => array,
+            StorageRepr::Lazy(lazy) => {
+                lazy.compute();
+                match Arc::try_unwrap(lazy) {
+                    Ok(lazy) => lazy.into_computed().into_array(),
+                    Err(shared) => (**shared.compute()).clone(),
+                }
+            }
+            StorageRepr::Moved => unreachable!("nobody has an empty place"),
+        }
+    }
+
+    /// The array, if nobody else has its elements.
+    pub(crate) fn try_into_unique(self) -> Result<Array<A, D>, Self> {
+        self.into_array().try_into_owned_nocopy().map_err(Self::from)
+    }
+
+    /// The array, for whoever is going to write there: a compact_copy, if others have it, too.
+    pub(crate) fn array_mut(&mut self) -> &mut ArcArray<A, D> {
+        if let StorageRepr::Lazy(_) = self.0 {
+            let elements = Storage(std::mem::replace(&mut self.0, StorageRepr::Moved));
+            self.0 = StorageRepr::Array(elements.into_array());
+        }
+        match &mut self.0 {
+            StorageRepr::Array(array) => {
+                if !array.is_unique() {
+                    *array = compact_copy(array.view()).into_shared();
+                }
+                array
+            }
+            _ => unreachable!("a formula was replaced"),
+        }
+    }
+}
+
+impl<A: Element, D: Rank> Storage<A, D> {
+    /// Lets them begin where a line of the cache does, if they are many and in row-major order:
+    /// somebody is going to read them time and again, as a weight.
+    pub(crate) fn align(&mut self) {
+        self.realign_if(|array| !aligned::is_aligned(array.as_ptr()));
+    }
+
+    /// The same for what is going to be written to, and so must be copied at any rate if somebody
+    /// else has it.
+    pub(crate) fn align_for_write(&mut self) {
+        self.realign_if(|array| !aligned::is_aligned(array.as_ptr()) || !array.is_unique());
+    }
+
+    fn realign_if(&mut self, is_wanted: impl FnOnce(&mut ArcArray<A, D>) -> bool) {
+        if let StorageRepr::Array(array) = &mut self.0
+            && aligned::is_worth_aligning::<A>(array.len())
+            && is_wanted(array)
+            && let Some(copy) = aligned::aligned_copy(&array.view())
+        {
+            *self = copy.into_shared().into();
+        }
+    }
+}
+
+/// The same elements, in memory that is at hand if they lie side by side, by rows or by columns.
+pub(crate) fn compact_copy<A: Item, D: Dimension>(x: ArrayView<'_, A, D>) -> Array<A, D> {
+    let by_rows = |x: &ArrayView<'_, A, D>| {
+        let copy = Array::from_shape_vec(x.raw_dim(), A::copied(x.as_slice()?));
+        Some(copy.expect("as many elements"))
+    };
+    by_rows(&x)
+        .or_else(|| by_rows(&x.clone().reversed_axes()).map(Array::reversed_axes))
+        .unwrap_or_else(|| x.to_owned())
+}
+
+impl<A: Item, D: Rank> From<ArcArray<A, D>> for Storage<A, D> {
+    fn from(array: ArcArray<A, D>) -> Self {
+        Storage(StorageRepr::Array(array))
+    }
+}
+
+impl<A: Item, D: Rank> Deref for Storage<A, D> {
+    type Target = ArcArray<A, D>;
+
+    fn deref(&self) -> &ArcArray<A, D> {
+        match &self.0 {
+            StorageRepr::Array(array) => array,
+            StorageRepr::Lazy(lazy) => lazy.compute(),
+            StorageRepr::Moved => unreachable!("nobody has an empty place"),
+        }
+    }
+}
+
+impl<A: Item, D: Rank> Drop for Storage<A, D> {
+    fn drop(&mut self) {
+        let StorageRepr::Array(array) = std::mem::replace(&mut self.0, StorageRepr::Moved) else { return };
+        if let Ok(array) = array.try_into_owned_nocopy() {
+            A::recycle(array.into_raw_vec_and_offset().0);
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! The tensor: a shared, copy-on-write array as data of layers.
+
+use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, unit_shape};
+use dl_core::{Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, buffers};
+use ndarray::{ArcArray, Array, ArrayView, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
+use std::fmt;
+use std::ops::Index;
+use std::sync::Arc;
+
+/// A tensor: an array of numbers with its rank in the type.
+///
+/// Of `f32` and `f64` it is differentiable. Of `bool` and of integers it is plain data: masks,
+/// labels, indices ([`Item`]).
+///
+/// It is shared and copy-on-write: a clone, a transposed or a reshaped one costs no copy of the
+/// elements. As a plain value it takes part in expressions like a number does; no gradient flows to
+/// it.
+///
+/// It is made without a copy [`From`] an [`Array`], an [`ArcArray`] or a `Vec`, and gives its
+/// elements back without one ([`view`](Nd::view), [`into_array`](Nd::into_array),
+/// [`into_vec`](Nd::into_vec)); [`from_vec`](Nd::from_vec) may make one.
+///
+/// ```
+/// use dl_core::Differentiable;
+/// use dl_nd::{Nd, ops::*};
+/// let a = Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]);
+/// assert_eq!((&a * 10.0).predict().wait()?, Nd::from([[10.0, 20.0], [30.0, 40.0]]));
+/// assert_eq!(a[[1, 0]], 3.0);
+/// assert_eq!(a.shape(), [2, 2]);
+/// # dl_core::Result::Ok(())
+/// ```
+pub struct Nd<A: Item = f32, D: Rank = Ix2>(pub(crate) Storage<A, D>);
+
+impl<A: Item, D: Rank> Nd<A, D> {
+    /// A tensor of this shape, from its elements in row-major order.
+    ///
+    /// They stay in their memory; but `f32` or `f64`, of 16 KB to 16 MB, which do not begin with a
+    /// line of the cache, are copied to where one begins: registers as wide as a line take longer
+    /// to load where each of them is in two.
+    ///
+    /// ```
+    /// let m = dl_nd::Nd::from_vec([2, 2], vec![1.0, 2.0, 3.0, 4.0])?;
+    /// assert_eq!(m[[1, 0]], 3.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there are more or fewer elements than the shape asks for.
+    pub fn from_vec<S: ndarray::IntoDimension<Dim = D>>(shape: S, elements: Vec<A>) -> Result<Self> {
+        let len = elements.len();
+        let mut tensor = Self::from_vec_unaligned(shape, elements)?;
+        if aligned::is_worth_aligning::<A>(len) && !aligned::is_too_large_to_copy::<A>(len) {
+            A::align(&mut tensor.0);
+        }
+        Ok(tensor)
+    }
+
+    /// The same in the memory that they have, whatever it is.
+    pub(crate) fn from_vec_unaligned<S: ndarray::IntoDimension<Dim = D>>(shape: S, elements: Vec<A>) -> Result<Self> {
+        let (shape, found) = (shape.into_dimension(), elements.len());
+        match Array::from_shape_vec(shape.clone(), elements) {
+            Ok(array) => Ok(array.into()),
+            Err(_) => Err(Error::shape(format!("{found} elements do not make a tensor of shape {:?}", shape.slice()))),
+        }
+    }
+
+    /// The lengths of its axes.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0, 3.0]]).shape(), [1, 3]);
+    /// ```
+    pub fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+
+    /// The number of its elements.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0, 3.0]]).len(), 3);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.shape().iter().product()
+    }
+
+    /// Whether it has no elements.
+    ///
+    /// ```
+    /// assert!(!dl_nd::Nd::from([1.0_f32]).is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A view of the elements, for everything that `ndarray` can do.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([1.0_f32, 2.0]).view().sum(), 3.0);
+    /// ```
+    pub fn view(&self) -> ArrayView<'_, A, D> {
+        self.0.view()
+    }
+
+    /// Its elements in row-major order, in their own memory when they are in that order and nobody
+    /// else holds them. (If they do not begin where that memory does, which those of a large
+    /// computed tensor need not, they are moved there.)
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0], [3.0, 4.0]]).into_vec(), [1.0, 2.0, 3.0, 4.0]);
+    /// ```
+    pub fn into_vec(self) -> Vec<A> {
+        let array = self.into_array();
+        let len = array.len();
+        if array.is_standard_layout() {
+            let (mut elements, offset) = array.into_raw_vec_and_offset();
+            let start = offset.unwrap_or(0);
+            elements.truncate(start + len);
+            if start > 0 {
+                elements.drain(..start);
+                elements.shrink_to_fit();
+            }
+            elements
+        } else {
+            array.iter().cloned().collect()
+        }
+    }
+
+    /// The same tensor, its rank left open.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0]]).into_dyn().shape(), [1, 2]);
+    /// ```
+    pub fn into_dyn(self) -> Nd<A, IxDyn> {
+        self.0.into_array().into_dyn().into()
+    }
+
+    /// The array itself, without a copy when nobody else holds it.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::from([1.0_f32, 2.0]).into_array(), ndarray::arr1(&[1.0, 2.0]));
+    /// ```
+    pub fn into_array(self) -> Array<A, D> {
+        self.0.into_array().into_owned()
+    }
+}
+
+impl<A: Item, D: Rank> Nd<A, D> {
+    /// A tensor of this shape whose elements are all the same.
+    ///
+    /// # Panics
+    /// When there is no memory for a tensor of this shape.
+    ///
+    /// ```
+    /// assert_eq!(dl_nd::Nd::full([2], 0.5), dl_nd::Nd::from([0.5, 0.5]));
+    /// ```
+    pub fn full<S: ndarray::IntoDimension<Dim = D>>(shape: S, element: A) -> Self {
+        Array::from_elem(shape.into_dimension(), element).into()
+    }
+
+    pub(crate) fn dim(&self) -> D {
+        self.0.dim()
+    }
+
+    /// A tensor of this shape, of as many elements in row-major order.
+    pub(crate) fn from_elements(shape: D, elements: Vec<A>) -> Self {
+        Array::from_shape_vec(shape, elements).expect("one element each").into()
+    }
+
+    /// The array itself, which is shared.
+    pub(crate) fn array(&self) -> ArcArray<A, D> {
+        ArcArray::clone(&self.0)
+    }
+
+    /// A tensor that is to be computed.
+    pub(crate) fn from_lazy(lazy: Arc<LazyTensor<A, D>>) -> Self {
+        Nd(Storage::from_lazy(lazy))
+    }
+
+    /// What is to be computed, if it is not yet.
+    pub(crate) fn lazy(&self) -> Option<&Arc<LazyTensor<A, D>>> {
+        self.0.lazy()
+    }
+
+    /// About how long it takes until all elements are there: nothing, if they are.
+    pub(crate) fn nanoseconds_to_compute(&self) -> f64 {
+        self.lazy().map_or(0.0, |lazy| lazy.nanoseconds_to_compute())
+    }
+
+    /// The same until they are in row-major order, too. What is computed is.
+    pub(crate) fn nanoseconds_to_arrange(&self) -> f64 {
+        let is_view = self.lazy().is_none() && !self.0.is_standard_layout();
+        if is_view { self.len() as f64 } else { self.nanoseconds_to_compute() }
+    }
+
+    /// A tensor with the one element `number`, which broadcasts to every shape.
+    pub(crate) fn single(number: A) -> Self {
+        Self::full(unit_shape::<D>(), number)
+    }
+}
+
+/// An array of this shape, in memory that the pass may have at hand. That it is too large for any
+/// is an error of the pass.
+pub(crate) fn filled_array<A: Element, D: Rank>(shape: D, element: A) -> Array<A, D> {
+    let len = shape.size_checked().unwrap_or(usize::MAX);
+    let mut elements = buffers::take(len);
+    elements.resize(len, element);
+    Array::from_shape_vec(shape, elements).expect("as many elements")
+}
+
+/// So many zeros, in a buffer that the pass may have at hand.
+pub(crate) fn zeros<A: Element>(len: usize) -> Vec<A> {
+    let mut zeros = buffers::take(len);
+    zeros.resize(len, A::zero());
+    zeros
+}
+
+/// A tensor of this shape, whose elements are known to be as many as it has.
+pub(crate) fn tensor_of_shape<A: Element, D: Rank>(shape: &[usize], elements: Vec<A>) -> Nd<A, D> {
+    let mut dim = D::zeros(shape.len());
+    dim.slice_mut().copy_from_slice(shape);
+    Nd::from_elements(dim, elements)
+}
+
+impl<A: Discrete, D: Rank> Nd<A, D> {
+    /// These numbers as indices or labels.
+    ///
+    /// ```
+    /// use dl_nd::Nd;
+    /// assert_eq!(Nd::from([3_i64, 0]).to_indices()?, Nd::from([3_usize, 0]));
+    /// assert!(Nd::from([3_i64, -1]).to_indices().unwrap_err().to_string().contains("-1"));
+    /// # dl_core::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// When one is negative.
+    pub fn to_indices(&self) -> Result<Nd<usize, D>> {
+        if let Some((place, x)) = self.0.iter().enumerate().find(|(_, x)| x.to_index().is_none()) {
+            return Err(Error::invalid(format!("element number {place} is {x:?}, which cannot be an index")));
+        }
+        Ok(self.0.mapv(|x| x.to_index().unwrap_or(0)).into())
+    }
+}
+
+impl<A: Item, D: Rank> Clone for Nd<A, D> {
+    fn clone(&self) -> Self {
+        Nd(self.0.clone())
+    }
+}
+
+impl<A: Item, D: Rank> fmt::Debug for Nd<A, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<A: Item, D: Rank> PartialEq for Nd<A, D> {
+    fn eq(&self, other: &Self) -> bool {
+        *self.0 == *other.0
+    }
+}
+
+/// An element, by its place.
+///
+/// ```
+/// assert_eq!(dl_nd::Nd::from([[1.0_f32, 2.0], [3.0, 4.0]])[[1, 0]], 3.0);
+/// ```
+///
+/// # Panics
+/// When there is no such element. [`at`](crate::SliceOps::at) of a layer is an error of the pass
+/// instead.
+impl<A: Item, D: Rank, I: NdIndex<D>> Index<I> for Nd<A, D> {
+    type Output = A;
+
+    fn index(&self, index: I) -> &A {
+        &self.0[index]
+    }
+}
+
+impl<A: Item, D: Rank> From<Array<A, D>> for Nd<A, D> {
+    fn from(array: Array<A, D>) -> Self {
+        array.into_shared().into()
+    }
+}
+
+impl<A: Item, D: Rank> From<ArcArray<A, D>> for Nd<A, D> {
+    fn from(array: ArcArray<A, D>) -> Self {
+        Nd(array.into())
+    }
+}
+
+impl<A: Item, D: Rank> From<ArrayView<'_, A, D>> for Nd<A, D> {
+    fn from(view: ArrayView<'_, A, D>) -> Self {
+        view.to_owned().into()
+    }
+}
+
+impl<A: Item> From<Vec<A>> for Nd<A, Ix1> {
+    fn from(elements: Vec<A>) -> Self {
+        Array::from_vec(elements).into()
+    }
+}
+
+impl<A: Item> From<&[A]> for Nd<A, Ix1> {
+    fn from(elements: &[A]) -> Self {
+        elements.to_vec().into()
+    }
+}
+
+impl<A: Item> FromIterator<A> for Nd<A, Ix1> {
+    fn from_iter<I: IntoIterator<Item = A>>(elements: I) -> Self {
+        elements.into_iter().collect::<Vec<A>>().into()
+    }
+}
+
+/// A number as a tensor without axes.
+impl<A: Item> From<A> for Nd<A, Ix0> {
+    fn from(element: A) -> Self {
+        ndarray::arr0(element).into()
+    }
+}
+
+impl<A: Item, const N: usize> From<[A; N]> for Nd<A, Ix1> {
+    fn from(elements: [A; N]) -> Self {
+        Vec::from(elements).into()
+    }
+}
+
+impl<A: Item, const M: usize, const N: usize> From<[[A; N]; M]> for Nd<A, Ix2> {
+    fn from(rows: [[A; N]; M]) -> Self {
+        ndarray::arr2(&rows).into()
+    }
+}
+
+impl<A: Item, const L: usize, const M: usize, const N: usize> From<[[[A; N]; M]; L]> for Nd<A, Ix3> {
+    fn from(planes: [[[A; N]; M]; L]) -> Self {
+        ndarray::arr3(&planes).into()
+    }
+}
+
+impl<A: Item, D: Rank> Differentiable for Nd<A, D> {
+    type Data = Nd<A, D>;
+    type Delta = Nd<A::Derivative, D>;
+
+    fn forward(&self) -> Do<Tape<Self, Self::Delta>> {
+        let value = self.clone();
+        Do::from_fn(move || {
+            let value = value.clone();
+            async move { Ok(Tape::new(value, |_| SideEffects::none())) }
+        })
+    }
+
+    #[track_caller]
+    fn layer(&self) -> Layer<Self> {
+        Layer::constant(self.clone())
+    }
+
+    #[track_caller]
+    fn into_layer(self) -> Layer<Self> {
+        Layer::constant(self)
+    }
+}
+
+impl<A: Item, D: Rank> Data for Nd<A, D> {
+    type Delta = Nd<A::Derivative, D>;
+
+    fn one(&self) -> Nd<A::Derivative, D> {
+        Nd::full(self.dim(), A::UNIT)
+    }
+
+    fn check_delta(&self, delta: &Nd<A::Derivative, D>) -> Result<()> {
+        let (shape, found) = (self.shape(), delta.shape());
+        if found == shape {
+            return Ok(());
+        }
+        Err(Error::shape(format!("a derivative of shape {found:?} for a tensor of shape {shape:?}")))
+    }
+
+    fn non_finite(&self) -> Option<f64> {
+        self.0.iter().find_map(|&number| number.non_finite())
+    }
+
+    fn bytes(&self) -> usize {
+        self.len() * size_of::<A>()
+    }
+
+    fn describe(&self) -> String {
+        let name = std::any::type_name::<A>();
+        format!("{}{:?}", name.rsplit("::").next().unwrap_or(name), self.shape())
+    }
+
+    fn settle(tensors: &[&Self]) {
+        A::realize(tensors);
+    }
+
+    /// In row-major order, and where a line begins.
+    fn at_rest(self) -> Self {
+        let mut rest: Self =
+            if self.view().is_standard_layout() { self } else { self.view().as_standard_layout().into_owned().into() };
+        A::align(&mut rest.0);
+        rest
+    }
+}
+
+impl<A: Derivative, D: Rank> Delta for Nd<A, D> {
+    #[track_caller]
+    fn sum(terms: Vec<Layer<Self>>) -> Layer<Self> {
+        A::sum_of_tensors(terms)
+    }
+
+    fn add_in_place(&mut self, other: &Self) -> bool {
+        A::add_in_place(self, other)
+    }
+
+    #[track_caller]
+    fn scale(layer: &Layer<Self>, factor: f64) -> Layer<Self> {
+        A::scaled_tensor(layer, factor)
+    }
+
+    fn squared_norm(&self) -> f64 {
+        A::squared_norm(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Expr;
+    use ndarray::{Array, Dim};
+
+    #[test]
+    fn what_has_to_be_computed_or_arranged_first_takes_its_time() {
+        let (rows, columns) = (200, 300);
+        let len = (rows * columns) as f64;
+        let there: Nd<f32, ndarray::Ix2> = Nd::full(Dim((rows, columns)), 0.5);
+        let seen = |x: &Nd<f32, ndarray::Ix2>| (x.nanoseconds_to_compute(), x.nanoseconds_to_arrange());
+        assert_eq!(seen(&there), (0.0, 0.0));
+        let across = Nd::from(Array::<f32, _>::zeros((columns, rows)).reversed_axes());
+        assert_eq!(seen(&across), (0.0, len));
+        let pending = Expr::Unary(dl_core::Unary::Exp, there).of_shape(Dim((rows, columns)));
+        let (exp, to_compute) = (dl_core::Unary::Exp.cost(), seen(&pending).0);
+        assert!(to_compute > len && to_compute < exp * len, "in registers of several numbers");
+        assert_eq!(seen(&pending), (to_compute, to_compute));
+        let twice = Expr::Unary(dl_core::Unary::Exp, pending.clone()).of_shape(Dim((rows, columns)));
+        assert_eq!(twice.nanoseconds_to_compute(), 2.0 * to_compute);
+        pending.view();
+        assert_eq!(seen(&pending), (0.0, 0.0));
+    }
+}
