@@ -1,6 +1,7 @@
 //! A loss of two weights with three and two numbers, its gradient in closed form.
 
 use dl_core::{
+    ChunkElement,
     At, Chunk, Data, Delta, Deltas, Layer, Number, Optimizer, Primitive, Result, Trainable, Weight, WeightHandle,
 };
 use std::marker::PhantomData;
@@ -32,7 +33,7 @@ impl<A: Number> Delta for Array<A> {
     }
 }
 
-impl<A: Number> Trainable for Array<A> {
+impl<A: ChunkElement> Trainable for Array<A> {
     fn zeros_like(&self) -> Self {
         Array(vec![A::zero(); self.0.len()])
     }

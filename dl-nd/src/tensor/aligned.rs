@@ -3,7 +3,8 @@
 //! touch two lines.
 
 use super::huge_pages;
-use dl_core::{Number, buffers};
+use dl_core::buffers;
+use dl_core::parallel::memory::Pooled;
 use ndarray::{Array, ArrayView, Axis, Dimension, Slice};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +51,7 @@ impl<A> Default for AlignedBuf<A> {
     }
 }
 
-impl<A: Number> AlignedBuf<A> {
+impl<A: Pooled> AlignedBuf<A> {
     /// What is in it may be anything.
     pub(crate) fn new(len: usize) -> Self {
         AlignedBuf::with_color(len, next_color())
@@ -135,7 +136,7 @@ const MAX_SCRATCH_BYTES: usize = 1 << 20;
 
 /// Lends this thread's own room for so many numbers, which may be anything. It begins where a line
 /// does.
-pub(crate) fn with_thread_scratch<A: Number, R>(len: usize, work: impl FnOnce(*mut A) -> R) -> R {
+pub(crate) fn with_thread_scratch<A: Pooled, R>(len: usize, work: impl FnOnce(*mut A) -> R) -> R {
     let mut own = OWN.try_with(Cell::take).unwrap_or_default();
     let lines = (len * size_of::<A>()).div_ceil(CACHE_LINE_BYTES);
     if own.len() < lines {
@@ -166,7 +167,7 @@ pub(crate) fn begin<A>(memory: &[A]) -> usize {
 }
 
 /// A copy of what lies in row-major order, where a line begins, if there is memory for it.
-pub(crate) fn aligned_copy<A: Number, D: Dimension>(x: &ArrayView<'_, A, D>) -> Option<Array<A, D>> {
+pub(crate) fn aligned_copy<A: Pooled, D: Dimension>(x: &ArrayView<'_, A, D>) -> Option<Array<A, D>> {
     let elements = x.as_slice()?;
     let mut room = AlignedBuf::of(elements.len(), next_color(), |len| buffers::try_take_filled(len, |_| {}))?;
     room.elements().copy_from_slice(elements);

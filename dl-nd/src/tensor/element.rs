@@ -1,6 +1,8 @@
 //! What tensors are made of: their elements and their ranks.
 
 use super::{LazyTensor, Nd, Storage};
+use dl_core::ChunkElement;
+use dl_core::parallel::memory::Pooled;
 use dl_core::{Delta, Layer, Nothing, Number, Pointwise, StoredElement, Trainable};
 use ndarray::{Dimension, Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
 use std::fmt::Debug;
@@ -65,7 +67,7 @@ pub trait Item: Copy + PartialEq + Debug + Send + Sync + 'static {
     message = "`{Self}` cannot be the element of a differentiable tensor",
     note = "the elements are `f32` or `f64`; integers and `bool` are plain data: `to_floats` makes numbers of them"
 )]
-pub trait Element: Derivative + Number + Delta + Pointwise + Trainable + StoredElement {
+pub trait Element: Derivative + Number + Pooled + ChunkElement + Delta + Pointwise + Trainable + StoredElement {
     #[doc(hidden)]
     fn per_element<T: PerElement>(table: T) -> T::For<Self>;
 }

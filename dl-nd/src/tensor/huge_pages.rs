@@ -5,7 +5,7 @@
 //! machine in two tables. Linux has pages of 2 MiB, too, and mostly hands them out to those alone
 //! who ask.
 
-use dl_core::Number;
+use dl_core::parallel::memory::Pooled;
 use std::mem::MaybeUninit;
 
 /// The bytes of a large page.
@@ -26,7 +26,7 @@ pub(super) fn advise_huge_pages<A>(room: &mut [MaybeUninit<A>]) {
 
 /// Lets go of the pages of these numbers, which may be anything from now on: they take no memory
 /// until somebody writes there.
-pub(super) fn release_pages<A: Number>(numbers: &mut [A]) {
+pub(super) fn release_pages<A: Pooled>(numbers: &mut [A]) {
     /// Pages of Linux are that large at most, and mostly smaller.
     const PAGE_BYTES: usize = 1 << 16;
 

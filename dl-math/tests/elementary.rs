@@ -6,7 +6,7 @@
 //! is made of what the processor has and of products rounded on their own.
 //! `cargo test --release --test elementary -- --ignored` tries every `f32`.
 
-use dl_core::{Elementary, Native, Number, Unfused};
+use dl_math::{Elementary, Native, Number, Unfused};
 use proptest::prelude::*;
 
 /// A function in both formats, what it is compared with, and the largest errors, in units in the
