@@ -169,6 +169,7 @@ pub use dl_macros::differentiable;
 pub use dl_macros::direct;
 pub use dl_nd as nd;
 pub use dl_nn as nn;
+pub use dl_optim::*;
 #[cfg(feature = "train")]
 pub use dl_train as train;
 #[cfg(feature = "view")]
@@ -177,7 +178,7 @@ pub use dl_view as view;
 /// What most programs need: `use dl::prelude::*`.
 pub mod prelude {
     pub use crate::{Layers, Module, Variables, differentiable, direct};
-    pub use dl_core::{Adadelta, Adagrad, Adam, AdamW, Groups, Lion, NAdam, Optimizer, RAdam, RmsProp, Sgd};
+    pub use dl_core::Optimizer;
     pub use dl_core::{Buffer, Mode, Seed, Snapshot, derivative, max, min, pow, with_rule};
     pub use dl_core::{Differentiable, Do, Error, Layer, SideEffects, Tape, Weight};
     pub use dl_nd::ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
@@ -185,6 +186,7 @@ pub mod prelude {
         Attention, BatchMean, Bce, Conv, CrossEntropy, Each, Mean, Nd, NdExpression, NdLayer, NdWeight, Pool,
         RunningStats, Sum, Table, ops::*,
     };
+    pub use dl_optim::{Adadelta, Adagrad, Adam, AdamW, Groups, Lion, NAdam, OptimizerExt, RAdam, RmsProp, Sgd};
     #[cfg(feature = "view")]
     pub use dl_view::Draw;
 }

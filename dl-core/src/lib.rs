@@ -4,7 +4,8 @@
 //! Users add the `monadic-dl` package (`use dl::prelude::*`), which re-exports all of this.
 //!
 //! ```
-//! use dl_core::{Differentiable, Layer, Sgd, Weight};
+//! use dl_core::{Differentiable, Layer, Weight};
+//! use dl_optim::Sgd;
 //!
 //! fn guess_next_number(question: &[f64], weights: &[Weight<f64>], bias: &Weight<f64>) -> Layer<f64> {
 //!     question.iter().zip(weights).map(|(&x, w)| x * w).sum::<Layer<f64>>() + bias
@@ -54,10 +55,10 @@ pub mod macro_support;
 pub mod module;
 pub(crate) mod storage;
 
-pub(crate) mod optim;
-
 #[cfg(all(test, any(shuttle, loom)))]
 mod model;
+#[cfg(test)]
+mod testing;
 
 pub use error::branch::Branch;
 pub use error::call_stack::{Call, Calls};
@@ -86,9 +87,9 @@ pub use autodiff::immediate::Sums;
 pub use step::memory::{Memory, Notes, Slot};
 pub use step::optimizer::Optimizer;
 pub use step::state::{NewState, OptimizerState};
-#[doc(hidden)]
-pub use step::training_step::ChunkElement;
 pub use step::training_step::{Chunk, Step};
+#[doc(hidden)]
+pub use step::training_step::{ChunkElement, Look};
 
 pub use api::buffer::Buffer;
 pub use api::deferred::Do;
@@ -113,17 +114,3 @@ pub use module::{Entry, Module, NewValue, Summary, Visitor};
 #[doc(hidden)]
 pub use storage::atomic_file as files;
 pub use storage::numbers::{DType, Numbers, Stored, StoredElement};
-
-pub use optim::adadelta::Adadelta;
-pub use optim::adagrad::Adagrad;
-pub use optim::adam::{Adam, AdamW};
-pub use optim::ema::Ema;
-pub use optim::groups::Groups;
-pub use optim::groups_by_path::ByPath;
-pub use optim::lion::Lion;
-pub use optim::nadam::NAdam;
-pub use optim::radam::RAdam;
-pub use optim::rms_prop::RmsProp;
-pub use optim::schedule::{self, Schedule};
-pub use optim::sgd::Sgd;
-pub use optim::transform as plugins;

@@ -1,7 +1,8 @@
 //! Deltas that a training step computes on its way back: the same, as often, and with the same
 //! errors, as if they were computed later.
 
-use dl_core::{At, Deltas, Differentiable, Error, Layer, Primitive, Result, Sgd, Weight};
+use dl_core::{At, Deltas, Differentiable, Error, Layer, Primitive, Result, Weight};
+use dl_optim::Sgd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

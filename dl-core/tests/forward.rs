@@ -1,9 +1,10 @@
 //! Forward mode against reverse mode and closed forms: random graphs, mixed orders, dual numbers.
 
 use dl_core::{
-    Algebra, At, Binary, Data, Deltas, Differentiable, Do, Dual, Layer, Primitive, Result, Sgd, SideEffects, Tape,
-    Term, Unary, Variables, Weight, max, min, pow, with_rule,
+    Algebra, At, Binary, Data, Deltas, Differentiable, Do, Dual, Layer, Primitive, Result, SideEffects, Tape, Term,
+    Unary, Variables, Weight, max, min, pow, with_rule,
 };
+use dl_optim::Sgd;
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

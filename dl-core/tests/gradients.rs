@@ -1,7 +1,8 @@
 //! Every scalar operation against finite differences in `f64`, in both readings of its rule, and
 //! once more for the derivative of the derivative.
 
-use dl_core::{Binary, Differentiable, Layer, Pointwise, Sgd, Unary, Weight, pow};
+use dl_core::{Binary, Differentiable, Layer, Pointwise, Unary, Weight, pow};
+use dl_optim::Sgd;
 
 /// Points in the domain of an operation, away from its kinks.
 fn points(op: Unary) -> &'static [f64] {

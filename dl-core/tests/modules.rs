@@ -1,8 +1,7 @@
 //! What is done with all weights of a module at once.
 
-use dl_core::{
-    Buffer, DType, Differentiable, Entry, Module, NewValue, Numbers, Sgd, Snapshot, Stored, Visitor, Weight,
-};
+use dl_core::{Buffer, DType, Differentiable, Entry, Module, NewValue, Numbers, Snapshot, Stored, Visitor, Weight};
+use dl_optim::Sgd;
 use std::sync::Arc;
 
 struct Line {

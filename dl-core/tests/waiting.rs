@@ -132,7 +132,7 @@ fn where_values_are_kept_it_does_not_wait() -> Result<()> {
     });
     let w = Weight::new(1.0);
     let trained = Layer::from(kept.map(|(value, slope)| value + slope.0)) * &w;
-    assert_eq!(trained.train(&dl_core::Sgd::new(0.0)).wait()?, 12.0);
+    assert_eq!(trained.train(&dl_optim::Sgd::new(0.0)).wait()?, 12.0);
     assert_eq!(counts(&calls), (1, 0));
     Ok(())
 }

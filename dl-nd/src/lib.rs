@@ -4,7 +4,8 @@
 //! Users add the `monadic-dl` package (`use dl::prelude::*`), which re-exports all of this.
 //!
 //! ```
-//! use dl_core::{Differentiable, Sgd, Weight};
+//! use dl_core::{Differentiable, Weight};
+//! use dl_optim::Sgd;
 //! use dl_nd::{Nd, NdLayer, NdWeight, init, ops::*};
 //!
 //! struct Net {

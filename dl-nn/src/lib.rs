@@ -3,7 +3,8 @@
 //! Users add the `monadic-dl` package, which has this crate as `dl::nn`.
 //!
 //! ```
-//! use dl_core::{Differentiable, Module, Sgd};
+//! use dl_core::{Differentiable, Module};
+//! use dl_optim::Sgd;
 //! use dl_macros::Module;
 //! use dl_nd::{Nd, NdExpression, NdLayer, init, ops::*};
 //! use dl_nn::Linear;

@@ -22,7 +22,8 @@ use route::Routes;
 /// There is no limit of samples for an expert: none is dropped.
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd};
+/// use dl_core::Differentiable;
+/// use dl_optim::Sgd;
 /// use dl_nd::{Nd, init, ops::*};
 /// use dl_nn::{Linear, MixtureOfExperts};
 /// let mut rng = init::rng(1);

@@ -27,7 +27,8 @@ fn scaled<A: Element, D: Rank>(name: &'static str, x: NdLayer<D, A>, weight: &Nd
 /// See [`batch_norm_with`](NormOps::batch_norm_with).
 ///
 /// ```
-/// use dl_core::{Differentiable, Module, Sgd};
+/// use dl_core::{Differentiable, Module};
+/// use dl_optim::Sgd;
 /// use dl_nd::{Nd, ops::*};
 /// let norm = dl_nn::BatchNorm::<f64>::new(1)?;
 /// let loss = norm.of(Nd::from([[1.0], [3.0]])).square().mean();

@@ -1,12 +1,13 @@
 //! How layers begin, what they refuse, and how they go together.
 
-use dl_core::{Adam, Differentiable, Error, Mode, Module, Numbers, Result, Sgd};
+use dl_core::{Differentiable, Error, Mode, Module, Numbers, Result};
 use dl_nd::ndarray::{Ix2, Ix3, IxDyn};
 use dl_nd::{Attention, Conv, Nd, NdLayer, init, ops::*};
 use dl_nn::{
     Activation, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, GroupNorm, GruCell, LayerNorm, Linear, LstmCell,
     MultiHeadAttention, RmsNorm, RnnCell, Sequential, TransformerBlock,
 };
+use dl_optim::{Adam, Sgd};
 
 fn numbers(module: &impl Module, path: &str) -> Vec<f64> {
     match module.entry(path).unwrap().numbers() {

@@ -1,10 +1,11 @@
 //! What a mixture of experts evaluates, and what it does not.
 
-use dl_core::{Differentiable, Error, Layer, Module, Numbers, Sgd, Weight};
+use dl_core::{Differentiable, Error, Layer, Module, Numbers, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::Ix2;
 use dl_nd::{Nd, NdLayer, init, ops::*};
 use dl_nn::{Block, Linear, MixtureOfExperts};
+use dl_optim::Sgd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 

@@ -1,13 +1,14 @@
 //! Outputs, gradients and running statistics of all layers against those of PyTorch
 //! (`reference/modules.py`).
 
-use dl_core::{Differentiable, Layer, Mode, Module, NewValue, Numbers, Sgd, Weight};
+use dl_core::{Differentiable, Layer, Mode, Module, NewValue, Numbers, Weight};
 use dl_nd::ndarray::{Dimension, Ix2, Ix3, Ix4, IxDyn};
 use dl_nd::{Attention, Conv, Nd, NdLayer, Rank, RunningStats, init, ops::*};
 use dl_nn::{
     Activation, BatchNorm, Conv1d, Conv2d, Embedding, GroupNorm, GruCell, LayerNorm, Linear, LstmCell,
     MixtureOfExperts, MultiHeadAttention, RmsNorm, RnnCell, TransformerBlock,
 };
+use dl_optim::Sgd;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

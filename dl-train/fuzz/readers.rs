@@ -2,9 +2,10 @@
 //! comes back makes sense. The targets of `cargo fuzz` run these functions, and so does
 //! `tests/mutations.rs` on stable Rust.
 
-use dl_core::{Adam, Buffer, Entry, Error, Module, Numbers, Optimizer, Result, Weight, WeightHandle};
+use dl_core::{Buffer, Entry, Error, Module, Numbers, Optimizer, Result, Weight, WeightHandle};
 use dl_nd::ndarray::Ix2;
 use dl_nd::{Nd, Table};
+use dl_optim::Adam;
 use dl_train::{Checkpoint, Load};
 use std::fmt::Display;
 

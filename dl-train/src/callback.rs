@@ -14,7 +14,8 @@ use std::ops::ControlFlow;
 /// Every method does nothing unless it is written. An error ends the run.
 ///
 /// ```
-/// use dl_core::{Differentiable, Result, Sgd, Weight};
+/// use dl_core::{Differentiable, Result, Weight};
+/// use dl_optim::Sgd;
 /// use dl_train::{Callback, Record, Stopped, Trainer};
 /// use std::ops::ControlFlow;
 ///
@@ -38,7 +39,8 @@ use std::ops::ControlFlow;
 /// One that sees a whole run, and keeps a number in its checkpoints:
 ///
 /// ```
-/// use dl_core::{Differentiable, Result, Sgd, Weight};
+/// use dl_core::{Differentiable, Result, Weight};
+/// use dl_optim::Sgd;
 /// use dl_train::{Callback, Checkpoint, Place, Record, Saved, Stopped, Trainer};
 ///
 /// #[derive(Default)]

@@ -15,7 +15,8 @@ use std::path::Path;
 /// to one that never stopped, if all that the run depends on is in it.
 ///
 /// ```
-/// use dl_core::{Adam, Differentiable, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Adam;
 /// use dl_train::Checkpoint;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("run.safetensors");
@@ -136,7 +137,8 @@ impl Checkpoint {
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let path = folder.path().join("run.safetensors");
-    /// use dl_core::{Adam, Weight};
+    /// use dl_core::Weight;
+    /// use dl_optim::Adam;
     /// use dl_train::Checkpoint;
     /// let (generator, critic) = ([Weight::new(1.0_f64)], [Weight::new(2.0_f64)]);
     /// let adams = [Adam::new(1e-4), Adam::new(4e-4)];

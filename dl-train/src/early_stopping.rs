@@ -11,7 +11,8 @@ use std::ops::ControlFlow;
 /// Ends a run when a number has not become better for some epochs.
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// use dl_train::{EarlyStopping, Stopped, Trainer};
 /// let net = [Weight::new(3.0_f64)];
 /// // a step too large: it goes from 3 over 0 to the other side, and further away

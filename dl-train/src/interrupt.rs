@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A request to stop, which a run heeds between two steps. Clones are the same request.
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// use dl_train::{Interrupt, Stopped, Trainer};
 /// let (w, interrupt) = (Weight::new(1.0_f64), Interrupt::new());
 /// let trainer = Trainer::new(&Sgd::new(0.1), 5).interrupt(&interrupt);
@@ -73,7 +74,7 @@ mod ctrl_c {
         /// before.
         ///
         /// ```
-        /// use dl_core::Sgd;
+        /// use dl_optim::Sgd;
         /// use dl_train::{Interrupt, Trainer};
         /// let interrupt = Interrupt::on_ctrl_c()?;
         /// let trainer = Trainer::new(&Sgd::new(0.1), 30).interrupt(&interrupt);

@@ -6,7 +6,8 @@
 //! has an example of its own; checkpoints work with any loop:
 //!
 //! ```
-//! use dl_core::{Adam, Differentiable, Weight};
+//! use dl_core::{Differentiable, Weight};
+//! use dl_optim::Adam;
 //! use dl_train::{Checkpoint, Checkpoints, load_weights, save_weights};
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let folder = folder.path().join("run");

@@ -19,7 +19,8 @@ use std::path::PathBuf;
 /// error.
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// use dl_train::{Log, Trainer};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let (csv, jsonl) = (folder.path().join("log.csv"), folder.path().join("steps.jsonl"));

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 /// lines.
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// use dl_train::{Progress, Trainer};
 /// let w = Weight::new(1.0_f64);
 /// let trainer = Trainer::new(&Sgd::new(0.25), 2).callback(Progress::new("square"));

@@ -133,7 +133,8 @@ impl Saved {
 /// it or nothing.
 ///
 /// ```
-/// use dl_core::{Adam, Weight};
+/// use dl_core::Weight;
+/// use dl_optim::Adam;
 /// use dl_train::Checkpoint;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("run.safetensors");

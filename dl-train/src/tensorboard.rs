@@ -18,7 +18,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// checkpoint, and one that begins anew, to forget all of them.
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// use dl_train::{TensorBoard, Trainer};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let folder = folder.path().join("run");

@@ -9,11 +9,13 @@ use crate::interrupt::Interrupt;
 use crate::record::Record;
 use dl_core::record::Recorder;
 use dl_core::{Data, Differentiable, Do, Error, Layer, Module, Optimizer, Result, Seed};
+use dl_optim::OptimizerExt;
 
 /// A training loop, which does what one does by hand.
 ///
 /// ```
-/// use dl_core::{Differentiable, Layer, Result, Sgd, Weight};
+/// use dl_core::{Differentiable, Layer, Result, Weight};
+/// use dl_optim::Sgd;
 /// use dl_train::Trainer;
 ///
 /// fn loss(slope: &Weight<f64>, (x, y): (f64, f64)) -> Layer<f64> {
@@ -74,7 +76,8 @@ struct Saving<'a> {
 /// How a run has ended.
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// use dl_train::{Interrupt, Stopped, Trainer};
 /// let (w, interrupt) = (Weight::new(1.0_f64), Interrupt::new());
 /// interrupt.request();
@@ -96,7 +99,8 @@ pub enum Stopped {
 /// What a run has come to.
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// use dl_train::{Outcome, Stopped, Trainer};
 /// let w = Weight::new(1.0_f64);
 /// let Outcome { stopped, steps, epochs, .. } =
@@ -122,7 +126,8 @@ pub struct Outcome {
 /// Where a run is.
 ///
 /// ```
-/// use dl_core::{Differentiable, Result, Sgd, Weight};
+/// use dl_core::{Differentiable, Result, Weight};
+/// use dl_optim::Sgd;
 /// use dl_train::{Callback, Place, Trainer};
 ///
 /// #[derive(Default)]
@@ -183,7 +188,7 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// `(seed << 32) + n`. It is 0 if nothing is said.
     ///
     /// ```
-    /// let trainer = dl_train::Trainer::new(&dl_core::Sgd::new(0.1), 10).seed(7);
+    /// let trainer = dl_train::Trainer::new(&dl_optim::Sgd::new(0.1), 10).seed(7);
     /// ```
     pub fn seed(mut self, seed: u32) -> Self {
         self.seed = u64::from(seed) << 32;
@@ -194,7 +199,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// epoch.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Sgd;
     /// use dl_train::Trainer;
     /// let w = Weight::new(1.0_f64);
     /// let trainer = Trainer::new(&Sgd::new(0.25), 2).validate(|| Ok([("value", w.value()), ("loss of 3", 9.0)]));
@@ -220,7 +226,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// added; `&mut` of one can be asked afterwards.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Sgd;
     /// use dl_train::{EarlyStopping, Trainer};
     /// let (w, mut stopping) = (Weight::new(1.0_f64), EarlyStopping::on("loss").patience(2));
     /// let outcome = Trainer::new(&Sgd::new(0.0), 100).callback(&mut stopping).run(|_| Ok([Ok(())]), |()| &w * &w)?;
@@ -242,7 +249,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// built by the loss, or before the run, in the same order each time.
     ///
     /// ```
-    /// use dl_core::{Adam, Differentiable, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Adam;
     /// use dl_train::{Checkpoints, Trainer};
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let folder = folder.path().join("run");
@@ -268,7 +276,7 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     ///
     /// ```
     /// use dl_train::{Checkpoints, Trainer};
-    /// let (net, sgd) = (dl_core::Weight::new(1.0_f64), dl_core::Sgd::new(0.1));
+    /// let (net, sgd) = (dl_core::Weight::new(1.0_f64), dl_optim::Sgd::new(0.1));
     /// let trainer = Trainer::new(&sgd, 10).checkpoints(&Checkpoints::in_folder("run"), &net).every(1000);
     /// ```
     pub fn every(mut self, steps: u64) -> Self {
@@ -279,7 +287,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// Stops after the step during which this request was made, and saves a checkpoint.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Sgd;
     /// use dl_train::{Interrupt, Trainer};
     /// let (w, interrupt) = (Weight::new(1.0_f64), Interrupt::new());
     /// let trainer = Trainer::new(&Sgd::new(0.1), 1000).interrupt(&interrupt);
@@ -301,7 +310,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     ///
     /// ```
     /// use dl_core::record::Recorder;
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Sgd;
     /// use dl_train::Trainer;
     /// let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
     /// Trainer::new(&Sgd::new(0.25), 3).recorder(&recorder).run(|_| Ok([Ok(()), Ok(())]), |()| &w * &w)?;
@@ -319,7 +329,8 @@ impl<'a, O: Optimizer + Clone + 'static> Trainer<'a, O> {
     /// the deltas.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::{OptimizerExt, Sgd};
     /// use dl_train::Trainer;
     /// let w = Weight::new(2.0_f64);
     /// let trainer = Trainer::new(&Sgd::new(1.0), 9).refuse_non_finite();

@@ -1,9 +1,10 @@
 //! What is in the files: fixtures that PyTorch has written, and files of ours that it has read
 //! (`fixtures/make.py`, `fixtures/read.py`, `fixtures/ours.txt`).
 
-use dl_core::{Adam, Buffer, Differentiable, Module, Optimizer, Result, Visitor, Weight, schedule::Cosine};
+use dl_core::{Buffer, Differentiable, Module, Optimizer, Result, Visitor, Weight};
 use dl_nd::ndarray::{Ix0, Ix1, Ix2};
 use dl_nd::{Element, Nd, NdWeight, Table};
+use dl_optim::{Adam, OptimizerExt, schedule::Cosine};
 use dl_train::{Checkpoint, Load, RngPlace, load_weights, save_weights};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

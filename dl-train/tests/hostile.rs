@@ -1,8 +1,9 @@
 //! Files that somebody has made on purpose, or a disk has damaged: each has its message, with file
 //! and entry.
 
-use dl_core::{Adam, Differentiable, Module, Result, Weight};
+use dl_core::{Differentiable, Module, Result, Weight};
 use dl_nd::Nd;
+use dl_optim::Adam;
 use dl_train::{Checkpoint, Load, load_weights, save_weights};
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};

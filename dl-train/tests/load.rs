@@ -1,8 +1,9 @@
 //! What is loaded into what.
 
-use dl_core::{Adam, Buffer, Chunk, Differentiable, Error, Module, Notes, Optimizer, Result, Sgd, Visitor, Weight};
+use dl_core::{Buffer, Chunk, Differentiable, Error, Module, Notes, Optimizer, Result, Visitor, Weight};
 use dl_nd::ndarray::Ix1;
 use dl_nd::{Nd, NdWeight};
+use dl_optim::{Adam, Sgd};
 use dl_train::{Checkpoint, Load, load_weights, save_weights};
 use std::path::PathBuf;
 use tempfile::TempDir;

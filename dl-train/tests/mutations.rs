@@ -4,7 +4,8 @@
 //! `DL_FUZZ_RUNS=1000000 cargo test --release --test mutations` tries as many as that. An input
 //! that fails is kept in the temporary folder.
 
-use dl_core::{Adam, Differentiable, Result};
+use dl_core::{Differentiable, Result};
+use dl_optim::Adam;
 use dl_train::{Checkpoint, RngPlace, save_weights};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngCore, SeedableRng};

@@ -27,7 +27,8 @@ use std::time::Duration;
 ///
 /// ```
 /// use dl_core::record::Recorder;
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// use dl_view::Costs;
 /// let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
 /// for _ in 0..10 {
@@ -118,7 +119,8 @@ pub struct BranchCost {
 ///
 /// ```
 /// use dl_core::record::Recorder;
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// use dl_view::{Costs, RuntimeCost};
 /// let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
 /// w.sin().train(&Sgd::new(0.1)).recorded(&recorder).wait()?;

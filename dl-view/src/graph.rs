@@ -63,7 +63,8 @@ impl Graph {
     ///
     /// ```
     /// use dl_core::record::Recorder;
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Sgd;
     /// let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
     /// (&w * &w).train(&Sgd::new(0.1)).recorded(&recorder).wait()?;
     /// for pass in &recorder.take().passes {

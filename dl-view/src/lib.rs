@@ -6,7 +6,8 @@
 //!
 //! ```
 //! use dl_core::record::Recorder;
-//! use dl_core::{Differentiable, Sgd, Weight};
+//! use dl_core::{Differentiable, Weight};
+//! use dl_optim::Sgd;
 //! use dl_view::{Costs, Draw, Graph, save_chrome_trace};
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = |name: &str| folder.path().join(name);

@@ -2,7 +2,9 @@
 
 use super::support::{Custom, on_threads, watched};
 use dl::nd::{Nd, ndarray::Ix1, ops::*};
-use dl::{Chunk, Differentiable, Error, Groups, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot, Weight};
+use dl::{
+    Chunk, Differentiable, Error, Groups, Layer, Memory, Optimizer, OptimizerExt, Result, Sgd, Slot, Snapshot, Weight,
+};
 use futures::FutureExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

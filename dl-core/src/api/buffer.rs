@@ -30,7 +30,8 @@ use std::fmt;
 /// of files write it.
 ///
 /// ```
-/// use dl_core::{Buffer, Differentiable, Sgd, Weight};
+/// use dl_core::{Buffer, Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// let (w, steps) = (Weight::new(3.0_f64), Buffer::new(0.0_f64));
 /// let loss = (&w * &w).updating(&steps, &steps.layer() + 1.0);
 /// loss.predict().wait()?; // evaluates, and writes nothing
@@ -105,7 +106,8 @@ impl<T: Data> Layer<T> {
     /// tape are stepped several times, the buffer is written the first time.
     ///
     /// ```
-    /// use dl_core::{Buffer, Differentiable, Sgd, Weight};
+    /// use dl_core::{Buffer, Differentiable, Weight};
+    /// use dl_optim::Sgd;
     /// let (w, last) = (Weight::new(2.0_f64), Buffer::new(0.0_f64));
     /// let loss = (&w * &w).updating(&last, &w);
     /// loss.train(&Sgd::new(0.25)).wait()?;

@@ -2,7 +2,8 @@
 //! backward gets there.
 //!
 //! ```
-//! use dl_core::{Differentiable, Layer, Sgd, Weight};
+//! use dl_core::{Differentiable, Layer, Weight};
+//! use dl_optim::Sgd;
 //! let weights: Vec<Weight<f64>> = (0..100).map(|_| Weight::new(1.0)).collect();
 //! let mut h = Layer::constant(1.0);
 //! for (number, w) in weights.iter().enumerate() {
@@ -42,7 +43,8 @@ impl<T: Data> Layer<T> {
     /// In `predict` a mark does nothing, unless a derivative is taken there.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Layer, Sgd, Weight};
+    /// use dl_core::{Differentiable, Layer, Weight};
+    /// use dl_optim::Sgd;
     /// fn block(x: Layer<f64>, w: &Weight<f64>) -> Layer<f64> {
     ///     (x * w).tanh() + 1.0
     /// }

@@ -380,7 +380,8 @@ impl<T: Send + 'static> Do<T> {
     ///
     /// ```
     /// use dl_core::record::Recorder;
-    /// use dl_core::{Differentiable, Do, Sgd, Weight};
+    /// use dl_core::{Differentiable, Do, Weight};
+    /// use dl_optim::Sgd;
     /// let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
     /// let steps = Do::from_fn(move || {
     ///     let w = w.clone();
@@ -403,7 +404,8 @@ impl<T: Send + 'static> Do<T> {
     /// The same computation, which ends with its value and with what its pass has counted.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Sgd;
     /// let w = Weight::new(3.0_f64);
     /// let (loss, counters) = (&w * &w).train(&Sgd::new(0.1)).counted().wait()?;
     /// assert_eq!((loss, counters.nodes), (9.0, 2));

@@ -30,7 +30,8 @@ use std::sync::Arc;
 /// its parts:
 ///
 /// ```
-/// use dl_core::{Differentiable, Do, Sgd, Tape, Weight};
+/// use dl_core::{Differentiable, Do, Tape, Weight};
+/// use dl_optim::Sgd;
 ///
 /// /// A weight that is never negative.
 /// struct Positive(Weight<f64>);
@@ -111,7 +112,8 @@ pub trait Differentiable {
     /// As [`predict`](Differentiable::predict).
     ///
     /// ```
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Sgd;
     /// let w = Weight::new(1.0_f64);
     /// let effects = (&w * 2.0).backward().wait()? + 0.5 * (&w * 10.0).backward().wait()?;
     /// effects.step(&Sgd::new(0.1)).wait()?;

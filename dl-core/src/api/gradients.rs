@@ -25,7 +25,8 @@ use std::sync::{Arc, PoisonError};
 /// is awaited; then all weights change at once, or none.
 ///
 /// ```
-/// use dl_core::{Differentiable, Do, Sgd, Weight};
+/// use dl_core::{Differentiable, Do, Weight};
+/// use dl_optim::Sgd;
 /// let w = Weight::new(1.0_f64);
 /// let f = (&w * 2.0).forward().wait()?.backward(Do::now(1.0));
 /// let g = (&w * 3.0).forward().wait()?.backward(Do::now(1.0));
@@ -156,7 +157,8 @@ impl SideEffects {
     /// Those of the deltas.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Sgd, SideEffects, Weight};
+    /// use dl_core::{Differentiable, SideEffects, Weight};
+    /// use dl_optim::Sgd;
     /// let w = Weight::new(1.0_f64);
     /// let mut all = SideEffects::none();
     /// for x in [1.0, 2.0, 3.0] {
@@ -208,7 +210,8 @@ impl SideEffects {
     /// Those of the deltas; a norm that is not finite; a `max` that is negative or not a number.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::{OptimizerExt, Sgd};
     /// let w = Weight::new(1.0_f64);
     /// let (easy, hard) = (2.0 * &w, 100.0 * &w);
     /// // in parts: accumulate over several losses, clip, look, and step once

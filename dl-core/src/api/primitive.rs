@@ -23,7 +23,7 @@
 //!
 //! let w = Weight::new(2.0);
 //! let cube = Layer::apply(Cube, (w.layer(),));
-//! assert_eq!(cube.train(&dl_core::Sgd::new(1.0)).wait()?, 8.0);
+//! assert_eq!(cube.train(&dl_optim::Sgd::new(1.0)).wait()?, 8.0);
 //! assert_eq!(w.value(), 2.0 - 12.0);
 //! # Result::Ok(())
 //! ```
@@ -146,7 +146,8 @@ pub trait Primitive: Send + Sync + Sized + 'static {
     /// Whether [`accumulate`](Primitive::accumulate) is there.
     ///
     /// ```
-    /// use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Sgd, Weight};
+    /// use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Weight};
+    /// use dl_optim::Sgd;
     ///
     /// /// The product, which can be added to a number without being made.
     /// struct Product;

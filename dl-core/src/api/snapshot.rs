@@ -1,9 +1,12 @@
 //! The weights as they are at one moment, for evaluating while training goes on.
 
+use crate::api::weight::WeightId;
+use crate::error::Result;
 use crate::graph::value::Value;
 use crate::graph::variable::Variable;
 use crate::parallel::sync::{AtomicUsize, Mutex, Ordering, globals};
 use crate::step::commit::is_stepping;
+use crate::step::memory::{Memory, Shelf};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, Weak};
@@ -16,7 +19,8 @@ use std::sync::{Arc, PoisonError, Weak};
 /// before. They go with the last clone of the snapshot.
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd, Snapshot, Weight};
+/// use dl_core::{Differentiable, Snapshot, Weight};
+/// use dl_optim::Sgd;
 /// let w = Weight::new(1.0_f64);
 /// let y = &w * 10.0;
 /// let before = Snapshot::take();
@@ -48,11 +52,24 @@ impl Snapshot {
         Snapshot(old)
     }
 
-    /// The same, but for these variables, given by their numbers, which have these values.
-    pub(crate) fn with(values: HashMap<u64, Value>) -> Snapshot {
+    /// A snapshot of this moment in which each weight with state in `memory` has the value of one
+    /// of its state buffers, the one whose index `slot` returns.
+    ///
+    /// # Errors
+    /// In the middle of a step with the same memory.
+    #[doc(hidden)]
+    pub fn of_slots(memory: &Memory, slot: impl Fn(WeightId) -> usize) -> Result<Snapshot> {
+        // A step with this memory waits until it is closed, so no weight is half a step ahead.
+        let memory = memory.open()?;
+        let value = |(&weight, shelf): (&u64, &Shelf)| {
+            let alive = shelf.owner.strong_count() > 0;
+            let value = shelf.weight.slot(shelf, slot(WeightId(weight))).filter(|_| alive)?;
+            Some((weight, value))
+        };
+        let values: HashMap<u64, Value> = memory.by_weight.iter().filter_map(value).collect();
         let snapshot = Snapshot::take();
         lock(&snapshot.0.0).extend(values);
-        snapshot
+        Ok(snapshot)
     }
 
     pub(crate) fn read(&self, variable: &Variable) -> Value {

@@ -1,7 +1,8 @@
 //! Tapes: a forward value together with its backward.
 //!
 //! ```
-//! use dl_core::{Differentiable, Do, Sgd, Weight};
+//! use dl_core::{Differentiable, Do, Weight};
+//! use dl_optim::Sgd;
 //! let w = Weight::new(3.0_f64);
 //! let tape = (&w * &w).forward().wait()?;
 //! assert_eq!(*tape.data(), 9.0);
@@ -63,7 +64,8 @@ impl<T: Data> Tape<T, T::Delta> {
     /// operation with a rule, a [`Primitive`](crate::Primitive), costs n.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Do, Layer, Sgd, Tape, Weight};
+    /// use dl_core::{Differentiable, Do, Layer, Tape, Weight};
+    /// use dl_optim::Sgd;
     /// // three times a weight, with a backward that claims it was ten times
     /// let w = Weight::new(1.0_f64);
     /// let tape = Do::now(()).flat_map({

@@ -7,10 +7,11 @@ use crate::graph::data::Trainable;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use crate::graph::variable::{Variable, VariableRef};
+use crate::in_numbers;
 use crate::step::memory::{Shelf, Start};
 use crate::step::optimizer::Optimizer;
 use crate::step::state::AnyState;
-use crate::step::training_step::{Chunk, in_numbers};
+use crate::step::training_step::Chunk;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -22,7 +23,8 @@ use std::sync::Arc;
 /// step (or by [`set`](Weight::set)); a pass reads it once and sees that value throughout.
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// let w = Weight::new(1.0_f64);
 /// (6.7 + &w + 5.5).train(&Sgd::new(1.0)).wait()?;
 /// assert_eq!(w.value(), 0.0);
@@ -75,7 +77,8 @@ impl<T: Trainable> Weight<T> {
     /// derivative that is asked for ([`gradient`](crate::Layer::gradient)) is what it is.
     ///
     /// ```
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Sgd;
     /// let w = Weight::new(1.0_f64);
     /// w.freeze();
     /// (&w * 2.0).train(&Sgd::new(1.0)).wait()?;
@@ -90,7 +93,8 @@ impl<T: Trainable> Weight<T> {
     /// Undoes [`freeze`](Weight::freeze).
     ///
     /// ```
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Sgd;
     /// let w = Weight::new(1.0_f64);
     /// w.freeze();
     /// w.unfreeze();
@@ -174,7 +178,8 @@ impl WeightHandle {
     }
 
     /// Where the weight was made.
-    pub(crate) fn place(&self) -> &'static Location<'static> {
+    #[doc(hidden)]
+    pub fn place(&self) -> &'static Location<'static> {
         self.variable().place()
     }
 

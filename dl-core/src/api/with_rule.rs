@@ -32,7 +32,8 @@ type DeltasOf<O> = <O as sealed::Operands>::Deltas;
 /// a kernel of your own write a [`Primitive`]; for one operand there is [`Layer::with_rule`].
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd, Weight, with_rule};
+/// use dl_core::{Differentiable, Weight, with_rule};
+/// use dl_optim::Sgd;
 /// // a hard gate, open if the score is positive: the gradient takes it for the score itself
 /// let (score, x) = (Weight::new(0.5_f64), Weight::new(3.0_f64));
 /// let gated = with_rule(

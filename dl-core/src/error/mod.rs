@@ -148,6 +148,12 @@ impl Error {
         Self::new(Kind::Panic(message))
     }
 
+    /// Adds the operation and the source location, unless a deeper one is known already.
+    #[doc(hidden)]
+    pub fn at_location(self, op: &'static str, location: &'static Location<'static>) -> Self {
+        self.at(op, location)
+    }
+
     /// Adds the operation and the place, unless a deeper one is known already.
     pub(crate) fn at(self, op: &'static str, site: impl Into<Site>) -> Self {
         if self.0.site.is_some() {

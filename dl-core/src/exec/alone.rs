@@ -273,7 +273,7 @@ mod tests {
             let failing =
                 (0..branches).map(|at| Layer::apply(Fails, (if at % 2 == 0 { small(&dear) } else { dear.clone() },)));
             let sum = failing.chain([small(&dear)]).sum::<Layer<f64>>();
-            let error = on_threads(2, || sum.train(&crate::Sgd::new(0.1)).wait()).expect_err("it fails");
+            let error = on_threads(2, || sum.train(&crate::testing::Sgd::new(0.1)).wait()).expect_err("it fails");
             assert!(error.to_string().contains("it was to fail"), "{error}");
         }
     }

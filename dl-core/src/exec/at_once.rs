@@ -529,7 +529,7 @@ pub(super) mod tests {
             last(Layer::apply(Probe::new(first, |_| ()), (dear.clone(),)), Box::new(does))
         };
         let sum = (0..20).map(branch).sum::<Layer<f64>>();
-        let loss = on_threads(2, || sum.train(&crate::Sgd::new(0.1)).wait());
+        let loss = on_threads(2, || sum.train(&crate::testing::Sgd::new(0.1)).wait());
         assert_eq!(loss.expect("it succeeds"), 60.0);
         let threads = threads.lock().expect("nobody panics");
         threads.clone()
@@ -582,7 +582,7 @@ pub(super) mod tests {
             assert_eq!(on_threads(threads, || y.predict().wait()).expect("it succeeds"), truth(w.value()));
             drop(tape);
             let before = w.value();
-            let loss = on_threads(threads, || build().train(&crate::Sgd::new(0.1)).wait());
+            let loss = on_threads(threads, || build().train(&crate::testing::Sgd::new(0.1)).wait());
             assert_eq!(loss.expect("it succeeds"), truth(before));
             assert_eq!(w.value(), before - 0.1 * (10.0 + 6.0 + 1.0));
             assert_eq!(std::mem::take(&mut *ran.lock().expect("nobody panics")), 3 * 6);

@@ -203,7 +203,8 @@ impl Pass {
 mod tests {
     use super::OVER;
     use crate::exec::at_once::tests::{Gather, Probe, on_threads};
-    use crate::{Differentiable, Layer, Sgd, Weight};
+    use crate::testing::Sgd;
+    use crate::{Differentiable, Layer, Weight};
     use std::sync::atomic::Ordering;
 
     /// A layer that is evaluated by a pass inside another one, so many deep.

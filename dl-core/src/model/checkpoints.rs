@@ -9,7 +9,7 @@ use crate::api::weight::Weight;
 use crate::model::passes::{explore_with_pools, start_and_leave};
 use crate::model::tracked::{Tracked, plus, times};
 use crate::model::{Part, together};
-use crate::optim::sgd::Sgd;
+use crate::testing::Sgd;
 use shuttle::thread;
 
 /// 6w + 5w, in two segments that may run at once, under a third.

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::model::passes::{explore_with_pools, start_and_leave};
 use crate::model::tracked::{Tracked, plus, times};
 use crate::model::{Part, together};
-use crate::optim::sgd::Sgd;
 use crate::parallel::sync::{AtomicUsize, Ordering};
+use crate::testing::Sgd;
 use shuttle::thread;
 use std::sync::Arc;
 

@@ -8,9 +8,9 @@ use crate::exec::Scalar;
 use crate::graph::node_ref::AnyLayer;
 use crate::graph::value::Value;
 use crate::model::{Part, explore, together};
-use crate::optim::sgd::Sgd;
 use crate::step::commit::commit;
 use crate::step::commit_scalar::commit_numbers;
+use crate::testing::Sgd;
 
 type Step = fn(Vec<(AnyLayer, Scalar)>);
 

@@ -6,7 +6,7 @@ use crate::api::layer::Layer;
 use crate::api::snapshot::Snapshot;
 use crate::api::weight::Weight;
 use crate::model::{Part, explore, together};
-use crate::optim::sgd::Sgd;
+use crate::testing::Sgd;
 
 fn step(loss: &Layer<f64>, optimizer: &Sgd) {
     loss.train(optimizer).wait().expect("no error");

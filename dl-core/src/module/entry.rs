@@ -177,7 +177,8 @@ impl Entry {
     /// The weight, for an [optimizer](crate::Optimizer::state); a buffer is none.
     ///
     /// ```
-    /// use dl_core::{Adam, Module, Optimizer, Weight, WeightHandle};
+    /// use dl_core::{Module, Optimizer, Weight, WeightHandle};
+    /// use dl_optim::Adam;
     /// let net = [1.0, 2.0].map(Weight::<f64>::new);
     /// let named: Vec<(String, WeightHandle)> =
     ///     net.weights().iter().filter_map(|entry| Some((entry.path().to_owned(), entry.weight()?))).collect();

@@ -237,7 +237,8 @@ fn distinct(entries: &[Entry]) -> usize {
 }
 
 /// The weights by the paths that match.
-pub(crate) fn matching(entries: Vec<Entry>, pattern: &str) -> Result<Vec<Entry>> {
+#[doc(hidden)]
+pub fn matching(entries: Vec<Entry>, pattern: &str) -> Result<Vec<Entry>> {
     let found: Vec<Entry> =
         entries.iter().filter(|entry| entry.is_weight() && matches(pattern, entry.path())).cloned().collect();
     if found.is_empty() {

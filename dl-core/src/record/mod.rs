@@ -24,7 +24,8 @@
 //!
 //! ```
 //! use dl_core::record::{Decision, Direction, NodeRecord, PassRecord, Recorder, Recording, Span, SpanWork};
-//! use dl_core::{Differentiable, Sgd, Weight};
+//! use dl_core::{Differentiable, Weight};
+//! use dl_optim::Sgd;
 //! let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
 //! w.sin().train(&Sgd::new(0.1)).recorded(&recorder).wait()?;
 //!
@@ -54,7 +55,8 @@
 //!
 #![cfg_attr(feature = "tracing", doc = "```")]
 #![cfg_attr(not(feature = "tracing"), doc = "```ignore")]
-//! use dl_core::{Differentiable, Sgd, Weight};
+//! use dl_core::{Differentiable, Weight};
+//! use dl_optim::Sgd;
 //! let (recorder, w) = (Recorder::new(), Weight::new(3.0_f64));
 //! w.sin().train(&Sgd::new(0.1)).recorded(&recorder).wait()?;
 //!

@@ -15,7 +15,8 @@ use std::time::Instant;
 ///
 /// ```
 /// use dl_core::record::{Recorder, SpanWork};
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
 /// for _ in 0..3 {
 ///     (&w * &w).train(&Sgd::new(0.1)).recorded(&recorder).wait()?;
@@ -66,7 +67,8 @@ impl Recorder {
     ///
     /// ```
     /// use dl_core::record::Recorder;
-    /// use dl_core::{Differentiable, Sgd, Weight};
+    /// use dl_core::{Differentiable, Weight};
+    /// use dl_optim::Sgd;
     /// let (recorder, w) = (Recorder::new(), Weight::new(1.0_f64));
     /// let effects = w.sin().backward().recorded(&recorder).wait()?;
     /// assert_eq!(recorder.take().passes.len(), 1);
@@ -111,7 +113,8 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(all(test, not(any(shuttle, loom))))]
 mod tests {
     use super::*;
-    use crate::{Differentiable, Sgd, Weight};
+    use crate::testing::Sgd;
+    use crate::{Differentiable, Weight};
 
     /// A thread keeps passes that are over, for others, and a pass has its recorder.
     #[test]

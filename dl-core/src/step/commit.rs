@@ -13,13 +13,12 @@ use crate::graph::node_ref::AnyLayer;
 use crate::graph::op::Few;
 use crate::graph::value::{Repr, Value};
 use crate::graph::variable::Variable;
-use crate::optim::sgd::Sgd;
 use crate::parallel::fork_join;
 use crate::parallel::sync::{MutexGuard, current_num_threads, thread_local};
 use crate::record::{SpanWork, Told};
 use crate::step::memory::{Memory, Shelf, Shelves};
 use crate::step::optimizer::Optimizer;
-use crate::step::training_step::{Look, Step};
+use crate::step::training_step::{Chunk, Look, Step};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -180,10 +179,18 @@ pub(crate) fn write(values: Vec<(AnyLayer, Value)>) -> Result<()> {
         Some(Change::new(leaf.as_variable()?, Source::Update(place), New::Value(value.clone())))
     });
     let mut changes: Changes<'_> = changes.collect();
-    // nobody asks the optimizer
-    let ended = commit_changes(&Sgd::new(0.0), &mut changes, &[]);
+    let ended = commit_changes(&NoWeights, &mut changes, &[]);
     discard(&mut changes);
     ended
+}
+
+/// The optimizer of a commit that has no weights, only given values.
+struct NoWeights;
+
+impl Optimizer for NoWeights {
+    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
+        unreachable!("a commit of given values takes no step")
+    }
 }
 
 fn commit_changes(optimizer: &dyn Optimizer, changes: &mut Changes<'_>, passes: &[&Arc<Pass>]) -> Result<()> {

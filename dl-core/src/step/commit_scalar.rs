@@ -88,7 +88,8 @@ fn descend<L: Deref<Target = Node>>(deltas: &[(L, Scalar)], rate: f64) -> Earlie
 mod tests {
     use crate::exec::Scalar;
     use crate::graph::node_ref::AnyLayer;
-    use crate::{Chunk, Differentiable, Do, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot, Weight};
+    use crate::testing::Sgd;
+    use crate::{Chunk, Differentiable, Do, Layer, Memory, Optimizer, Result, Slot, Snapshot, Weight};
 
     /// The same optimizer, which does not say that it is so simple.
     #[derive(Clone)]

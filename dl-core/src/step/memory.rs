@@ -1,7 +1,9 @@
 //! What an optimizer remembers from one step to the next.
 
 use crate::api::weight::AnyWeight;
+use crate::api::weight::WeightId;
 use crate::error::{Error, Result};
+use crate::graph::data::Trainable;
 use crate::parallel::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, TryLockError};
 use crate::step::commit::is_stepping;
 use std::any::Any;
@@ -55,7 +57,8 @@ impl Slot {
 /// training steps.
 ///
 /// ```
-/// use dl_core::{Adam, Differentiable, Memory, Optimizer, Weight};
+/// use dl_core::{Differentiable, Memory, Optimizer, Weight};
+/// use dl_optim::Adam;
 /// let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
 /// let memory: Memory = adam.memory().unwrap().clone();
 /// assert!(memory.is_empty());
@@ -114,7 +117,8 @@ impl Memory {
     /// not count, nor does one that is being taken.
     ///
     /// ```
-    /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
+    /// use dl_core::{Differentiable, Optimizer, Weight};
+    /// use dl_optim::Adam;
     /// let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
     /// (&w * &w).train(&adam).wait()?;
     /// assert_eq!(adam.memory().unwrap().steps(), 1);
@@ -126,6 +130,17 @@ impl Memory {
 
     fn weights(&self) -> usize {
         self.0.weights.load(Ordering::Acquire)
+    }
+
+    /// A copy of one state buffer of a weight, if the weight has taken a step with this memory.
+    ///
+    /// # Errors
+    /// In the middle of a step with the same memory.
+    #[doc(hidden)]
+    pub fn slot<T: Trainable>(&self, weight: WeightId, slot: usize) -> Result<Option<T>> {
+        let shelves = self.open()?;
+        let slots = shelves.by_weight.get(&weight.0).and_then(|shelf| shelf.slots.downcast_ref::<Vec<T>>());
+        Ok(slots.and_then(|slots| slots.get(slot).cloned()))
     }
 
     /// The memory, alone. Inside a step nobody waits for it: whoever has it may wait for that step.

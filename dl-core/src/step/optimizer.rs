@@ -6,7 +6,8 @@
 //! changed.
 //!
 //! ```
-//! use dl_core::{AdamW, Differentiable, Optimizer, Weight, schedule::Cosine};
+//! use dl_core::{Differentiable, Optimizer, Weight};
+//! use dl_optim::{OptimizerExt, AdamW, schedule::Cosine};
 //! let w = Weight::new(1.0_f64);
 //! let optimizer = AdamW::new(Cosine::new(0.1, 100)).clip_norm(1.0).refuse_non_finite();
 //! (&w * &w).train(&optimizer).wait()?;
@@ -14,44 +15,21 @@
 //! # dl_core::Result::Ok(())
 //! ```
 //!
-//! # Parts
-//!
-//! `.clip_norm(…)`, `.weight_decay(…)` and the other methods of [`Optimizer`] make an optimizer
-//! that contains the one they are called on. A delta passes the outermost part first, which is the
-//! one that is written last, and the rule comes at the end. So
-//! `Sgd::new(0.1).weight_decay(1e-4).clip_norm(1.0)` clips the deltas and then adds the decay, as a
-//! program in PyTorch usually does, and `Sgd::new(0.1).clip_norm(1.0).weight_decay(1e-4)` clips the
-//! sum of both.
-//!
 //! # State
 //!
 //! What an optimizer remembers of each weight is in its [`Memory`], together with the number of
-//! training steps, which is where its [`Schedule`] is. All of it changes with a step or not at all,
+//! training steps, by which a schedule of the learning rate goes. All of it changes with a step or not at all,
 //! is shared by the clones of the optimizer, and can be [taken](Optimizer::state) and [put
 //! back](Optimizer::load_state): a run that goes on so is bit-identical to one that never stopped.
 
-use crate::optim::ema::Ema;
 use crate::step::memory::{Memory, Notes, Slot};
 use crate::step::state::{NewState, OptimizerState};
 use crate::step::training_step::{Chunk, Step};
 
-#[cfg(doc)]
-use crate::optim::schedule::Schedule;
-
 use crate::api::weight::{WeightHandle, WeightId};
 use crate::error::Result;
-use crate::optim::transform::clip_norm::ClipNorm;
-use crate::optim::transform::{ClipValue, L1, Part, Plugin, RefuseNonFinite, WeightDecay};
-use crate::optim::validate;
-use crate::optim::validate::Allowed;
 use crate::step::state;
 use std::sync::Arc;
-
-/// An error, unless this setting of an optimizer is what it may be.
-#[inline]
-pub(crate) fn check(setting: &str, number: f64, allowed: Allowed) -> Result<()> {
-    validate::check("optimizer", setting, number, allowed)
-}
 
 /// The rule by which weights are changed in a training step.
 ///
@@ -95,7 +73,8 @@ pub trait Optimizer: Send + Sync {
     /// The state buffers of its own size that a weight needs.
     ///
     /// ```
-    /// use dl_core::{Optimizer, Sgd};
+    /// use dl_core::Optimizer;
+    /// use dl_optim::Sgd;
     /// assert!(Sgd::new(0.1).slots().is_empty());
     /// assert_eq!(Sgd::new(0.1).momentum(0.9).slots()[0].name(), "momentum_buffer");
     /// ```
@@ -107,7 +86,8 @@ pub trait Optimizer: Send + Sync {
     /// [`slots`](Optimizer::slots).
     ///
     /// ```
-    /// use dl_core::{Adam, Optimizer, Sgd};
+    /// use dl_core::Optimizer;
+    /// use dl_optim::{Adam, Sgd};
     /// assert!(Sgd::new(0.1).memory().is_none() && Adam::new(0.1).memory().is_some());
     /// ```
     fn memory(&self) -> Option<&Memory> {
@@ -119,7 +99,8 @@ pub trait Optimizer: Send + Sync {
     /// instance, or this one itself, `None`.
     ///
     /// ```
-    /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Sgd, Step, Weight};
+    /// use dl_core::{Chunk, Differentiable, Optimizer, Result, Step, Weight};
+    /// use dl_optim::Sgd;
     ///
     /// /// A learning rate that depends on the norm of all deltas.
     /// #[derive(Clone)]
@@ -157,7 +138,8 @@ pub trait Optimizer: Send + Sync {
     /// The optimizer for this weight, if that is another one.
     ///
     /// ```
-    /// use dl_core::{Groups, Optimizer, Sgd, Weight};
+    /// use dl_core::{Optimizer, Weight};
+    /// use dl_optim::{Groups, Sgd};
     /// let (a, b) = (Weight::new(1.0_f64), Weight::new(1.0_f64));
     /// let groups = Groups::new(Sgd::new(0.1)).with([&b], Sgd::new(0.5));
     /// assert!(groups.for_weight(b.id()).is_some());
@@ -184,7 +166,8 @@ pub trait Optimizer: Send + Sync {
     /// product goes into its weight without being made.
     ///
     /// ```
-    /// use dl_core::{Adam, Optimizer, Sgd};
+    /// use dl_core::Optimizer;
+    /// use dl_optim::{Adam, Sgd};
     /// assert!(matches!(Sgd::new(0.1).descent(), Some(Ok(0.1))));
     /// assert!(Sgd::new(0.1).momentum(0.9).descent().is_none());
     /// assert!(Adam::new(0.1).descent().is_none());
@@ -199,7 +182,8 @@ pub trait Optimizer: Send + Sync {
     /// have to do the same. An optimizer around another one may hand it on if it adds nothing.
     ///
     /// ```
-    /// use dl_core::{Optimizer, Sgd};
+    /// use dl_core::Optimizer;
+    /// use dl_optim::{OptimizerExt, Sgd};
     /// assert_eq!(Sgd::new(0.1).plain_descent(), Some(0.1));
     /// assert_eq!(Sgd::new(0.1).clip_norm(1.0).plain_descent(), None);
     /// assert_eq!(Sgd::new(|step: u64| 0.1 / (step + 1) as f64).plain_descent(), None);
@@ -213,7 +197,8 @@ pub trait Optimizer: Send + Sync {
     /// [`weight_decay`](Optimizer::weight_decay), then refuses to begin a step.
     ///
     /// ```
-    /// use dl_core::{Adam, AdamW, Optimizer};
+    /// use dl_core::Optimizer;
+    /// use dl_optim::{OptimizerExt, Adam, AdamW};
     /// assert!(AdamW::new(0.1).clip_norm(1.0).decays_weights());
     /// assert!(!AdamW::new(0.1).weight_decay(0.0).decays_weights() && !Adam::new(0.1).decays_weights());
     /// ```
@@ -224,7 +209,8 @@ pub trait Optimizer: Send + Sync {
     /// The numbers, by key, that it remembers beside the memory.
     ///
     /// ```
-    /// use dl_core::{Optimizer, Sgd, schedule::Plateau};
+    /// use dl_core::Optimizer;
+    /// use dl_optim::{Sgd, schedule::Plateau};
     /// assert!(Sgd::new(0.1).notes().is_empty());
     /// assert!(!Sgd::new(Plateau::new(0.1)).notes().is_empty());
     /// ```
@@ -235,7 +221,8 @@ pub trait Optimizer: Send + Sync {
     /// What it is called in a saved state. Parts that remember nothing have no name.
     ///
     /// ```
-    /// use dl_core::{Adam, Optimizer};
+    /// use dl_core::Optimizer;
+    /// use dl_optim::{OptimizerExt, Adam};
     /// assert_eq!(Adam::new(0.1).weight_decay(0.01).ema(0.99).kind(), "Ema(Adam)");
     /// ```
     fn kind(&self) -> String {
@@ -244,132 +231,11 @@ pub trait Optimizer: Send + Sync {
         name.rsplit("::").next().unwrap_or(name).to_owned()
     }
 
-    /// The same optimizer with this part around it: the deltas pass the part first.
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight, plugins::ClipValue};
-    /// let w = Weight::new(0.0_f64);
-    /// (&w * 5.0).train(&Sgd::new(1.0).plug(ClipValue(2.0))).wait()?;
-    /// assert_eq!(w.value(), -2.0);
-    /// # dl_core::Result::Ok(())
-    /// ```
-    fn plug<P: Plugin>(self, plugin: P) -> Part<P, Self>
-    where
-        Self: Sized,
-    {
-        Part { plugin, inner: self }
-    }
-
-    /// The same optimizer, which learns from `d + x · w` instead of `d`: an L2 penalty. On a sparse
-    /// delta it is lazy: only rows that are touched decay.
-    ///
-    /// [`AdamW`] and [`Lion`] have a weight decay of their own, of the same name, which does not
-    /// pass through the rule: it is set before other parts are put around them. This one refuses
-    /// every step of an optimizer that [decays its weights itself](Optimizer::decays_weights),
-    /// unless x is 0.
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
-    /// let w = Weight::new(2.0_f64);
-    /// (&w * 3.0).train(&Sgd::new(0.5).weight_decay(0.5)).wait()?;
-    /// assert_eq!(w.value(), 2.0 - 0.5 * (3.0 + 0.5 * 2.0));
-    /// # dl_core::Result::Ok(())
-    /// ```
-    fn weight_decay(self, weight_decay: f64) -> Part<WeightDecay, Self>
-    where
-        Self: Sized,
-    {
-        self.plug(WeightDecay(weight_decay))
-    }
-
-    /// The same optimizer, which learns from `d + x · sign(w)` instead of `d`: an L1 penalty. On a
-    /// sparse delta it is lazy.
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
-    /// let w = Weight::new(-2.0_f64);
-    /// (&w * 3.0).train(&Sgd::new(1.0).l1(0.5)).wait()?;
-    /// assert_eq!(w.value(), -2.0 - (3.0 - 0.5));
-    /// # dl_core::Result::Ok(())
-    /// ```
-    fn l1(self, l1: f64) -> Part<L1, Self>
-    where
-        Self: Sized,
-    {
-        self.plug(L1(l1))
-    }
-
-    /// The same optimizer, which brings every number of a delta into the range from −x to x.
-    /// PyTorch's `clip_grad_value_`.
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
-    /// let w = Weight::new(0.0_f64);
-    /// (&w * -5.0).train(&Sgd::new(1.0).clip_value(2.0)).wait()?;
-    /// assert_eq!(w.value(), 2.0);
-    /// # dl_core::Result::Ok(())
-    /// ```
-    fn clip_value(self, clip_value: f64) -> Part<ClipValue, Self>
-    where
-        Self: Sized,
-    {
-        self.plug(ClipValue(clip_value))
-    }
-
-    /// The same optimizer, which scales the deltas of a step so that the norm of all of them
-    /// together is at most x. PyTorch's `clip_grad_norm_`; a norm that is not finite refuses the
-    /// step, as with `error_if_nonfinite`.
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
-    /// let (a, b) = (Weight::new(0.0_f64), Weight::new(0.0_f64));
-    /// (&a * 30.0 + &b * 40.0).train(&Sgd::new(1.0).clip_norm(5.0)).wait()?;
-    /// assert!((a.value() + 3.0).abs() < 1e-6 && (b.value() + 4.0).abs() < 1e-6);
-    /// # dl_core::Result::Ok(())
-    /// ```
-    fn clip_norm(self, max_norm: f64) -> ClipNorm<Self>
-    where
-        Self: Sized,
-    {
-        ClipNorm::new(self, max_norm)
-    }
-
-    /// The same optimizer, which refuses a step in which any delta is not finite.
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
-    /// let w = Weight::new(0.0_f64);
-    /// let error = w.sqrt().train(&Sgd::new(0.1).refuse_non_finite()).wait().unwrap_err();
-    /// assert!(error.is_not_finite());
-    /// assert_eq!(w.value(), 0.0);
-    /// ```
-    fn refuse_non_finite(self) -> Part<RefuseNonFinite, Self>
-    where
-        Self: Sized,
-    {
-        self.plug(RefuseNonFinite)
-    }
-
-    /// The same optimizer, which keeps an exponential moving average of every weight: see [`Ema`].
-    ///
-    /// ```
-    /// use dl_core::{Differentiable, Optimizer, Sgd, Weight};
-    /// let (w, sgd) = (Weight::new(1.0_f64), Sgd::new(0.5).ema(0.75));
-    /// w.train(&sgd).wait()?;
-    /// assert_eq!(sgd.average(&w)?, Some(0.75 * 1.0 + 0.25 * 0.5));
-    /// # dl_core::Result::Ok(())
-    /// ```
-    fn ema(self, decay: f64) -> Ema<Self>
-    where
-        Self: Sized,
-    {
-        Ema::new(self, decay)
-    }
-
     /// All that it remembers, with the names of these weights.
     ///
     /// ```
-    /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
+    /// use dl_core::{Differentiable, Optimizer, Weight};
+    /// use dl_optim::Adam;
     /// let (w, adam) = (Weight::new(3.0_f64), Adam::new(0.1));
     /// (&w * &w).train(&adam).wait()?;
     /// let state = adam.state(&[("w", (&w).into())])?;
@@ -392,7 +258,8 @@ pub trait Optimizer: Send + Sync {
     /// is as if it had gone on from where the state was taken.
     ///
     /// ```
-    /// use dl_core::{Adam, Differentiable, Optimizer, Weight};
+    /// use dl_core::{Differentiable, Optimizer, Weight};
+    /// use dl_optim::Adam;
     /// let (w, adam) = (Weight::new(3.0_f64), Adam::new(0.1));
     /// let train = |optimizer: &Adam| (&w * &w).train(optimizer).wait();
     /// train(&adam)?;
@@ -423,7 +290,8 @@ pub trait Optimizer: Send + Sync {
     /// back yet. The second half is [`NewState::set`].
     ///
     /// ```
-    /// use dl_core::{Adam, Optimizer, OptimizerState, Weight};
+    /// use dl_core::{Optimizer, OptimizerState, Weight};
+    /// use dl_optim::Adam;
     /// let (w, adam) = (Weight::new(3.0_f64), Adam::new(0.1));
     /// let state = adam.state(&[("w", (&w).into())])?;
     /// assert!(adam.check_state(&OptimizerState::new("Lion"), &[("w", (&w).into())]).is_err());

@@ -29,7 +29,8 @@ pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 /// | `0.learning_rate.…`, … | the same in a group |
 ///
 /// ```
-/// use dl_core::{Differentiable, Optimizer, OptimizerState, Sgd, Weight};
+/// use dl_core::{Differentiable, Optimizer, OptimizerState, Weight};
+/// use dl_optim::Sgd;
 /// let w = Weight::new(1.0_f64);
 /// let sgd = Sgd::new(0.1).momentum(0.9);
 /// w.train(&sgd).wait()?;
@@ -238,7 +239,8 @@ pub(super) fn checked(optimizer: &dyn Optimizer, state: &OptimizerState, named: 
 /// A state that fits an optimizer, which does not remember it yet: see [`Optimizer::check_state`].
 ///
 /// ```
-/// use dl_core::{Adam, NewState, Optimizer, Weight};
+/// use dl_core::{NewState, Optimizer, Weight};
+/// use dl_optim::Adam;
 /// let (w, adam) = (Weight::new(1.0_f64), Adam::new(0.1));
 /// let saved = adam.state(&[("w", (&w).into())])?;
 /// let new: NewState = adam.check_state(&saved, &[("w", (&w).into())])?; // what can fail

@@ -2,16 +2,15 @@
 
 use crate::api::weight::WeightId;
 use crate::error::Result;
-use crate::optim::transform::Plugin;
 use dl_math::Number;
-use std::borrow::Cow;
 
 /// A run of numbers of one weight, with their deltas and the optimizer's state.
 ///
 /// All slices have the same length.
 ///
 /// ```
-/// use dl_core::{Chunk, Sgd, Optimizer};
+/// use dl_core::{Chunk, Optimizer};
+/// use dl_optim::Sgd;
 /// let (mut values, deltas) = ([1.0, 2.0], [10.0, 20.0]);
 /// Sgd::new(0.1).step(Chunk::F64 { values: &mut values, deltas: &deltas, slots: &mut [] }, 1)?;
 /// assert_eq!(values, [0.0, 0.0]);
@@ -39,15 +38,16 @@ pub enum Chunk<'a> {
 }
 
 /// `in_numbers!(chunk, |values, deltas, slots| …)`: what to do with a chunk, in either precision.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! in_numbers {
     ($chunk:expr, |$values:pat_param, $deltas:pat_param, $slots:pat_param| $body:expr) => {
         match $chunk {
-            $crate::step::training_step::Chunk::F32 { values: $values, deltas: $deltas, slots: $slots } => $body,
-            $crate::step::training_step::Chunk::F64 { values: $values, deltas: $deltas, slots: $slots } => $body,
+            $crate::Chunk::F32 { values: $values, deltas: $deltas, slots: $slots } => $body,
+            $crate::Chunk::F64 { values: $values, deltas: $deltas, slots: $slots } => $body,
         }
     };
 }
-pub(crate) use in_numbers;
 
 /// The element types of a [`Chunk`]: `f32` and `f64`.
 #[doc(hidden)]
@@ -68,31 +68,16 @@ macro_rules! chunk_elements {
 
 chunk_elements!(f32 F32, f64 F64);
 
-impl Chunk<'_> {
-    /// Calls `rule` with the same chunk, but for the deltas, which this part has changed.
-    pub(crate) fn changed_by<P: Plugin>(self, plugin: &P, rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
-        fn change<A: ChunkElement, P: Plugin>(
-            (values, deltas, slots): (&mut [A], &[A], &mut [&mut [A]]),
-            plugin: &P,
-            rule: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
-        ) -> Result<()> {
-            let mut deltas = Cow::Borrowed(deltas);
-            plugin.change(values, &mut deltas)?;
-            let mut slots: Vec<&mut [A]> = slots.iter_mut().map(|slot| &mut **slot).collect();
-            rule(A::chunk(values, &deltas, &mut slots))
-        }
-        in_numbers!(self, |values, deltas, slots| change((values, deltas, slots), plugin, rule))
-    }
-}
-
 /// Is called with the number of each weight and the runs of its numbers.
-pub(crate) type Look<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
+#[doc(hidden)]
+pub type Look<'a> = dyn FnMut(WeightId, Chunk<'_>) -> Result<()> + 'a;
 
 /// What is known of a training step before any weight has changed.
 /// [`Optimizer::begin`](crate::Optimizer::begin) sees it.
 ///
 /// ```
-/// use dl_core::{Adam, Chunk, Differentiable, Memory, Optimizer, Result, Sgd, Slot, Step, Weight};
+/// use dl_core::{Chunk, Differentiable, Memory, Optimizer, Result, Slot, Step, Weight};
+/// use dl_optim::{Adam, Sgd};
 ///
 /// /// Prints the number of the training step, and leaves it to another optimizer.
 /// struct Telling(Adam);
@@ -122,7 +107,9 @@ pub struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    pub(crate) fn new(steps: u64, deltas: &'a dyn Fn(&mut Look<'_>) -> Result<()>) -> Self {
+    /// A training step of an optimizer that is contained in another one.
+    #[doc(hidden)]
+    pub fn new(steps: u64, deltas: &'a dyn Fn(&mut Look<'_>) -> Result<()>) -> Self {
         Step { steps, deltas }
     }
 
@@ -136,7 +123,8 @@ impl<'a> Step<'a> {
     /// There are no slots, and the values are copies.
     ///
     /// ```
-    /// use dl_core::{Chunk, Differentiable, Error, Optimizer, Result, Sgd, Step, Weight};
+    /// use dl_core::{Chunk, Differentiable, Error, Optimizer, Result, Step, Weight};
+    /// use dl_optim::Sgd;
     ///
     /// /// Takes no step with more than so many numbers that are not zero.
     /// #[derive(Clone)]
@@ -168,21 +156,5 @@ impl<'a> Step<'a> {
     /// Those of `look`, and of the parts around this optimizer.
     pub fn each_delta(&self, look: &mut dyn FnMut(WeightId, Chunk<'_>) -> Result<()>) -> Result<()> {
         (self.deltas)(look)
-    }
-
-    /// The same step, as it looks behind this part.
-    pub(crate) fn behind<P: Plugin, T>(&self, plugin: &P, then: impl FnOnce(&Step<'_>) -> T) -> T {
-        let deltas = |look: &mut Look<'_>| {
-            self.each_delta(&mut |weight, chunk| chunk.changed_by(plugin, &mut |chunk| look(weight, chunk)))
-        };
-        then(&Step { steps: self.steps, deltas: &deltas })
-    }
-
-    /// The same step, with these weights only.
-    pub(crate) fn only<T>(&self, theirs: impl Fn(WeightId) -> bool, then: impl FnOnce(&Step<'_>) -> T) -> T {
-        let deltas = |look: &mut Look<'_>| {
-            self.each_delta(&mut |weight, chunk| if theirs(weight) { look(weight, chunk) } else { Ok(()) })
-        };
-        then(&Step { steps: self.steps, deltas: &deltas })
     }
 }

@@ -3,7 +3,8 @@
 use crate::support::{node, record, twice};
 use dl_core::bang::took;
 use dl_core::record::{Direction, PassRecord};
-use dl_core::{Branch, Differentiable, Do, Layer, Sgd, Weight};
+use dl_core::{Branch, Differentiable, Do, Layer, Weight};
+use dl_optim::Sgd;
 
 static SIGN: Branch = Branch::new("x > 0.0", &["x", "-x"]);
 static ROUND: Branch = Branch::new("x < 100.0", &["another round", "end"]);

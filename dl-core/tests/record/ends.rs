@@ -2,7 +2,8 @@
 
 use crate::support::{checked, magnitude, node, on_threads, record, slowly_twice, twice};
 use dl_core::record::{Direction, Recorder, SpanWork};
-use dl_core::{Data, Differentiable, Error, Layer, Nothing, Sgd, Weight};
+use dl_core::{Data, Differentiable, Error, Layer, Nothing, Weight};
+use dl_optim::Sgd;
 use std::future::{Future, pending};
 use std::pin::pin;
 use std::task::{Context, Waker};

@@ -2,7 +2,8 @@
 
 use crate::support::{RULE, checked, counted, magnitude, names, node, record, twice};
 use dl_core::record::{Direction, NodeKind, NodeRecord, Recorder};
-use dl_core::{Differentiable, Do, Layer, Seed, Sgd, Weight};
+use dl_core::{Differentiable, Do, Layer, Seed, Weight};
+use dl_optim::Sgd;
 
 #[test]
 fn operands_values_and_places() {

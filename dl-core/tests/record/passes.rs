@@ -2,7 +2,8 @@
 
 use crate::support::{RULE, checked, counted, magnitude, names, on_threads, record, twice};
 use dl_core::record::{Direction, Recorder, SpanWork};
-use dl_core::{Adam, Differentiable, Do, Layer, Sgd, Weight};
+use dl_core::{Differentiable, Do, Layer, Weight};
+use dl_optim::{Adam, Sgd};
 
 /// A small net that decides, draws and forgets.
 fn loss(weights: &[Weight<f64>], x: f64) -> Layer<f64> {

@@ -2,7 +2,8 @@
 
 use crate::support::{magnitude, names, node, on_threads, record, slowly_twice, twice};
 use dl_core::record::{Direction, PassRecord, Span, SpanWork};
-use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Sgd, Weight, parallel};
+use dl_core::{At, Deltas, Differentiable, Layer, Primitive, Result, Weight, parallel};
+use dl_optim::Sgd;
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 

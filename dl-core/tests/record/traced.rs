@@ -1,7 +1,8 @@
 //! What subscribers of the crate `tracing` see.
 
 use crate::support::{magnitude, on_threads, record, twice};
-use dl_core::{Differentiable, Do, Sgd, Weight};
+use dl_core::{Differentiable, Do, Weight};
+use dl_optim::Sgd;
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock, Mutex};

@@ -195,7 +195,8 @@ pub(crate) fn is_too_large_to_copy<A>(len: usize) -> bool {
 mod tests {
     use super::*;
     use crate::tensor::Storage;
-    use dl_core::{Differentiable, Sgd, Weight};
+    use dl_core::{Differentiable, Weight};
+    use dl_optim::Sgd;
     use ndarray::{Ix2, s};
 
     const SHAPE: [usize; 2] = [100, 70];

@@ -3,8 +3,9 @@
 use crate::compare::{Open, close, last, strided, value};
 use crate::faults::error_of;
 use crate::gradient_check::{check, check_twice, mixed, numbers};
-use dl_core::{Differentiable, Layer, Sgd, Weight};
+use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Conv, ConvOps, Nd, ops::*};
+use dl_optim::Sgd;
 use ndarray::{ArrayD, Axis, Ix4, IxDyn};
 
 /// A convolution over one to three axes, as long as the shapes say. Settings are those of the last

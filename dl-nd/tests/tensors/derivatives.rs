@@ -1,7 +1,8 @@
 //! Jacobians, Hessians, and derivatives along directions of tensors.
 
-use dl_core::{Differentiable, Layer, Sgd, Weight};
+use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Nd, Table, ops::*};
+use dl_optim::Sgd;
 use ndarray::{Ix1, Ix2, IxDyn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -2,10 +2,10 @@
 
 use crate::gradient_check::{mixed, numbers};
 use dl_core::{
-    Adagrad, Adam, Chunk, Delta, Differentiable, Error, Layer, Memory, Optimizer, Result, Sgd, Slot, Snapshot,
-    Trainable, Weight,
+    Chunk, Delta, Differentiable, Error, Layer, Memory, Optimizer, Result, Slot, Snapshot, Trainable, Weight,
 };
 use dl_nd::{Nd, Rows, Table, TableOps, init, ops::*};
+use dl_optim::{Adagrad, Adam, OptimizerExt, Sgd};
 use ndarray::Ix2;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -1,11 +1,12 @@
 //! Errors name the operation, the shapes, and the line that called the operation.
 
 use crate::faults::error_of;
-use dl_core::{Adagrad, Adam, Differentiable, Layer, Sgd, Weight};
+use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{
     Attention, BatchMean, Bce, CrossEntropy, Each, Nd, RunningStats, Sum, concat, ops::*,
     scaled_dot_product_attention_with, stack,
 };
+use dl_optim::{Adagrad, Adam, Sgd};
 
 fn matrix(rows: usize, columns: usize) -> Nd<f32> {
     Nd::full([rows, columns], 1.0)

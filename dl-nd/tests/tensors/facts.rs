@@ -1,7 +1,8 @@
 //! Known values, from outside sources or by hand.
 
-use dl_core::{Differentiable, Layer, Sgd, Weight, max, min, pow};
+use dl_core::{Differentiable, Layer, Weight, max, min, pow};
 use dl_nd::{Nd, NdLayer, NdWeight, init, ops::*};
+use dl_optim::Sgd;
 use ndarray::{Ix1, Ix2, arr2};
 
 #[test]

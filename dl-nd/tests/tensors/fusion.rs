@@ -168,7 +168,7 @@ fn a_large_step_is_the_same_in_place_and_on_a_copy() -> Result<()> {
         let x = Nd::from_vec([7, 100], numbers(700, 2))?;
         for _ in 0..5 {
             let old = held.then(|| w.value());
-            x.matmul(&w).tanh().sum().train(&dl_core::Sgd::new(0.1)).wait()?;
+            x.matmul(&w).tanh().sum().train(&dl_optim::Sgd::new(0.1)).wait()?;
             if let Some(old) = old {
                 assert_ne!(old, w.value(), "who holds an old value still has it");
             }
@@ -189,13 +189,13 @@ fn a_step_with_the_delta_and_without() -> Result<()> {
     let loss = |w: &Weight<Nd<f64, Ix2>>, b: &Weight<Nd<f64, Ix2>>| (x.matmul(w) + b).tanh().sum();
     let (stepped, bias) = (Weight::new(w.clone()), Weight::new(b.clone()));
     let gradient = loss(&stepped, &bias).gradient(&stepped).predict().wait()?;
-    loss(&stepped, &bias).train(&dl_core::Sgd::new(0.25)).wait()?;
+    loss(&stepped, &bias).train(&dl_optim::Sgd::new(0.25)).wait()?;
     let expected = (w.layer() - gradient * 0.25).predict().wait()?;
     for (&found, &expected) in stepped.value().view().iter().zip(expected.view()) {
         assert!((found - expected).abs() < 1e-13, "{found} instead of {expected}");
     }
     let (clipped, bias) = (Weight::new(w), Weight::new(b));
-    loss(&clipped, &bias).train(&dl_core::Optimizer::clip_norm(dl_core::Sgd::new(0.25), 1e9)).wait()?;
+    loss(&clipped, &bias).train(&dl_optim::OptimizerExt::clip_norm(dl_optim::Sgd::new(0.25), 1e9)).wait()?;
     assert_eq!(clipped.value(), stepped.value());
     Ok(())
 }

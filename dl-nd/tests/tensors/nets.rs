@@ -2,8 +2,9 @@
 //! pass decides.
 
 use crate::gradient_check::{check, check_twice, mixed, numbers};
-use dl_core::{Differentiable, Layer, Mode, Sgd, Weight};
+use dl_core::{Differentiable, Layer, Mode, Weight};
 use dl_nd::{Attention, Nd, RunningStats, ops::*};
+use dl_optim::Sgd;
 use ndarray::{Dimension, Ix1, Ix3, IxDyn};
 
 fn assert_close<D: Dimension + 'static>(what: &str, found: &Nd<f64, D>, expected: &[f64]) {

@@ -1,12 +1,10 @@
 //! Optimizers on tables and tensors: sparse deltas, averages, saved state.
 
 use crate::gradient_check::numbers;
-use dl_core::schedule::Cosine;
-use dl_core::{
-    Adadelta, Adagrad, Adam, AdamW, Differentiable, Layer, Lion, NAdam, Optimizer, OptimizerState, RAdam, Result,
-    RmsProp, Sgd, Weight, WeightHandle,
-};
+use dl_core::{Differentiable, Layer, Optimizer, OptimizerState, Result, Weight, WeightHandle};
 use dl_nd::{Nd, Table, TableOps, ops::*};
+use dl_optim::schedule::Cosine;
+use dl_optim::{Adadelta, Adagrad, Adam, AdamW, Lion, NAdam, OptimizerExt, RAdam, RmsProp, Sgd};
 use ndarray::{Axis, Ix1, Ix2};
 use std::sync::Arc;
 

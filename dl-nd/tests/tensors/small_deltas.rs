@@ -2,10 +2,11 @@
 //! every operation goes through the executor, as it does in a pass that is recorded.
 
 use dl_core::record::Recorder;
-use dl_core::{Binary, Differentiable, Layer, Pointwise, Sgd, Unary, Weight};
+use dl_core::{Binary, Differentiable, Layer, Pointwise, Unary, Weight};
 use dl_nd::ndarray::Ix1;
 use dl_nd::ops::*;
 use dl_nd::{Nd, NdLayer, NdWeight};
+use dl_optim::Sgd;
 
 type Bits = Vec<u32>;
 

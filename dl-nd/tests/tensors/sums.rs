@@ -2,9 +2,10 @@
 //! being made, which changes nothing.
 
 use dl_core::record::Recorder;
-use dl_core::{Adam, Differentiable, Do, Layer, Optimizer, Result, Sgd, Weight};
+use dl_core::{Differentiable, Do, Layer, Optimizer, Result, Weight};
 use dl_nd::ndarray::{Axis, Ix2};
 use dl_nd::{Nd, ops::*};
+use dl_optim::{Adam, Sgd};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

@@ -1,7 +1,8 @@
 //! The number of threads changes no bit of a network's training.
 
-use dl_core::{Differentiable, Layer, Sgd, Weight};
+use dl_core::{Differentiable, Layer, Weight};
 use dl_nd::{Nd, NdLayer, NdWeight, init, ops::*};
+use dl_optim::Sgd;
 
 /// Losses and weights of a net with parallel branches that share a weight, large enough to be
 /// offered to other threads.

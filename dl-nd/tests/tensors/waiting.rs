@@ -2,9 +2,10 @@
 //! derivatives, so that what both read is read once. That changes no bit, and shows nowhere.
 
 use dl_core::record::Recorder;
-use dl_core::{Differentiable, Do, Layer, Result, Sgd, Weight};
+use dl_core::{Differentiable, Do, Layer, Result, Weight};
 use dl_nd::ndarray::{Ix1, Ix2};
 use dl_nd::{Nd, ops::*};
+use dl_optim::Sgd;
 
 type Vector = Nd<f32, Ix1>;
 

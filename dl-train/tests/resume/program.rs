@@ -1,12 +1,13 @@
 //! A training program that saves a checkpoint after every step: everything that can remember
 //! something is in it.
 
-use dl_core::schedule::{Cosine, Linear as Ramp};
-use dl_core::{AdamW, Differentiable, Ema, Layer, Optimizer, Result, Schedule};
+use dl_core::{Differentiable, Layer, Optimizer, Result};
 use dl_macros::Module;
 use dl_nd::ndarray::Ix2;
 use dl_nd::{Nd, RunningStats, init, ops::*};
 use dl_nn::Linear;
+use dl_optim::schedule::{Cosine, Linear as Ramp};
+use dl_optim::{AdamW, Ema, OptimizerExt, Schedule};
 use dl_train::{Checkpoint, Checkpoints, RngPlace};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,7 +1,8 @@
 //! A program that is sent SIGINT saves a checkpoint, from which it goes on to the same bits.
 
 use crate::program::{BATCHES, EPOCHS, Net, batches, optimizer};
-use dl_core::{Result, Sgd, Weight};
+use dl_core::{Result, Weight};
+use dl_optim::Sgd;
 use dl_train::{Checkpoints, EarlyStopping, Interrupt, Progress, Stopped, Trainer};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;

@@ -1,6 +1,7 @@
 //! Logs: what they keep of what they find, and what they do not touch.
 
-use dl_core::{Error, Result, Sgd, Weight};
+use dl_core::{Error, Result, Weight};
+use dl_optim::Sgd;
 use dl_train::{Callback, Checkpoints, Log, Outcome, Record, TensorBoard, Trainer};
 use std::fs;
 use std::ops::ControlFlow;

@@ -7,9 +7,10 @@ mod non_finite;
 mod program;
 mod settings;
 
-use dl_core::{Differentiable, Error, Result, Sgd, Weight};
+use dl_core::{Differentiable, Error, Result, Weight};
 use dl_nd::ndarray::Ix1;
 use dl_nd::{Nd, NdWeight, ops::*};
+use dl_optim::Sgd;
 use dl_train::{Callback, Checkpoints, EarlyStopping, Interrupt, Log, Outcome, Record, Stopped, TensorBoard, Trainer};
 use program::{BATCHES, EPOCHS, Net, batches, optimizer};
 use std::ops::ControlFlow;

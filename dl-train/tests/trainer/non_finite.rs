@@ -1,8 +1,9 @@
 //! A step with numbers that are not finite is refused, and the culprit is named.
 
-use dl_core::{Adam, Differentiable, Error, Layer, Memory, Mode, Optimizer, Result, Sgd, Weight};
+use dl_core::{Differentiable, Error, Layer, Memory, Mode, Optimizer, Result, Weight};
 use dl_nd::ndarray::Ix2;
 use dl_nd::{Nd, NdWeight, ops::*};
+use dl_optim::{Adam, Sgd};
 use dl_train::Trainer;
 
 type Matrix = NdWeight<Ix2>;

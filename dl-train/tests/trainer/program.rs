@@ -1,13 +1,14 @@
 //! A program that trains: dropout, running statistics, shuffled and augmented batches, momentum, a
 //! schedule.
 
-use dl_core::schedule::OneCycle;
-use dl_core::{AdamW, Layer, Module as _, Numbers, Optimizer, Result};
+use dl_core::{Layer, Module as _, Numbers, Result};
 use dl_data::{Dataset, InMemory, Loader};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2};
 use dl_nd::{Nd, RunningStats, init, ops::*};
 use dl_nn::Linear;
+use dl_optim::schedule::OneCycle;
+use dl_optim::{AdamW, OptimizerExt};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -27,7 +28,7 @@ pub(crate) const BATCHES: u64 = 7;
 pub(crate) const EPOCHS: u64 = 3;
 
 pub(crate) type Batch = (Nd<f32, Ix2>, Nd<usize, Ix1>);
-pub(crate) type Clipped = dl_core::plugins::ClipNorm<AdamW>;
+pub(crate) type Clipped = dl_optim::plugins::ClipNorm<AdamW>;
 
 impl Net {
     pub(crate) fn new() -> Result<Net> {

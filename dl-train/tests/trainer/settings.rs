@@ -1,7 +1,8 @@
 //! What cannot go well is said before the first step, and what is lent to a run begins anew with
 //! it.
 
-use dl_core::{Adam, Differentiable, Error, Result, Sgd, Weight};
+use dl_core::{Differentiable, Error, Result, Weight};
+use dl_optim::{Adam, Sgd};
 use dl_train::{Callback, Checkpoint, Checkpoints, EarlyStopping, Interrupt, Outcome, Place, Record, Stopped, Trainer};
 use std::cell::Cell;
 use std::ops::ControlFlow;

@@ -93,7 +93,8 @@ impl<A: Element> ByRow<A> for Rows<A> {
 /// They work on the delta of a table, too.
 ///
 /// ```
-/// use dl_core::{Differentiable, Sgd, Weight};
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Sgd;
 /// use dl_nd::{ops::*, Table, TableOps};
 /// let table: Weight<Table> = Weight::new([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]].into());
 /// table.embedding([2, 0]).sum().train(&Sgd::new(0.5)).wait()?;

@@ -1,7 +1,8 @@
 //! Tables: large matrices of which a training step reads, and changes, some rows.
 //!
 //! ```
-//! use dl_core::{Adagrad, Differentiable, Weight};
+//! use dl_core::{Differentiable, Weight};
+//! use dl_optim::Adagrad;
 //! use dl_nd::{ops::*, Table, TableOps};
 //! let words: Weight<Table> = Weight::new(Table::zeros([1_000_000, 64])?);
 //! let loss = (words.embedding([7, 42, 7]) - 1.0).square().mean();
@@ -29,7 +30,7 @@ use versions::Version;
 ///
 /// It is what a [`Weight`](dl_core::Weight) holds for an [`embedding`](TableOps::embedding). A
 /// training step on a sparse delta costs the rows that the delta touches, in time and in memory,
-/// and no optimizer sees any other row. With momentum or with [`Adam`](dl_core::Adam) this is *lazy*:
+/// and no optimizer sees any other row. With momentum or with [`Adam`](dl_optim::Adam) this is *lazy*:
 /// a row that is not touched does not move on, and its state does not decay. Where the table also
 /// takes part as a whole, by [`dense`](TableOps::dense), the delta is dense, and all is as with a
 /// tensor.

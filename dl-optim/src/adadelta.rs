@@ -1,0 +1,91 @@
+//! Adadelta: steps of the size of the steps before.
+
+use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::schedule::Schedule;
+use crate::validate::Allowed;
+use crate::validate::check;
+use dl_core::Number;
+use dl_core::Result;
+use dl_core::Slot;
+
+/// Adadelta.
+///
+/// The formulas are those of PyTorch's `Adadelta`: `v ← rho · v + (1 − rho) · d²`,
+/// `s = d · √(u + eps) / √(v + eps)`, `u ← rho · u + (1 − rho) · s²`, `w ← w − lr · s`; the usual
+/// learning rate is 1. On a sparse delta it is lazy: rows that the delta leaves out, and their
+/// means, stay as they are.
+///
+/// Zeiler, *ADADELTA: an adaptive learning rate method*, 2012.
+///
+/// ```
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Adadelta;
+/// let w = Weight::new(3.0_f64);
+/// (&w * 2.0).train(&Adadelta::new(1.0)).wait()?;
+/// assert!(w.value() < 3.0);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Adadelta {
+    base: Base,
+    rho: f64,
+    eps: f64,
+}
+
+optimizer!(Adadelta);
+
+impl Adadelta {
+    /// Adadelta with this learning rate or schedule; `rho` is 0.9, `eps` is 1e-6.
+    ///
+    /// ```
+    /// assert_eq!(dl_optim::Adadelta::new(1.0).learning_rate()?, 1.0);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn new(learning_rate: impl Schedule + 'static) -> Self {
+        Adadelta { base: Base::new(learning_rate).with_memory(), rho: 0.9, eps: 1e-6 }
+    }
+
+    /// How much of the means a step keeps.
+    ///
+    /// ```
+    /// let adadelta = dl_optim::Adadelta::new(1.0).rho(0.95);
+    /// ```
+    #[must_use]
+    pub fn rho(mut self, rho: f64) -> Self {
+        self.rho = rho;
+        self
+    }
+
+    /// What is added under both roots.
+    ///
+    /// ```
+    /// let adadelta = dl_optim::Adadelta::new(1.0).eps(1e-8);
+    /// ```
+    #[must_use]
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+}
+
+impl Rule for Adadelta {
+    fn slots(&self) -> &'static [Slot] {
+        const { &[Slot::zeros("square_avg"), Slot::zeros("acc_delta")] }
+    }
+
+    fn check(&self) -> Result<()> {
+        check("rho", self.rho, Allowed::UpTo(1.0))?;
+        check("eps", self.eps, Allowed::AtLeastZero)
+    }
+
+    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, _: u64) {
+        let [squares, steps] = slots else { unreachable!("{SLOTS}") };
+        let [rate, kept, new, eps] = [rate, self.rho, 1.0 - self.rho, self.eps].map(A::of);
+        for (((w, &d), v), u) in values.iter_mut().zip(deltas).zip(squares.iter_mut()).zip(steps.iter_mut()) {
+            *v = kept * *v + new * d * d;
+            let step = (*u + eps).sqrt() / (*v + eps).sqrt() * d;
+            *u = kept * *u + new * step * step;
+            *w = *w - rate * step;
+        }
+    }
+}

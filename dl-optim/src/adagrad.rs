@@ -1,0 +1,106 @@
+//! Adagrad: a learning rate for each number, smaller the more it has moved.
+
+use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::schedule::Schedule;
+use crate::validate::Allowed;
+use crate::validate::check;
+use dl_core::Number;
+use dl_core::Result;
+use dl_core::Slot;
+
+/// Adagrad.
+///
+/// The formulas are those of PyTorch's `Adagrad`: `s ← s + d²`, `w ← w − lr · d / (√s + eps)`,
+/// where `s` starts with the initial accumulator, which is 0 unless it is
+/// [set](Adagrad::initial_accumulator), and which the slot `sum` does not contain. A number without
+/// a delta stays as it is, and so does its `s`: so a sparse delta, which leaves out rows of a
+/// table, means the same as a dense one with zeros there.
+///
+/// Duchi, Hazan & Singer, *Adaptive subgradient methods for online learning and stochastic
+/// optimization*, 2011.
+///
+/// ```
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Adagrad;
+/// let w = Weight::new(3.0_f64);
+/// (&w * 2.0).train(&Adagrad::new(0.5)).wait()?;
+/// assert!((w.value() - 2.5).abs() < 1e-9);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Adagrad {
+    base: Base,
+    eps: f64,
+    initial_accumulator: f64,
+    lr_decay: f64,
+}
+
+optimizer!(Adagrad);
+
+impl Adagrad {
+    /// Adagrad with this learning rate or schedule; `eps` is 1e-10.
+    ///
+    /// ```
+    /// assert_eq!(dl_optim::Adagrad::new(0.1).learning_rate()?, 0.1);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn new(learning_rate: impl Schedule + 'static) -> Self {
+        Adagrad { base: Base::new(learning_rate).with_memory(), eps: 1e-10, initial_accumulator: 0.0, lr_decay: 0.0 }
+    }
+
+    /// What is added to the root in the denominator.
+    ///
+    /// ```
+    /// let adagrad = dl_optim::Adagrad::new(0.1).eps(1e-6);
+    /// ```
+    #[must_use]
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+
+    /// What the sums of squares start with.
+    ///
+    /// ```
+    /// let adagrad = dl_optim::Adagrad::new(0.1).initial_accumulator(0.1);
+    /// ```
+    #[must_use]
+    pub fn initial_accumulator(mut self, initial_accumulator: f64) -> Self {
+        self.initial_accumulator = initial_accumulator;
+        self
+    }
+
+    /// Divides the learning rate of the step number `t` of a weight by `1 + (t − 1) · lr_decay`.
+    ///
+    /// ```
+    /// let adagrad = dl_optim::Adagrad::new(0.1).lr_decay(0.01);
+    /// ```
+    #[must_use]
+    pub fn lr_decay(mut self, lr_decay: f64) -> Self {
+        self.lr_decay = lr_decay;
+        self
+    }
+}
+
+impl Rule for Adagrad {
+    fn slots(&self) -> &'static [Slot] {
+        const { &[Slot::zeros("sum")] }
+    }
+
+    fn check(&self) -> Result<()> {
+        check("eps", self.eps, Allowed::AtLeastZero)?;
+        check("the decay of the learning rate", self.lr_decay, Allowed::FiniteFromZero)?;
+        check("the initial accumulator", self.initial_accumulator, Allowed::AtLeastZero)
+    }
+
+    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
+        let [sum] = slots else { unreachable!("{SLOTS}") };
+        let rate = rate / (1.0 + (steps - 1) as f64 * self.lr_decay);
+        let [rate, eps, initial] = [rate, self.eps, self.initial_accumulator].map(A::of);
+        // a slot starts with zeros: it holds what has been added to the initial accumulator
+        for ((w, &d), added) in values.iter_mut().zip(deltas).zip(sum.iter_mut()) {
+            *added = *added + d * d;
+            *w = *w - rate * d / ((initial + *added).sqrt() + eps);
+        }
+    }
+}

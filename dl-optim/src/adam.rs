@@ -1,0 +1,240 @@
+//! Adam and AdamW: momentum, relative to the size of the deltas.
+
+use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::schedule::Schedule;
+use crate::validate::Allowed;
+use crate::validate::check;
+use dl_core::Number;
+use dl_core::Result;
+use dl_core::Slot;
+
+/// Adam.
+///
+/// The formulas are those of PyTorch's `Adam`: in step `t` of a weight,
+/// `m ← beta1 · m + (1 − beta1) · d`, `v ← beta2 · v + (1 − beta2) · d²`, and
+/// `w ← w − lr · m̂ / (√v̂ + eps)` with `m̂ = m / (1 − beta1ᵗ)` and `v̂ = v / (1 − beta2ᵗ)`; with
+/// [`amsgrad`](Adam::amsgrad), the greatest `v` so far takes its place.
+///
+/// On a sparse delta, as that of an embedding, it is *lazy*: rows that the delta leaves out, and
+/// their `m` and `v`, stay as they are, whereas a delta of zero would let them move on. `t` counts
+/// the steps of the whole weight. This is PyTorch's `SparseAdam`, but for `eps`, which that one
+/// adds to `√v` instead of `√v̂`.
+///
+/// Kingma & Ba, *Adam: a method for stochastic optimization*, 2015; Reddi, Kale & Kumar, *On the
+/// convergence of Adam and beyond*, 2018.
+///
+/// ```
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::Adam;
+/// let w = Weight::new(3.0_f64);
+/// (&w * 2.0).train(&Adam::new(0.5)).wait()?;
+/// assert!((w.value() - 2.5).abs() < 1e-8);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Adam {
+    base: Base,
+    moments: Moments,
+}
+
+/// Adam with a weight decay that does not pass through the means: every step begins with
+/// `w ← w − lr · weight_decay · w`, and goes on as that of [`Adam`].
+///
+/// The formulas are those of PyTorch's `AdamW`, and so is its weight decay, 0.01. On a sparse delta
+/// it is lazy: rows that are not touched do not decay.
+///
+/// Loshchilov & Hutter, *Decoupled weight decay regularization*, 2019.
+///
+/// ```
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::{OptimizerExt, AdamW};
+/// let w = Weight::new(3.0_f64);
+/// (&w * 2.0).train(&AdamW::new(0.5).weight_decay(0.1)).wait()?;
+/// assert!((w.value() - (3.0 * 0.95 - 0.5)).abs() < 1e-8);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct AdamW {
+    base: Base,
+    moments: Moments,
+    weight_decay: f64,
+}
+
+/// What both have in common.
+#[derive(Clone, Debug)]
+struct Moments {
+    betas: [f64; 2],
+    eps: f64,
+    amsgrad: bool,
+}
+
+optimizer!(Adam);
+optimizer!(AdamW);
+
+macro_rules! settings {
+    ($Adam:ident) => {
+        impl $Adam {
+            /// How much of the mean of the deltas, and of their squares, a step keeps; else 0.9 and
+            /// 0.999.
+            ///
+            /// ```
+            #[doc = concat!("let adam = dl_core::", stringify!($Adam), "::new(0.001).betas(0.9, 0.98);")]
+            /// ```
+            #[must_use]
+            pub fn betas(mut self, beta1: f64, beta2: f64) -> Self {
+                self.moments.betas = [beta1, beta2];
+                self
+            }
+
+            /// What is added to the root in the denominator; else 1e-8.
+            ///
+            /// ```
+            #[doc = concat!("let adam = dl_core::", stringify!($Adam), "::new(0.001).eps(1e-6);")]
+            /// ```
+            #[must_use]
+            pub fn eps(mut self, eps: f64) -> Self {
+                self.moments.eps = eps;
+                self
+            }
+
+            /// Divides by the greatest mean of squares that there has been.
+            ///
+            /// ```
+            #[doc = concat!("let adam = dl_core::", stringify!($Adam), "::new(0.001).amsgrad();")]
+            /// ```
+            #[must_use]
+            pub fn amsgrad(mut self) -> Self {
+                self.moments.amsgrad = true;
+                self
+            }
+        }
+    };
+}
+
+settings!(Adam);
+settings!(AdamW);
+
+impl Adam {
+    /// Adam with this learning rate or schedule.
+    ///
+    /// ```
+    /// assert_eq!(dl_optim::Adam::new(0.001).learning_rate()?, 0.001);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn new(learning_rate: impl Schedule + 'static) -> Self {
+        Adam { base: Base::new(learning_rate).with_memory(), moments: Moments::new() }
+    }
+}
+
+impl AdamW {
+    /// AdamW with this learning rate or schedule; the weight decay is 0.01.
+    ///
+    /// ```
+    /// assert_eq!(dl_optim::AdamW::new(0.001).learning_rate()?, 0.001);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn new(learning_rate: impl Schedule + 'static) -> Self {
+        AdamW { base: Base::new(learning_rate).with_memory(), moments: Moments::new(), weight_decay: 0.01 }
+    }
+
+    /// How much of a weight a step takes away, in units of the learning rate.
+    ///
+    /// It is set before other parts: on `AdamW::new(0.001).clip_norm(1.0)`,
+    /// [`weight_decay`](dl_core::Optimizer::weight_decay) is an L2 penalty, which beside this one
+    /// refuses every step.
+    ///
+    /// ```
+    /// let adam = dl_optim::AdamW::new(0.001).weight_decay(0.1);
+    /// ```
+    #[must_use]
+    pub fn weight_decay(mut self, weight_decay: f64) -> Self {
+        self.weight_decay = weight_decay;
+        self
+    }
+}
+
+impl Moments {
+    fn new() -> Self {
+        Moments { betas: [0.9, 0.999], eps: 1e-8, amsgrad: false }
+    }
+
+    fn slots(&self) -> &'static [Slot] {
+        const ALL: &[Slot] = &[Slot::zeros("exp_avg"), Slot::zeros("exp_avg_sq"), Slot::zeros("max_exp_avg_sq")];
+        if self.amsgrad { ALL } else { ALL.split_at(2).0 }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_betas(self.betas)?;
+        check("eps", self.eps, Allowed::AtLeastZero)
+    }
+
+    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
+        let [means, squares, greatest @ ..] = slots else { unreachable!("{SLOTS}") };
+        let kept = self.betas.map(A::of);
+        let new = self.betas.map(|beta| A::of(1.0 - beta));
+        let [correction1, correction2] = corrections(self.betas, steps);
+        let (rate, root, eps) = (A::of(rate / correction1), A::of(correction2.sqrt()), A::of(self.eps));
+        let mut greatest = greatest.first_mut().map(|greatest| greatest.iter_mut());
+        for (((w, &d), m), v) in values.iter_mut().zip(deltas).zip(means.iter_mut()).zip(squares.iter_mut()) {
+            *m = kept[0] * *m + new[0] * d;
+            *v = kept[1] * *v + new[1] * d * d;
+            let square = match greatest.as_mut().and_then(Iterator::next) {
+                Some(greatest) => {
+                    *greatest = if *v > *greatest || v.is_nan() { *v } else { *greatest };
+                    *greatest
+                }
+                None => *v,
+            };
+            *w = *w - rate * *m / (square.sqrt() / root + eps);
+        }
+    }
+}
+
+impl Rule for Adam {
+    fn slots(&self) -> &'static [Slot] {
+        self.moments.slots()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.moments.check()
+    }
+
+    fn apply<A: Number>(&self, rate: f64, numbers: Run<'_, '_, A>, steps: u64) {
+        self.moments.apply(rate, numbers, steps);
+    }
+}
+
+impl Rule for AdamW {
+    fn slots(&self) -> &'static [Slot] {
+        self.moments.slots()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.moments.check()?;
+        check_decay(self.weight_decay)
+    }
+
+    fn decays_weights(&self) -> bool {
+        self.weight_decay != 0.0
+    }
+
+    fn apply<A: Number>(&self, rate: f64, numbers: Run<'_, '_, A>, steps: u64) {
+        let kept = A::of(1.0 - rate * self.weight_decay);
+        numbers.values.iter_mut().for_each(|w| *w = *w * kept);
+        self.moments.apply(rate, numbers, steps);
+    }
+}
+
+pub(super) fn check_decay(weight_decay: f64) -> Result<()> {
+    check("the weight decay", weight_decay, Allowed::FiniteFromZero)
+}
+
+/// Means of which a step keeps so much.
+pub(super) fn check_betas(betas: [f64; 2]) -> Result<()> {
+    betas.into_iter().try_for_each(|beta| check("a beta", beta, Allowed::BelowOne))
+}
+
+/// What the means of the first steps are divided by, because they began with zero.
+pub(super) fn corrections(betas: [f64; 2], steps: u64) -> [f64; 2] {
+    betas.map(|beta| 1.0 - libm::pow(beta, steps as f64))
+}

@@ -1,0 +1,126 @@
+//! RAdam: Adam that waits until it knows the variance.
+
+use crate::adam::{check_betas, check_decay, corrections};
+use crate::rule::{Base, Rule, Run, SLOTS, optimizer};
+use crate::schedule::Schedule;
+use crate::validate::Allowed;
+use crate::validate::check;
+use dl_core::Number;
+use dl_core::Result;
+use dl_core::Slot;
+
+/// RAdam: Adam whose first steps, as long as too little is known of the squares, are plain
+/// momentum.
+///
+/// The formulas are those of PyTorch's `RAdam`. In step `t` of a weight, `m`, `v` and `m̂` as in
+/// [`Adam`](crate::Adam); with `ρ∞ = 2 / (1 − beta2) − 1` and `ρ = ρ∞ − 2 t beta2ᵗ / (1 − beta2ᵗ)`,
+/// if `ρ > 5` then `w ← w − lr · m̂ · r · √(1 − beta2ᵗ) / (√v + eps)` with
+/// `r² = (ρ − 4)(ρ − 2) ρ∞ / ((ρ∞ − 4)(ρ∞ − 2) ρ)`, else `w ← w − lr · m̂`. On a sparse delta it is
+/// lazy, as Adam is.
+///
+/// Liu et al., *On the variance of the adaptive learning rate and beyond*, 2020.
+///
+/// ```
+/// use dl_core::{Differentiable, Weight};
+/// use dl_optim::RAdam;
+/// let w = Weight::new(3.0_f64);
+/// (&w * 2.0).train(&RAdam::new(0.5)).wait()?;
+/// assert!((w.value() - 2.0).abs() < 1e-12); // the first step is plain
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RAdam {
+    base: Base,
+    betas: [f64; 2],
+    eps: f64,
+    weight_decay: f64,
+}
+
+optimizer!(RAdam);
+
+impl RAdam {
+    /// RAdam with this learning rate or schedule; the betas are 0.9 and 0.999, `eps` is 1e-8.
+    ///
+    /// ```
+    /// assert_eq!(dl_optim::RAdam::new(0.001).learning_rate()?, 0.001);
+    /// # dl_core::Result::Ok(())
+    /// ```
+    pub fn new(learning_rate: impl Schedule + 'static) -> Self {
+        RAdam { base: Base::new(learning_rate).with_memory(), betas: [0.9, 0.999], eps: 1e-8, weight_decay: 0.0 }
+    }
+
+    /// How much of the mean of the deltas, and of their squares, a step keeps.
+    ///
+    /// ```
+    /// let radam = dl_optim::RAdam::new(0.001).betas(0.9, 0.98);
+    /// ```
+    #[must_use]
+    pub fn betas(mut self, beta1: f64, beta2: f64) -> Self {
+        self.betas = [beta1, beta2];
+        self
+    }
+
+    /// What is added to the root in the denominator.
+    ///
+    /// ```
+    /// let radam = dl_optim::RAdam::new(0.001).eps(1e-6);
+    /// ```
+    #[must_use]
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+
+    /// A weight decay that does not pass through the means, as that of [`AdamW`](crate::AdamW):
+    /// PyTorch's `decoupled_weight_decay`.
+    ///
+    /// ```
+    /// let radam = dl_optim::RAdam::new(0.002).decoupled_weight_decay(0.01);
+    /// ```
+    #[must_use]
+    pub fn decoupled_weight_decay(mut self, weight_decay: f64) -> Self {
+        self.weight_decay = weight_decay;
+        self
+    }
+
+    /// What the quotient of the means is multiplied by, once there is enough to know the variance.
+    fn rectification(&self, steps: u64) -> Option<f64> {
+        let [_, beta2] = self.betas;
+        let (t, [_, correction]) = (steps as f64, corrections(self.betas, steps));
+        let limit = 2.0 / (1.0 - beta2) - 1.0;
+        let length = limit - 2.0 * t * libm::pow(beta2, t) / correction;
+        let known = (length - 4.0) * (length - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * length);
+        (length > 5.0).then(|| (known * correction).sqrt())
+    }
+}
+
+impl Rule for RAdam {
+    fn slots(&self) -> &'static [Slot] {
+        const { &[Slot::zeros("exp_avg"), Slot::zeros("exp_avg_sq")] }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_betas(self.betas)?;
+        check("eps", self.eps, Allowed::AtLeastZero)?;
+        check_decay(self.weight_decay)
+    }
+
+    fn decays_weights(&self) -> bool {
+        self.weight_decay != 0.0
+    }
+
+    fn apply<A: Number>(&self, rate: f64, Run { values, deltas, slots }: Run<'_, '_, A>, steps: u64) {
+        let [means, squares] = slots else { unreachable!("{SLOTS}") };
+        let decayed = A::of(1.0 - rate * self.weight_decay);
+        let kept = self.betas.map(A::of);
+        let new = self.betas.map(|beta| A::of(1.0 - beta));
+        let rate = A::of(rate / corrections(self.betas, steps)[0]);
+        let (rectification, eps) = (self.rectification(steps).map(A::of), A::of(self.eps));
+        for (((w, &d), m), v) in values.iter_mut().zip(deltas).zip(means.iter_mut()).zip(squares.iter_mut()) {
+            *m = kept[0] * *m + new[0] * d;
+            *v = kept[1] * *v + new[1] * d * d;
+            let adapted = rectification.map_or(A::one(), |known| known / (v.sqrt() + eps));
+            *w = *w * decayed - rate * *m * adapted;
+        }
+    }
+}

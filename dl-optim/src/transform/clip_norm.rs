@@ -1,0 +1,123 @@
+//! Clipping by the norm of all deltas of a step.
+
+use crate::rule::not_begun;
+use crate::transform::{Part, Plugin, behind, each};
+use crate::validate::Allowed;
+use crate::validate::check;
+use dl_core::Chunk;
+use dl_core::Error;
+use dl_core::Memory;
+use dl_core::Notes;
+use dl_core::Number;
+use dl_core::Optimizer;
+use dl_core::Result;
+use dl_core::Slot;
+use dl_core::Step;
+use dl_core::WeightId;
+use dl_core::in_numbers;
+use std::borrow::Cow;
+
+/// An optimizer with deltas of a limited norm. See [`Optimizer::clip_norm`].
+///
+/// It looks at the deltas as the parts around it have left them. Rows that a sparse delta leaves
+/// out are zeros, and do not matter. Inside of [`Groups`](crate::Groups), the norm is that of the
+/// weights of the group.
+///
+/// ```
+/// use dl_optim::{OptimizerExt, plugins::ClipNorm};
+/// use dl_core::{Differentiable, Optimizer, Weight};
+/// use dl_optim::Sgd;
+/// let (w, sgd) = (Weight::new(1.0_f64), Sgd::new(0.5));
+/// let clipped: ClipNorm<Sgd> = sgd.clip_norm(1.0);
+/// (&w * 100.0).train(&clipped).wait()?;
+/// assert!((w.value() - 0.5).abs() < 1e-6);
+/// # dl_core::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClipNorm<O> {
+    inner: O,
+    max_norm: f64,
+}
+
+impl<O: Optimizer> ClipNorm<O> {
+    pub(crate) fn new(inner: O, max_norm: f64) -> Self {
+        ClipNorm { inner, max_norm }
+    }
+}
+
+impl<O: Optimizer> Optimizer for ClipNorm<O> {
+    fn slots(&self) -> &[Slot] {
+        self.inner.slots()
+    }
+
+    fn memory(&self) -> Option<&Memory> {
+        self.inner.memory()
+    }
+
+    fn begin<'o>(&'o self, step: &Step<'_>) -> Result<Option<Box<dyn Optimizer + 'o>>> {
+        check("the greatest norm of the deltas", self.max_norm, Allowed::AtLeastZero)?;
+        let norm = norm(step)?;
+        if !norm.is_finite() {
+            return Err(Error::not_finite(format!("the step was refused: the norm of its deltas is {norm}")));
+        }
+        // as in PyTorch, where the small number keeps the quotient of zeros from being NaN
+        let plugin = Scale((self.max_norm / (norm + 1e-6)).min(1.0));
+        let inner = behind(step, &plugin, |step| self.inner.begin(step))?.unwrap_or_else(|| Box::new(&self.inner));
+        Ok(Some(Box::new(Part { plugin, inner })))
+    }
+
+    fn for_weight<'o>(&'o self, weight: WeightId) -> Option<Box<dyn Optimizer + 'o>> {
+        let inner = self.inner.for_weight(weight)?;
+        Some(Box::new(ClipNorm { inner, max_norm: self.max_norm }))
+    }
+
+    fn step(&self, _: Chunk<'_>, _: u64) -> Result<()> {
+        Err(not_begun("clips the norm of all deltas"))
+    }
+
+    fn decays_weights(&self) -> bool {
+        self.inner.decays_weights()
+    }
+
+    fn notes(&self) -> Vec<(String, Notes)> {
+        self.inner.notes()
+    }
+
+    fn kind(&self) -> String {
+        self.inner.kind()
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Scale(f64);
+
+impl Plugin for Scale {
+    fn change<A: Number>(&self, values: &[A], deltas: &mut Cow<'_, [A]>) -> Result<()> {
+        if self.0 < 1.0 {
+            each(values, deltas, |_, d| d * A::of(self.0));
+        }
+        Ok(())
+    }
+}
+
+/// The Euclidean norm of all deltas together.
+fn norm(step: &Step<'_>) -> Result<f64> {
+    let mut total = 0.0_f64;
+    step.each_delta(&mut |_, chunk| {
+        let of_chunk = in_numbers!(chunk, |_, deltas, _| norm_of(deltas));
+        // of the greatest infinity and NaN, `hypot` makes infinity
+        total = if of_chunk.is_nan() { of_chunk } else { libm::hypot(total, of_chunk) };
+        Ok(())
+    })?;
+    Ok(total)
+}
+
+/// Relative to the largest number, so that no square is too large or too small.
+fn norm_of<A: Number>(deltas: &[A]) -> f64 {
+    let numbers = || deltas.iter().map(|d| d.to_f64().unwrap_or(f64::NAN).abs());
+    let largest = numbers().fold(0.0, |largest: f64, d| if d > largest || d.is_nan() { d } else { largest });
+    if largest == 0.0 || !largest.is_finite() {
+        return largest;
+    }
+    largest * numbers().map(|d| (d / largest) * (d / largest)).sum::<f64>().sqrt()
+}
