@@ -213,10 +213,7 @@ impl<A: Element, S: Simd, E: Elementary> BinaryLoop<A> for LoopBuilder<S, E> {
 
 /// The body, compiled for the instruction set at hand.
 #[inline(always)]
-fn compiled<A: Element, B>(body: B) -> VectorLoop<A>
-where
-    B: Fn([&[A]; 4], &mut [A]) + Copy + Send + Sync + 'static,
-{
+fn compiled<A: Element, B: Fn([&[A]; 4], &mut [A]) + Copy + Send + Sync + 'static>(body: B) -> VectorLoop<A> {
     struct VectorBody<A, B>(B, PhantomData<A>);
 
     impl<A: Element, B: Fn([&[A]; 4], &mut [A]) + Copy + Send + Sync + 'static> WithSimd for VectorBody<A, B> {
@@ -247,10 +244,9 @@ where
 
 /// The same for several results.
 #[inline(always)]
-fn multi_compiled<A: Element, const N: usize, B>(body: B) -> MultiLoop<A, N>
-where
-    B: Fn([&[A]; 4], [&mut [A]; N]) + Copy + Send + Sync + 'static,
-{
+fn multi_compiled<A: Element, const N: usize, B: Fn([&[A]; 4], [&mut [A]; N]) + Copy + Send + Sync + 'static>(
+    body: B,
+) -> MultiLoop<A, N> {
     struct VectorBody<A, B, const N: usize>(B, PhantomData<A>);
 
     impl<A: Element, const N: usize, B> WithSimd for VectorBody<A, B, N>

@@ -147,30 +147,28 @@ enum InstructionSet {
     Avx512,
 }
 
-impl PerElement for InstructionSet {
-    type For<A: 'static> = &'static KernelTable<A>;
+macro_rules! tables {
+    ($($A:ident: $portable:ident, $avx2:ident, $avx512:ident;)*) => {
+        impl PerElement for InstructionSet {
+            type For<A: 'static> = &'static KernelTable<A>;
 
-    #[inline]
-    fn f32(self) -> &'static KernelTable<f32> {
-        match self {
-            InstructionSet::Portable => &PORTABLE_F32,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx2 => &AVX2_F32,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx512 => &AVX512_F32,
+            $(#[inline]
+            fn $A(self) -> &'static KernelTable<$A> {
+                match self {
+                    InstructionSet::Portable => &$portable,
+                    #[cfg(target_arch = "x86_64")]
+                    InstructionSet::Avx2 => &$avx2,
+                    #[cfg(target_arch = "x86_64")]
+                    InstructionSet::Avx512 => &$avx512,
+                }
+            })*
         }
-    }
+    };
+}
 
-    #[inline]
-    fn f64(self) -> &'static KernelTable<f64> {
-        match self {
-            InstructionSet::Portable => &PORTABLE_F64,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx2 => &AVX2_F64,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx512 => &AVX512_F64,
-        }
-    }
+tables! {
+    f32: PORTABLE_F32, AVX2_F32, AVX512_F32;
+    f64: PORTABLE_F64, AVX2_F64, AVX512_F64;
 }
 
 /// The kernels for this element type and this processor.

@@ -24,25 +24,24 @@ unsafe impl<A: Sync> Sync for RawMatrix<*const A> {}
 unsafe impl<A: Send> Send for RawMatrix<*mut A> {}
 unsafe impl<A: Send> Sync for RawMatrix<*mut A> {}
 
-impl<A> RawMatrix<*const A> {
-    pub(super) fn at(self, row: usize, column: usize) -> Self {
-        RawMatrix { start: self.start.wrapping_offset(row as isize * self.row + column as isize * self.column), ..self }
-    }
+macro_rules! pointers {
+    ($($Pointer:ty),*) => {$(
+        impl<A> RawMatrix<$Pointer> {
+            pub(super) fn at(self, row: usize, column: usize) -> Self {
+                let offset = row as isize * self.row + column as isize * self.column;
+                RawMatrix { start: self.start.wrapping_offset(offset), ..self }
+            }
 
-    pub(super) fn transposed(self) -> Self {
-        RawMatrix { row: self.column, column: self.row, ..self }
-    }
+            pub(super) fn transposed(self) -> Self {
+                RawMatrix { row: self.column, column: self.row, ..self }
+            }
+        }
+    )*};
 }
 
+pointers!(*const A, *mut A);
+
 impl<A> RawMatrix<*mut A> {
-    pub(super) fn at(self, row: usize, column: usize) -> Self {
-        RawMatrix { start: self.start.wrapping_offset(row as isize * self.row + column as isize * self.column), ..self }
-    }
-
-    pub(super) fn transposed(self) -> Self {
-        RawMatrix { row: self.column, column: self.row, ..self }
-    }
-
     pub(super) fn as_const(self) -> RawMatrix<*const A> {
         RawMatrix { start: self.start.cast_const(), row: self.row, column: self.column }
     }

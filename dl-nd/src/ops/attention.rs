@@ -30,15 +30,11 @@ const NAME: &str = "scaled_dot_product_attention";
 /// # Errors
 /// A shape error when the shapes do not go together.
 #[track_caller]
-pub fn scaled_dot_product_attention<A, D>(
+pub fn scaled_dot_product_attention<A: Element, D: MatMul<D, Product = D>>(
     q: impl Differentiable<Data = Nd<A, D>>,
     k: impl Differentiable<Data = Nd<A, D>>,
     v: impl Differentiable<Data = Nd<A, D>>,
-) -> Layer<Nd<A, D>>
-where
-    A: Element,
-    D: MatMul<D, Product = D>,
-{
+) -> Layer<Nd<A, D>> {
     scaled_dot_product_attention_with(q, k, v, &Attention::new())
 }
 
@@ -56,16 +52,12 @@ where
 /// # Errors
 /// As [`scaled_dot_product_attention`], and when a mask does not broadcast to `[…, L, S]`.
 #[track_caller]
-pub fn scaled_dot_product_attention_with<A, D>(
+pub fn scaled_dot_product_attention_with<A: Element, D: MatMul<D, Product = D>>(
     q: impl Differentiable<Data = Nd<A, D>>,
     k: impl Differentiable<Data = Nd<A, D>>,
     v: impl Differentiable<Data = Nd<A, D>>,
     settings: &Attention<A>,
-) -> Layer<Nd<A, D>>
-where
-    A: Element,
-    D: MatMul<D, Product = D>,
-{
+) -> Layer<Nd<A, D>> {
     let q = q.into_layer();
     let q = match settings.scale {
         Some(scale) => Nd::with_number(Binary::Mul, &q, scale, false),

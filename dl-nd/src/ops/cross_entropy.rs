@@ -14,7 +14,7 @@ use crate::ops::reduce::{ReduceForm, ReduceOp, sum_keepdim};
 use crate::ops::reshape::{ReshapeTarget, reshape};
 use crate::ops::softmax::{ExpLanes, lanes, log_softmax, softmax, softmax_delta};
 use crate::ops::{loss_reduction, reduce};
-use crate::tensor::{Element, HasRank, Nd, Rank, check_size};
+use crate::tensor::{Element, HasRank, Nd, Rank, check_size, dim_of};
 use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Nothing, Pointwise, Primitive, Result, Weight};
 use ndarray::{Array, ArrayBase, ArrayView, ArrayViewMut1, Axis, Data, Dimension, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
 use std::marker::PhantomData;
@@ -206,17 +206,11 @@ impl<A: Element, R: Reduction> CrossEntropy<A, R> {
 }
 
 #[track_caller]
-pub(crate) fn cross_entropy<A, D, T, R>(
+pub(crate) fn cross_entropy<A: Element, D: Rank, T: ClassTargets<A, D>, R: Reduction>(
     logits: Layer<Nd<A, D>>,
     target: T,
     settings: &CrossEntropy<A, R>,
-) -> Layer<R::Of<A, T::Rank>>
-where
-    A: Element,
-    D: Rank,
-    T: ClassTargets<A, D>,
-    R: Reduction,
-{
+) -> Layer<R::Of<A, T::Rank>> {
     const NAME: &str = "cross_entropy";
     match target.into_targets() {
         Targets::Labels(labels) if settings.is_plain() => {
@@ -227,18 +221,12 @@ where
 }
 
 #[track_caller]
-pub(crate) fn nll<A, D, T, R>(
+pub(crate) fn nll<A: Element, D: Rank, T: ClassTargets<A, D>, R: Reduction>(
     name: &'static str,
     x: Layer<Nd<A, D>>,
     target: T,
     settings: &CrossEntropy<A, R>,
-) -> Layer<R::Of<A, T::Rank>>
-where
-    A: Element,
-    D: Rank,
-    T: ClassTargets<A, D>,
-    R: Reduction,
-{
+) -> Layer<R::Of<A, T::Rank>> {
     likelihood(name, x, target.into_targets(), settings)
 }
 
@@ -338,9 +326,7 @@ fn without_classes(logits: &[usize]) -> Vec<usize> {
 
 /// That shape, with the axis of the classes, whose length is 1.
 fn lined_up<D: Rank>(labels: &[usize]) -> D {
-    let mut shape = D::zeros(labels.len() + 1);
-    shape.slice_mut().copy_from_slice(&[&labels[..1], &[1], &labels[1..]].concat());
-    shape
+    dim_of(&[&labels[..1], &[1], &labels[1..]].concat())
 }
 
 /// Labels as a tensor of shape `[labels, classes]`: 1 at the label of each row, 0 elsewhere.

@@ -4,8 +4,7 @@
 //! An operation of the algebra is a loop over elements, the same as that of the layer which the
 //! rule would write down; so what comes of it is the same to the bit.
 
-use crate::fusion;
-use crate::fusion::should_defer;
+use crate::fusion::{self, should_defer};
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Algebra, Binary, Sums, Term, Unary, buffers};
 use std::cell::Cell;
@@ -109,11 +108,7 @@ impl<A: Element> Clone for ImmediateTensor<'_, A> {
         let elements = match &self.elements {
             ImmediateData::Number(number) => ImmediateData::Number(*number),
             ImmediateData::Lent(elements) => ImmediateData::Lent(elements),
-            ImmediateData::Own(elements) => {
-                let mut copy = buffers::take(elements.len());
-                copy.extend_from_slice(elements);
-                ImmediateData::Own(copy)
-            }
+            ImmediateData::Own(elements) => ImmediateData::Own(A::copied(elements)),
         };
         ImmediateTensor { elements, reading: self.reading }
     }

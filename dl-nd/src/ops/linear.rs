@@ -1,8 +1,7 @@
 //! What a fully connected layer computes, as one operation, with its rectifier if there is one.
 
 use crate::fusion::RUN_LEN;
-use crate::gemm;
-use crate::gemm::{Epilogue, MatrixRef};
+use crate::gemm::{self, Epilogue, MatrixRef};
 use crate::kernels::sum_of_rows;
 use crate::ops::add_n::sum_present;
 use crate::ops::axes::AxisList;

@@ -70,11 +70,7 @@ macro_rules! losses {
             /// As [`cross_entropy`](LossOps::cross_entropy), for a setting that is no good, and for
             /// a mean when all labels are ignored.
             #[track_caller]
-            fn cross_entropy_with<T, R>(&self, target: T, settings: &CrossEntropy<A, R>) -> Layer<R::Of<A, T::Rank>>
-            where
-                T: ClassTargets<A, D>,
-                R: Reduction,
-            {
+            fn cross_entropy_with<T: ClassTargets<A, D>, R: Reduction>(&self, target: T, settings: &CrossEntropy<A, R>) -> Layer<R::Of<A, T::Rank>> {
                 cross_entropy(self.layer(), target, settings)
             }
 
@@ -108,11 +104,7 @@ macro_rules! losses {
             /// # Errors
             /// As [`cross_entropy_with`](LossOps::cross_entropy_with).
             #[track_caller]
-            fn nll_with<T, R>(&self, target: T, settings: &CrossEntropy<A, R>) -> Layer<R::Of<A, T::Rank>>
-            where
-                T: ClassTargets<A, D>,
-                R: Reduction,
-            {
+            fn nll_with<T: ClassTargets<A, D>, R: Reduction>(&self, target: T, settings: &CrossEntropy<A, R>) -> Layer<R::Of<A, T::Rank>> {
                 nll("nll", self.layer(), target, settings)
             }
 

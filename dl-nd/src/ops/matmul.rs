@@ -1,13 +1,12 @@
 //! Products of vectors, matrices and batches of matrices.
 
-use crate::gemm;
-use crate::gemm::{Epilogue, MatrixRef};
+use crate::gemm::{self, Epilogue, MatrixRef};
 use crate::ops::add_n::sum_present;
 use crate::ops::broadcast::sum_to;
 use crate::ops::linear::linear;
 use crate::ops::reduce::total;
 use crate::ops::reshape::{ReshapeTarget, as_rank, lift, reshape, reshape_to, transpose};
-use crate::tensor::{Element, HasRank, Nd, Rank, check_size, common_len, common_shape};
+use crate::tensor::{Element, HasRank, Nd, Rank, check_size, common_len, common_shape, dim_of};
 use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{Array, ArrayView, ArrayView2, ArrayViewD, Axis, Dimension};
 use ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
@@ -103,10 +102,8 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// A shape error when the inner lengths differ or the batch axes do not broadcast.
     #[track_caller]
-    fn matmul<R, E>(&self, right: R) -> Layer<Nd<A, D::Product>>
+    fn matmul<R: Differentiable<Data = Nd<A, E>>, E: Rank>(&self, right: R) -> Layer<Nd<A, D::Product>>
     where
-        R: Differentiable<Data = Nd<A, E>>,
-        E: Rank,
         D: MatMul<E>,
     {
         matmul("matmul", self.layer(), right.into_layer())
@@ -179,10 +176,8 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// A shape error when the lengths differ.
     #[track_caller]
-    fn dot<R, E>(&self, right: R) -> Layer<A>
+    fn dot<R: Differentiable<Data = Nd<A, E>>, E: HasRank<1>>(&self, right: R) -> Layer<A>
     where
-        R: Differentiable<Data = Nd<A, E>>,
-        E: HasRank<1>,
         D: HasRank<1>,
     {
         total(matmul("dot", as_vector(&self.layer()), as_vector(&right.into_layer())))
@@ -197,10 +192,8 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # dl_core::Result::Ok(())
     /// ```
     #[track_caller]
-    fn outer<R, E>(&self, right: R) -> Layer<Nd<A, Ix2>>
+    fn outer<R: Differentiable<Data = Nd<A, E>>, E: HasRank<1>>(&self, right: R) -> Layer<Nd<A, Ix2>>
     where
-        R: Differentiable<Data = Nd<A, E>>,
-        E: HasRank<1>,
         D: HasRank<1>,
     {
         let column = reshape(&as_vector(&self.layer()), ReshapeTarget::Insert(-1));
@@ -216,12 +209,11 @@ fn as_vector<A: Element, D: HasRank<1>>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>
 }
 
 #[track_caller]
-pub(crate) fn matmul<A, D, E>(name: &'static str, a: Layer<Nd<A, D>>, b: Layer<Nd<A, E>>) -> Layer<Nd<A, D::Product>>
-where
-    A: Element,
-    D: MatMul<E>,
-    E: Rank,
-{
+pub(crate) fn matmul<A: Element, D: MatMul<E>, E: Rank>(
+    name: &'static str,
+    a: Layer<Nd<A, D>>,
+    b: Layer<Nd<A, E>>,
+) -> Layer<Nd<A, D::Product>> {
     Layer::apply(MatMulOp { name, transposed: [false; 2], types: PhantomData }, (a, b))
 }
 
@@ -338,9 +330,7 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for MatMulOp<A, D, E> {
         let lengths = lengths_of_outer(terms)?;
         let factors = terms.iter().map(|(_, (a, b))| Some((a.0.as_slice()?, b.0.as_slice()?)));
         let factors: Vec<(&[A], &[A])> = factors.collect::<Option<_>>()?;
-        let mut shape = D::Product::zeros(2);
-        shape.slice_mut().copy_from_slice(&lengths);
-        Some(Nd::from_elements(shape, gemm::sum_of_outer_products(&factors)))
+        Some(Nd::from_elements(dim_of(&lengths), gemm::sum_of_outer_products(&factors)))
     }
 
     fn cost_of_sum(terms: &[ProductTerm<'_, A, D, E>]) -> Option<f64> {

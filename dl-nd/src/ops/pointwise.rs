@@ -1,8 +1,7 @@
 //! Pointwise operations on tensors: the rules are those of the tables in `dl-core`; here are the
 //! loops.
 
-use crate::fusion;
-use crate::fusion::should_defer;
+use crate::fusion::{self, should_defer};
 use crate::ops::add_n::sum_present;
 use crate::ops::broadcast::{broadcast_to, sum_to};
 use crate::ops::immediate_rule::ImmediateRule;

@@ -39,9 +39,8 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// When a position does not lie in the tensor, or a step is 0.
     #[track_caller]
-    fn slice<I>(&self, narrow: I) -> Layer<Nd<A, I::OutDim>>
+    fn slice<I: SliceArg<D>>(&self, narrow: I) -> Layer<Nd<A, I::OutDim>>
     where
-        I: SliceArg<D>,
         I::OutDim: Rank,
     {
         slice(&self.layer(), "slice", SliceSpec::Elements(narrow.as_ref().into()))

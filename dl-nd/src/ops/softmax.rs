@@ -239,15 +239,11 @@ pub(crate) fn log_sum_exp<A: Element>(x: ArrayView1<'_, A>) -> A {
 
 /// Each lane along `axis` on its own: `value` reads some lanes, of which it is told the number of
 /// the first one, and writes those of the result.
-pub(crate) fn lanes<A, D>(
+pub(crate) fn lanes<A: Element, D: Rank>(
     x: &Nd<A, D>,
     axis: isize,
     value: impl Fn(usize, &mut [Lane<'_, A>]) + Sync,
-) -> Result<Nd<A, D>>
-where
-    A: Element,
-    D: Rank,
-{
+) -> Result<Nd<A, D>> {
     let axis = axis_of(axis, x.shape())?;
     let mut array = Array::from_elem(x.dim(), A::of(0.0));
     let len = x.shape()[axis];

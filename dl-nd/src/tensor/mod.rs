@@ -15,7 +15,7 @@ pub(crate) use element::PerElement;
 pub use element::{Derivative, Discrete, Element, HasRank, Item, Rank};
 pub(crate) use lazy::{Expr, LazyTensor};
 pub use shape::check_size;
-pub(crate) use shape::{broadcast_shape, common_len, common_shape, unit_shape};
+pub(crate) use shape::{broadcast_shape, common_len, common_shape, dim_of, unit_shape, wrong_rank};
 pub(crate) use storage::{Storage, compact_copy};
 pub use tensor::Nd;
 pub(crate) use tensor::{filled_array, tensor_of_shape, zeros};

@@ -1,6 +1,6 @@
 //! The tensor: a shared, copy-on-write array as data of layers.
 
-use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, unit_shape};
+use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, dim_of, unit_shape};
 use dl_core::{Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, buffers};
 use ndarray::{ArcArray, Array, ArrayView, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::fmt;
@@ -215,9 +215,7 @@ pub(crate) fn zeros<A: Element>(len: usize) -> Vec<A> {
 
 /// A tensor of this shape, whose elements are known to be as many as it has.
 pub(crate) fn tensor_of_shape<A: Element, D: Rank>(shape: &[usize], elements: Vec<A>) -> Nd<A, D> {
-    let mut dim = D::zeros(shape.len());
-    dim.slice_mut().copy_from_slice(shape);
-    Nd::from_elements(dim, elements)
+    Nd::from_elements(dim_of(shape), elements)
 }
 
 impl<A: Discrete, D: Rank> Nd<A, D> {

@@ -150,17 +150,8 @@ impl<A: Element> From<Nd<A, Ix2>> for Table<A> {
 impl<A: Element> From<Array2<A>> for Table<A> {
     fn from(matrix: Array2<A>) -> Self {
         let (height, width) = matrix.dim();
-        let elements = match matrix.is_standard_layout() {
-            true => {
-                let (mut elements, start) = matrix.into_raw_vec_and_offset();
-                let start = start.unwrap_or(0);
-                elements.truncate(start + height * width);
-                elements.drain(..start);
-                elements.shrink_to_fit();
-                elements
-            }
-            false => matrix.iter().copied().collect(),
-        };
+        let mut elements = Nd::from(matrix).into_vec();
+        elements.shrink_to_fit();
         Self::of_elements([height, width], elements)
     }
 }
