@@ -77,5 +77,5 @@ fn fill<A: Element>(rows: &mut [A], row: &[A]) {
         return fill(rows);
     }
     let mut chunks: Vec<&mut [A]> = rows.chunks_mut(CHUNK_LEN.next_multiple_of(row.len())).collect();
-    parallel::for_each_mut(&mut chunks, 0.1 * CHUNK_LEN as f64, |_, piece| fill(piece));
+    parallel::for_each_mut(&mut chunks, 0.1 * CHUNK_LEN as f64, |_, chunk| fill(chunk));
 }

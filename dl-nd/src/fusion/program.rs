@@ -105,11 +105,11 @@ impl<A: Element> Program<A> {
         let each = chunk_len(nanoseconds);
         let mut checked = CheckedProgram::new(self, results.iter_mut().map(AlignedBuf::elements).collect());
         let mut chunks = checked.chunks(each);
-        parallel::for_each_mut(&mut chunks, nanoseconds * each.min(self.len()) as f64, |_, piece| {
-            piece.sum = with_registers(self, |registers| self.run_blocks(BlockRunner::new(piece, registers)));
+        parallel::for_each_mut(&mut chunks, nanoseconds * each.min(self.len()) as f64, |_, chunk| {
+            chunk.sum = with_registers(self, |registers| self.run_blocks(BlockRunner::new(chunk, registers)));
         });
         match self.summed {
-            Some(_) => combine_chunk_sums(chunks.into_iter().map(|piece| piece.sum), each, self.len()),
+            Some(_) => combine_chunk_sums(chunks.into_iter().map(|chunk| chunk.sum), each, self.len()),
             None => A::zero(),
         }
     }

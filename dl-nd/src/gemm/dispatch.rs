@@ -139,7 +139,7 @@ kernels!(AVX512_F32: f32, Avx512F32, 32 registers, "avx512f");
 kernels!(AVX512_F64: f64, Avx512F64, 32 registers, "avx512f");
 
 /// An instruction set with kernels of its own.
-enum InstructionSet {
+pub(super) enum InstructionSet {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -181,20 +181,4 @@ pub(super) fn kernels<A: Element>() -> &'static KernelTable<A> {
         _ => {}
     }
     A::per_element(InstructionSet::Portable)
-}
-
-/// The kernels for this element type that this processor can run.
-#[cfg(test)]
-pub(super) fn all_kernels<A: Element>() -> Vec<&'static KernelTable<A>> {
-    let mut kernels = vec![A::per_element(InstructionSet::Portable)];
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            kernels.push(A::per_element(InstructionSet::Avx2));
-        }
-        if is_x86_feature_detected!("avx512f") {
-            kernels.push(A::per_element(InstructionSet::Avx512));
-        }
-    }
-    kernels
 }

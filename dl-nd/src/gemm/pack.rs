@@ -55,7 +55,7 @@ pub(super) unsafe fn pack<A: Element>(
 }
 
 /// About what it takes to copy a number whose line is in a cache that is far away.
-const NANOSECONDS: f64 = 0.3;
+const PACK_NANOSECONDS: f64 = 0.3;
 
 /// Copies `b` in panels of so many columns, one after the other. Of what it gives, only the first
 /// column of each panel has its place by its number; the others lie beside it.
@@ -75,7 +75,7 @@ pub(super) unsafe fn pack_panels<A: Element>(
 ) -> RawMatrix<*const A> {
     let mut panels: Vec<&mut [A]> =
         room[..columns.div_ceil(wide) * wide * depth].chunks_exact_mut(wide * depth).collect();
-    parallel::for_each_mut(&mut panels, NANOSECONDS * (wide * depth) as f64, |panel, room| {
+    parallel::for_each_mut(&mut panels, PACK_NANOSECONDS * (wide * depth) as f64, |panel, room| {
         let column = panel * wide;
         let b = b.at(0, column).transposed();
         // SAFETY: as the caller says, for these columns; the room is that of a panel

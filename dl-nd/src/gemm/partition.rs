@@ -65,12 +65,12 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
 pub(super) fn is_better_transposed<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>) -> bool {
     let &Gemm { rows, depth, columns, a, b, c, .. } = product;
     // in cycles
-    let work = |rows: usize, columns: usize, copies: bool, scatters: bool| {
+    let work = |rows: usize, columns: usize, packing: bool, scatters: bool| {
         let wide = kernels.registers(columns);
         let multiply = rows * wide * depth / 2;
         // the sums of a tile of one register are too few to keep the processor busy
         let multiply = if wide == 1 { multiply * 4 / 3 } else { multiply };
-        let copy = if copies { depth * columns / 2 } else { 0 };
+        let copy = if packing { depth * columns / 2 } else { 0 };
         let scatter = if scatters { 3 * rows * columns } else { 0 };
         multiply + copy + scatter
     };
@@ -120,8 +120,8 @@ const MAX_SHARED_COPY_BYTES: usize = 1 << 22;
 /// Whether the pieces that divide the rows, which would copy this, have one copy of `b` for all of
 /// them: as they are for the step of a weight, for which `a` lies in columns. With several parts of
 /// the sums that was not measured.
-pub(super) fn is_one_copy(of_piece: Packing, depth: usize, row_bytes: usize) -> bool {
-    of_piece.a && of_piece.b && depth <= K_BLOCK && depth * row_bytes <= MAX_SHARED_COPY_BYTES
+pub(super) fn is_one_copy(task_packing: Packing, depth: usize, row_bytes: usize) -> bool {
+    task_packing.a && task_packing.b && depth <= K_BLOCK && depth * row_bytes <= MAX_SHARED_COPY_BYTES
 }
 
 /// Whether so many rows are divided into many pieces, which have one copy of `b`: few rows at a
@@ -130,13 +130,13 @@ pub(super) fn is_one_copy(of_piece: Packing, depth: usize, row_bytes: usize) -> 
 /// slice.
 pub(super) fn is_tall<A: Element>(
     kernels: &KernelTable<A>,
-    copies: Packing,
+    packing: Packing,
     rows: usize,
     depth: usize,
     row_bytes: usize,
 ) -> bool {
     const ROWS: usize = 512;
-    kernels.slices.is_empty() && !copies.a && copies.b && rows >= ROWS && depth * row_bytes <= MAX_SHARED_COPY_BYTES
+    kernels.slices.is_empty() && !packing.a && packing.b && rows >= ROWS && depth * row_bytes <= MAX_SHARED_COPY_BYTES
 }
 
 /// So many of these rows, or a few more, are a piece.
@@ -164,20 +164,20 @@ unsafe fn multiply_tiles<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
     let (high, wide) = (kernels.tile_rows(), kernels.tile_columns_for(rows));
     let bytes = |as_mut_slice: usize| as_mut_slice * size_of::<A>();
     let b_row = bytes(b.row.unsigned_abs());
-    let copies = Packing {
+    let packing = Packing {
         a: a.column != 1 && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
         b: b.column != 1 || is_scattered(bytes(wide), rows, b_row),
     };
     // mostly each piece makes a copy of its own
     let (place, register) = (b.start.addr(), bytes(kernels.lanes));
-    let copies_for = |rows, shared| {
-        let sliced = || Packing { b: true, ..copies }.is_k_sliced(kernels, &Gemm { rows, ..*product });
+    let packing_for = |rows, shared| {
+        let sliced = || Packing { b: true, ..packing }.is_k_sliced(kernels, &Gemm { rows, ..*product });
         let is_elsewhere = || match kernels.slices {
             [] => shared,
             _ => depth * b_row >= B_IN_L2_BYTES && (shared || sliced()),
         };
         let is_worth_it = is_split(place, b_row, register, rows) || is_far(b_row, rows) && is_elsewhere();
-        Packing { b: copies.b || columns >= wide && is_worth_it, ..copies }
+        Packing { b: packing.b || columns >= wide && is_worth_it, ..packing }
     };
     let nanoseconds = nanoseconds::<A>(rows, depth, columns);
     // where nobody is going to help, a division that is not large is left out
@@ -185,7 +185,7 @@ unsafe fn multiply_tiles<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
         || nanoseconds < 2.0 * TASK_NANOSECONDS && !parallel::is_divided(2, nanoseconds / 2.0)
     {
         // SAFETY: as the caller says
-        return unsafe { multiply_blocks(kernels, product, copies_for(rows, false)) };
+        return unsafe { multiply_blocks(kernels, product, packing_for(rows, false)) };
     }
     // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels
     // of columns each, and then some tiles of rows
@@ -197,19 +197,19 @@ unsafe fn multiply_tiles<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
         // SAFETY: as the caller says
         return unsafe {
             match parallel::is_divided(parts, nanoseconds / parts as f64) {
-                true => multiply_parts(kernels, product, copies, nanoseconds),
-                false => multiply_blocks(kernels, product, copies),
+                true => multiply_parts(kernels, product, packing, nanoseconds),
+                false => multiply_blocks(kernels, product, packing),
             }
         };
     }
     let wanted = wanted.next_power_of_two();
-    let tall = is_tall(kernels, copies, rows, depth, bytes(columns));
-    let smaller = match copies.a {
-        true => wanted.min(rows / copies.least_rows()),
+    let tall = is_tall(kernels, packing, rows, depth, bytes(columns));
+    let smaller = match packing.a {
+        true => wanted.min(rows / packing.least_rows()),
         false if tall => (rows / TALL_TASK_ROWS).min(wanted.max((nanoseconds / TASK_NANOSECONDS) as usize)),
         false => 1,
     };
-    let blocks = rows.div_ceil(copies_for(rows, false).rows()).max(smaller);
+    let blocks = rows.div_ceil(packing_for(rows, false).rows()).max(smaller);
     let panels = columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks));
     let across: Vec<_> = chunks(columns, panels * wide).collect();
     let tiles = rows.div_ceil(high).div_ceil(blocks.max(wanted.div_ceil(across.len())));
@@ -218,9 +218,9 @@ unsafe fn multiply_tiles<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
     let each = nanoseconds / several as f64;
     let shared = parallel::is_divided(several, each);
     let least = down.last().map_or(0, |&(_, rows)| rows);
-    let of_piece = copies_for(least, shared);
+    let task_packing = packing_for(least, shared);
     // a piece of a few rows would have wider panels
-    let one_copy = tall || is_one_copy(of_piece, depth, bytes(columns));
+    let one_copy = tall || is_one_copy(task_packing, depth, bytes(columns));
     let share_copy = down.len() > 1 && kernels.tile_columns_for(least) == wide && one_copy;
     let mut room = Scratch::<A>::take(if share_copy { depth * columns.next_multiple_of(wide) } else { 0 });
     let b = if share_copy {
@@ -229,13 +229,13 @@ unsafe fn multiply_tiles<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
     } else {
         b
     };
-    parallel::for_each(several, each, |piece| {
-        let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);
+    parallel::for_each(several, each, |task| {
+        let ((row, rows), (column, columns)) = (down[task % down.len()], across[task / down.len()]);
         let (a, b, addend, c) = (a.at(row, 0), b.at(0, column), addend.at(row, column), c.at(row, column));
-        let copies = if share_copy { Packing { b: false, ..of_piece } } else { copies_for(rows, shared) };
+        let packing = if share_copy { Packing { b: false, ..task_packing } } else { packing_for(rows, shared) };
         // SAFETY: as the caller says, for this part of the product, or `b` has been copied, and
         // panels begin where they have been copied to
-        unsafe { multiply_blocks(kernels, &Gemm { rows, columns, a, b, addend, c, ..*product }, copies) };
+        unsafe { multiply_blocks(kernels, &Gemm { rows, columns, a, b, addend, c, ..*product }, packing) };
     });
 }
 
@@ -247,7 +247,7 @@ unsafe fn multiply_tiles<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
 ///
 /// # Safety
 /// That of [`multiply`].
-unsafe fn multiply_parts<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>, copies: Packing, nanoseconds: f64) {
+unsafe fn multiply_parts<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>, packing: Packing, nanoseconds: f64) {
     let &Gemm { rows, depth, columns, a, b, c, beta, epilogue, .. } = product;
     let parts: Vec<(usize, usize)> = even_parts(depth, K_BLOCK).collect();
     let each = rows * columns;
@@ -260,7 +260,7 @@ unsafe fn multiply_parts<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
         // SAFETY: as the caller says, for this part; each of the others has its own place in the
         // room, and is added to nothing
         unsafe {
-            multiply_blocks(kernels, &Gemm { depth, a, b, c, beta, epilogue: Epilogue::None, ..*product }, copies)
+            multiply_blocks(kernels, &Gemm { depth, a, b, c, beta, epilogue: Epilogue::None, ..*product }, packing)
         };
     });
     for row in 0..rows {

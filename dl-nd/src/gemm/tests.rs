@@ -1,4 +1,4 @@
-use super::dispatch::{KernelTable, all_kernels};
+use super::dispatch::{InstructionSet, KernelTable};
 use super::pack::pack_panels;
 use super::partition::*;
 use super::tiling::{Packing, is_shared, multiply_blocks};
@@ -8,6 +8,21 @@ use crate::tensor::aligned::begin;
 use ndarray::{Array2, ArrayView1, Axis, Ix2, Slice, s};
 use rand::Rng;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+
+/// The kernels for this element type that this processor can run.
+fn all_kernels<A: Element>() -> Vec<&'static KernelTable<A>> {
+    let mut kernels = vec![A::per_element(InstructionSet::Portable)];
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            kernels.push(A::per_element(InstructionSet::Avx2));
+        }
+        if is_x86_feature_detected!("avx512f") {
+            kernels.push(A::per_element(InstructionSet::Avx512));
+        }
+    }
+    kernels
+}
 
 /// A matrix of this shape that lies somehow: in rows, in columns, turned, or with gaps.
 fn somehow<A: Element>(rows: usize, columns: usize, how: usize, rng: &mut impl Rng) -> Array2<A> {

@@ -297,16 +297,16 @@ impl Packing {
 /// # Safety
 /// All that belongs to the product can be read, or written, and nobody else has `c`. If `b` is not
 /// copied, its columns lie one after the other.
-pub(super) unsafe fn multiply_blocks<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>, copies: Packing) {
+pub(super) unsafe fn multiply_blocks<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>, packing: Packing) {
     let Gemm { rows, depth, columns, alpha, a, b, beta, addend, c, epilogue } = *product;
     let wide = kernels.tile_columns_for(rows);
-    let (block, together) = (copies.rows(), copies.together(rows));
+    let (block, together) = (packing.rows(), packing.together(rows));
     let deepest = depth.min(together * K_BLOCK);
-    let is_k_sliced = copies.is_k_sliced(kernels, product);
-    let several = if is_k_sliced { wide } else { wide * copies.panels(deepest * wide * size_of::<A>()) };
+    let is_k_sliced = packing.is_k_sliced(kernels, product);
+    let several = if is_k_sliced { wide } else { wide * packing.panels(deepest * wide * size_of::<A>()) };
     let room_of = |copied: bool, len: usize| if copied { deepest * len } else { 0 };
-    let mut room_of_a = Scratch::<A>::take(room_of(copies.a, rows.min(block)));
-    let is_copied = copies.b && !(is_k_sliced && columns.is_multiple_of(wide));
+    let mut room_of_a = Scratch::<A>::take(room_of(packing.a, rows.min(block)));
+    let is_copied = packing.b && !(is_k_sliced && columns.is_multiple_of(wide));
     let mut room_of_b = Scratch::<A>::take(room_of(is_copied, several.min(kernels.padded(columns))));
     for (row, rows) in even_parts(rows, block) {
         let all = depth;
@@ -315,7 +315,7 @@ pub(super) unsafe fn multiply_blocks<A: Element>(kernels: &KernelTable<A>, produ
             let (beta, addend) = if from == 0 { (beta, addend) } else { (A::of(1.0), c.as_const()) };
             let a = a.at(row, from);
             let packed = room_of_a.as_mut_slice().as_mut_ptr();
-            if copies.a {
+            if packing.a {
                 for (strip, rows) in chunks(rows, rows_of_strip(kernels)) {
                     // SAFETY: there is room for so many rows
                     unsafe { pack(kernels, a.at(strip, 0), rows, rows, depth, packed.wrapping_add(strip * depth)) };
@@ -330,7 +330,7 @@ pub(super) unsafe fn multiply_blocks<A: Element>(kernels: &KernelTable<A>, produ
                     continue;
                 }
                 let room = room_of_b.as_mut_slice().as_mut_ptr();
-                if copies.b {
+                if packing.b {
                     for (panel, width) in chunks(width, wide) {
                         let (b, padded) = (b.at(0, panel).transposed(), kernels.padded(width));
                         // SAFETY: as the caller says, for this part of the product; there is room
@@ -338,10 +338,10 @@ pub(super) unsafe fn multiply_blocks<A: Element>(kernels: &KernelTable<A>, produ
                         unsafe { pack(kernels, b, width, padded, depth, room.wrapping_add(panel * depth)) };
                     }
                 }
-                let a = if copies.a { RawMatrix { start: packed.cast_const(), row: 1, column: 1 } } else { a };
-                let b = if copies.b { RawMatrix { start: room.cast_const(), row: 1, column: 1 } } else { b };
+                let a = if packing.a { RawMatrix { start: packed.cast_const(), row: 1, column: 1 } } else { a };
+                let b = if packing.b { RawMatrix { start: room.cast_const(), row: 1, column: 1 } } else { b };
                 let panels = Panel { depth, parts, width, b, addend, c, alpha, beta, epilogue };
-                let strips = RowStrips { kernels, copies, rows, wide, panels, a };
+                let strips = RowStrips { kernels, packing, rows, wide, panels, a };
                 // SAFETY: as the caller says, for this part of the product, or it has been copied
                 unsafe {
                     if is_shared(kernels, rows, depth, width) {
@@ -360,7 +360,7 @@ pub(super) unsafe fn multiply_blocks<A: Element>(kernels: &KernelTable<A>, produ
 #[derive(Clone, Copy)]
 struct RowStrips<'a, A: 'static> {
     kernels: &'a KernelTable<A>,
-    copies: Packing,
+    packing: Packing,
     rows: usize,
     /// A panel has so many columns, but for the last one.
     wide: usize,
@@ -375,7 +375,7 @@ impl<A: Element> RowStrips<'_, A> {
     /// All that belongs to them can be read, or written, and nobody else has that part of `c`.
     #[inline(always)]
     unsafe fn multiply_all(&self) {
-        let in_strips = self.copies.a || self.panels.width > self.wide;
+        let in_strips = self.packing.a || self.panels.width > self.wide;
         for strip in chunks(self.rows, if in_strips { rows_of_strip(self.kernels) } else { self.rows }) {
             // SAFETY: as the caller says
             unsafe { self.multiply(strip) };
@@ -404,13 +404,13 @@ impl<A: Element> RowStrips<'_, A> {
     /// All that belongs to them can be read, or written, and nobody else has these rows of `c`.
     #[inline(always)]
     unsafe fn multiply(&self, (strip, rows): (usize, usize)) {
-        let RowStrips { kernels, copies, wide, panels, a, .. } = *self;
-        let a = match copies.a {
+        let RowStrips { kernels, packing, wide, panels, a, .. } = *self;
+        let a = match packing.a {
             true => RawMatrix { start: a.at(0, strip * panels.depth).start, row: 1, column: rows as isize },
             false => a.at(strip, 0),
         };
         for (panel, width) in chunks(panels.width, wide) {
-            let b = match copies.b {
+            let b = match packing.b {
                 true => RawMatrix { row: kernels.padded(width) as isize, ..panels.b.at(0, panel * panels.depth) },
                 false => panels.b.at(0, panel),
             };

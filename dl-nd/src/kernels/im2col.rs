@@ -1,6 +1,6 @@
 //! The patches of a convolution: what is under each position of the window.
 
-use super::conv::{ConvGeometry, cut, matrix};
+use super::conv::{ConvGeometry, matrix, slice_axis};
 use super::{SPATIAL, Window};
 use crate::tensor::{Element, zeros};
 use dl_core::buffers;
@@ -28,8 +28,8 @@ struct ColumnRun {
 }
 
 impl PatchColumns {
-    pub(super) fn new(reach: &PatchLayout<'_>, range: Range<usize>) -> Self {
-        let PatchLayout { geometry, lengths: [_, lines, length], .. } = *reach;
+    pub(super) fn new(layout: &PatchLayout<'_>, range: Range<usize>) -> Self {
+        let PatchLayout { geometry, lengths: [_, lines, length], .. } = *layout;
         let [_, height, width] = geometry.output;
         let strides = geometry.windows.map(|window| window.stride);
         let mut runs = Vec::new();
@@ -87,16 +87,16 @@ impl<'a> PatchLayout<'a> {
 
 /// The channels of one sample and group, with their padding, so that every window lies inside.
 pub(super) struct PaddedSample<'a, A: Element> {
-    reach: &'a PatchLayout<'a>,
+    layout: &'a PatchLayout<'a>,
     elements: Cow<'a, [A]>,
 }
 
 impl<'a, A: Element> PaddedSample<'a, A> {
-    pub(super) fn of(reach: &'a PatchLayout<'a>, x: &'a [A]) -> Self {
-        let mut samples = PaddedSample { reach, elements: Cow::Borrowed(x) };
+    pub(super) fn of(layout: &'a PatchLayout<'a>, x: &'a [A]) -> Self {
+        let mut samples = PaddedSample { layout, elements: Cow::Borrowed(x) };
         if samples.is_padded() {
-            let inputs = reach.geometry.inputs;
-            let mut elements = zeros(inputs * reach.lengths.iter().product::<usize>());
+            let inputs = layout.geometry.inputs;
+            let mut elements = zeros(inputs * layout.lengths.iter().product::<usize>());
             samples.lines(inputs, |from, to, len| {
                 elements[to..to + len].copy_from_slice(&x[from..from + len]);
             });
@@ -106,10 +106,10 @@ impl<'a, A: Element> PaddedSample<'a, A> {
     }
 
     /// Zeros, to add to, for so many channels.
-    pub(super) fn empty(reach: &'a PatchLayout<'a>, channels: usize) -> Self {
-        let mut samples = PaddedSample { reach, elements: Cow::Owned(Vec::new()) };
+    pub(super) fn empty(layout: &'a PatchLayout<'a>, channels: usize) -> Self {
+        let mut samples = PaddedSample { layout, elements: Cow::Owned(Vec::new()) };
         if samples.is_padded() {
-            samples.elements = Cow::Owned(zeros(channels * reach.lengths.iter().product::<usize>()));
+            samples.elements = Cow::Owned(zeros(channels * layout.lengths.iter().product::<usize>()));
         }
         samples
     }
@@ -117,7 +117,7 @@ impl<'a, A: Element> PaddedSample<'a, A> {
     /// The lines that these samples and those without padding have in common: where each begins
     /// there and here, and its length.
     fn lines(&self, channels: usize, mut each: impl FnMut(usize, usize, usize)) {
-        let (input, lengths, padding) = (self.reach.geometry.input, self.reach.lengths, self.reach.padding);
+        let (input, lengths, padding) = (self.layout.geometry.input, self.layout.lengths, self.layout.padding);
         let common: [usize; SPATIAL] = std::array::from_fn(|axis| input[axis].min(lengths[axis] - padding[axis]));
         for channel in 0..channels {
             for plane in 0..common[0] {
@@ -138,12 +138,12 @@ impl<'a, A: Element> PaddedSample<'a, A> {
         room: &'b mut [A],
     ) -> ArrayView2<'b, A> {
         if self.is_pointwise() {
-            let patches = matrix(&self.elements, self.reach.geometry.inputs, self.reach.geometry.elements());
-            return cut(cut(patches, 0, rows.clone()), 1, columns.range());
+            let patches = matrix(&self.elements, self.layout.geometry.inputs, self.layout.geometry.elements());
+            return slice_axis(slice_axis(patches, 0, rows.clone()), 1, columns.range());
         }
-        let step = self.reach.geometry.windows[2].stride;
+        let step = self.layout.geometry.windows[2].stride;
         let mut lines = room.chunks_exact_mut(columns.len());
-        if let (Some(taps), 1) = (self.reach.taps.get(rows.clone()), step) {
+        if let (Some(taps), 1) = (self.layout.taps.get(rows.clone()), step) {
             vectorized(
                 #[inline(always)]
                 || {
@@ -173,9 +173,9 @@ impl<'a, A: Element> PaddedSample<'a, A> {
     pub(super) fn add(&mut self, x: &mut [A], rows: &Range<usize>, columns: &PatchColumns, patches: &[A]) {
         let mut elements = std::mem::take(self.elements.to_mut());
         let to = if self.is_padded() { &mut elements[..] } else { x };
-        let step = self.reach.geometry.windows[2].stride;
+        let step = self.layout.geometry.windows[2].stride;
         let mut lines = patches.chunks_exact(columns.len());
-        if let (Some(taps), 1) = (self.reach.taps.get(rows.clone()), step) {
+        if let (Some(taps), 1) = (self.layout.taps.get(rows.clone()), step) {
             vectorized(
                 #[inline(always)]
                 || {
@@ -204,7 +204,7 @@ impl<'a, A: Element> PaddedSample<'a, A> {
     /// Adds what is here, without the padding.
     pub(super) fn add_to(self, x: &mut [A]) {
         if self.is_padded() {
-            let channels = x.len() / self.reach.geometry.elements();
+            let channels = x.len() / self.layout.geometry.elements();
             self.lines(channels, |to, from, len| add(&mut x[to..to + len], &self.elements[from..from + len]));
         }
         self.give_back();
@@ -217,20 +217,20 @@ impl<'a, A: Element> PaddedSample<'a, A> {
     }
 
     fn is_padded(&self) -> bool {
-        self.reach.padding != [0; SPATIAL]
+        self.layout.padding != [0; SPATIAL]
     }
 
     /// Whether the patches are the samples themselves.
     fn is_pointwise(&self) -> bool {
         // one tap alone, whatever its distance from others
         let is_point = |&window: &Window| Window { dilation: 1, ..window } == Window::POINT;
-        self.reach.geometry.input == self.reach.geometry.output && self.reach.geometry.windows.iter().all(is_point)
+        self.layout.geometry.input == self.layout.geometry.output && self.layout.geometry.windows.iter().all(is_point)
     }
 
     /// Goes through a row of the patches. Each run of columns comes from the samples, from this
     /// element on in steps of the last stride; or it is padding that the samples do not have.
     fn runs(&self, row: usize, columns: &PatchColumns, mut each: impl FnMut(Range<usize>, Option<usize>)) {
-        let PatchLayout { geometry, lengths: [depth, height, width], ref taps, .. } = *self.reach;
+        let PatchLayout { geometry, lengths: [depth, height, width], ref taps, .. } = *self.layout;
         if let Some(tap) = taps.get(row) {
             columns.runs.iter().for_each(|run| each(run.start..run.start + run.len, Some(tap + run.at)));
             return;
@@ -255,9 +255,9 @@ impl<'a, A: Element> PaddedSample<'a, A> {
             let (first, end) = (inner.start.clamp(from, to), inner.end.clamp(from, to));
             each(at(from)..at(first), None);
             if first < end {
-                let plane = channel * depth + deep.place(plane, plane_tap);
-                let line = plane * height + high.place(line, line_tap);
-                each(at(first)..at(end), Some(line * width + wide.place(first, column_tap)));
+                let plane = channel * depth + deep.position(plane, plane_tap);
+                let line = plane * height + high.position(line, line_tap);
+                each(at(first)..at(end), Some(line * width + wide.position(first, column_tap)));
             }
             each(at(end)..at(to), None);
         }

@@ -22,9 +22,9 @@ pub(crate) fn reduce_in_chunks<A: Element>(
     let others = (0..x.ndim()).filter(|axis| !axes.contains(axis));
     // the first one of several: so what lies within a piece is in as few parts as possible
     let across = others.rev().max_by_key(|&axis| most(axis));
-    let pieces = across.map_or(0, |axis| most(axis).min(x.len() / CHUNK_LEN));
-    let (Some(across), 2..) = (across, pieces) else { return reduce(x) };
-    let each = x.shape()[across].div_ceil(pieces);
+    let chunks = across.map_or(0, |axis| most(axis).min(x.len() / CHUNK_LEN));
+    let (Some(across), 2..) = (across, chunks) else { return reduce(x) };
+    let each = x.shape()[across].div_ceil(chunks);
     let mut kept = x.raw_dim();
     axes.iter().for_each(|&axis| kept[axis] = 1);
     let mut whole = ArrayD::zeros(kept);
@@ -58,16 +58,18 @@ pub(crate) fn for_each_lane<'a, A: Element>(
         few @ ..LANE_GROUP => few.max(1),
         few => few / LANE_GROUP * LANE_GROUP,
     };
-    let in_turn = |first: usize, lanes: &mut [Lane<'_, A>]| {
+    let run_in_order = |first: usize, lanes: &mut [Lane<'_, A>]| {
         for (chunk, lanes) in lanes.chunks_mut(few).enumerate() {
             work(first + chunk * few, lanes);
         }
     };
     let mut lanes: Vec<_> = lanes.collect();
     if count < 2 || count * len < 2 * CHUNK_LEN {
-        return in_turn(0, &mut lanes);
+        return run_in_order(0, &mut lanes);
     }
     let each = (CHUNK_LEN / len).max(1);
-    let mut pieces: Vec<_> = lanes.chunks_mut(each).collect();
-    parallel::for_each_mut(&mut pieces, nanoseconds * (each * len) as f64, |piece, lanes| in_turn(piece * each, lanes));
+    let mut chunks: Vec<_> = lanes.chunks_mut(each).collect();
+    parallel::for_each_mut(&mut chunks, nanoseconds * (each * len) as f64, |chunk, lanes| {
+        run_in_order(chunk * each, lanes)
+    });
 }

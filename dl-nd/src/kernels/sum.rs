@@ -28,27 +28,15 @@ fn longest_axis<A>(x: &ArrayViewD<'_, A>) -> Axis {
     Axis((0..x.ndim()).max_by_key(|&axis| x.shape()[axis]).unwrap_or(0))
 }
 
+/// The sum of a whole chunk is that of a whole subtree, so it does not matter that there are
+/// chunks.
 fn sum_slice<A: Element>(elements: &[A]) -> A {
-    sum_of_pieces(elements.len(), 0.1, |from, to| {
-        let mut sum = PairwiseSum::new();
-        sum.add_all(&elements[from..to]);
-        sum
-    })
-}
-
-/// The sum of so many terms; `piece` sums those in a range of places, for about so many nanoseconds
-/// each.
-///
-/// The sum of a whole piece is that of a whole subtree, so it does not matter that there are
-/// pieces.
-pub(crate) fn sum_of_pieces<A: Element>(
-    len: usize,
-    nanoseconds: f64,
-    piece: impl Fn(usize, usize) -> PairwiseSum<A> + Sync,
-) -> A {
+    let len = elements.len();
     let mut sums = vec![A::zero(); len.div_ceil(CHUNK_LEN)];
-    parallel::for_each_mut(&mut sums, nanoseconds * CHUNK_LEN.min(len) as f64, |index, sum| {
-        *sum = piece(index * CHUNK_LEN, len.min((index + 1) * CHUNK_LEN)).total();
+    parallel::for_each_mut(&mut sums, 0.1 * CHUNK_LEN.min(len) as f64, |index, total| {
+        let mut sum = PairwiseSum::new();
+        sum.add_all(&elements[index * CHUNK_LEN..len.min((index + 1) * CHUNK_LEN)]);
+        *total = sum.total();
     });
     combine_chunk_sums(sums.into_iter(), CHUNK_LEN, len)
 }

@@ -17,7 +17,7 @@ pub(crate) fn pad_spatial<T: Copy>(last: &[T], rest: T) -> [T; SPATIAL] {
 
 /// Windows and axes with their padding are no longer than this, so that sums of their lengths need
 /// no check.
-const LONGEST: usize = usize::MAX / 4;
+const MAX_AXIS_LEN: usize = usize::MAX / 4;
 
 /// A window with `kernel` taps, on an axis with `padding` at either end. It moves by `stride`, its
 /// taps are `dilation` apart.
@@ -66,7 +66,7 @@ impl Window {
         }
         let span = (kernel - 1).checked_mul(dilation).and_then(|last| last.checked_add(1));
         let padded = padding.checked_mul(2).and_then(|padding| padding.checked_add(shape[axis]));
-        if [span, padded].iter().all(|length| length.is_some_and(|length| length <= LONGEST)) {
+        if [span, padded].iter().all(|length| length.is_some_and(|length| length <= MAX_AXIS_LEN)) {
             return Ok(());
         }
         Err(Error::invalid(format!(
@@ -105,9 +105,9 @@ impl Window {
                  dilation, {dilation}"
             )));
         }
-        let moved = (shape[axis] - 1).checked_mul(stride).filter(|&moved| moved <= LONGEST);
+        let moved = (shape[axis] - 1).checked_mul(stride).filter(|&moved| moved <= MAX_AXIS_LEN);
         let padded = moved.and_then(|moved| moved.checked_add(self.span() + output_padding));
-        match padded.filter(|&padded| padded <= LONGEST) {
+        match padded.filter(|&padded| padded <= MAX_AXIS_LEN) {
             None => Err(Error::invalid(format!("a stride of {stride} is too large along axis {axis} of {shape:?}"))),
             Some(padded) if padded > 2 * padding => Ok(padded - 2 * padding),
             Some(padded) => Err(Error::shape(format!(
@@ -118,7 +118,7 @@ impl Window {
     }
 
     /// The elements, out of `length`, under the taps of window `at`.
-    pub(crate) fn places(self, at: usize, length: usize) -> StepBy<Range<usize>> {
+    pub(crate) fn positions(self, at: usize, length: usize) -> StepBy<Range<usize>> {
         let start = at * self.stride;
         let in_padding = self.padding.saturating_sub(start).div_ceil(self.dilation);
         let first = start + in_padding * self.dilation - self.padding;
@@ -143,7 +143,7 @@ impl Window {
     }
 
     /// The element under tap `tap` of window `at`, which is [`inside`](Window::inside).
-    pub(crate) fn place(self, at: usize, tap: usize) -> usize {
+    pub(crate) fn position(self, at: usize, tap: usize) -> usize {
         at * self.stride + tap * self.dilation - self.padding
     }
 }

@@ -4,7 +4,7 @@
 //! same shape, element by element.
 
 use crate::ops::cross_entropy::{ClassTargets, CrossEntropy, cross_entropy, nll};
-use crate::ops::expand_as::{broadcasting, same_shape};
+use crate::ops::expand_as::{expand_like, same_shape};
 use crate::ops::invalid::invalid;
 use crate::ops::loss_reduction::{Mean, Reduction, reduce};
 use crate::ops::reshape::MovementOps;
@@ -189,7 +189,7 @@ macro_rules! losses {
                 const NAME: &str = "bce_with_logits";
                 let x = self.layer();
                 let weight = match &settings.pos_weight {
-                    Some(weight) => Some(Term(broadcasting(NAME, weight, &x))),
+                    Some(weight) => Some(Term(expand_like(NAME, weight, &x))),
                     None => None,
                 };
                 elementwise::<A, D, R>(NAME, x, target.into_layer(), |x, y| {

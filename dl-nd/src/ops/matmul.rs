@@ -461,11 +461,11 @@ pub(crate) fn product<A: Element, D: Rank, E: Rank, P: Rank>(
     if a.ndim() <= 2 && b.ndim() <= 2 {
         return Ok(gemm::product(MatrixRef::row(&a), MatrixRef::column(&b), None, Epilogue::None, shape));
     }
-    products(a, b, batch, shape)
+    batched_products(a, b, batch, shape)
 }
 
 /// The products of all matrices of a batch, one after the other, in this shape.
-fn products<A: Element, D: Rank, E: Rank, P: Rank>(
+fn batched_products<A: Element, D: Rank, E: Rank, P: Rank>(
     a: ArrayView<'_, A, D>,
     b: ArrayView<'_, A, E>,
     batch: &[usize],

@@ -3,7 +3,7 @@
 //! All of it is made of means and pointwise operations, and so differentiable to any order.
 
 use crate::ops::axes::AxisList;
-use crate::ops::expand_as::{no_channels, per_channel, reshape_like};
+use crate::ops::expand_as::{missing_channels, per_channel, reshape_like};
 use crate::ops::invalid::{check_fraction, check_non_negative, invalid};
 use crate::ops::reduce::{ReduceForm, ReduceOp, reduce};
 use crate::ops::reshape::{ReshapeTarget, reshape};
@@ -89,8 +89,8 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         let variance = per_channel(NAME, &stats.variance.layer(), &x);
         let train = batch
             .normalized(eps)
-            .updating(&stats.mean, stats.moved(&mean, &batch.mean))
-            .updating(&stats.variance, stats.moved(&variance, &batch.variance(1)));
+            .updating(&stats.mean, stats.updated(&mean, &batch.mean))
+            .updating(&stats.variance, stats.updated(&variance, &batch.variance(1)));
         let evaluate = scaled(&Nd::binary(Binary::Sub, &x, &mean), &variance, eps);
         train_or_eval(train, evaluate)
     }
@@ -222,7 +222,7 @@ impl<A: Element> RunningStats<A> {
 
     /// The running statistics moved towards those of a batch.
     #[track_caller]
-    fn moved<D: Rank>(&self, running: &Layer<Nd<A, D>>, batch: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
+    fn updated<D: Rank>(&self, running: &Layer<Nd<A, D>>, batch: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
         let running = Nd::with_number(Binary::Mul, running, 1.0 - self.momentum, false);
         let batch = Nd::with_number(Binary::Mul, batch, self.momentum, false);
         reshape(&Nd::binary(Binary::Add, &running, &batch), ReshapeTarget::Flat)
@@ -247,7 +247,7 @@ fn mean<A: Element, D: Rank>(
     axes: AxisList,
     correction: usize,
 ) -> Layer<Nd<A, D>> {
-    reduce(x.clone(), ReduceOp::Mean, axes, ReduceForm { name, keep: true, correction })
+    reduce(x.clone(), ReduceOp::Mean, axes, ReduceForm { name, keep_dims: true, correction })
 }
 
 /// `x / √(variance + eps)`.
@@ -303,7 +303,7 @@ impl<A: Element, D: Rank> Primitive for Grouped<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, Ix3>> {
         let (shape, groups) = (x.shape(), self.groups);
-        let [batch, channels, rest @ ..] = shape else { return Err(no_channels(shape)) };
+        let [batch, channels, rest @ ..] = shape else { return Err(missing_channels(shape)) };
         if groups == 0 || channels % groups != 0 {
             return Err(Error::invalid(format!(
                 "{channels} channels (axis 1) of a tensor of shape {shape:?} cannot be divided into {groups} groups"

@@ -339,10 +339,10 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
                 flat(x, &[*rows, rest.iter().product()])
             }
             ReshapeTarget::Insert(axis) => {
-                let Some(place) = position_of(*axis, x.shape().len() + 1) else {
+                let Some(position) = position_of(*axis, x.shape().len() + 1) else {
                     return Err(Error::invalid(format!("no axis can be inserted at {axis} into {:?}", x.shape())));
                 };
-                array.into_dyn().insert_axis(Axis(place))
+                array.into_dyn().insert_axis(Axis(position))
             }
             ReshapeTarget::Remove(axis) => {
                 let axis = axis_of(*axis, x.shape())?;

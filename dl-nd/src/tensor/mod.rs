@@ -18,4 +18,4 @@ pub use shape::check_size;
 pub(crate) use shape::{broadcast_shape, common_len, common_shape, dim_of, unit_shape, wrong_rank};
 pub(crate) use storage::{Storage, compact_copy};
 pub use tensor::Nd;
-pub(crate) use tensor::{filled_array, tensor_of_shape, zeros};
+pub(crate) use tensor::{constant_tape, filled_array, tensor_of_shape, zeros};
