@@ -1,13 +1,13 @@
-//! The kernels of convolution: products of matrices, block by block.
+//! The kernels of convolution: blocked matrix products with im2col patches.
 //!
-//! For one sample and one group, `y = w · p`: `w` has a row for each output channel, and `p`, the *patches*,
-//! has a column for each position of the window and a row for each element under it. `p` is nothing
-//! but elements of `x` and zeros, so the two gradients are products with `p` as well:
-//! `wᵀ = p · yᵀ`, and `p = wᵀ · y` added up where its elements come from. `p` is made in blocks
-//! that fit into a cache (`patches.rs`).
+//! For one sample and one group, `y = w · p`. `w` has a row per output channel. The *patches* `p`
+//! have a column per position of the window and a row per element under it; their entries are
+//! elements of `x` and zeros. Both gradients are products with `p` as well: `wᵀ = p · yᵀ`, and `p =
+//! wᵀ · y`, added to the elements that the patches come from. Patches are built in blocks that fit
+//! into a cache (`im2col.rs`).
 //!
-//! Samples, or parts of them, are pieces for several threads. How many there are, and the order of
-//! all sums, depends on the shapes alone.
+//! Samples, or parts of them, are tasks for several threads. The number of tasks and the order of
+//! all sums depend on the shapes only.
 
 use super::im2col::{PaddedSample, PatchColumns, PatchLayout};
 use super::{SPATIAL, Window};
@@ -17,16 +17,16 @@ use dl_core::{buffers, parallel};
 use ndarray::{ArrayBase, ArrayView2, ArrayViewMut2, Axis, Ix2, RawData, Slice};
 use std::ops::Range;
 
-/// A block of patches has at most this many rows.
+/// The maximum number of rows of a block of patches.
 const PATCH_ROWS: usize = 512;
-/// So many columns are multiplied at a time where they are columns of the result: as many as a
-/// product keeps in registers.
+/// The number of columns of a block where they are columns of the result: as many as a product
+/// keeps in registers.
 const PATCH_COLUMNS: usize = 64;
-/// And so many where sums run over them.
+/// The number of columns of a block where sums run over them.
 const SUM_COLUMNS: usize = 256;
-/// A kernel is divided into about so many pieces, or more.
+/// The target number of tasks of a kernel.
 const CONV_TASKS: usize = 8;
-/// The sums of the pieces of a weight take no more than so many elements together.
+/// The maximum number of elements of the partial sums of a weight gradient.
 const MAX_WEIGHT_SUMS: usize = 1 << 20;
 
 /// The lengths of all axes of a convolution.
@@ -97,8 +97,8 @@ impl ConvGeometry {
         let (taps, outputs, positions) = (self.taps(), self.outputs, self.positions());
         let layout = PatchLayout::of(self);
         let len = self.groups * taps * outputs;
-        // each piece sums over some of the samples, for some of the rows of the patches:
-        // `[taps, outputs]`
+        // each task sums over some of the samples, for some of the rows of the patches: `[taps,
+        // outputs]`
         let by_samples = CONV_TASKS.min(self.batch).min(MAX_WEIGHT_SUMS / len).max(1);
         let by_rows = (CONV_TASKS / (by_samples * self.groups)).min(taps / 24).max(1);
         let tasks = by_samples * self.groups;
@@ -144,21 +144,21 @@ impl ConvGeometry {
         w
     }
 
-    /// The samples and groups of a result, or equal parts of them, one after the other: each is
-    /// written whole.
+    /// Fills a result in parallel: the samples and groups, or equal parts of them. `work` must
+    /// write all of its part.
     fn fill_tasks<A: Element>(&self, split: usize, each: usize, work: impl Fn(usize, &mut [A]) + Sync) -> Vec<A> {
         let tasks = self.batch * self.groups * split;
         gemm::fill_chunks(tasks * each, each, self.nanoseconds() / tasks.max(1) as f64, work)
     }
 
-    /// Into how many equal parts the channels of a sample and group are divided, so that there are
-    /// enough pieces.
+    /// The number of equal parts into which the channels of a sample and group are divided, so that
+    /// there are enough tasks.
     fn split(&self, channels: usize) -> usize {
         let wanted = CONV_TASKS / (self.batch * self.groups).max(1);
         (1..=wanted.min(channels)).rev().find(|&split| channels.is_multiple_of(split)).unwrap_or(1)
     }
 
-    /// About how long each of the kernels takes on one thread.
+    /// The estimated time of each of the kernels on one thread.
     pub(crate) fn nanoseconds(&self) -> f64 {
         let patches = [self.batch, self.groups, self.inputs].into_iter().chain(self.output);
         let patches = patches.chain(self.windows.map(|window| window.kernel)).map(|length| length as f64);
@@ -180,8 +180,8 @@ impl ConvGeometry {
         self.inputs * self.windows.iter().map(|window| window.kernel).product::<usize>()
     }
 
-    /// Goes through blocks of the patches of one sample and group, in a fixed order, with room for
-    /// each.
+    /// Visits blocks of the patches of one sample and group, in a fixed order, with scratch memory
+    /// for each.
     fn blocks<A: Element>(
         &self,
         layout: &PatchLayout<'_>,
@@ -219,12 +219,12 @@ pub(super) fn slice_axis<S: RawData>(
     matrix
 }
 
-/// The ranges of at most `by` that `0..len` consists of.
+/// Divides `0..len` into ranges of at most `by`.
 fn ranges(len: usize, by: usize) -> impl Iterator<Item = Range<usize>> {
     (0..len).step_by(by.max(1)).map(move |from| from..len.min(from + by))
 }
 
-/// The range of part `index`, when each has this length.
+/// The range of part `index` of length `len`.
 fn nth(index: usize, len: usize) -> Range<usize> {
     index * len..(index + 1) * len
 }

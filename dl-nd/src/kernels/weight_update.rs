@@ -1,4 +1,4 @@
-//! Updates of weights in place.
+//! In-place updates of weights.
 
 use crate::fusion::{self, CHUNK_LEN};
 use crate::tensor::{Element, Nd, Rank};
@@ -46,7 +46,7 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
 }
 
 impl<A: Element, D: Rank> Nd<A, D> {
-    /// The elements in row-major order, in a buffer of its own.
+    /// The elements in row-major order, in a uniquely owned buffer.
     fn elements_mut(&mut self) -> &mut [A] {
         let array = self.0.array_mut();
         if !array.is_standard_layout() {
