@@ -29,10 +29,10 @@ pub(super) struct BlockRunner<'a, A> {
 /// are arbitrary: a program writes each register before it reads it.
 pub(super) fn with_registers<A: Element, R>(program: &Program<A>, work: impl FnOnce(&mut [A]) -> R) -> R {
     let len = program.registers * block_len::<A>();
-    aligned::with_thread_scratch(len, |room: *mut A| {
+    aligned::with_thread_scratch(len, |scratch: *mut A| {
         // SAFETY: the scratch memory has room for `len` numbers, is borrowed exclusively, and holds
         // valid numbers whatever their bits are
-        work(unsafe { from_raw_parts_mut(room, len) })
+        work(unsafe { from_raw_parts_mut(scratch, len) })
     })
 }
 
@@ -72,7 +72,7 @@ impl<'a, A: Element> CheckedProgram<'a, A> {
                 assert!(*slot >= program.operands.len() && !reads.contains(slot) && !to[..index].contains(slot));
             }
         }
-        assert!(program.prefetch_plan.iter().all(|stretch| stretch.from + stretch.len <= block_len::<A>()));
+        assert!(program.prefetch_plan.iter().all(|span| span.from + span.len <= block_len::<A>()));
         for (_, slot) in &program.numbers {
             assert!(is_place(slot) && *slot >= program.streams());
         }
@@ -142,9 +142,9 @@ impl<'a, A: Element> BlockRunner<'a, A> {
         let Program { instructions, prefetch_plan, .. } = self.program;
         let len = self.len;
         if !prefetch_plan.is_empty() && len == block_len::<A>() {
-            for stretch in prefetch_plan {
-                stretch.ask(&self.slots[..self.program.streams()], BLOCK_BYTES);
-                self.compute(&instructions[stretch.instruction], stretch.from, stretch.len);
+            for span in prefetch_plan {
+                span.prefetch_next(&self.slots[..self.program.streams()], BLOCK_BYTES);
+                self.compute(&instructions[span.instruction], span.from, span.len);
             }
         } else {
             instructions.iter().for_each(|instruction| self.compute(instruction, 0, len));

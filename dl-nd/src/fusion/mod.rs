@@ -65,9 +65,9 @@ pub(crate) fn sum<A: Element, D: Rank>(lazy: &LazyTensor<A, D>, others: &[&LazyT
 fn run<A: Element, D: Rank>(tensors: &[&LazyTensor<A, D>], sums: bool) -> (A, Vec<Storage<A, D>>) {
     let (program, kept) = Program::of(tensors, sums);
     let summed = usize::from(sums);
-    let mut rooms: Vec<AlignedBuf<A>> = program.rooms();
-    let sum = program.run(&mut rooms);
-    let mut results: Vec<Storage<A, D>> = rooms.into_iter().map(|room| tensors[0].elements(room)).collect();
+    let mut allocate_results: Vec<AlignedBuf<A>> = program.allocate_results();
+    let sum = program.run(&mut allocate_results);
+    let mut results: Vec<Storage<A, D>> = allocate_results.into_iter().map(|room| tensors[0].elements(room)).collect();
     kept.into_iter().for_each(|(lazy, result)| lazy.keep(results[result - summed].clone()));
     results.truncate(tensors.len() - summed);
     (sum, results)

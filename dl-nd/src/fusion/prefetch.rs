@@ -48,64 +48,66 @@ enum Cache {
 impl PrefetchSpan {
     /// Prefetches the lines of the next block, which begins `bytes` after each of these addresses.
     #[inline(always)]
-    pub(super) fn ask<A>(&self, slots: &[*mut A], bytes: usize) {
+    pub(super) fn prefetch_next<A>(&self, addresses: &[*mut A], bytes: usize) {
         match self.into {
-            Cache::L1 => prefetch_rows(slots, bytes, self.rows.clone(), prefetch),
-            Cache::L2 => prefetch_rows(slots, bytes, self.rows.clone(), |slot| prefetch_into(Cache::L2, slot)),
+            Cache::L1 => prefetch_rows(addresses, bytes, self.rows.clone(), prefetch),
+            Cache::L2 => {
+                prefetch_rows(addresses, bytes, self.rows.clone(), |address| prefetch_into(Cache::L2, address))
+            }
         }
     }
 }
 
 /// Prefetches rows of lines, `from` bytes after each of these addresses.
 #[inline(always)]
-fn prefetch_rows<A>(slots: &[*mut A], from: usize, rows: Range<usize>, ask: impl Fn(*const A) + Copy) {
+fn prefetch_rows<A>(addresses: &[*mut A], from: usize, rows: Range<usize>, ask: impl Fn(*const A) + Copy) {
     let mut row = rows.start;
     // unrolled: the loop overhead would exceed the number of prefetches
     while row + 4 <= rows.end {
-        prefetch_lines::<A, 4>(slots, from + row * CACHE_LINE_BYTES, ask);
+        prefetch_lines::<A, 4>(addresses, from + row * CACHE_LINE_BYTES, ask);
         row += 4;
     }
     if row + 2 <= rows.end {
-        prefetch_lines::<A, 2>(slots, from + row * CACHE_LINE_BYTES, ask);
+        prefetch_lines::<A, 2>(addresses, from + row * CACHE_LINE_BYTES, ask);
         row += 2;
     }
     if row < rows.end {
-        prefetch_lines::<A, 1>(slots, from + row * CACHE_LINE_BYTES, ask);
+        prefetch_lines::<A, 1>(addresses, from + row * CACHE_LINE_BYTES, ask);
     }
 }
 
 /// Prefetches consecutive lines.
 #[inline(always)]
-fn prefetch_lines<A, const LINES: usize>(slots: &[*mut A], from: usize, ask: impl Fn(*const A)) {
-    for slot in slots {
+fn prefetch_lines<A, const LINES: usize>(addresses: &[*mut A], from: usize, ask: impl Fn(*const A)) {
+    for address in addresses {
         for line in 0..LINES {
-            ask(slot.wrapping_byte_add(from + line * CACHE_LINE_BYTES));
+            ask(address.wrapping_byte_add(from + line * CACHE_LINE_BYTES));
         }
     }
 }
 
 /// Prefetches the line of an address into L1.
 #[inline(always)]
-pub(crate) fn prefetch<A>(slot: *const A) {
-    prefetch_into(Cache::L1, slot);
+pub(crate) fn prefetch<A>(address: *const A) {
+    prefetch_into(Cache::L1, address);
 }
 
 /// The cache must be a constant after inlining.
 #[inline(always)]
-fn prefetch_into<A>(cache: Cache, slot: *const A) {
+fn prefetch_into<A>(cache: Cache, address: *const A) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
         // SAFETY: a prefetch is a hint, which is valid for every address
         unsafe {
             match cache {
-                Cache::L1 => _mm_prefetch::<_MM_HINT_T0>(slot.cast()),
-                Cache::L2 => _mm_prefetch::<_MM_HINT_T1>(slot.cast()),
+                Cache::L1 => _mm_prefetch::<_MM_HINT_T0>(address.cast()),
+                Cache::L2 => _mm_prefetch::<_MM_HINT_T1>(address.cast()),
             }
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (cache, slot);
+    let _ = (cache, address);
 }
 
 /// The width of a vector register in bytes.
@@ -133,7 +135,7 @@ impl<A: Element> Program<A> {
             return Vec::new();
         }
         // two lines per request for L2, which takes fewer instructions
-        let (into, on_their_way, together) = match register_bytes {
+        let (into, in_flight, together) = match register_bytes {
             CACHE_LINE_BYTES.. => (Cache::L1, MAX_L1_IN_FLIGHT, 1),
             _ => (Cache::L2, MAX_L2_IN_FLIGHT, 2),
         };
@@ -142,21 +144,21 @@ impl<A: Element> Program<A> {
         let all: f64 = self.instructions.iter().map(time).sum();
         let block = block_len::<A>();
         let (mut spent, mut row) = (0.0, 0);
-        let mut stretches = Vec::with_capacity(2 * self.instructions.len());
+        let mut spans = Vec::with_capacity(2 * self.instructions.len());
         for (instruction, now) in self.instructions.iter().enumerate() {
             spent += time(now);
             let until = together * ((BLOCK_BYTES / CACHE_LINE_BYTES / together) as f64 * spent / all).round() as usize;
             let rows = until - row;
             // in whole lines
-            let times = (rows * streams).div_ceil(on_their_way).max(1);
+            let times = (rows * streams).div_ceil(in_flight).max(1);
             let len = block.div_ceil(times).next_multiple_of(CACHE_LINE_BYTES);
             let at_once = rows.div_ceil(block.div_ceil(len)).next_multiple_of(together);
             for from in (0..block).step_by(len) {
                 let end = until.min(row + at_once);
                 let rows = std::mem::replace(&mut row, end)..end;
-                stretches.push(PrefetchSpan { instruction, from, len: len.min(block - from), rows, into });
+                spans.push(PrefetchSpan { instruction, from, len: len.min(block - from), rows, into });
             }
         }
-        stretches
+        spans
     }
 }

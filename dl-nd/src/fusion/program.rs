@@ -48,7 +48,7 @@ pub(super) struct BroadcastStrides {
     /// merged.
     pub(super) shape: Vec<usize>,
     /// The stride of the tensor along each of these axes; 0 where it is repeated.
-    pub(super) steps: Vec<usize>,
+    pub(super) strides: Vec<usize>,
 }
 
 pub(super) struct Instruction<A> {
@@ -87,7 +87,7 @@ impl<A: Element> Program<A> {
 
     /// Allocates the results. Each gets the page color that the fewest other tensors of the program
     /// have.
-    pub(super) fn rooms(&self) -> Vec<AlignedBuf<A>> {
+    pub(super) fn allocate_results(&self) -> Vec<AlignedBuf<A>> {
         let mut tensors = [0; aligned::COLORS];
         for operand in &self.operands {
             tensors[aligned::color_of(operand.as_ptr())] += 1;
@@ -109,10 +109,8 @@ impl<A: Element> Program<A> {
         parallel::for_each_mut(&mut chunks, nanoseconds * each.min(self.len()) as f64, |_, chunk| {
             chunk.sum = with_registers(self, |registers| self.run_blocks(BlockRunner::new(chunk, registers)));
         });
-        match self.summed {
-            Some(_) => combine_chunk_sums(chunks.into_iter().map(|chunk| chunk.sum), each, self.len()),
-            None => A::zero(),
-        }
+        let sum = |_| combine_chunk_sums(chunks.into_iter().map(|chunk| chunk.sum), each, self.len());
+        self.summed.map_or_else(A::zero, sum)
     }
 
     /// Must not be inlined into the closure: captured variables would be reloaded for each block.
@@ -162,32 +160,32 @@ pub(super) fn elements<A>(operand: &ArcArray<A, IxDyn>) -> &[A] {
 
 /// The strides of a tensor in row-major order along the axes of a shape to which it broadcasts; 0
 /// where it is repeated.
-pub(super) fn steps(own: &[usize], shape: &[usize]) -> Vec<usize> {
+pub(super) fn strides_of(own: &[usize], shape: &[usize]) -> Vec<usize> {
     let missing = shape.len() - own.len();
-    let mut steps = vec![0; shape.len()];
-    let mut step = 1;
+    let mut strides = vec![0; shape.len()];
+    let mut stride = 1;
     for (axis, &length) in own.iter().enumerate().rev() {
         if length != 1 {
-            steps[missing + axis] = step;
+            strides[missing + axis] = stride;
         }
-        step *= length;
+        stride *= length;
     }
-    steps
+    strides
 }
 
 impl BroadcastStrides {
     /// For a tensor of shape `own`, broadcast to `shape`.
     pub(super) fn of(own: &[usize], shape: &[usize]) -> Self {
-        let mut strides = BroadcastStrides { shape: Vec::new(), steps: Vec::new() };
-        for (&length, step) in shape.iter().zip(steps(own, shape)) {
-            match (strides.shape.last_mut(), strides.steps.last_mut()) {
-                (Some(outer), Some(outer_step)) if *outer_step == step * length => {
+        let mut strides = BroadcastStrides { shape: Vec::new(), strides: Vec::new() };
+        for (&length, stride) in shape.iter().zip(strides_of(own, shape)) {
+            match (strides.shape.last_mut(), strides.strides.last_mut()) {
+                (Some(outer), Some(outer_stride)) if *outer_stride == stride * length => {
                     *outer *= length;
-                    *outer_step = step;
+                    *outer_stride = stride;
                 }
                 _ => {
                     strides.shape.push(length);
-                    strides.steps.push(step);
+                    strides.strides.push(stride);
                 }
             }
         }
@@ -198,27 +196,27 @@ impl BroadcastStrides {
 /// Writes the elements of the broadcast tensor from position `start` on, as many as `to` has.
 pub(super) fn load<A: Element>(
     elements: &[A],
-    BroadcastStrides { shape, steps }: &BroadcastStrides,
+    BroadcastStrides { shape, strides }: &BroadcastStrides,
     start: usize,
     to: &mut [A],
 ) {
     let (&length, outer) = shape.split_last().expect("there are axes along which it is repeated");
-    let (&step, outer_steps) = steps.split_last().expect("a step for each axis");
+    let (&stride, outer_strides) = strides.split_last().expect("a step for each axis");
     let (mut row, mut column) = (start / length, start % length);
     let mut done = 0;
     while done < to.len() {
         let now = (length - column).min(to.len() - done);
         let mut rest = row;
-        let mut slot = column * step;
-        for (&length, &step) in outer.iter().zip(outer_steps).rev() {
-            slot += rest % length * step;
+        let mut slot = column * stride;
+        for (&length, &stride) in outer.iter().zip(outer_strides).rev() {
+            slot += rest % length * stride;
             rest /= length;
         }
         let to = &mut to[done..done + now];
-        match step {
+        match stride {
             0 => to.fill(elements[slot]),
             1 => to.copy_from_slice(&elements[slot..slot + now]),
-            _ => to.iter_mut().zip(elements[slot..].iter().step_by(step)).for_each(|(to, &x)| *to = x),
+            _ => to.iter_mut().zip(elements[slot..].iter().step_by(stride)).for_each(|(to, &x)| *to = x),
         }
         done += now;
         (row, column) = (row + 1, 0);

@@ -486,15 +486,15 @@ fn all_of_the_next_block_is_asked_for() {
     let (program, _) = Program::of(&[y.lazy().expect("large tensors are written down")], false);
     let times = [16, 32, 64].map(|register_bytes| {
         let (mut row, mut done) = (0, vec![0; program.instructions.len()]);
-        let stretches = program.plan_prefetch(register_bytes);
-        for stretch in &stretches {
-            assert_eq!((stretch.rows.start, stretch.from), (row, done[stretch.instruction]));
-            row = stretch.rows.end;
-            done[stretch.instruction] += stretch.len;
+        let spanes = program.plan_prefetch(register_bytes);
+        for span in &spanes {
+            assert_eq!((span.rows.start, span.from), (row, done[span.instruction]));
+            row = span.rows.end;
+            done[span.instruction] += span.len;
         }
         assert_eq!(row, BLOCK_BYTES / CACHE_LINE_BYTES);
         assert!(done.iter().all(|&done| done == block_len::<f32>()));
-        stretches.len()
+        spanes.len()
     });
     assert!(
         times[0] == times[1] && times[1] < times[2],

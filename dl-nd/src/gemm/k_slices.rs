@@ -32,10 +32,10 @@ pub(super) fn longest<A: Element>(kernels: &KernelTable<A>) -> usize {
 /// columns of `c` and, unless `beta` is 0, of the addend must be contiguous.
 pub(super) unsafe fn multiply_slices<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>) {
     let slice = longest(kernels) * kernels.tile_columns();
-    with_thread_scratch(slice + product.rows * kernels.tile_columns(), |room: *mut A| {
+    with_thread_scratch(slice + product.rows * kernels.tile_columns(), |scratch: *mut A| {
         // SAFETY: guaranteed by the caller; the scratch memory has room for a slice, and for a
         // partial sum per element of the result
-        unsafe { multiply_in(room, room.wrapping_add(slice), kernels, product) }
+        unsafe { multiply_in(scratch, scratch.wrapping_add(slice), kernels, product) }
     });
 }
 
@@ -43,14 +43,14 @@ pub(super) unsafe fn multiply_slices<A: Element>(kernels: &KernelTable<A>, produ
 ///
 /// # Safety
 /// That of [`multiply_slices`]; the scratch memory must be writable.
-unsafe fn multiply_in<A: Element>(room: *mut A, kept: *mut A, kernels: &KernelTable<A>, product: &Gemm<A>) {
+unsafe fn multiply_in<A: Element>(scratch: *mut A, kept: *mut A, kernels: &KernelTable<A>, product: &Gemm<A>) {
     let &Gemm { rows, depth, columns: width, alpha, a, b, beta, addend, c, epilogue } = product;
     debug_assert!(width == kernels.tile_columns() && (1..=K_BLOCK).contains(&depth), "it is a panel, and one part");
     let kept = RawMatrix { start: kept, row: width as isize, column: 1 };
     let each = depth.div_ceil(depth.div_ceil(longest(kernels))).next_multiple_of(STEPS * LINES);
     for (from, len) in chunks(depth, each) {
         // SAFETY: guaranteed by the caller for this slice, which has at most the maximum length
-        unsafe { pack(kernels, b.at(from, 0).transposed(), width, width, len, room) };
+        unsafe { pack(kernels, b.at(from, 0).transposed(), width, width, len, scratch) };
         let is_last = from + len == depth;
         // the next slice, or the first one of the panel to the right, which usually follows
         let next = if is_last { b.at(0, width) } else { b.at(from + len, 0) };
@@ -60,7 +60,7 @@ unsafe fn multiply_in<A: Element>(room: *mut A, kept: *mut A, kernels: &KernelTa
             let sums = (from > 0).then_some(kept.as_const());
             let ahead = PanelPrefetch::of_panel(next, width, len, asked);
             asked += len / (STEPS * LINES);
-            let (b, b_row, last) = (room.cast_const(), width as isize, kernels.lanes);
+            let (b, b_row, last) = (scratch.cast_const(), width as isize, kernels.lanes);
             // partial sums are stored unscaled
             let (alpha, beta, to) = if is_last { (alpha, beta, c) } else { (A::of(1.0), A::zero(), kept) };
             let (addend, addend_row, c, c_row) = (addend.start, addend.row, to.start, to.row);

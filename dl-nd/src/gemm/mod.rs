@@ -125,11 +125,11 @@ pub(crate) fn product<A: Element, D: Dimension>(
 ) -> Array<A, D> {
     let len = a.rows * b.columns;
     if aligned::is_worth_aligning::<A>(len) {
-        let mut room = AlignedBuf::<A>::new(len);
-        let to = room.elements();
+        let mut scratch = AlignedBuf::<A>::new(len);
+        let to = scratch.elements();
         // SAFETY: only numbers are written
         product_to(a, b, row, epilogue, unsafe { from_raw_parts_mut(to.as_mut_ptr().cast(), len) });
-        return room.into_array(shape);
+        return scratch.into_array(shape);
     }
     let mut elements = buffers::take(len);
     product_to(a, b, row, epilogue, &mut elements.spare_capacity_mut()[..len]);

@@ -70,17 +70,17 @@ pub(super) unsafe fn pack_panels<A: Element>(
     depth: usize,
     columns: usize,
     wide: usize,
-    room: &mut [A],
+    scratch: &mut [A],
 ) -> RawMatrix<*const A> {
     let mut panels: Vec<&mut [A]> =
-        room[..columns.div_ceil(wide) * wide * depth].chunks_exact_mut(wide * depth).collect();
-    parallel::for_each_mut(&mut panels, PACK_NANOSECONDS * (wide * depth) as f64, |panel, room| {
+        scratch[..columns.div_ceil(wide) * wide * depth].chunks_exact_mut(wide * depth).collect();
+    parallel::for_each_mut(&mut panels, PACK_NANOSECONDS * (wide * depth) as f64, |panel, scratch| {
         let column = panel * wide;
         let b = b.at(0, column).transposed();
         // SAFETY: guaranteed by the caller for these columns; `room` is that of a panel
-        unsafe { pack(kernels, b, wide.min(columns - column), wide, depth, room.as_mut_ptr()) };
+        unsafe { pack(kernels, b, wide.min(columns - column), wide, depth, scratch.as_mut_ptr()) };
     });
-    RawMatrix { start: room.as_ptr(), row: wide as isize, column: depth as isize }
+    RawMatrix { start: scratch.as_ptr(), row: wide as isize, column: depth as isize }
 }
 
 /// The distance, in columns, between a prefetch and the copy.

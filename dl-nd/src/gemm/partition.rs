@@ -219,10 +219,10 @@ unsafe fn multiply_tiles<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
     // a task of a few rows would have wider panels
     let one_copy = tall || is_one_copy(task_packing, depth, bytes(columns));
     let share_copy = down.len() > 1 && kernels.tile_columns_for(least) == wide && one_copy;
-    let mut room = Scratch::<A>::take(if share_copy { depth * columns.next_multiple_of(wide) } else { 0 });
+    let mut scratch = Scratch::<A>::take(if share_copy { depth * columns.next_multiple_of(wide) } else { 0 });
     let b = if share_copy {
         // SAFETY: guaranteed by the caller
-        unsafe { pack_panels(kernels, b, depth, columns, wide, room.as_mut_slice()) }
+        unsafe { pack_panels(kernels, b, depth, columns, wide, scratch.as_mut_slice()) }
     } else {
         b
     };
@@ -248,8 +248,8 @@ unsafe fn multiply_parts<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
     let &Gemm { rows, depth, columns, a, b, c, beta, epilogue, .. } = product;
     let parts: Vec<(usize, usize)> = even_parts(depth, K_BLOCK).collect();
     let each = rows * columns;
-    let mut room = Scratch::<A>::take(each * (parts.len() - 1));
-    let others = RawMatrix { start: room.as_mut_slice().as_mut_ptr(), row: columns as isize, column: 1 };
+    let mut scratch = Scratch::<A>::take(each * (parts.len() - 1));
+    let others = RawMatrix { start: scratch.as_mut_slice().as_mut_ptr(), row: columns as isize, column: 1 };
     parallel::for_each(parts.len(), nanoseconds / parts.len() as f64, |part| {
         let (from, depth) = parts[part];
         let (a, b) = (a.at(0, from), b.at(from, 0));

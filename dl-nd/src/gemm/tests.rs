@@ -4,7 +4,7 @@ use super::partition::*;
 use super::tiling::{Packing, is_shared, multiply_blocks};
 use super::*;
 use crate::init;
-use crate::tensor::aligned::begin;
+use crate::tensor::aligned::first_aligned;
 use ndarray::{Array2, ArrayView1, Axis, Ix2, Slice, s};
 use rand::Rng;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -148,7 +148,7 @@ fn rows_that_begin_within_a_line() {
         // where a line begins, and elsewhere
         let products = [0, 1, 7].map(|after| {
             let mut padded = Array2::zeros([520, 96]);
-            let from = begin(padded.as_slice().expect("it lies in rows")) + after;
+            let from = first_aligned(padded.as_slice().expect("it lies in rows")) + after;
             padded.slice_mut(s![.., from..from + 70]).assign(&b);
             let b = padded.slice_move(s![.., from..from + 70]);
             assert_eq!(is_split(b.as_ptr().addr(), 4 * 96, 64, 100), after > 0);
@@ -223,13 +223,13 @@ fn panels_are_copied_one_after_the_other() {
     let b = somehow::<f32>(50, 150, 0, &mut rng);
     for kernels in all_kernels::<f32>() {
         let wide = kernels.tile_columns();
-        let mut room = vec![f32::NAN; 50 * 150_usize.next_multiple_of(wide)];
+        let mut scratch = vec![f32::NAN; 50 * 150_usize.next_multiple_of(wide)];
         // SAFETY: it is a matrix of this size
-        let panels = unsafe { pack_panels(kernels, MatrixRef::row(&b.view()).raw, 50, 150, wide, &mut room) };
+        let panels = unsafe { pack_panels(kernels, MatrixRef::row(&b.view()).raw, 50, 150, wide, &mut scratch) };
         for (row, column) in (0..50).flat_map(|row| (0..150).map(move |column| (row, column))) {
             let first = column / wide * wide;
-            let place = (panels.at(row, first).start.addr() - room.as_ptr().addr()) / size_of::<f32>();
-            assert_eq!(room[place + column - first], b[[row, column]]);
+            let place = (panels.at(row, first).start.addr() - scratch.as_ptr().addr()) / size_of::<f32>();
+            assert_eq!(scratch[place + column - first], b[[row, column]]);
         }
     }
 }

@@ -326,17 +326,17 @@ pub(super) unsafe fn multiply_blocks<A: Element>(kernels: &KernelTable<A>, produ
                     unsafe { multiply_slices(kernels, &product) };
                     continue;
                 }
-                let room = room_of_b.as_mut_slice().as_mut_ptr();
+                let scratch = room_of_b.as_mut_slice().as_mut_ptr();
                 if packing.b {
                     for (panel, width) in chunks(width, wide) {
                         let (b, padded) = (b.at(0, panel).transposed(), kernels.padded(width));
                         // SAFETY: guaranteed by the caller for this part of the product; the
                         // scratch memory has room for these panels
-                        unsafe { pack(kernels, b, width, padded, depth, room.wrapping_add(panel * depth)) };
+                        unsafe { pack(kernels, b, width, padded, depth, scratch.wrapping_add(panel * depth)) };
                     }
                 }
                 let a = if packing.a { RawMatrix { start: packed.cast_const(), row: 1, column: 1 } } else { a };
-                let b = if packing.b { RawMatrix { start: room.cast_const(), row: 1, column: 1 } } else { b };
+                let b = if packing.b { RawMatrix { start: scratch.cast_const(), row: 1, column: 1 } } else { b };
                 let panels = Panel { depth, parts, width, b, addend, c, alpha, beta, epilogue };
                 let strips = RowStrips { kernels, packing, rows, wide, panels, a };
                 // SAFETY: guaranteed by the caller for this part of the product, or the operand has

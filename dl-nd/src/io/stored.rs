@@ -1,10 +1,11 @@
 //! Tensors and tables as arrays of numbers that a file can hold, and what of this crate can stand
 //! in a module.
 
+use crate::ops::conv::{Conv, ConvTranspose};
 use crate::ops::embedding::Table;
 use crate::ops::normalize::RunningStats;
+use crate::ops::pool::{AvgPool, Pool};
 use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
-use crate::{AvgPool, Conv, ConvTranspose, Pool};
 use dl_core::{DType, Module, Numbers, Result, Stored, StoredElement, Visitor};
 use ndarray::{Ix2, IxDyn};
 

@@ -57,8 +57,8 @@ impl ConvGeometry {
             let samples = PaddedSample::of(&layout, &x[nth(part, self.inputs * self.elements())]);
             let w = matrix(&w[nth(part % self.groups * split + within, outputs * taps)], outputs, taps);
             let mut y = matrix_mut(y, outputs, positions);
-            self.blocks(&layout, 0..taps, PATCH_ROWS, PATCH_COLUMNS, |rows, columns, room| {
-                let patches = samples.patches(&rows, &columns, room);
+            self.blocks(&layout, 0..taps, PATCH_ROWS, PATCH_COLUMNS, |rows, columns, scratch| {
+                let patches = samples.patches(&rows, &columns, scratch);
                 let beta = A::of(if rows.start == 0 { 0.0 } else { 1.0 });
                 let (w, mut y) = (slice_axis(w, 1, rows), slice_axis(y.view_mut(), 1, columns.range()));
                 product_into(A::of(1.0), w, patches, beta, &mut y);
@@ -81,11 +81,11 @@ impl ConvGeometry {
             let y = matrix(&y[nth(part, self.outputs * positions)], self.outputs, positions);
             let mut samples = PaddedSample::empty(&layout, inputs);
             x.fill(A::of(0.0));
-            self.blocks(&layout, 0..taps / split, PATCH_ROWS, PATCH_COLUMNS, |rows, columns, room| {
-                let mut patches = matrix_mut(room, rows.len(), columns.len());
+            self.blocks(&layout, 0..taps / split, PATCH_ROWS, PATCH_COLUMNS, |rows, columns, scratch| {
+                let mut patches = matrix_mut(scratch, rows.len(), columns.len());
                 let (w, y) = (slice_axis(w, 1, rows.clone()).reversed_axes(), slice_axis(y, 1, columns.range()));
                 product_into(A::of(1.0), w, y, A::of(0.0), &mut patches);
-                samples.add(x, &rows, &columns, room);
+                samples.add(x, &rows, &columns, scratch);
             });
             samples.add_to(x);
         })
@@ -122,9 +122,9 @@ impl ConvGeometry {
                 let padded = PaddedSample::of(&layout, &x[nth(part, self.inputs * self.elements())]);
                 let y = matrix(&y[nth(part, outputs * positions)], outputs, positions);
                 let is_first = sample == samples.start;
-                self.blocks(&layout, rows.clone(), PATCH_ROWS, SUM_COLUMNS, |rows, columns, room| {
+                self.blocks(&layout, rows.clone(), PATCH_ROWS, SUM_COLUMNS, |rows, columns, scratch| {
                     let beta = A::of(if is_first && columns.range().start == 0 { 0.0 } else { 1.0 });
-                    let patches = padded.patches(&rows, &columns, room);
+                    let patches = padded.patches(&rows, &columns, scratch);
                     let y = slice_axis(y, 1, columns.range()).reversed_axes();
                     let mut sums = slice_axis(sums.view_mut(), 0, rows.start - first..rows.end - first);
                     product_into(A::of(1.0), patches, y, beta, &mut sums);
@@ -190,12 +190,12 @@ impl ConvGeometry {
         wide: usize,
         mut work: impl FnMut(Range<usize>, PatchColumns, &mut [A]),
     ) {
-        let mut room = Scratch::take(rows.len().min(high) * self.positions().min(wide));
+        let mut scratch = Scratch::take(rows.len().min(high) * self.positions().min(wide));
         for columns in ranges(self.positions(), wide) {
             let columns = PatchColumns::new(layout, columns);
             for part in ranges(rows.len(), high) {
-                let room = &mut room.as_mut_slice()[..part.len() * columns.len()];
-                work(rows.start + part.start..rows.start + part.end, columns.clone(), room);
+                let scratch = &mut scratch.as_mut_slice()[..part.len() * columns.len()];
+                work(rows.start + part.start..rows.start + part.end, columns.clone(), scratch);
             }
         }
     }

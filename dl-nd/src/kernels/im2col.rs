@@ -135,14 +135,14 @@ impl<'a, A: Element> PaddedSample<'a, A> {
         &'b self,
         rows: &Range<usize>,
         columns: &PatchColumns,
-        room: &'b mut [A],
+        scratch: &'b mut [A],
     ) -> ArrayView2<'b, A> {
         if self.is_pointwise() {
             let patches = matrix(&self.elements, self.layout.geometry.inputs, self.layout.geometry.elements());
             return slice_axis(slice_axis(patches, 0, rows.clone()), 1, columns.range());
         }
         let step = self.layout.geometry.windows[2].stride;
-        let mut lines = room.chunks_exact_mut(columns.len());
+        let mut lines = scratch.chunks_exact_mut(columns.len());
         if let (Some(taps), 1) = (self.layout.taps.get(rows.clone()), step) {
             vectorized(
                 #[inline(always)]
@@ -155,7 +155,7 @@ impl<'a, A: Element> PaddedSample<'a, A> {
                     }
                 },
             );
-            return matrix(room, rows.len(), columns.len());
+            return matrix(scratch, rows.len(), columns.len());
         }
         for (row, line) in rows.clone().zip(lines) {
             self.runs(row, columns, |run, from| match from {
@@ -166,7 +166,7 @@ impl<'a, A: Element> PaddedSample<'a, A> {
                 }
             });
         }
-        matrix(room, rows.len(), columns.len())
+        matrix(scratch, rows.len(), columns.len())
     }
 
     /// Adds a block of patches to the elements that they come from: of the padded samples, or of

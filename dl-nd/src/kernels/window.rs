@@ -34,12 +34,7 @@ pub(crate) fn windows<const N: usize>(
     padding: [usize; N],
     dilation: [usize; N],
 ) -> [Window; N] {
-    std::array::from_fn(|axis| Window {
-        kernel: kernel[axis],
-        stride: stride[axis],
-        padding: padding[axis],
-        dilation: dilation[axis],
-    })
+    std::array::from_fn(|i| Window { kernel: kernel[i], stride: stride[i], padding: padding[i], dilation: dilation[i] })
 }
 
 impl Window {

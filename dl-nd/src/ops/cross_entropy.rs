@@ -7,7 +7,7 @@
 use crate::kernels::for_each_lane;
 use crate::ops::axes::AxisList;
 use crate::ops::expand_as::{missing_channels, per_channel, same_shape};
-use crate::ops::index::{gather, take};
+use crate::ops::index::{Indices, gather, take};
 use crate::ops::invalid::{check_fraction, invalid};
 use crate::ops::loss_reduction::{Mean, Reduction};
 use crate::ops::reduce::{ReduceForm, ReduceOp, sum_keepdim};
@@ -84,7 +84,7 @@ macro_rules! label_lists {
 
             #[track_caller]
             fn into_targets(self) -> Targets<A, D, Ix1> {
-                Targets::Labels(crate::Indices::into_indices(self))
+                Targets::Labels(Indices::into_indices(self))
             }
         }
     )*};

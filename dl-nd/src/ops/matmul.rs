@@ -514,6 +514,9 @@ fn each_pair<'a, A: Element>(
 mod tests {
     use super::*;
     use crate::ops::pointwise::binary;
+    use crate::ops::reduce::ReduceOps;
+    use crate::tensor::aligned::is_aligned;
+    use dl_core::{Sgd, Weight};
 
     type OfRows = MatMulOp<f64, Ix2, Ix2>;
 
@@ -545,5 +548,26 @@ mod tests {
         let long = row(1 << 12);
         let written_down = binary(Binary::Add, &long, &long).expect("they are of one shape");
         assert!(written_down.lazy().is_some() && has_a_way(&[[&written_down, &b]], [true, false]));
+    }
+
+    #[test]
+    fn stepped_weight_is_aligned_to_cache_line() -> Result<()> {
+        let elements = vec![3.0_f32; 100 * 70 + 1];
+        let start = usize::from(is_aligned(elements.as_ptr()));
+        let unaligned = Array::from_vec(elements).slice_move(ndarray::s![start..start + 100 * 70]);
+        let weight = Weight::new(Nd::from(unaligned.into_shape_with_order([100, 70]).expect("as many elements")));
+        let x = Nd::<f32, Ix2>::full([2, 100], 1.0);
+        x.matmul(&weight).sum().train(&Sgd::new(0.5)).wait()?;
+        let stepped = weight.value();
+        assert!(is_aligned(stepped.view().as_ptr()) && stepped.view().iter().all(|&x| x == 2.0));
+        Ok(())
+    }
+
+    #[test]
+    fn large_product_is_aligned_to_cache_line() -> dl_core::Result<()> {
+        let [a, b] = [[90, 3], [3, 80]].map(|shape| Nd::<f64, Ix2>::full(shape, 2.0));
+        let product = a.matmul(&b).predict().wait()?;
+        assert!(is_aligned(product.view().as_ptr()) && product.view().iter().all(|&x| x == 12.0));
+        Ok(())
     }
 }

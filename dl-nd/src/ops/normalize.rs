@@ -52,11 +52,7 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When there is no axis 1, or a channel has no elements.
     #[track_caller]
     fn batch_norm(&self, eps: f64) -> Layer<Nd<A, D>> {
-        const NAME: &str = "batch_norm";
-        match check_non_negative("eps", eps) {
-            Ok(()) => Moments::of(NAME, &self.layer(), AxisList::all_but(1)).normalized(eps),
-            Err(error) => invalid(NAME, error),
-        }
+        normalized("batch_norm", &self.layer(), AxisList::all_but(1), eps)
     }
 
     /// [`batch_norm`](NormOps::batch_norm) that keeps statistics: a pass that trains normalises
@@ -109,11 +105,7 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When `axes` is 0 or there are not so many, or they have no elements.
     #[track_caller]
     fn layer_norm(&self, axes: usize, eps: f64) -> Layer<Nd<A, D>> {
-        const NAME: &str = "layer_norm";
-        match check_non_negative("eps", eps) {
-            Ok(()) => Moments::of(NAME, &self.layer(), AxisList::last(axes)).normalized(eps),
-            Err(error) => invalid(NAME, error),
-        }
+        normalized("layer_norm", &self.layer(), AxisList::last(axes), eps)
     }
 
     /// Each group of neighbouring channels (axis 1) normalised on its own, for each example:
@@ -132,12 +124,9 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     #[track_caller]
     fn group_norm(&self, groups: usize, eps: f64) -> Layer<Nd<A, D>> {
         const NAME: &str = "group_norm";
-        if let Err(error) = check_non_negative("eps", eps) {
-            return invalid(NAME, error);
-        }
         let x = self.layer();
         let grouped: Layer<Nd<A, Ix3>> = Layer::apply(Grouped { groups, types: PhantomData }, (x.clone(),));
-        reshape_like(NAME, &Moments::of(NAME, &grouped, AxisList::last(1)).normalized(eps), &x)
+        reshape_like(NAME, &normalized(NAME, &grouped, AxisList::last(1), eps), &x)
     }
 
     /// Divided by the root of the mean square over the last `axes` axes: `x / √(mean(x²) + eps)`
@@ -236,6 +225,20 @@ impl<A: Element> RunningStats<A> {
     #[must_use]
     pub fn momentum(self, momentum: f64) -> Self {
         RunningStats { momentum, ..self }
+    }
+}
+
+/// The elements less their mean along these axes, divided by their standard deviation.
+#[track_caller]
+fn normalized<A: Element, D: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, D>>,
+    axes: AxisList,
+    eps: f64,
+) -> Layer<Nd<A, D>> {
+    match check_non_negative("eps", eps) {
+        Ok(()) => Moments::of(name, x, axes).normalized(eps),
+        Err(error) => invalid(name, error),
     }
 }
 
