@@ -390,8 +390,6 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
     }
 }
 
-/// About how long the loss takes for a logit, and its derivative.
-
 /// The labels in row-major order.
 fn labels_in_order<E: Rank>(labels: &Nd<usize, E>) -> Vec<usize> {
     labels.0.iter().copied().collect()
