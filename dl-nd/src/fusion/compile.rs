@@ -457,7 +457,7 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
                     let selection = selections[index].as_ref().expect("it is an instruction");
                     let to: Vec<usize> =
                         std::iter::once(index).chain(selection.extra_outputs.iter().copied()).map(slot).collect();
-                    let reads = selection.reads.map(|read| slots[read].expect("it comes before whoever reads it"));
+                    let reads = selection.reads.map(|read| slots[read].expect("operands come before their users"));
                     program.instructions.push(selection.compile(reads, &to));
                 }
             }

@@ -21,8 +21,8 @@ pub(super) fn compute<A: Element, D: Rank>(lazy: &LazyTensor<A, D>) -> Option<St
         },
         operation => return put_back(lazy, operation),
     };
-    let elements = to.as_slice_mut().expect("it is whole");
-    run(op, elements, other.0.as_slice().expect("it was looked at"));
+    let elements = to.as_slice_mut().expect("in row-major order");
+    run(op, elements, other.0.as_slice().expect("its layout was checked"));
     Some(to.into_shared().into())
 }
 
@@ -62,7 +62,7 @@ mod tests {
 
     /// Whether the operand has other owners depends on timing, so it must not affect the result.
     #[test]
-    fn a_nan_is_the_same_in_place_and_elsewhere() {
+    fn nan_in_place_has_same_bits() {
         let shape = [64, 64];
         let nan = |bits: u32| Nd::<f32, Ix2>::full(shape, f32::from_bits(bits));
         let sum = |a: Nd<f32, Ix2>| {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_has_is_not_written_over() {
+    fn shared_operand_is_not_overwritten() {
         let shape = [100, 700]; // some pieces, of which the last one is shorter
         let numbers = |by: f32| -> Nd<f32, Ix2> {
             Nd::from_vec(shape, (0..shape[0] * shape[1]).map(|i| i as f32 * by).collect()).expect("one for each place")
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(kept, numbers(0.5));
         let second = difference(kept, b.clone());
         assert_eq!(second.view(), wanted);
-        assert_eq!(second.view().as_ptr(), slot, "now it is nobody else's");
+        assert_eq!(second.view().as_ptr(), slot, "now it is uniquely owned");
         assert_eq!(b, numbers(0.1));
         // the same tensor twice: the right operand is another owner
         let zero = difference(b.clone(), b);

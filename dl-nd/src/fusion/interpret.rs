@@ -64,17 +64,17 @@ impl<'a, A: Element> CheckedProgram<'a, A> {
     /// If an instruction accesses a slot that does not exist, writes an operand or a slot that it
     /// reads, or writes a slot twice; if the number or the lengths of the results are wrong.
     pub(super) fn new(program: &'a Program<A>, results: Vec<&'a mut [A]>) -> Self {
-        let is_place = |slot: &usize| *slot < program.slots();
+        let is_slot = |slot: &usize| *slot < program.slots();
         for Instruction { opcode, .. } in &program.instructions {
             let (reads, to) = opcode.slots();
-            assert!(reads.iter().all(is_place) && to.iter().all(is_place));
+            assert!(reads.iter().all(is_slot) && to.iter().all(is_slot));
             for (index, slot) in to.iter().enumerate() {
                 assert!(*slot >= program.operands.len() && !reads.contains(slot) && !to[..index].contains(slot));
             }
         }
         assert!(program.prefetch_plan.iter().all(|span| span.from + span.len <= block_len::<A>()));
         for (_, slot) in &program.numbers {
-            assert!(is_place(slot) && *slot >= program.streams());
+            assert!(is_slot(slot) && *slot >= program.streams());
         }
         let len = program.len();
         let mut streams: Vec<*mut A> = Vec::with_capacity(program.streams());

@@ -89,7 +89,7 @@ pub(super) fn several_of_four<A: Element, const N: usize>(
 /// are computed before the first is stored, so loads need not wait for earlier stores. Results must
 /// have one length, and operands at least that length.
 #[inline(always)]
-#[allow(clippy::needless_range_loop, reason = "places in several slices of one length, which the compiler knows")]
+#[allow(clippy::needless_range_loop, reason = "indices into several slices of one length")]
 fn by_rows<A: Element, const N: usize, const WIDTH: usize>(
     operands: [&[A]; 4],
     to: [&mut [A]; N],

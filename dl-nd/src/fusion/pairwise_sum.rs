@@ -155,7 +155,7 @@ mod tests {
 
     /// The chunk length does not change a bit of the sum.
     #[test]
-    fn pieces_of_any_length() {
+    fn chunk_length_changes_no_bit() {
         let numbers: Vec<f32> = (0..200_003).map(|i| ((i * 7919) % 1009) as f32 * 0.1 - 37.7).collect();
         for each in (11..=15).map(|power| 1 << power) {
             for len in
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn few_terms() {
+    fn few_terms_sum_exactly() {
         for count in [0, 1, 127, 128, 129, 384, 385] {
             let mut sum = PairwiseSum::new();
             (0..count).for_each(|i| sum.add_in_order(&[f64::from(i)]));

@@ -14,9 +14,9 @@ pub(super) unsafe fn dot<L: SimdVector<Number = A>, A: Element>(x: *const A, y: 
     let mut at = 0;
     while at + WIDE * L::N <= len {
         for (i, sum) in sums.iter_mut().enumerate() {
-            let place = at + i * L::N;
+            let offset = at + i * L::N;
             // SAFETY: this many numbers are left
-            *sum = unsafe { L::load(x.add(place)).multiply_add(L::load(y.add(place)), *sum) };
+            *sum = unsafe { L::load(x.add(offset)).multiply_add(L::load(y.add(offset)), *sum) };
         }
         at += WIDE * L::N;
     }

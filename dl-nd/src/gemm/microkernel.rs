@@ -126,7 +126,7 @@ impl<A: Element> Tile<A> {
     /// The operands of the tile, and of the slice if there is one, must be readable, and `c`
     /// writable and not aliased.
     #[inline(always)]
-    #[allow(clippy::needless_range_loop, reason = "indices of registers are places in memory, too")]
+    #[allow(clippy::needless_range_loop, reason = "indices of registers are offsets in memory, too")]
     pub(super) unsafe fn run<L: SimdVector<Number = A>, const ROWS: usize, const WIDE: usize, const WHOLE: bool>(
         &self,
         slice: Option<&KSlice<A>>,
@@ -288,7 +288,7 @@ impl<L: SimdVector<Number: Element>, const ROWS: usize, const WIDE: usize> Accum
     /// # Safety
     /// Both must be readable.
     #[inline(always)]
-    #[allow(clippy::needless_range_loop, reason = "indices of registers are places in memory, too")]
+    #[allow(clippy::needless_range_loop, reason = "indices of registers are offsets in memory, too")]
     unsafe fn add<const WHOLE: bool>(&mut self, tile: &Tile<L::Number>, b: *const L::Number, further: usize) {
         let columns: [L; WIDE] = std::array::from_fn(|i| unsafe {
             // SAFETY: `b` has another row

@@ -99,7 +99,7 @@ pub(super) unsafe fn copy_columns<L: SimdVector<Number = A>, A: Element>(
     to: *mut A,
     width: isize,
 ) {
-    let place = |row: usize, column: usize| to.wrapping_offset(column as isize * width + row as isize);
+    let target = |row: usize, column: usize| to.wrapping_offset(column as isize * width + row as isize);
     let mut column = 0;
     // no closures: their callees would not be inlined
     if from.row == 1 && rows >= L::N {
@@ -111,7 +111,7 @@ pub(super) unsafe fn copy_columns<L: SimdVector<Number = A>, A: Element>(
             }
             for row in starts(rows, L::N) {
                 // SAFETY: this many rows and columns are left
-                unsafe { L::load(from.at(row, column).start).store(place(row, column)) };
+                unsafe { L::load(from.at(row, column).start).store(target(row, column)) };
             }
             column += 1;
         }
@@ -121,7 +121,7 @@ pub(super) unsafe fn copy_columns<L: SimdVector<Number = A>, A: Element>(
                 // SAFETY: this many rows and columns are left
                 unsafe {
                     let square = from.at(row, column).start.cast::<[A; TRANSPOSE_BLOCK]>().read_unaligned();
-                    place(row, column).cast::<[A; TRANSPOSE_BLOCK]>().write_unaligned(square);
+                    target(row, column).cast::<[A; TRANSPOSE_BLOCK]>().write_unaligned(square);
                 }
             }
             column += 1;
@@ -133,7 +133,7 @@ pub(super) unsafe fn copy_columns<L: SimdVector<Number = A>, A: Element>(
                 column = 0;
                 while column + L::TRANSPOSE_BLOCK <= depth {
                     // SAFETY: this many rows and columns are left
-                    unsafe { L::transpose(from.at(row, column).start, from.row, place(row, column), width) };
+                    unsafe { L::transpose(from.at(row, column).start, from.row, target(row, column), width) };
                     column += L::TRANSPOSE_BLOCK;
                 }
             }
@@ -141,7 +141,7 @@ pub(super) unsafe fn copy_columns<L: SimdVector<Number = A>, A: Element>(
         while rows >= TRANSPOSE_BLOCK && column + TRANSPOSE_BLOCK <= depth {
             for row in starts(rows, TRANSPOSE_BLOCK) {
                 // SAFETY: this many rows and columns are left
-                unsafe { transpose(from.at(row, column).start, from.row, place(row, column), width) };
+                unsafe { transpose(from.at(row, column).start, from.row, target(row, column), width) };
             }
             column += TRANSPOSE_BLOCK;
         }
@@ -154,7 +154,7 @@ pub(super) unsafe fn copy_columns<L: SimdVector<Number = A>, A: Element>(
             let mut at = from.at(row, column).start;
             for column in column..end {
                 // SAFETY: this many rows and columns are left
-                unsafe { place(row, column).write(*at) };
+                unsafe { target(row, column).write(*at) };
                 at = at.wrapping_offset(from.column);
             }
         }

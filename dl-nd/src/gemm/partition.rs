@@ -92,10 +92,10 @@ pub(super) fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool 
 
 /// Whether a panel should be packed because its rows are not aligned to cache lines. With registers
 /// as wide as a line, each load would touch two lines.
-pub(super) fn is_split(place: usize, row_bytes: usize, register_bytes: usize, rows: usize) -> bool {
+pub(super) fn is_split(address: usize, row_bytes: usize, register_bytes: usize, rows: usize) -> bool {
     // the break-even of the copy
     const ROWS: usize = 96;
-    rows >= ROWS && register_bytes == CACHE_LINE_BYTES && !(place | row_bytes).is_multiple_of(CACHE_LINE_BYTES)
+    rows >= ROWS && register_bytes == CACHE_LINE_BYTES && !(address | row_bytes).is_multiple_of(CACHE_LINE_BYTES)
 }
 
 /// Whether a panel should be packed if it is in the cache of another core: because another thread
@@ -166,14 +166,14 @@ unsafe fn multiply_tiles<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
         b: b.column != 1 || is_scattered(bytes(wide), rows, b_row),
     };
     // usually each task packs its own copy
-    let (place, register) = (b.start.addr(), bytes(kernels.lanes));
+    let (address, register) = (b.start.addr(), bytes(kernels.lanes));
     let packing_for = |rows, shared| {
         let sliced = || Packing { b: true, ..packing }.is_k_sliced(kernels, &Gemm { rows, ..*product });
         let is_elsewhere = || match kernels.slices {
             [] => shared,
             _ => depth * b_row >= B_IN_L2_BYTES && (shared || sliced()),
         };
-        let is_worth_it = is_split(place, b_row, register, rows) || is_far(b_row, rows) && is_elsewhere();
+        let is_worth_it = is_split(address, b_row, register, rows) || is_far(b_row, rows) && is_elsewhere();
         Packing { b: packing.b || columns >= wide && is_worth_it, ..packing }
     };
     let nanoseconds = nanoseconds::<A>(rows, depth, columns);

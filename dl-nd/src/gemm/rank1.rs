@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_sum_of_the_products_to_the_bit() {
+    fn sum_of_outer_products_has_bits_of_added_products() {
         for (rows, columns) in [(1, 1), (2, 63), (3, 64), (4, 65), (64, 192), (5, 200), (64, 5), (0, 7), (7, 0)] {
             for terms in [1, 2, 31] {
                 is_a_sum_of_products::<f32>(rows, columns, terms);

@@ -44,7 +44,7 @@ pub(super) fn even_parts(len: usize, most: usize) -> impl Iterator<Item = (usize
 /// and lengths.
 #[inline(always)]
 pub(super) fn chunks(len: usize, each: usize) -> impl Iterator<Item = (usize, usize)> {
-    debug_assert!(each > 0, "pieces have a length");
+    debug_assert!(each > 0, "chunks are not empty");
     let mut next = 0;
     std::iter::from_fn(move || {
         let from = next;
@@ -424,7 +424,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_are_taken_together() {
+    fn tiles_are_grouped_by_height() {
         for (rows, high, most) in
             (0..50).flat_map(|rows| (1..9).flat_map(move |high| [1, 3, 50, usize::MAX].map(|most| (rows, high, most))))
         {

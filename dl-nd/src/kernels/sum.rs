@@ -88,7 +88,7 @@ fn sum_rows<A: Element>(x: &ArrayViewD<'_, A>, axis: Axis) -> Option<Vec<A>> {
     if axis == Axis(0) {
         let rows = as_rows(x)?;
         return Some(sum_of_rows(
-            rows.outer_iter().map(|row| row.to_slice().expect("it lies in one piece")),
+            rows.outer_iter().map(|row| row.to_slice().expect("a contiguous row")),
             rows.ncols(),
         ));
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn many_tenths() {
+    fn sum_of_many_tenths_is_accurate() {
         is_right(sum_all(tenths().view().into_dyn()));
         let strided = Array::from_elem((2 * COUNT,), 0.1_f32);
         is_right(sum_all(strided.slice_axis(Axis(0), ndarray::Slice::new(0, None, 2)).into_dyn()));
@@ -153,7 +153,7 @@ mod tests {
 
     /// The loop over contiguous rows gives the same bits as the general one.
     #[test]
-    fn rows_in_pieces() {
+    fn contiguous_rows_give_same_bits() {
         let x = Array::from_shape_fn((100, 40), |(i, j)| (i * 7 + j) as f32 * 0.1);
         let by_lanes =
             |x: ArrayView2<'_, f32>| x.columns().into_iter().map(|lane| lane.iter().sum()).collect::<Vec<f32>>();

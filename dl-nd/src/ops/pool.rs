@@ -570,7 +570,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn squares_are_windows_like_others() {
+    fn windows_2x2_match_general_windows() {
         let lengths @ [planes, height, width] = [2, 5, 7];
         let outputs @ [_, lines, columns] = [planes, height / 2, width / 2];
         let numbers: [f32; 4] = [1.0, 2.0, 2.0, f32::NAN];
