@@ -55,7 +55,7 @@
 
 #![deny(unsafe_code)]
 
-// from the bottom to the top: a folder uses those above it in this list alone
+// from bottom to top: a folder uses only those above it in this list
 mod tensor;
 
 pub mod init;

@@ -1,5 +1,6 @@
-//! Writing a program: each formula and each operand occurs in it once, and a register is free again
-//! when it has been read for the last time.
+//! Compiles lazy tensors into a program: value numbering, instruction selection, register
+//! allocation. Each expression and each operand occurs once in a program, and a register is free
+//! after its last use.
 
 use super::fused_ops::{ChainOp, CheapOp, FusedOp};
 use super::loop_table::loops;
@@ -14,10 +15,11 @@ use ndarray::{ArcArray, IxDyn};
 use std::sync::Arc;
 
 impl<A: Element> Program<A> {
-    /// The program for some formulas. Beside them it computes those that come with it, which are
-    /// below them, each with the result that it has.
+    /// Compiles the program of some lazy tensors. It also computes the expensive intermediate
+    /// tensors that have other owners; they are returned with the indices of their results.
     ///
-    /// When `sums`, the first of them is only summed, and the results are those of the others.
+    /// When `sums`, the first of the tensors is only summed, and the results are those of the
+    /// others.
     pub(super) fn of<D: Rank>(tensors: &[&LazyTensor<A, D>], sums: bool) -> (Self, CachedResults<A, D>) {
         let mut compiler = Compiler::<A, D> {
             shape: tensors[0].shape(),
@@ -39,13 +41,13 @@ impl<A: Element> Program<A> {
         }
         let mut kept = Vec::new();
         for ExpensiveValue { lazy, value, uses } in std::mem::take(&mut compiler.expensive) {
-            // besides this handle, and those of the formulas that use it
+            // owners other than this handle and the expressions of the program
             let wanted = Arc::strong_count(&lazy) > 1 + uses;
             if !wanted || results[..tensors.len()].contains(&value) {
                 continue;
             }
             match results.iter().position(|&result| result == value) {
-                // another one that says the same
+                // another lazy tensor with the same expression
                 Some(result) => kept.push((lazy, result)),
                 None if results.len() < MAX_RESULTS => {
                     kept.push((lazy, results.len()));
@@ -58,15 +60,15 @@ impl<A: Element> Program<A> {
     }
 }
 
-/// A program seldom has more steps, and seldom more operands: its tables need not grow while it is
-/// written.
+/// A program seldom has more values, or more operands: its tables need not grow while it is
+/// compiled.
 const TYPICAL_VALUES: usize = 32;
 const TYPICAL_OPERANDS: usize = 8;
 
-/// Formulas that are kept, each with the number of its result.
+/// Intermediate lazy tensors that are stored, each with the index of its result.
 pub(super) type CachedResults<A, D> = Vec<(Arc<LazyTensor<A, D>>, usize)>;
 
-/// A value of a program that is being written.
+/// A value of the program, in single-assignment form.
 enum Value<A> {
     Number(A),
     Whole(usize),
@@ -76,48 +78,48 @@ enum Value<A> {
     Binary(Binary, usize, usize),
 }
 
-/// Writes a program, in which each formula and each operand occurs once.
+/// State of the compilation.
 struct Compiler<'a, A: Element, D: Rank> {
     shape: &'a D,
     values: Vec<Value<A>>,
     operands: Vec<ArcArray<A, IxDyn>>,
     broadcasts: Vec<BroadcastOperand<A>>,
-    /// The steps of formulas, by address.
+    /// The values of lazy tensors, by address.
     known: Vec<(usize, usize)>,
     expensive: Vec<ExpensiveValue<A, D>>,
 }
 
-/// A formula that takes longer to compute than to fetch: it is kept if somebody else has it, who is
-/// going to look at it.
+/// A lazy tensor that takes longer to compute than to load. Its elements are stored if it has other
+/// owners, which may need them later.
 struct ExpensiveValue<A: Element, D: Rank> {
     lazy: Arc<LazyTensor<A, D>>,
     value: usize,
-    /// In how many places of the program it is an operand.
+    /// The number of its uses as an operand in the program.
     uses: usize,
 }
 
-/// What an instruction computes, and the steps that it reads. Where it has fewer, others of them
-/// come again.
+/// A selected instruction, and the values that it reads. Unused operand positions repeat one of the
+/// others.
 pub(super) struct Selection {
     pub(super) kind: Pattern,
     pub(super) reads: [usize; 4],
-    /// The further steps that it computes.
+    /// Further values that it computes.
     pub(super) extra_outputs: Vec<usize>,
 }
 
 pub(super) enum Pattern {
     Copy,
     Unary(Unary),
-    /// `exp(−x)`.
+    /// `exp(−x)`
     ExpOfNegative,
     Binary(Binary),
     Fused(FusedOp),
-    /// A product of the first two, and `last(next(product, c), d)`.
+    /// `a · b` and `last(next(a · b, c), d)`
     ProductAndMore {
         next: ChainOp,
         last: ChainOp,
     },
-    /// Of the first one and each of the others.
+    /// The products of the first operand with each of the others.
     TwoProducts,
     ThreeProducts,
 }
@@ -127,7 +129,7 @@ impl Selection {
         Selection { kind, reads, extra_outputs: Vec::new() }
     }
 
-    /// The instruction that reads these places, and writes to those.
+    /// The instruction that reads the slots `reads` and writes the slots `to`.
     fn compile<A: Element>(&self, reads: [usize; 4], to: &[usize]) -> Instruction<A> {
         let loops = loops::<A>();
         let one = |selection: VectorLoop<A>| Opcode::Map(selection, reads, to[0]);
@@ -148,13 +150,13 @@ impl Selection {
     }
 }
 
-/// What a copy of a number takes.
+/// The estimated time to copy an element.
 const COPY_NANOSECONDS: f64 = 0.5;
-/// Of operations that take longer for an element the results are kept.
+/// Results of operations that take longer than this per element are stored.
 const EXPENSIVE_NANOSECONDS: f64 = 5.0;
 
 impl<A> Value<A> {
-    /// The steps that it reads, from left to right.
+    /// The values that it reads, from left to right.
     fn reads(&self) -> impl Iterator<Item = usize> + use<A> {
         let reads = match *self {
             Value::Copy(x) | Value::Unary(_, x) => [Some(x), None],
@@ -164,12 +166,12 @@ impl<A> Value<A> {
         reads.into_iter().flatten()
     }
 
-    /// Whether an instruction computes it from other steps.
+    /// Whether an instruction computes it from other values.
     fn is_computed(&self) -> bool {
         !matches!(self, Value::Number(_) | Value::Whole(_) | Value::Broadcast(_))
     }
 
-    /// The operation with its operands, if it may be computed inside of another one.
+    /// The operation and its operands, if it can be fused into another one.
     fn cheap(&self) -> Option<(CheapOp, usize, usize)> {
         match *self {
             Value::Binary(op, a, b) => Some((CheapOp::of(op)?, a, b)),
@@ -193,7 +195,7 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
             return value;
         }
         let value = match lazy.operation() {
-            // it has been computed just now
+            // another thread has computed it since
             None => return self.operand(lazy.compute()),
             Some(Expr::Repeat(x)) => self.tensor(&x),
             Some(Expr::Unary(op, x)) => {
@@ -228,8 +230,8 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
         value
     }
 
-    /// A product with 1, which is what a delta begins with, is the other factor; a sum with a
-    /// negative, which is what many a delta is, is a difference.
+    /// A binary operation, simplified: a factor 1, as at the start of the backward pass, is
+    /// dropped, and a sum with a negated term becomes a difference.
     fn binary(&mut self, op: Binary, a: usize, b: usize) -> usize {
         let is_one = |value: usize| matches!(self.values[value], Value::Number(number) if number == A::of(1.0));
         let negated = |value: usize| match self.values[value] {
@@ -249,8 +251,8 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
         }
     }
 
-    /// A step, unless there is one like it: a rule writes down again what the operation has
-    /// computed.
+    /// Adds a value, unless there is an equal one: pullback rules often repeat an expression of the
+    /// forward pass.
     fn push(&mut self, value: Value<A>) -> usize {
         let known = self.values.iter().position(|known| match (known, &value) {
             (Value::Unary(known, x), Value::Unary(op, y)) => (known, x) == (op, y),
@@ -300,11 +302,11 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
         })
     }
 
-    /// How often each step is read, by steps that somebody needs, or is a result.
+    /// The number of uses of each value by needed values and as a result.
     fn uses(&self, results: &[usize]) -> Vec<usize> {
         let mut uses = vec![0; self.values.len()];
         results.iter().for_each(|&result| uses[result] += 1);
-        // whoever reads a step comes after it
+        // a user of a value comes after it
         for (index, value) in self.values.iter().enumerate().rev() {
             if uses[index] > 0 {
                 value.reads().for_each(|read| uses[read] += 1);
@@ -313,8 +315,8 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
         uses
     }
 
-    /// Which steps are computed inside of another one, the only one that reads them. An instruction
-    /// has at most three operations, with four operands.
+    /// The values that are computed inside the instruction of their only user. An instruction has
+    /// at most three operations and four operands.
     fn inlined(&self, uses: &[usize], results: &[usize]) -> Vec<bool> {
         let mut inlined = vec![false; self.values.len()];
         let only_one_reads = |read: usize| uses[read] == 1 && !results.contains(&read);
@@ -338,7 +340,7 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
         inlined
     }
 
-    /// What an instruction computes: this step with those that are inside of it.
+    /// Selects the instruction of a value, together with the values inlined into it.
     fn selection(&self, value: &Value<A>, inlined: &[bool]) -> Selection {
         let negated = |x: usize| match self.values[x] {
             Value::Unary(Unary::Neg, negated) if inlined[x] => Some(negated),
@@ -359,11 +361,11 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
         }
     }
 
-    /// An operation with those that are inside of it, if there are any.
+    /// Selects a fused instruction, if other values are inlined into this one.
     fn nested(&self, value: &Value<A>, inlined: &[bool]) -> Option<Selection> {
         let within = |read: usize| if inlined[read] { self.values[read].cheap() } else { None };
         let (outer, a, b) = value.cheap()?;
-        // the last operation, with an operand on the other side
+        // the last operation, and its operand that is not inlined
         let ((op, a, b), last, other) = match (within(a), within(b)) {
             (None, None) => return None,
             (Some((left, a, b)), Some((right, c, d))) => {
@@ -382,8 +384,8 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
         })
     }
 
-    /// The steps as instructions; these are the results, in this order, of which the first is only
-    /// summed when `sums`.
+    /// Allocates slots and emits the program. `results` are its results, in this order; when
+    /// `sums`, the first of them is only summed.
     fn finish(self, results: &[usize], sums: bool) -> Program<A> {
         let uses = self.uses(results);
         let inlined = self.inlined(&uses, results);
@@ -413,11 +415,11 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
         let first_result = program.operands.len();
         let first_register = first_result + program.results;
         let mut free: Vec<usize> = Vec::new();
-        // nobody reads what is inside of another step
+        // inlined values have no slot
         let mut slots: Vec<Option<usize>> = (self.values.iter())
             .map(|value| if let Value::Whole(operand) = *value { Some(operand) } else { None })
             .collect();
-        // numbers stay where they are
+        // constants keep their register
         let keeps = |value: usize| matches!(self.values[value], Value::Number(_));
         for index in 0..self.values.len() {
             if uses[index] == 0 || self.values[index].is_computed() && selections[index].is_none() {
@@ -443,7 +445,7 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
             };
             match self.values[index] {
                 Value::Whole(_) => {}
-                // one that is a result is copied
+                // a constant that is a result is copied by an instruction
                 Value::Number(number) => program.numbers.push((number, slot(index))),
                 Value::Broadcast(part) => {
                     let opcode = Opcode::Load(part, slot(index));
@@ -455,11 +457,12 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
                     let selection = selections[index].as_ref().expect("it is an instruction");
                     let to: Vec<usize> =
                         std::iter::once(index).chain(selection.extra_outputs.iter().copied()).map(slot).collect();
-                    let reads = selection.reads.map(|read| slots[read].expect("it comes before whoever reads it"));
+                    let reads = selection.reads.map(|read| slots[read].expect("operands come before their users"));
                     program.instructions.push(selection.compile(reads, &to));
                 }
             }
-            // only now: a loop that writes where it reads is not compiled to vectors
+            // free the operands after the outputs have slots: LLVM does not vectorize a loop that
+            // may write where it reads
             for x in selections[index].iter().flat_map(|selection| selection.reads) {
                 if last_use[x] == index
                     && !keeps(x)
@@ -476,7 +479,7 @@ impl<A: Element, D: Rank> Compiler<'_, A, D> {
     }
 }
 
-/// To the bit, but for the kinds of NaN.
+/// Equality of bits, except that all NaN are equal.
 fn is_same<A: Element>(a: A, b: A) -> bool {
     a == b && a.is_sign_negative() == b.is_sign_negative() || a.is_nan() && b.is_nan()
 }

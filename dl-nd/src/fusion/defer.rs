@@ -1,4 +1,4 @@
-//! Deferred pointwise operations: which are deferred, and when they are computed.
+//! Deferred pointwise operations: the policy which operations are deferred, and their realization.
 
 use super::program::{MAX_RESULTS, vector_nanoseconds};
 use super::{compute, compute_all, sum};
@@ -6,9 +6,9 @@ use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank};
 use dl_core::{Binary, parallel};
 use std::sync::{Arc, LazyLock};
 
-/// Smaller tensors are computed at once: to write an operation down costs about as much as to
-/// compute it. The environment variable `DL_FUSE_FROM` says another number of elements; results do
-/// not depend on it.
+/// Whether an operation with so many elements is deferred. Deferring costs about as much as
+/// computing a small tensor. The environment variable `DL_FUSE_FROM` sets another threshold;
+/// results do not depend on it.
 pub(crate) fn should_defer(len: usize) -> bool {
     static FROM: LazyLock<usize> = LazyLock::new(|| {
         let from = std::env::var("DL_FUSE_FROM").ok().and_then(|from| from.parse().ok());
@@ -17,11 +17,12 @@ pub(crate) fn should_defer(len: usize) -> bool {
     len >= *FROM
 }
 
-/// Longer formulas are computed before anything is added, so that nothing is as deep as a program
-/// is long.
+/// Expressions with more operations are computed before they are extended, so that the depth of an
+/// expression is bounded.
 const MAX_FUSED_OPS: usize = 32;
 
-/// Whether a formula can be a part of another one, which has `length` operations so far.
+/// Whether a lazy tensor is fused into an expression that has `length` operations so far. A tensor
+/// of another shape is broadcast; it is small, and is computed first.
 fn fuses_into<A: Element, D: Rank>(lazy: &LazyTensor<A, D>, length: &mut usize, of_same_shape: bool) -> bool {
     let goes = of_same_shape && *length + lazy.length() <= MAX_FUSED_OPS;
     *length += if goes { lazy.length() } else { 0 };
@@ -29,7 +30,7 @@ fn fuses_into<A: Element, D: Rank>(lazy: &LazyTensor<A, D>, length: &mut usize, 
 }
 
 impl<A: Element, D: Rank> Expr<A, D> {
-    /// The result, as a tensor of this shape.
+    /// The result as a tensor of this shape: lazy if it is large, otherwise computed now.
     pub(crate) fn of_shape(self, shape: D) -> Nd<A, D> {
         let (mut length, mut nanoseconds) = (1, vector_nanoseconds(self.cost()));
         for lazy in self.operands().into_iter().filter_map(Nd::lazy) {
@@ -44,7 +45,7 @@ impl<A: Element, D: Rank> Expr<A, D> {
         if large { Nd::from_lazy(Arc::new(lazy)) } else { Nd(compute(&lazy)) }
     }
 
-    /// That of the operation.
+    /// The cost of the operation per element.
     fn cost(&self) -> f64 {
         match self {
             Expr::Repeat(_) => Binary::Add.cost(),
@@ -61,8 +62,8 @@ impl<A: Element, D: Rank> Expr<A, D> {
     }
 }
 
-/// How many nanoseconds it takes until an operation on these, with so many elements, can be written
-/// down: as long as to compute those that do not go into its formula.
+/// The estimated time before an operation with these operands can be deferred: that of the pending
+/// operands that are not fused into its expression.
 pub(crate) fn nanoseconds_until_deferred<A: Element, D: Rank>(len: usize, operands: &[&Nd<A, D>]) -> f64 {
     let mut length = 1;
     let pending = operands.iter().filter_map(|x| x.lazy());
@@ -70,7 +71,7 @@ pub(crate) fn nanoseconds_until_deferred<A: Element, D: Rank>(len: usize, operan
     computed.map(|lazy| lazy.nanoseconds_to_compute()).sum()
 }
 
-/// The formulas of those of these tensors that are not computed yet, each once.
+/// The pending lazy tensors among these tensors, each once.
 fn pending<'a, A: Element, D: Rank>(tensors: &[&'a Nd<A, D>]) -> Vec<&'a LazyTensor<A, D>> {
     let mut pending: Vec<&LazyTensor<A, D>> = Vec::new();
     for lazy in tensors.iter().filter_map(|tensor| tensor.lazy()) {
@@ -81,8 +82,8 @@ fn pending<'a, A: Element, D: Rank>(tensors: &[&'a Nd<A, D>]) -> Vec<&'a LazyTen
     pending
 }
 
-/// The sum of the elements of a formula, which are not kept; and those of these tensors that have
-/// its shape and are not computed yet, in the same run.
+/// Sums the elements of a lazy tensor without storing them. Pending tensors of the same shape among
+/// `others` are computed in the same run.
 pub(crate) fn sum_and_realize<A: Element, D: Rank>(summed: &LazyTensor<A, D>, others: &[&Nd<A, D>]) -> A {
     let mut together = pending(others);
     together.retain(|lazy| lazy.shape() == summed.shape() && !std::ptr::eq(*lazy, summed));
@@ -90,8 +91,8 @@ pub(crate) fn sum_and_realize<A: Element, D: Rank>(summed: &LazyTensor<A, D>, ot
     sum(summed, &together)
 }
 
-/// Computes those of these tensors that are not computed yet, all of a shape together, as far as a
-/// program has so many results.
+/// Computes the pending tensors among these. Tensors of one shape are computed together, up to the
+/// maximum number of results of a program.
 pub(crate) fn realize<A: Element, D: Rank>(tensors: &[&Nd<A, D>]) {
     let mut pending = pending(tensors);
     pending.sort_by(|a, b| a.shape().slice().cmp(b.shape().slice()));

@@ -1,5 +1,4 @@
-//! Single operations on elements in row-major order, mostly of small tensors: to write a program
-//! for them would take longer than to run it.
+//! Single operations on slices. For small tensors this is cheaper than compiling a program.
 
 use super::program::{BroadcastStrides, CHUNK_LEN, load};
 use super::{loop_table, loops};
@@ -7,7 +6,7 @@ use crate::tensor::Element;
 use dl_core::{Binary, Unary, buffers, parallel};
 use std::borrow::Cow;
 
-/// An operation on elements.
+/// Applies an operation to each element.
 pub(crate) fn unary<A: Element>(op: Unary, x: &[A]) -> Vec<A> {
     let mut result = buffers::take_filled(x.len());
     (loop_table::loops::<A>().unary)(op)([x; 4], &mut result);
@@ -15,7 +14,7 @@ pub(crate) fn unary<A: Element>(op: Unary, x: &[A]) -> Vec<A> {
     result
 }
 
-/// The same of a number and elements; the number stands on the left when `left`.
+/// Applies an operation to each element and a number, which is the left operand when `left`.
 pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool) -> Vec<A> {
     let mut result = buffers::take_filled(x.len());
     let numbers = [number; 64];
@@ -29,7 +28,7 @@ pub(crate) fn with_number<A: Element>(op: Binary, x: &[A], number: A, left: bool
     result
 }
 
-/// The same of two operands.
+/// Applies an operation to pairs of elements.
 pub(crate) fn binary<A: Element>(op: Binary, a: &[A], b: &[A]) -> Vec<A> {
     let mut result = buffers::take_filled(a.len());
     (loop_table::loops::<A>().binary)(op)([a, b, b, b], &mut result);
@@ -37,7 +36,7 @@ pub(crate) fn binary<A: Element>(op: Binary, a: &[A], b: &[A]) -> Vec<A> {
     result
 }
 
-/// The same of two operands of these shapes, which broadcast to that of the result.
+/// Applies an operation to two operands that broadcast to `shape`.
 pub(crate) fn broadcast<A: Element>(
     op: Binary,
     (a, shape_a): (&[A], &[usize]),
@@ -56,26 +55,26 @@ pub(crate) fn broadcast<A: Element>(
     result
 }
 
-/// The elements of a tensor, repeated to a shape to which it broadcasts.
+/// Broadcasts a tensor of shape `own` to `shape`.
 pub(crate) fn repeat<A: Element>(x: &[A], own: &[usize], shape: &[usize]) -> Vec<A> {
     let mut result = buffers::take_filled(shape.iter().product());
     let rows = own.iter().position(|&length| length != 1).unwrap_or(own.len());
     match *x {
         _ if result.is_empty() => {}
         [element] => result.fill(element),
-        // one after the other, as the bias of a layer
+        // repeated rows, such as the bias of a layer
         _ if shape.ends_with(&own[rows..]) => fill(&mut result, x),
         _ => load(x, &BroadcastStrides::of(own, shape), 0, &mut result),
     }
     result
 }
 
-/// Writes this row, time and again.
+/// Fills the rows with copies of a row.
 fn fill<A: Element>(rows: &mut [A], row: &[A]) {
     let fill = |rows: &mut [A]| rows.chunks_exact_mut(row.len()).for_each(|to| to.copy_from_slice(row));
     if rows.len() <= CHUNK_LEN {
         return fill(rows);
     }
     let mut chunks: Vec<&mut [A]> = rows.chunks_mut(CHUNK_LEN.next_multiple_of(row.len())).collect();
-    parallel::for_each_mut(&mut chunks, 0.1 * CHUNK_LEN as f64, |_, piece| fill(piece));
+    parallel::for_each_mut(&mut chunks, 0.1 * CHUNK_LEN as f64, |_, chunk| fill(chunk));
 }

@@ -1,15 +1,13 @@
-//! Sums, differences and products whose operands are such results themselves: one instruction
-//! computes up to three of them.
+//! Fused sums, differences and products: one instruction computes up to three of them.
 //!
-//! An instruction costs about as much to begin as such an operation takes for a block, and what
-//! lies in between has to go through a register. Which operations are taken together changes no
-//! bit.
+//! The overhead of an instruction is about the time that such an operation takes for a block, and
+//! an intermediate result would need a register. Fusion changes no bit of a result.
 
 use super::loops::{MultiLoop, VectorLoop, of_four, of_three, several_of_four};
 use crate::tensor::Element;
 use dl_core::Binary;
 
-/// An operation that is so cheap that it is worth while to compute it together with others.
+/// An operation that is cheap enough to be fused with others.
 #[derive(Clone, Copy)]
 pub(super) enum CheapOp {
     Add,
@@ -27,7 +25,7 @@ impl CheapOp {
         }
     }
 
-    /// The same with what has been computed on the left.
+    /// The operation applied to an intermediate result on its left.
     pub(super) fn chained_left(self) -> ChainOp {
         match self {
             CheapOp::Add => ChainOp::Add,
@@ -36,8 +34,8 @@ impl CheapOp {
         }
     }
 
-    /// The same with what has been computed on the right. Sums and products are the same to the
-    /// bit.
+    /// The operation applied to an intermediate result on its right. Sums and products commute, to
+    /// the bit.
     pub(super) fn chained_right(self) -> ChainOp {
         match self {
             CheapOp::Sub => ChainOp::SubFrom,
@@ -46,17 +44,17 @@ impl CheapOp {
     }
 }
 
-/// What is done with a result and one more operand.
+/// An operation on an intermediate result and a further operand.
 #[derive(Clone, Copy)]
 pub(super) enum ChainOp {
     Add,
     Sub,
-    /// The operand less the result.
+    /// The operand minus the intermediate result.
     SubFrom,
     Mul,
 }
 
-/// Operations inside of one another.
+/// A nest of operations.
 #[derive(Clone, Copy)]
 pub(super) enum FusedOp {
     /// `next(first(a, b), c)`
@@ -68,7 +66,7 @@ pub(super) enum FusedOp {
 }
 
 impl FusedOp {
-    /// How many operations these are.
+    /// The number of operations.
     pub(super) fn operations(self) -> usize {
         match self {
             FusedOp::Two { .. } => 2,
@@ -77,7 +75,8 @@ impl FusedOp {
     }
 }
 
-/// With the arithmetic of an operation, as a function that the compiler knows.
+/// Expands an expression with the arithmetic of an operation as a closure that is known at compile
+/// time.
 macro_rules! with {
     ($op:expr, $value:ident => $body:expr) => {
         match $op {
@@ -103,7 +102,7 @@ macro_rules! with {
     }};
 }
 
-/// The loop of these operations.
+/// The loop of fused operations.
 pub(super) fn compile<A: Element>(nested: FusedOp) -> VectorLoop<A> {
     match nested {
         FusedOp::Two { first, next } => {
@@ -122,7 +121,7 @@ pub(super) fn compile<A: Element>(nested: FusedOp) -> VectorLoop<A> {
     }
 }
 
-/// The loop of a product, and of what is made of it: `a · b` and `last(next(a · b, c), d)`.
+/// The loop of a product and an expression of it: `a · b` and `last(next(a · b, c), d)`.
 pub(super) fn compile_product_and_more<A: Element>(next: ChainOp, last: ChainOp) -> MultiLoop<A, 2> {
     with!(next next, next => with!(next last, last => {
         several_of_four(move |a, b, c, d| {
@@ -132,12 +131,12 @@ pub(super) fn compile_product_and_more<A: Element>(next: ChainOp, last: ChainOp)
     }))
 }
 
-/// The loop of two products with one factor, the first operand.
+/// The loop of two products that share the first operand.
 pub(super) fn compile_two_products<A: Element>() -> MultiLoop<A, 2> {
     several_of_four(|factor, a, b, _| [Binary::Mul.value(factor, a), Binary::Mul.value(factor, b)])
 }
 
-/// The loop of three products with one factor, the first operand.
+/// The loop of three products that share the first operand.
 pub(super) fn compile_three_products<A: Element>() -> MultiLoop<A, 3> {
     several_of_four(|factor, a, b, c| {
         [Binary::Mul.value(factor, a), Binary::Mul.value(factor, b), Binary::Mul.value(factor, c)]

@@ -1,7 +1,6 @@
-//! An operation on two tensors, the first of which nobody else has: the result takes its memory.
+//! Binary operations that reuse the memory of their left operand, if it has no other owner.
 //!
-//! A delta that goes through a `relu` is mostly such a tensor. It is read and written, and no other
-//! memory is.
+//! A delta that passes through a `relu` is such an operand: no further memory is touched.
 
 use super::program::{CHUNK_LEN, block_len, transfer_nanoseconds, vector_nanoseconds};
 use super::{loop_table, loops};
@@ -9,9 +8,11 @@ use crate::tensor::{Element, Expr, LazyTensor, Nd, Rank, Storage};
 use dl_core::{Binary, parallel};
 use ndarray::Array;
 
-/// The elements of such a formula; nothing, if it is another one.
+/// Computes the elements in place, if the expression is a binary operation on computed operands and
+/// the left one is uniquely owned.
 pub(super) fn compute<A: Element, D: Rank>(lazy: &LazyTensor<A, D>) -> Option<Storage<A, D>> {
-    // who wants to write it down meanwhile finds no operation, and waits for the elements
+    // a thread that compiles this expression meanwhile finds no operation, and waits for the
+    // elements
     let (op, mut to, other) = match lazy.take_operation()? {
         Expr::Binary(op, a, b) if a.0.lazy().is_none() && b.0.lazy().is_none() => match a.0.try_into_unique() {
             Ok(a) if is_whole(&a, lazy) && b.shape() == a.shape() && b.0.as_slice().is_some() => (op, a, b),
@@ -20,8 +21,8 @@ pub(super) fn compute<A: Element, D: Rank>(lazy: &LazyTensor<A, D>) -> Option<St
         },
         operation => return put_back(lazy, operation),
     };
-    let elements = to.as_slice_mut().expect("it is whole");
-    run(op, elements, other.0.as_slice().expect("it was looked at"));
+    let elements = to.as_slice_mut().expect("in row-major order");
+    run(op, elements, other.0.as_slice().expect("its layout was checked"));
     Some(to.into_shared().into())
 }
 
@@ -30,16 +31,16 @@ fn put_back<A: Element, D: Rank, R>(lazy: &LazyTensor<A, D>, operation: Expr<A, 
     None
 }
 
-/// Whether these are in row-major order, and none is repeated in the result.
+/// Whether the array is in row-major order and has the shape of the result.
 fn is_whole<A: Element, D: Rank>(array: &Array<A, D>, lazy: &LazyTensor<A, D>) -> bool {
     array.raw_dim() == *lazy.shape() && array.is_standard_layout()
 }
 
-/// Block by block: a loop that writes where it reads is not compiled to vectors, so what is there
-/// is copied first, within the nearest cache.
+/// Block by block: LLVM does not vectorize a loop that writes where it reads, so each block is
+/// copied first, within the L1 cache.
 fn run<A: Element>(op: Binary, to: &mut [A], others: &[A]) {
     let code = (loop_table::loops::<A>().binary)(op);
-    // two are read, and one is written
+    // two streams are read, one is written
     let nanoseconds = (vector_nanoseconds(op.cost()) + transfer_nanoseconds::<A>(3)) * CHUNK_LEN.min(to.len()) as f64;
     let mut chunks: Vec<(&mut [A], &[A])> = to.chunks_mut(CHUNK_LEN).zip(others.chunks(CHUNK_LEN)).collect();
     parallel::for_each_mut(&mut chunks, nanoseconds, |_, (to, others)| {
@@ -59,10 +60,9 @@ mod tests {
     use dl_core::Binary;
     use ndarray::Ix2;
 
-    /// Whether somebody else has the operand depends on time, and so must not be seen in the
-    /// result.
+    /// Whether the operand has other owners depends on timing, so it must not affect the result.
     #[test]
-    fn a_nan_is_the_same_in_place_and_elsewhere() {
+    fn nan_in_place_has_same_bits() {
         let shape = [64, 64];
         let nan = |bits: u32| Nd::<f32, Ix2>::full(shape, f32::from_bits(bits));
         let sum = |a: Nd<f32, Ix2>| {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_has_is_not_written_over() {
+    fn shared_operand_is_not_overwritten() {
         let shape = [100, 700]; // some pieces, of which the last one is shorter
         let numbers = |by: f32| -> Nd<f32, Ix2> {
             Nd::from_vec(shape, (0..shape[0] * shape[1]).map(|i| i as f32 * by).collect()).expect("one for each place")
@@ -94,9 +94,9 @@ mod tests {
         assert_eq!(kept, numbers(0.5));
         let second = difference(kept, b.clone());
         assert_eq!(second.view(), wanted);
-        assert_eq!(second.view().as_ptr(), slot, "now it is nobody else's");
+        assert_eq!(second.view().as_ptr(), slot, "now it is uniquely owned");
         assert_eq!(b, numbers(0.1));
-        // of one tensor twice, the other operand is somebody else's
+        // the same tensor twice: the right operand is another owner
         let zero = difference(b.clone(), b);
         assert!(zero.view().iter().all(|&x| x == 0.0));
     }

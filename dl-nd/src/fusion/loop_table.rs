@@ -1,12 +1,12 @@
-//! The loops of all pointwise operations, for each type of numbers. They are compiled with this
-//! crate, and not once more with every program that has tensors.
+//! The vector loops of all pointwise operations, per element type. The tables are statics of this
+//! crate, so the loops are compiled here and not in each crate that uses tensors.
 
 use super::fused_ops::{self, ChainOp, FusedOp};
 use super::loops::{self, MultiLoop, VectorLoop};
 use crate::tensor::{Element, PerElement};
 use dl_core::{Binary, Unary};
 
-/// What gives the loop of an operation.
+/// Constructors of the vector loops of an element type.
 pub(super) struct LoopTable<A> {
     pub(super) copy: fn() -> VectorLoop<A>,
     pub(super) unary: fn(Unary) -> VectorLoop<A>,
@@ -18,7 +18,7 @@ pub(super) struct LoopTable<A> {
     pub(super) three_products: fn() -> MultiLoop<A, 3>,
 }
 
-/// Selects the table of loops of an element type.
+/// Selects the table of an element type.
 struct SelectLoops;
 
 macro_rules! tables {
@@ -27,7 +27,8 @@ macro_rules! tables {
             type For<A: 'static> = &'static LoopTable<A>;
 
             $(fn $A(self) -> &'static LoopTable<$A> {
-                // not a constant: that would be compiled where this is inlined, in another crate
+                // a static, not a constant: a constant would be instantiated in the crate that it
+                // is inlined into
                 static LOOPS: LoopTable<$A> = LoopTable {
                     copy: loops::copy,
                     unary: loops::unary,
@@ -46,7 +47,7 @@ macro_rules! tables {
 
 tables!(f32, f64);
 
-/// The loops for this element type.
+/// The table of this element type.
 pub(super) fn loops<A: Element>() -> &'static LoopTable<A> {
     A::per_element(SelectLoops)
 }

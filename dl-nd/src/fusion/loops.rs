@@ -1,5 +1,4 @@
-//! Loops over elements that lie side by side: each operation is compiled for the instruction set at
-//! hand.
+//! Vector loops over slices. Each operation is compiled for the instruction set at hand.
 
 use crate::tensor::Element;
 use dl_core::simd::{arch, fuses, vectorized};
@@ -7,13 +6,13 @@ use dl_core::{Binary, BinaryLoop, Elementary, Fused, Number, Unary, UnaryLoop, U
 use pulp::{Simd, WithSimd};
 use std::marker::PhantomData;
 
-/// What an operation does for up to four operands and a result of one length; those that it does
-/// not have may be anything of that length. It is compiled for this operation and this instruction
-/// set, so that nobody asks for either when it runs. Whoever keeps what it writes sees to it that
-/// there is [one NaN](canonicalize_nans).
+/// The loop of an operation on up to four operands and a result, all of one length. Unused operands
+/// may be any slices of that length. The operation and the instruction set are compiled in, so
+/// neither is tested at run time. The caller must [canonicalize NaN](canonicalize_nans) in elements
+/// that it stores.
 pub(super) type VectorLoop<A> = Box<dyn Fn([&[A]; 4], &mut [A]) + Send + Sync>;
 
-/// The same for several results.
+/// A loop with several results.
 pub(super) type MultiLoop<A, const N: usize> = Box<dyn Fn([&[A]; 4], [&mut [A]; N]) + Send + Sync>;
 
 /// The loop of a copy.
@@ -28,12 +27,12 @@ pub(super) fn copy<A: Element>() -> VectorLoop<A> {
     )
 }
 
-/// The loop of an operation.
+/// The loop of a unary operation.
 pub(super) fn unary<A: Element>(op: Unary) -> VectorLoop<A> {
     arch().dispatch(TypedOp(op, PhantomData))
 }
 
-/// The loop of an operation on two operands.
+/// The loop of a binary operation.
 pub(super) fn binary<A: Element>(op: Binary) -> VectorLoop<A> {
     arch().dispatch(TypedOp(op, PhantomData))
 }
@@ -43,7 +42,7 @@ pub(super) fn exp_of_negative<A: Element>() -> VectorLoop<A> {
     arch().dispatch(TypedOp(ExpOfNegative, PhantomData))
 }
 
-/// The loop over this function of three.
+/// The loop of a function of three operands.
 #[inline(always)]
 pub(super) fn of_three<A: Element>(value: impl Fn(A, A, A) -> A + Copy + Send + Sync + 'static) -> VectorLoop<A> {
     of_four(
@@ -52,7 +51,7 @@ pub(super) fn of_three<A: Element>(value: impl Fn(A, A, A) -> A + Copy + Send + 
     )
 }
 
-/// The loop over this function of four.
+/// The loop of a function of four operands.
 #[inline(always)]
 pub(super) fn of_four<A: Element>(value: impl Fn(A, A, A, A) -> A + Copy + Send + Sync + 'static) -> VectorLoop<A> {
     compiled(
@@ -68,7 +67,7 @@ pub(super) fn of_four<A: Element>(value: impl Fn(A, A, A, A) -> A + Copy + Send 
     )
 }
 
-/// The loop over this function of four that has several values.
+/// The loop of a function of four operands with several results.
 #[inline(always)]
 pub(super) fn several_of_four<A: Element, const N: usize>(
     value: impl Fn(A, A, A, A) -> [A; N] + Copy + Send + Sync + 'static,
@@ -86,11 +85,11 @@ pub(super) fn several_of_four<A: Element, const N: usize>(
     )
 }
 
-/// Computes a function of four that is little work, for so many numbers at a time. All of them are
-/// computed before the first is written: so no processor has to look whether what is written is
-/// read again. Results are of one length, and operands have as many elements at least.
+/// Applies a cheap function of four operands to `WIDTH` elements at a time. All results of a row
+/// are computed before the first is stored, so loads need not wait for earlier stores. Results must
+/// have one length, and operands at least that length.
 #[inline(always)]
-#[allow(clippy::needless_range_loop, reason = "places in several slices of one length, which the compiler knows")]
+#[allow(clippy::needless_range_loop, reason = "indices into several slices of one length")]
 fn by_rows<A: Element, const N: usize, const WIDTH: usize>(
     operands: [&[A]; 4],
     to: [&mut [A]; N],
@@ -101,8 +100,8 @@ fn by_rows<A: Element, const N: usize, const WIDTH: usize>(
     let to = to.map(|to| &mut to[..len]);
     let [a, b, c, d] = operands.map(|x| x.as_chunks::<WIDTH>().0);
     for row in 0..a.len() {
-        // it is no instruction, but LLVM moves nothing across it: a row stays a row. Else it takes
-        // a number of each row for a register of AVX-512, which it gathers: three times as slow
+        // LLVM moves nothing across this call, so a row stays a row. Otherwise it gathers an
+        // AVX-512 register from several rows, which is three times slower
         std::hint::black_box(());
         let (a, b, c, d) = (&a[row], &b[row], &c[row], &d[row]);
         let mut values = [[A::zero(); WIDTH]; N];
@@ -124,7 +123,7 @@ fn by_rows<A: Element, const N: usize, const WIDTH: usize>(
     }
 }
 
-/// An operation whose loop needs elementary functions, as the processor computes them.
+/// An operation with a loop that depends on the elementary functions of the instruction set.
 trait VectorOp<A> {
     fn compile<S: Simd, E: Elementary>(self, compile: LoopBuilder<S, E>) -> VectorLoop<A>;
 }
@@ -153,7 +152,7 @@ impl<A: Element> VectorOp<A> for ExpOfNegative {
     }
 }
 
-/// An operation, and the elements that it is for.
+/// An operation with its element type.
 struct TypedOp<T, A>(T, PhantomData<A>);
 
 impl<A: Element, T: VectorOp<A>> WithSimd for TypedOp<T, A> {
@@ -169,7 +168,7 @@ impl<A: Element, T: VectorOp<A>> WithSimd for TypedOp<T, A> {
     }
 }
 
-/// Compiles loops for these instructions, with these elementary functions.
+/// Builds loops for an instruction set and its elementary functions.
 struct LoopBuilder<S, E> {
     simd: S,
     functions: PhantomData<E>,
@@ -211,12 +210,9 @@ impl<A: Element, S: Simd, E: Elementary> BinaryLoop<A> for LoopBuilder<S, E> {
     }
 }
 
-/// The body, compiled for the instruction set at hand.
+/// Compiles a loop body for the instruction set at hand.
 #[inline(always)]
-fn compiled<A: Element, B>(body: B) -> VectorLoop<A>
-where
-    B: Fn([&[A]; 4], &mut [A]) + Copy + Send + Sync + 'static,
-{
+fn compiled<A: Element, B: Fn([&[A]; 4], &mut [A]) + Copy + Send + Sync + 'static>(body: B) -> VectorLoop<A> {
     struct VectorBody<A, B>(B, PhantomData<A>);
 
     impl<A: Element, B: Fn([&[A]; 4], &mut [A]) + Copy + Send + Sync + 'static> WithSimd for VectorBody<A, B> {
@@ -231,7 +227,8 @@ where
     arch().dispatch(VectorBody(body, PhantomData))
 }
 
-/// The body, compiled for these instructions. It captures nothing, so nothing is allocated.
+/// Compiles a loop body for this instruction set. It captures nothing, so the box does not
+/// allocate.
 #[inline(always)]
 fn compiled_for<S: Simd, A: Element, B>(simd: S, body: B) -> VectorLoop<A>
 where
@@ -245,12 +242,11 @@ where
     })
 }
 
-/// The same for several results.
+/// Compiles a loop body with several results.
 #[inline(always)]
-fn multi_compiled<A: Element, const N: usize, B>(body: B) -> MultiLoop<A, N>
-where
-    B: Fn([&[A]; 4], [&mut [A]; N]) + Copy + Send + Sync + 'static,
-{
+fn multi_compiled<A: Element, const N: usize, B: Fn([&[A]; 4], [&mut [A]; N]) + Copy + Send + Sync + 'static>(
+    body: B,
+) -> MultiLoop<A, N> {
     struct VectorBody<A, B, const N: usize>(B, PhantomData<A>);
 
     impl<A: Element, const N: usize, B> WithSimd for VectorBody<A, B, N>
@@ -274,7 +270,7 @@ where
     arch().dispatch(VectorBody(body, PhantomData))
 }
 
-/// Applies an operation to each number, where it is.
+/// Applies an operation to each number in place.
 pub(crate) fn map_in_place<A: Element>(op: Unary, numbers: &mut [A]) {
     let compute = (super::loop_table::loops::<A>().unary)(op);
     let mut before = [A::zero(); 64];
@@ -286,7 +282,7 @@ pub(crate) fn map_in_place<A: Element>(op: Unary, numbers: &mut [A]) {
     canonicalize_nans(numbers);
 }
 
-/// Adds a term to each sum.
+/// Adds the terms to the sums.
 pub(crate) fn add_assign<A: Element>(sums: &mut [A], terms: &[A]) {
     vectorized(
         #[inline(always)]
@@ -298,7 +294,7 @@ pub(crate) fn add_assign<A: Element>(sums: &mut [A], terms: &[A]) {
     );
 }
 
-/// Takes `rate · delta` away from each value.
+/// Subtracts `rate · delta` from each value.
 pub(crate) fn sgd_update<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
     vectorized(
         #[inline(always)]
@@ -310,31 +306,31 @@ pub(crate) fn sgd_update<A: Element>(rate: A, values: &mut [A], deltas: &[A]) {
     );
 }
 
-/// Makes one of all NaN: which operations are computed together decides about their signs and
-/// payloads, as an instruction may take its operands in either order.
+/// Replaces a NaN by the canonical one. Sign and payload of a NaN depend on which operations are
+/// fused, because an instruction may swap its operands.
 #[inline(always)]
 pub(crate) fn canonicalize_nan<A: Number>(x: A) -> A {
     if x.is_nan() { A::nan() } else { x }
 }
 
-/// The same for many, most of which are none: in what is only computed with, a NaN may be any.
+/// Canonicalizes all NaN of a slice, which mostly has none. Must be applied to stored elements; NaN
+/// of intermediate results may have any bits.
 pub(crate) fn canonicalize_nans<A: Element>(numbers: &mut [A]) {
     if has_nan(std::iter::once(&*numbers)) {
         numbers.iter_mut().for_each(|x| *x = canonicalize_nan(*x));
     }
 }
 
-/// Whether there may be a NaN among these numbers.
+/// Whether there may be a NaN among these numbers. Infinities of both signs also count.
 pub(super) fn has_nan<'a, A: Element>(mut all: impl Iterator<Item = &'a [A]>) -> bool {
-    /// Side by side.
+    /// The number of lanes.
     const WIDTH: usize = 32;
 
     vectorized(
         #[inline(always)]
         || {
-            // a sum with a NaN among its terms is one, and nothing takes less than to add. One of
-            // infinities of both signs is, too. Twice as many sums of small numbers: no addition
-            // waits for another one, and there are registers for all
+            // A sum with a NaN among its terms is NaN, and an addition is the cheapest test. Narrow
+            // types use two accumulators per lane, so that additions do not wait for each other.
             let mut sums = [[A::zero(); WIDTH]; 2];
             let other = if size_of::<A>() <= 4 { 1 } else { 0 };
             let mut found = false;
@@ -350,7 +346,7 @@ pub(super) fn has_nan<'a, A: Element>(mut all: impl Iterator<Item = &'a [A]>) ->
                 }
                 found |= rest.iter().fold(false, |found, x| found | x.is_nan());
             }
-            // a compiler that sees who looks at the lanes takes them apart for it, each time
+            // LLVM would otherwise extract the lanes one by one in each iteration
             std::hint::black_box(sums).as_flattened().iter().fold(found, |found, sum| found | sum.is_nan())
         },
     )

@@ -1,10 +1,16 @@
-//! Pointwise operations as a straight-line program, which runs over blocks of elements that fit
-//! into the nearest cache.
+//! Fusion of pointwise operations.
 //!
-//! An instruction does for a block what its operation does for an element, compiled for the
-//! instruction set at hand: AVX-512, AVX2, or what every processor of its kind has. The arithmetic
-//! of an element does not depend on its place, so blocks do not decide about the bits of a result;
-//! the instruction set does only where elementary functions fuse a product and a sum.
+//! Pointwise operations on large tensors are deferred: their results are lazy tensors. When the
+//! elements of a lazy tensor are needed, its expression is compiled into a straight-line program,
+//! and the program runs over blocks of elements that fit into the L1 cache. A chain of pointwise
+//! operations thus reads its operands and writes its result once.
+//!
+//! An instruction applies one operation, or a few cheap ones, to a block. Its loop is compiled for
+//! the instruction set at hand: AVX-512, AVX2, or the baseline of the target.
+//!
+//! Invariant: the arithmetic of an element must not depend on its position. Chunks, blocks and
+//! threads therefore do not change a bit of a result. The instruction set does, but only in
+//! elementary functions that use fused multiply-adds.
 
 mod compile;
 mod defer;
@@ -35,18 +41,18 @@ use crate::tensor::aligned::AlignedBuf;
 use crate::tensor::{Element, LazyTensor, Rank, Storage};
 use program::Program;
 
-/// The elements of this formula.
+/// Computes the elements of a lazy tensor.
 pub(crate) fn compute<A: Element, D: Rank>(lazy: &LazyTensor<A, D>) -> Storage<A, D> {
     in_place::compute(lazy).unwrap_or_else(|| compute_all(&[lazy]).pop().expect("one result for one formula"))
 }
 
-/// The elements of these formulas, at most [`MAX_RESULTS`], which have one shape.
+/// Computes the elements of at most `MAX_RESULTS` lazy tensors, which must have the same shape.
 pub(crate) fn compute_all<A: Element, D: Rank>(tensors: &[&LazyTensor<A, D>]) -> Vec<Storage<A, D>> {
     run(tensors, false).1
 }
 
-/// The sum of the elements of this formula, which are not kept, and the elements of others, which
-/// are. To the bit the sum of the elements as they would be.
+/// Sums the elements of a lazy tensor without storing them, and computes and stores those of
+/// `others` in the same run. The sum is the same, to the bit, as that of the stored elements.
 pub(crate) fn sum<A: Element, D: Rank>(lazy: &LazyTensor<A, D>, others: &[&LazyTensor<A, D>]) -> A {
     let tensors: Vec<&LazyTensor<A, D>> = std::iter::once(lazy).chain(others.iter().copied()).collect();
     let (sum, computed) = run(&tensors, true);
@@ -54,14 +60,14 @@ pub(crate) fn sum<A: Element, D: Rank>(lazy: &LazyTensor<A, D>, others: &[&LazyT
     sum
 }
 
-/// The elements of these formulas; when `sums`, the first one is only summed, and those are the
-/// elements of the others.
+/// Runs the program of these lazy tensors. When `sums`, the first one is only summed, and the
+/// returned elements are those of the others.
 fn run<A: Element, D: Rank>(tensors: &[&LazyTensor<A, D>], sums: bool) -> (A, Vec<Storage<A, D>>) {
     let (program, kept) = Program::of(tensors, sums);
     let summed = usize::from(sums);
-    let mut rooms: Vec<AlignedBuf<A>> = program.rooms();
-    let sum = program.run(&mut rooms);
-    let mut results: Vec<Storage<A, D>> = rooms.into_iter().map(|room| tensors[0].elements(room)).collect();
+    let mut allocate_results: Vec<AlignedBuf<A>> = program.allocate_results();
+    let sum = program.run(&mut allocate_results);
+    let mut results: Vec<Storage<A, D>> = allocate_results.into_iter().map(|room| tensors[0].elements(room)).collect();
     kept.into_iter().for_each(|(lazy, result)| lazy.keep(results[result - summed].clone()));
     results.truncate(tensors.len() - summed);
     (sum, results)

@@ -1,15 +1,15 @@
-//! Instructions that are computed together, because one of them reads what the other one reads or
-//! writes: what they have in common is fetched once, and an instruction less begins.
+//! Instructions with several outputs. Instructions that share operands are merged, so that the
+//! operands are loaded once and the overhead of an instruction is saved.
 //!
-//! Deltas are such: both sides of a product get theirs by another product with the same delta, and
-//! where an operation has several readers, one of them often computes with nothing else.
+//! Backward passes produce such instructions: the deltas of both factors of a product are products
+//! with the same delta.
 
 use super::compile::{Pattern, Selection};
 use super::fused_ops::FusedOp;
 use dl_core::Binary;
 
-/// Joins instructions with earlier ones, of the steps of a program. Whether a step is there before
-/// another one is computed says `is_there`.
+/// Merges instructions with earlier ones. `is_there(value, before)` returns whether a value is
+/// available before another one is computed.
 pub(super) fn join(selections: &mut [Option<Selection>], is_there: impl Fn(usize, usize) -> bool) {
     for first in 0..selections.len() {
         let Some([a, b]) = product(&selections[first]) else { continue };
@@ -26,7 +26,7 @@ pub(super) fn join(selections: &mut [Option<Selection>], is_there: impl Fn(usize
     }
 }
 
-/// The product of two steps, which is the step `first`, with one of the `later` ones that reads it.
+/// Merges the product `first = a · b` with one of the `later` instructions that reads it.
 fn with_reader(
     first: usize,
     [a, b]: [usize; 2],
@@ -44,14 +44,14 @@ fn with_reader(
             (false, true) => (op.chained_right(), left),
             _ => return None,
         };
-        // which the product itself is not
+        // excludes a second use of the product itself
         let joins = is_there(between) && is_there(other);
         let kind = Pattern::ProductAndMore { next, last };
         joins.then(|| Selection { kind, reads: [a, b, between, other], extra_outputs: vec![first + 1 + index] })
     })
 }
 
-/// The two next products with this factor, of the `later` steps, which begin with the step `from`;
+/// The next two products with this factor among the `later` values, which begin with value `from`,
 /// and their other factors.
 fn products(
     factor: usize,
@@ -65,7 +65,7 @@ fn products(
     values.filter(|&(_, other)| is_there(other)).take(2).collect()
 }
 
-/// A product, and others with the same factor.
+/// Merges products that share a factor.
 fn with_products([factor, other]: [usize; 2], others: &[(usize, usize)]) -> Option<Selection> {
     let (kind, reads) = match *others {
         [(_, second)] => (Pattern::TwoProducts, [factor, other, second, factor]),
@@ -75,7 +75,7 @@ fn with_products([factor, other]: [usize; 2], others: &[(usize, usize)]) -> Opti
     Some(Selection { kind, reads, extra_outputs: others.iter().map(|&(value, _)| value).collect() })
 }
 
-/// The factors of an instruction that is a product and nothing else.
+/// The factors of an instruction that is a single product.
 fn product(selection: &Option<Selection>) -> Option<[usize; 2]> {
     match *selection {
         Some(Selection { kind: Pattern::Binary(Binary::Mul), reads: [a, b, ..], .. }) => Some([a, b]),

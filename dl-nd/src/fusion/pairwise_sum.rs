@@ -1,13 +1,17 @@
-//! Sums whose rounding error grows with the logarithm of the number of terms: pairwise summation.
+//! Pairwise summation: the rounding error grows with the logarithm of the number of terms (Higham,
+//! *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2).
+//!
+//! Terms are summed in runs of [`RUN_LEN`], and the sums of the runs are the leaves of a binary
+//! tree. The order of the additions depends on the number of terms only.
 
 use crate::tensor::Element;
 use dl_core::simd::vectorized;
 
-/// So many terms are summed in a run.
+/// The number of terms of a run.
 pub(crate) const RUN_LEN: usize = 128;
 
-/// The sum of so many terms, by the sums of pieces, which come one after the other and have `each`
-/// of them, a power of two of [runs](RUN); the last one has the rest.
+/// Combines the sums of consecutive chunks of `each` terms; the last chunk may be shorter. `each`
+/// must be a power of two and a multiple of [`RUN_LEN`].
 pub(crate) fn combine_chunk_sums<A: Element>(
     mut sums: impl DoubleEndedIterator<Item = A>,
     each: usize,
@@ -17,14 +21,14 @@ pub(crate) fn combine_chunk_sums<A: Element>(
     let mut whole = SumTree::new();
     sums.for_each(|sum| whole.push(sum));
     let sum = whole.total(rest.unwrap_or_else(A::zero));
-    // of several NaN it may be any, and terms that are not in memory may be others
+    // the bits of a NaN depend on fusion if the terms were not stored
     if sum.is_nan() { A::nan() } else { sum }
 }
 
-/// The sum of terms, each run of which is added up one term after the other.
+/// The pairwise sum of the terms. Each run is summed sequentially.
 pub(crate) fn sum_in_order<A: Element>(terms: &[A]) -> A {
     if terms.len() < RUN_LEN {
-        // the same to the bit, without room for many runs
+        // the same, to the bit, without the tree
         return terms.iter().fold(A::zero(), |sum, &term| sum + term);
     }
     let mut sum = PairwiseSum::new();
@@ -32,7 +36,7 @@ pub(crate) fn sum_in_order<A: Element>(terms: &[A]) -> A {
     sum.total()
 }
 
-/// A sum of terms that come one after the other.
+/// A pairwise sum of terms that arrive in order.
 pub(crate) struct PairwiseSum<A> {
     run: A,
     terms: usize,
@@ -44,7 +48,7 @@ impl<A: Element> PairwiseSum<A> {
         PairwiseSum { run: A::zero(), terms: 0, runs: SumTree::new() }
     }
 
-    /// Adds a few terms, of which at most the last one is the last of a run.
+    /// Adds a few terms sequentially. They must belong to one run.
     pub(crate) fn add_in_order(&mut self, terms: &[A]) {
         debug_assert!(self.terms % RUN_LEN + terms.len() <= RUN_LEN, "they belong to two runs");
         self.run = terms.iter().fold(self.run, |run, &term| run + term);
@@ -54,7 +58,8 @@ impl<A: Element> PairwiseSum<A> {
         }
     }
 
-    /// Adds many terms. All but the last ones have to come in whole runs.
+    /// Adds many terms; each run is summed in lanes. The number of terms before must be a multiple
+    /// of the run length.
     pub(crate) fn add_all(&mut self, terms: &[A]) {
         debug_assert!(self.terms.is_multiple_of(RUN_LEN), "the terms before were the last ones");
         self.terms += terms.len();
@@ -75,7 +80,7 @@ impl<A: Element> PairwiseSum<A> {
     }
 }
 
-/// In as many sums as a processor may add at once.
+/// The number of accumulators of a run.
 const LANES: usize = 32;
 
 #[inline(always)]
@@ -83,7 +88,7 @@ fn sum_of_run<A: Element>(run: &[A]) -> A {
     let (rows, rest) = run.as_chunks::<LANES>();
     let mut sums = [A::zero(); LANES];
     if let ([a, b, c, d], []) = (rows, rest) {
-        // a whole run, as most are: what lies side by side is added at once
+        // a whole run, the usual case: one expression per lane
         for lane in 0..LANES {
             sums[lane] = A::zero() + a[lane] + b[lane] + c[lane] + d[lane];
         }
@@ -103,13 +108,12 @@ fn sum_of_run<A: Element>(run: &[A]) -> A {
     (a + c) + (b + d)
 }
 
-/// Adds the halves of an array.
+/// Adds the upper half of an array to the lower half.
 #[inline(always)]
 fn add_halves<A: Element, const N: usize, const HALF: usize>(all: &[A; N]) -> [A; HALF] {
     const { assert!(N == 2 * HALF) };
-    // a compiler that sees all steps together takes the lanes apart into single numbers. They stay
-    // where they are: who reads what has just been copied in other parts waits until all that was
-    // written before has reached the cache
+    // LLVM would otherwise split the lanes into scalars. The copy avoids a store-forwarding stall:
+    // loads of other widths than the preceding stores wait until the stores reach the cache
     let (first, second) = std::hint::black_box(all).split_at(HALF);
     let mut sums = [A::zero(); HALF];
     for lane in 0..HALF {
@@ -118,11 +122,10 @@ fn add_halves<A: Element, const N: usize, const HALF: usize>(all: &[A; N]) -> [A
     sums
 }
 
-/// Sums that come one after the other, as the leaves of a tree: a sum of two has as many leaves on
-/// either side.
+/// A binary counter of partial sums: both halves of an inner sum have the same number of leaves.
 struct SumTree<A> {
     leaves: usize,
-    /// The sum of 2ⁱ leaves at place i, for the bits of their number that are 1.
+    /// `sums[i]` is the sum of 2ⁱ leaves, valid for the bits of `leaves` that are 1.
     sums: [A; 48],
 }
 
@@ -150,9 +153,9 @@ impl<A: Element> SumTree<A> {
 mod tests {
     use super::*;
 
-    /// However long pieces are, it is the same sum, to the bit.
+    /// The chunk length does not change a bit of the sum.
     #[test]
-    fn pieces_of_any_length() {
+    fn chunk_length_changes_no_bit() {
         let numbers: Vec<f32> = (0..200_003).map(|i| ((i * 7919) % 1009) as f32 * 0.1 - 37.7).collect();
         for each in (11..=15).map(|power| 1 << power) {
             for len in
@@ -175,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn few_terms() {
+    fn few_terms_sum_exactly() {
         for count in [0, 1, 127, 128, 129, 384, 385] {
             let mut sum = PairwiseSum::new();
             (0..count).for_each(|i| sum.add_in_order(&[f64::from(i)]));
             assert_eq!(sum.total(), f64::from(count * (count - 1) / 2));
-            // in sixteens it is the same sum, to the bit
+            // sixteen at a time, the same sum to the bit
             let tenths: Vec<f32> = (0..count).map(|i| i as f32 * 0.1).collect();
             let (mut one_by_one, mut in_sixteens) = (PairwiseSum::new(), PairwiseSum::new());
             tenths.iter().for_each(|&term| one_by_one.add_in_order(&[term]));

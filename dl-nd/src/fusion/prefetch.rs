@@ -1,12 +1,12 @@
-//! Asking for what the next block reads and writes while this one is computed.
+//! Software prefetch: requests the cache lines of the next block while the current one is computed.
 //!
-//! Each block reads its operands in one go, and then the processor computes for a while and sees
-//! nothing to fetch in advance: a program over tensors that lie in memory would wait for most of
-//! its time. So with each instruction some lines of what the next block touches are asked for, as
-//! many as can come meanwhile.
+//! A program reads all its operands at the start of a block and then computes for a while. The
+//! hardware prefetcher sees no accesses meanwhile, so a program over tensors in memory would mostly
+//! wait. Each instruction is therefore preceded by prefetches of some lines of the next block, as
+//! many as can arrive while it runs.
 //!
-//! Where registers are narrow they come into the second cache only, as was measured: on a Zen 3
-//! that takes less time, on a Zen 4, which has the same caches and wide registers, more.
+//! On processors with narrow registers the lines are prefetched into L2 only. This was measured: it
+//! is faster on Zen 3, and slower on Zen 4, which has the same caches and wide registers.
 
 use super::program::{BLOCK_BYTES, Instruction, Program, block_len, vector_nanoseconds};
 use crate::tensor::Element;
@@ -15,22 +15,21 @@ use dl_core::simd::arch;
 use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
-/// What is smaller than this may be in the second cache of a core.
+/// Streams with fewer bytes in total may be in the L2 cache of a core.
 const L2_BYTES: usize = 1 << 20;
 
-/// The cost of an operation, for an element, that takes as long as an instruction takes to begin.
+/// The overhead of an instruction, as the cost of an operation per element.
 const INSTRUCTION_OVERHEAD: f64 = 0.5;
 
-/// So many lines can be on their way to the nearest cache at once. Whoever asks for more has to
-/// wait.
+/// The number of lines that can be in flight to L1 at once. Further requests stall.
 const MAX_L1_IN_FLIGHT: usize = 16;
-/// For the second cache so many at once were the fastest.
+/// The fastest number of lines in flight to L2, measured.
 const MAX_L2_IN_FLIGHT: usize = 32;
 
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(2 * CACHE_LINE_BYTES), "lines that are asked for in pairs");
 
-/// So many elements of a block, for which an instruction is computed in one go, and the rows of
-/// lines that are asked for before.
+/// A range of elements of a block for which an instruction runs, and the rows of lines that are
+/// prefetched before.
 pub(super) struct PrefetchSpan {
     pub(super) instruction: usize,
     pub(super) from: usize,
@@ -39,7 +38,7 @@ pub(super) struct PrefetchSpan {
     into: Cache,
 }
 
-/// Into which cache lines come that are asked for.
+/// The cache that prefetched lines are loaded into.
 #[derive(Clone, Copy)]
 enum Cache {
     L1,
@@ -47,70 +46,71 @@ enum Cache {
 }
 
 impl PrefetchSpan {
-    /// Asks for its lines of the next block, which begins so many bytes after each of these places.
+    /// Prefetches the lines of the next block, which begins `bytes` after each of these addresses.
     #[inline(always)]
-    pub(super) fn ask<A>(&self, slots: &[*mut A], bytes: usize) {
+    pub(super) fn prefetch_next<A>(&self, addresses: &[*mut A], bytes: usize) {
         match self.into {
-            Cache::L1 => prefetch_rows(slots, bytes, self.rows.clone(), prefetch),
-            Cache::L2 => prefetch_rows(slots, bytes, self.rows.clone(), |slot| prefetch_into(Cache::L2, slot)),
+            Cache::L1 => prefetch_rows(addresses, bytes, self.rows.clone(), prefetch),
+            Cache::L2 => {
+                prefetch_rows(addresses, bytes, self.rows.clone(), |address| prefetch_into(Cache::L2, address))
+            }
         }
     }
 }
 
-/// Asks for these rows of lines, from so many bytes on after each of these places.
+/// Prefetches rows of lines, `from` bytes after each of these addresses.
 #[inline(always)]
-fn prefetch_rows<A>(slots: &[*mut A], from: usize, rows: Range<usize>, ask: impl Fn(*const A) + Copy) {
+fn prefetch_rows<A>(addresses: &[*mut A], from: usize, rows: Range<usize>, ask: impl Fn(*const A) + Copy) {
     let mut row = rows.start;
-    // several of a place at a time: a loop over so few would be more instructions than it asks for
-    // lines
+    // unrolled: the loop overhead would exceed the number of prefetches
     while row + 4 <= rows.end {
-        prefetch_lines::<A, 4>(slots, from + row * CACHE_LINE_BYTES, ask);
+        prefetch_lines::<A, 4>(addresses, from + row * CACHE_LINE_BYTES, ask);
         row += 4;
     }
     if row + 2 <= rows.end {
-        prefetch_lines::<A, 2>(slots, from + row * CACHE_LINE_BYTES, ask);
+        prefetch_lines::<A, 2>(addresses, from + row * CACHE_LINE_BYTES, ask);
         row += 2;
     }
     if row < rows.end {
-        prefetch_lines::<A, 1>(slots, from + row * CACHE_LINE_BYTES, ask);
+        prefetch_lines::<A, 1>(addresses, from + row * CACHE_LINE_BYTES, ask);
     }
 }
 
-/// Asks for so many lines that come one after the other.
+/// Prefetches consecutive lines.
 #[inline(always)]
-fn prefetch_lines<A, const LINES: usize>(slots: &[*mut A], from: usize, ask: impl Fn(*const A)) {
-    for slot in slots {
+fn prefetch_lines<A, const LINES: usize>(addresses: &[*mut A], from: usize, ask: impl Fn(*const A)) {
+    for address in addresses {
         for line in 0..LINES {
-            ask(slot.wrapping_byte_add(from + line * CACHE_LINE_BYTES));
+            ask(address.wrapping_byte_add(from + line * CACHE_LINE_BYTES));
         }
     }
 }
 
-/// Asks for a line of the nearest cache, if there is one at that place.
+/// Prefetches the line of an address into L1.
 #[inline(always)]
-pub(crate) fn prefetch<A>(slot: *const A) {
-    prefetch_into(Cache::L1, slot);
+pub(crate) fn prefetch<A>(address: *const A) {
+    prefetch_into(Cache::L1, address);
 }
 
-/// The same for a cache that is known when this is compiled.
+/// The cache must be a constant after inlining.
 #[inline(always)]
-fn prefetch_into<A>(cache: Cache, slot: *const A) {
+fn prefetch_into<A>(cache: Cache, address: *const A) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
-        // SAFETY: they are hints, for which no place is wrong
+        // SAFETY: a prefetch is a hint, which is valid for every address
         unsafe {
             match cache {
-                Cache::L1 => _mm_prefetch::<_MM_HINT_T0>(slot.cast()),
-                Cache::L2 => _mm_prefetch::<_MM_HINT_T1>(slot.cast()),
+                Cache::L1 => _mm_prefetch::<_MM_HINT_T0>(address.cast()),
+                Cache::L2 => _mm_prefetch::<_MM_HINT_T1>(address.cast()),
             }
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (cache, slot);
+    let _ = (cache, address);
 }
 
-/// How wide registers are.
+/// The width of a vector register in bytes.
 pub(super) fn register_bytes() -> usize {
     struct Width;
 
@@ -127,38 +127,38 @@ pub(super) fn register_bytes() -> usize {
 }
 
 impl<A: Element> Program<A> {
-    /// How a whole block is computed, stretch by stretch, where registers have so many bytes:
-    /// nothing if all that the program touches may be in the second cache, where nobody need ask.
+    /// Plans how a block is computed on a machine with registers of this width. The plan is empty
+    /// if all streams may fit into L2.
     pub(super) fn plan_prefetch(&self, register_bytes: usize) -> Vec<PrefetchSpan> {
         let streams = self.streams();
         if streams * self.len() * size_of::<A>() < L2_BYTES {
             return Vec::new();
         }
-        // lines for the second cache in pairs, which takes fewer instructions
-        let (into, on_their_way, together) = match register_bytes {
+        // two lines per request for L2, which takes fewer instructions
+        let (into, in_flight, together) = match register_bytes {
             CACHE_LINE_BYTES.. => (Cache::L1, MAX_L1_IN_FLIGHT, 1),
             _ => (Cache::L2, MAX_L2_IN_FLIGHT, 2),
         };
-        // to begin takes some time, too
+        // including the overhead of the instruction
         let time = |instruction: &Instruction<A>| instruction.nanoseconds + vector_nanoseconds(INSTRUCTION_OVERHEAD);
         let all: f64 = self.instructions.iter().map(time).sum();
         let block = block_len::<A>();
         let (mut spent, mut row) = (0.0, 0);
-        let mut stretches = Vec::with_capacity(2 * self.instructions.len());
+        let mut spans = Vec::with_capacity(2 * self.instructions.len());
         for (instruction, now) in self.instructions.iter().enumerate() {
             spent += time(now);
             let until = together * ((BLOCK_BYTES / CACHE_LINE_BYTES / together) as f64 * spent / all).round() as usize;
             let rows = until - row;
             // in whole lines
-            let times = (rows * streams).div_ceil(on_their_way).max(1);
+            let times = (rows * streams).div_ceil(in_flight).max(1);
             let len = block.div_ceil(times).next_multiple_of(CACHE_LINE_BYTES);
             let at_once = rows.div_ceil(block.div_ceil(len)).next_multiple_of(together);
             for from in (0..block).step_by(len) {
                 let end = until.min(row + at_once);
                 let rows = std::mem::replace(&mut row, end)..end;
-                stretches.push(PrefetchSpan { instruction, from, len: len.min(block - from), rows, into });
+                spans.push(PrefetchSpan { instruction, from, len: len.min(block - from), rows, into });
             }
         }
-        stretches
+        spans
     }
 }

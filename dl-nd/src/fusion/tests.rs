@@ -17,15 +17,15 @@ fn unary(op: Unary, x: &Nd<f32, Ix1>) -> Nd<f32, Ix1> {
     Expr::Unary(op, x.clone()).of_shape(x.dim())
 }
 
-/// What becomes of the result of `op` when its negative is computed, or summed.
-fn is_kept(op: Unary, somebody_has_it: bool, summed: bool) -> bool {
+/// Whether the result of `op` is stored when its negative is computed, or summed.
+fn is_stored(op: Unary, has_other_owner: bool, summed: bool) -> bool {
     let x = Nd::full(Dim(1 << 16), 0.25_f32);
     let inner = unary(op, &x);
     let outer = unary(Unary::Neg, &inner);
-    // whoever looks, without being somebody who has it
-    let looked_at = Arc::downgrade(inner.lazy().expect("large tensors are written down"));
-    let kept = somebody_has_it.then_some(inner);
-    let lazy = outer.lazy().expect("large tensors are written down");
+    // a weak reference is no owner
+    let observer = Arc::downgrade(inner.lazy().expect("large tensors are lazy"));
+    let kept = has_other_owner.then_some(inner);
+    let lazy = outer.lazy().expect("large tensors are lazy");
     let right = -op.value(0.25_f32);
     if summed {
         let mean = sum(lazy, &[]) / (1 << 16) as f32;
@@ -33,24 +33,24 @@ fn is_kept(op: Unary, somebody_has_it: bool, summed: bool) -> bool {
     } else {
         assert!(compute(lazy).iter().all(|&found| found == right));
     }
-    let computed = looked_at.upgrade().is_some_and(|lazy| lazy.computed().is_some());
+    let computed = observer.upgrade().is_some_and(|lazy| lazy.computed().is_some());
     drop(kept);
     computed
 }
 
 #[test]
-fn a_product_with_1_is_no_instruction() {
+fn product_with_one_emits_no_instruction() {
     let x = Nd::full(Dim(1 << 16), -0.0_f32);
     let times_one = Expr::WithNumber { op: Binary::Mul, number: 1.0, left: true, x }.of_shape(Dim(1 << 16));
     let outer = unary(Unary::Neg, &times_one);
-    let lazy = outer.lazy().expect("large tensors are written down");
+    let lazy = outer.lazy().expect("large tensors are lazy");
     assert_eq!(Program::of(&[lazy], false).0.instructions.len(), 1);
-    let lazy = times_one.lazy().expect("large tensors are written down");
+    let lazy = times_one.lazy().expect("large tensors are lazy");
     assert!(compute(lazy).iter().all(|found| found.to_bits() == (-0.0_f32).to_bits()));
 }
 
 #[test]
-fn a_sum_with_a_negative_is_a_difference() {
+fn sum_with_negated_term_is_difference() {
     let [x, y] = [0.75, -0.0].map(|element| Nd::full(Dim(1 << 16), element));
     for (op, of_both, right) in [
         (Binary::Add, false, x[0] - y[0]),
@@ -67,22 +67,22 @@ fn a_sum_with_a_negative_is_a_difference() {
 }
 
 #[test]
-fn what_is_dear_is_kept_for_whoever_has_it() {
+fn expensive_result_with_other_owner_is_stored() {
     for summed in [false, true] {
-        assert!(is_kept(Unary::Tanh, true, summed));
-        assert!(!is_kept(Unary::Tanh, false, summed), "nobody is going to look at it");
-        assert!(!is_kept(Unary::Square, true, summed), "it is cheap");
+        assert!(is_stored(Unary::Tanh, true, summed));
+        assert!(!is_stored(Unary::Tanh, false, summed), "it has no other owner");
+        assert!(!is_stored(Unary::Square, true, summed), "it is cheap");
     }
 }
 
 #[test]
-fn results_begin_with_a_line_of_the_cache_and_their_memory_comes_back() {
+fn results_are_aligned_and_their_memory_is_recycled() {
     fn check<A: Element>() {
         let len = 12_345;
         let x = Nd::full(Dim(len), A::of(0.5));
         let computed = || {
             let sum = Expr::Binary(Binary::Add, x.clone(), x.clone()).of_shape(Dim(len));
-            let elements = compute(sum.lazy().expect("large tensors are written down"));
+            let elements = compute(sum.lazy().expect("large tensors are lazy"));
             assert!(elements.iter().all(|&found| found == A::of(1.0)));
             let slot = elements.as_ptr();
             assert_eq!((slot.align_offset(CACHE_LINE_BYTES), elements.len()), (0, len));
@@ -92,7 +92,7 @@ fn results_begin_with_a_line_of_the_cache_and_their_memory_comes_back() {
         drop(elements);
         let (again, elements) = computed();
         assert_eq!(slot, again, "it takes the memory of the one before");
-        // nor does it matter who takes it
+        // returned memory is reused for any tensor
         drop(elements);
         let buffer: Vec<A> = buffers::take(len);
         assert!(
@@ -105,7 +105,7 @@ fn results_begin_with_a_line_of_the_cache_and_their_memory_comes_back() {
 }
 
 #[test]
-fn small_tensors_are_broadcast_as_by_a_program() {
+fn eager_broadcast_matches_program() {
     let shapes: [&[usize]; 11] =
         [&[], &[1], &[3], &[1, 3], &[2, 1], &[2, 3], &[4, 1, 1], &[4, 2, 1], &[4, 1, 3], &[1, 2, 3], &[4, 2, 3]];
     let tensor = |shape: &[usize], first: f32| {
@@ -129,9 +129,9 @@ fn small_tensors_are_broadcast_as_by_a_program() {
     assert_eq!(broadcast(Binary::Add, (&[1.0_f32], &[1, 1]), (&[], &[0, 1]), &[0, 1]), []);
 }
 
-/// The instructions of the program for this tensor.
+/// The number of instructions of the program of this tensor.
 fn instructions(y: &Nd<f32, Ix1>) -> usize {
-    Program::of(&[y.lazy().expect("large tensors are written down")], false).0.instructions.len()
+    Program::of(&[y.lazy().expect("large tensors are lazy")], false).0.instructions.len()
 }
 
 fn both(op: Binary, a: &Nd<f32, Ix1>, b: &Nd<f32, Ix1>) -> Nd<f32, Ix1> {
@@ -139,7 +139,7 @@ fn both(op: Binary, a: &Nd<f32, Ix1>, b: &Nd<f32, Ix1>) -> Nd<f32, Ix1> {
 }
 
 #[test]
-fn an_operation_that_is_written_down_twice_is_computed_once() {
+fn repeated_expression_is_computed_once() {
     let x = Nd::full(Dim(1 << 16), 0.25_f32);
     let once = both(Binary::Div, &unary(Unary::Tanh, &x), &unary(Unary::Exp, &x));
     let twice = both(Binary::Div, &unary(Unary::Tanh, &x), &unary(Unary::Tanh, &x));
@@ -147,7 +147,7 @@ fn an_operation_that_is_written_down_twice_is_computed_once() {
 }
 
 #[test]
-fn cheap_operations_inside_of_one_another_are_one_instruction_with_the_same_bits() {
+fn nested_cheap_operations_fuse_with_same_bits() {
     use Binary::{Add, Div, Mul, Sub};
     let len = 5_000;
     let tensor = |seed: f32| Nd::from((0..len).map(|i| (i as f32 * seed).sin() / seed).collect::<Vec<f32>>());
@@ -186,7 +186,7 @@ fn cheap_operations_inside_of_one_another_are_one_instruction_with_the_same_bits
 }
 
 #[test]
-fn three_cheap_operations_one_inside_of_the_other_are_one_instruction_with_the_same_bits() {
+fn chain_of_three_cheap_operations_fuses_with_same_bits() {
     use Binary::{Add, Mul, Sub};
     let len = 5_000;
     let tensor = |seed: f32| Nd::from((0..len).map(|i| (i as f32 * seed).sin() / seed).collect::<Vec<f32>>());
@@ -213,7 +213,7 @@ fn three_cheap_operations_one_inside_of_the_other_are_one_instruction_with_the_s
 }
 
 #[test]
-fn an_exponential_of_a_negative_is_one_instruction_unless_the_negative_has_another_reader() {
+fn exp_of_negative_fuses_unless_negative_has_other_use() {
     let x = Nd::from((0..5_000).map(|i| (i as f32 * 0.37).sin() * 9.0).collect::<Vec<f32>>());
     let negative = unary(Unary::Neg, &x);
     let decay = unary(Unary::Exp, &negative);
@@ -223,48 +223,47 @@ fn an_exponential_of_a_negative_is_one_instruction_unless_the_negative_has_anoth
 }
 
 #[test]
-fn two_who_have_written_down_the_same_have_one_result() {
+fn equal_lazy_tensors_share_result() {
     let x = Nd::full(Dim(1 << 16), 0.25_f32);
     let [first, second] = [(); 2].map(|()| unary(Unary::Tanh, &x));
     let quotient = both(Binary::Div, &first, &both(Binary::Add, &x, &second));
-    compute(quotient.lazy().expect("large tensors are written down"));
+    compute(quotient.lazy().expect("large tensors are lazy"));
     drop(quotient);
     for kept in [&first, &second] {
-        assert!(kept.lazy().is_none(), "somebody has it still");
+        assert!(kept.lazy().is_none(), "it has another owner");
         assert_eq!(kept[77], Unary::Tanh.value(0.25));
     }
     assert_eq!(first.0.as_ptr(), second.0.as_ptr());
 }
 
 #[test]
-fn what_has_another_reader_is_no_part_of_an_instruction() {
+fn value_with_other_use_is_not_inlined() {
     let x = Nd::full(Dim(1 << 16), 0.25_f32);
     let square = both(Binary::Mul, &x, &x);
     let read_twice = both(Binary::Sub, &both(Binary::Add, &square, &x), &unary(Unary::Exp, &square));
-    // the square, the exponential, and the sum inside of the difference
+    // the square, the exponential, and the sum fused with the difference
     assert_eq!(instructions(&read_twice), 3);
 }
 
 #[test]
-fn a_sum_is_computed_beside_others() {
+fn sum_is_computed_in_one_run_with_others() {
     let x = Nd::full(Dim(1 << 16), 0.25_f32);
     let (summed, other) = (unary(Unary::Exp, &x), unary(Unary::Neg, &x));
-    let [lazy, beside] = [&summed, &other].map(|x| x.lazy().expect("large tensors are written down"));
-    let alone = sum(unary(Unary::Exp, &x).lazy().expect("large tensors are written down"), &[]);
+    let [lazy, beside] = [&summed, &other].map(|x| x.lazy().expect("large tensors are lazy"));
+    let alone = sum(unary(Unary::Exp, &x).lazy().expect("large tensors are lazy"), &[]);
     assert_eq!(sum(lazy, &[beside]).to_bits(), alone.to_bits());
     assert!(other.lazy().is_none(), "it has been computed");
     assert_eq!(other[1234], -0.25);
 }
 
-/// Whether an operand was computed before, by whoever came first, changes no bit, not even of what
-/// is no number.
+/// Which operands were computed before must not change a bit, not even of a NaN.
 #[test]
-fn what_was_computed_before_changes_no_bit() {
+fn earlier_realization_changes_no_bit() {
     use Binary::{Add, Div, Max, Min, Mul, Pow, Sub};
-    // the last one signals
-    let no_number = [0x7fc0_0000, 0xffc0_0000, 0x7fc1_2345, 0xffc5_4321, 0x7fa0_0000].map(f32::from_bits);
-    let kinds = [&[1.0, -0.0, 1.5, f32::INFINITY, -f32::INFINITY], &no_number[..]].concat();
-    // every kind beside every other one, in whole vectors and in what is left over
+    // the last one is a signaling NaN
+    let nans = [0x7fc0_0000, 0xffc0_0000, 0x7fc1_2345, 0xffc5_4321, 0x7fa0_0000].map(f32::from_bits);
+    let kinds = [&[1.0, -0.0, 1.5, f32::INFINITY, -f32::INFINITY], &nans[..]].concat();
+    // every combination of four, in whole vectors and in the remainder
     let len = kinds.len().pow(4) + 13;
     let tensor = |slot: u32| {
         let element = |i: usize| kinds[i / kinds.len().pow(slot) % kinds.len()];
@@ -290,16 +289,16 @@ fn what_was_computed_before_changes_no_bit() {
                 });
             assert!([first, second, apart].iter().all(|bits| *bits == together), "{outer:?} of {left:?}, {right:?}");
             let lazy = both(outer, &inner(left, a, b), &inner(right, c, d));
-            let summed = sum(lazy.lazy().expect("large tensors are written down"), &[]);
+            let summed = sum(lazy.lazy().expect("large tensors are lazy"), &[]);
             assert_eq!(summed.to_bits(), sum_of_slice(lazy.0.as_slice().expect("in row-major order")).to_bits());
         }
     }
 }
 
-/// Wherever it is, a NaN becomes the one, and nothing else changes; so do those of small
-/// operations.
+/// A NaN at any position becomes the canonical one, and nothing else changes; the same holds for
+/// eager operations.
 #[test]
-fn there_is_one_nan() {
+fn nan_is_canonicalized() {
     /// Also in the first of several rounds.
     fn check<A: Element>(other: A) {
         let bits = |x: A| (x.is_nan(), x.is_sign_negative(), x.to_f64().map(f64::to_bits));
@@ -316,7 +315,7 @@ fn there_is_one_nan() {
         }
     }
     let other = f32::from_bits(0xffc5_4321);
-    // in one of several results, and where infinities of both signs meet
+    // in one of several results, and where infinities of both signs are added
     let mut results = [[1.0; 70], [f32::INFINITY; 70], [f32::NEG_INFINITY; 70]];
     assert!(!loops::has_nan(results[..2].iter().map(|result| &result[..])));
     loops::canonicalize_nans(&mut results.as_flattened_mut()[70..]);
@@ -337,14 +336,14 @@ fn there_is_one_nan() {
     assert!(small.iter().flatten().all(|x| x.to_bits() == f32::NAN.to_bits()), "{small:?}");
 }
 
-/// Numbers between −4 and 4, with ±0 among them.
+/// Numbers between −4 and 4, including ±0.
 fn some_numbers<A: Element>() -> Vec<A> {
     (-1000..=1000).map(|i| A::of(f64::from(i) * 0.004)).chain([A::neg_zero()]).collect()
 }
 
-/// The same bits, whether a number is computed by itself or beside others.
+/// An element has the same bits, computed separately or with others.
 #[test]
-fn an_element_is_what_its_number_would_be() {
+fn element_matches_scalar_operation() {
     fn check<A: Element>() {
         let x = some_numbers::<A>();
         let mut y = x.clone();
@@ -370,16 +369,16 @@ fn an_element_is_what_its_number_would_be() {
     check::<f64>();
 }
 
-/// What these tensors are when they are computed together, and by how many instructions.
+/// The number of instructions of these tensors as one program, and their bits.
 fn computed_together(tensors: &[&Nd<f32, Ix1>]) -> (usize, Vec<Vec<u32>>) {
     let tensors: Vec<&LazyTensor<f32, Ix1>> =
-        tensors.iter().map(|x| &**x.lazy().expect("large tensors are written down")).collect();
+        tensors.iter().map(|x| &**x.lazy().expect("large tensors are lazy")).collect();
     let count = Program::of(&tensors, false).0.instructions.len();
     let bits = |elements: &crate::tensor::Storage<f32, Ix1>| elements.iter().map(|x| x.to_bits()).collect();
     (count, compute_all(&tensors).iter().map(bits).collect())
 }
 
-/// Numbers of all kinds, other ones for each seed.
+/// Numbers of all kinds, depending on the seed.
 fn all_kinds(len: usize, seed: usize) -> Nd<f32, Ix1> {
     let kinds = [-0.0, f32::INFINITY, f32::NAN, -f32::NAN, 1e-40, f32::MAX];
     let number = |i: usize| if i % 11 == seed { kinds[i / 11 % 6] } else { ((i * seed) as f32 * 0.37).sin() };
@@ -391,9 +390,9 @@ fn bits_of(len: usize, value: impl Fn(usize) -> f32) -> Vec<u32> {
 }
 
 #[test]
-fn products_with_a_common_factor_are_one_instruction_with_the_same_bits() {
+fn products_with_common_factor_merge_with_same_bits() {
     use Binary::Mul;
-    // several pieces; the last block is no whole one
+    // several chunks; the last block is partial
     let len = 2 * CHUNK_LEN + 77;
     let [x, a, b, c, d] = &[1, 2, 3, 4, 5].map(|seed| all_kinds(len, seed));
     let products = [both(Mul, x, a), both(Mul, b, x), both(Mul, x, c), both(Mul, d, x)];
@@ -403,7 +402,7 @@ fn products_with_a_common_factor_are_one_instruction_with_the_same_bits() {
     assert!(computed_together(&[first, second]) == (1, right[..2].to_vec()));
     assert!(computed_together(&[first, second, third]) == (1, right[..3].to_vec()));
     assert!(computed_together(&[first, second, third, fourth]) == (2, right.to_vec()));
-    // a factor that is not there yet: the products are as many instructions as before
+    // a factor that is computed later: the products are as many instructions as before
     let late = both(Mul, x, &unary(Unary::Exp, first));
     let (count, found) = computed_together(&[first, &late]);
     assert!((count, &found[0]) == (3, &right[0]));
@@ -411,7 +410,7 @@ fn products_with_a_common_factor_are_one_instruction_with_the_same_bits() {
 }
 
 #[test]
-fn a_product_is_one_instruction_with_one_that_reads_it_and_has_the_same_bits() {
+fn product_merges_with_its_user_with_same_bits() {
     use Binary::{Add, Mul, Sub};
     let len = CHUNK_LEN + 5;
     let [a, b, c, d] = &[1, 2, 3, 4].map(|seed| all_kinds(len, seed));
@@ -433,16 +432,16 @@ fn a_product_is_one_instruction_with_one_that_reads_it_and_has_the_same_bits() {
             }
         }
     }
-    // what it is computed with has to be there
+    // the other operand must be available
     let late = both(Sub, &both(Mul, &product, &unary(Unary::Exp, &product)), d);
     assert_eq!(computed_together(&[&product, &late]).0, 3);
 }
 
 #[test]
-fn large_results_begin_in_different_parts_of_a_page() {
+fn large_results_have_different_page_colors() {
     let x = Nd::full(Dim(1 << 16), 0.5_f32);
     let tensors = [Unary::Exp, Unary::Tanh, Unary::Neg, Unary::Sqrt].map(|op| unary(op, &x));
-    let tensors = tensors.each_ref().map(|x| &**x.lazy().expect("large tensors are written down"));
+    let tensors = tensors.each_ref().map(|x| &**x.lazy().expect("large tensors are lazy"));
     let computed = compute_all(&tensors);
     let mut broadcasts: Vec<usize> =
         computed.iter().map(|elements| elements.as_ptr()).chain([x.0.as_ptr()]).map(aligned::color_of).collect();
@@ -451,21 +450,20 @@ fn large_results_begin_in_different_parts_of_a_page() {
     assert_eq!(broadcasts.len(), 5);
 }
 
-/// A long tensor of these numbers, whose last block is shorter than the others.
+/// A large tensor of these numbers with a partial last block.
 fn long<A: Element>(number: impl Fn(usize) -> f64) -> Nd<A, Ix1> {
     let len = (1 << 19) + 77;
     Nd::from_vec(len, (0..len).map(|i| A::of(number(i))).collect()).expect("one element each")
 }
 
-/// What is in the room that a thread lends to one program is what another one has left there, of
-/// either type.
+/// Scratch memory keeps the contents of an earlier program, of either element type.
 #[test]
-fn registers_may_hold_anything_at_first() {
+fn registers_may_be_uninitialized() {
     fn bits<A: Element>(x: &Nd<A, Ix1>) -> (Vec<Option<u64>>, Option<u64>) {
         let apply = |op, x: &Nd<A, Ix1>| Expr::Unary(op, x.clone()).of_shape(x.dim());
         let plus = Expr::WithNumber { op: Binary::Add, number: A::of(0.5), left: true, x: apply(Unary::Exp, x) };
         let y = Expr::Binary(Binary::Mul, apply(Unary::Tanh, &plus.of_shape(x.dim())), x.clone()).of_shape(x.dim());
-        let lazy = y.lazy().expect("large tensors are written down");
+        let lazy = y.lazy().expect("large tensors are lazy");
         let sum = sum(lazy, &[]);
         let bits = |x: A| x.to_f64().map(f64::to_bits);
         (compute(lazy).iter().map(|&x| bits(x)).collect(), bits(sum))
@@ -477,24 +475,23 @@ fn registers_may_hold_anything_at_first() {
     assert!(bits::<f32>(&x) == before);
 }
 
-/// However wide registers are, every line of the next block is asked for once while a block is
-/// computed.
+/// For any register width, every line of the next block is prefetched once per block.
 #[test]
-fn all_of_the_next_block_is_asked_for() {
+fn next_block_is_prefetched_completely() {
     let x = long::<f32>(|i| i as f64);
     let y = both(Binary::Mul, &unary(Unary::Tanh, &unary(Unary::Exp, &x)), &x);
-    let (program, _) = Program::of(&[y.lazy().expect("large tensors are written down")], false);
+    let (program, _) = Program::of(&[y.lazy().expect("large tensors are lazy")], false);
     let times = [16, 32, 64].map(|register_bytes| {
         let (mut row, mut done) = (0, vec![0; program.instructions.len()]);
-        let stretches = program.plan_prefetch(register_bytes);
-        for stretch in &stretches {
-            assert_eq!((stretch.rows.start, stretch.from), (row, done[stretch.instruction]));
-            row = stretch.rows.end;
-            done[stretch.instruction] += stretch.len;
+        let spanes = program.plan_prefetch(register_bytes);
+        for span in &spanes {
+            assert_eq!((span.rows.start, span.from), (row, done[span.instruction]));
+            row = span.rows.end;
+            done[span.instruction] += span.len;
         }
         assert_eq!(row, BLOCK_BYTES / CACHE_LINE_BYTES);
         assert!(done.iter().all(|&done| done == block_len::<f32>()));
-        stretches.len()
+        spanes.len()
     });
     assert!(
         times[0] == times[1] && times[1] < times[2],

@@ -1,4 +1,4 @@
-//! The kernels for each set of instructions, and the choice among them.
+//! The kernels of each instruction set, and their selection.
 
 use super::gemv::dot;
 use super::microkernel::{KSlice, RawMatrix, Tile};
@@ -12,62 +12,62 @@ use dl_core::simd::arch;
 #[cfg(target_arch = "x86_64")]
 use pulp::Arch;
 
-/// The kernels for one set of instructions.
+/// The kernels of an instruction set.
 pub(super) struct KernelTable<A: 'static> {
-    /// Those for tiles of one register and more, each for one row and more; and the same for tiles
-    /// all lanes of which count.
+    /// Tile kernels, by width in registers and by number of rows; second, those for tiles without a
+    /// partial last register.
     pub(super) tiles: [&'static [&'static [TileKernel<A>]]; 2],
-    /// Those for tiles of a slice, which are of the full width: for one row and more. None where a
-    /// panel stays in the nearest cache as it is.
+    /// Kernels for the tiles of a k-slice at full width, by number of rows. Empty where a panel
+    /// stays in L1 without slicing.
     pub(super) slices: &'static [SliceKernel<A>],
     pub(super) copy_columns: unsafe fn(RawMatrix<*const A>, usize, usize, *mut A, isize),
     pub(super) dot: unsafe fn(*const A, *const A, usize) -> A,
     pub(super) lanes: usize,
 }
 
-/// How many rows the largest tile has.
+/// The number of rows of the largest tile.
 const TILE_ROWS: usize = 6;
 
-/// A function of its own for each size, so that its registers are its own, too: for a tile, and
-/// those below it, so many together.
+/// A kernel for a column of tiles of one size. Each size has its own function, so that the compiler
+/// can keep its accumulators in registers.
 pub(super) type TileKernel<A> = unsafe fn(&Tile<A>, usize);
-/// The same for a tile of a slice.
+/// A kernel for a tile of a k-slice.
 pub(super) type SliceKernel<A> = unsafe fn(&Tile<A>, &KSlice<A>);
 
 impl<A> KernelTable<A> {
-    /// How many columns the largest tile has.
+    /// The number of columns of the largest tile.
     pub(super) fn tile_columns(&self) -> usize {
         self.tile_columns_for(TILE_ROWS)
     }
 
-    /// How many columns the widest tile for so many rows has.
+    /// The number of columns of the widest tile for this many rows.
     #[inline(always)]
     pub(super) fn tile_columns_for(&self, rows: usize) -> usize {
         let registers = self.tiles[0].iter().rposition(|tiles| tiles.len() >= rows.min(TILE_ROWS));
         registers.map_or(1, |narrower| narrower + 1) * self.lanes
     }
 
-    /// How many registers it takes to hold so many columns.
+    /// The number of registers that hold this many columns.
     #[inline(always)]
     pub(super) fn registers(&self, columns: usize) -> usize {
-        // lanes are a power of two, and a division takes longer
+        // the number of lanes is a power of two; a division would take longer
         (columns + self.lanes - 1) >> self.lanes.trailing_zeros()
     }
 
-    /// So many columns, filled up to whole registers.
+    /// The number of columns, rounded up to whole registers.
     #[inline(always)]
     pub(super) fn padded(&self, columns: usize) -> usize {
         self.registers(columns) * self.lanes
     }
 
-    /// How many rows it has.
+    /// The number of rows of the largest tile.
     pub(super) fn tile_rows(&self) -> usize {
         TILE_ROWS
     }
 }
 
 macro_rules! kernels {
-    // a row or a few have wider tiles, as it takes eight sums to keep the processor busy
+    // tiles of few rows are wider: it takes eight accumulators to hide the latency
     ($name:ident: $A:ty, $L:ty, 16 registers$(, $feature:literal)?) => {
         kernels!(
             $name: $A, $L,
@@ -85,23 +85,23 @@ macro_rules! kernels {
         static $name: KernelTable<$A> = {
             $(#[target_feature(enable = $feature)])?
             unsafe fn tile<const ROWS: usize, const WIDE: usize, const WHOLE: bool>(tile: &Tile<$A>, tiles: usize) {
-                // SAFETY: the caller says so
+                // SAFETY: guaranteed by the caller
                 unsafe { tile.run_all::<$L, ROWS, WIDE, WHOLE>(tiles) }
             }
             #[allow(dead_code, reason = "where a panel stays in the nearest cache as it is, there are no slices")]
             $(#[target_feature(enable = $feature)])?
             unsafe fn slice<const ROWS: usize, const WIDE: usize>(tile: &Tile<$A>, slice: &KSlice<$A>) {
-                // SAFETY: the caller says so
+                // SAFETY: guaranteed by the caller
                 unsafe { tile.run::<$L, ROWS, WIDE, true>(Some(slice)) }
             }
             $(#[target_feature(enable = $feature)])?
             unsafe fn run_dot(x: *const $A, y: *const $A, len: usize) -> $A {
-                // SAFETY: the caller says so
+                // SAFETY: guaranteed by the caller
                 unsafe { dot::<$L, $A>(x, y, len) }
             }
             $(#[target_feature(enable = $feature)])?
             unsafe fn run_copy(from: RawMatrix<*const $A>, rows: usize, depth: usize, to: *mut $A, width: isize) {
-                // SAFETY: the caller says so
+                // SAFETY: guaranteed by the caller
                 unsafe { copy_columns::<$L, $A>(from, rows, depth, to, width) }
             }
             KernelTable {
@@ -138,8 +138,8 @@ kernels!(AVX512_F32: f32, Avx512F32, 32 registers, "avx512f");
 #[cfg(target_arch = "x86_64")]
 kernels!(AVX512_F64: f64, Avx512F64, 32 registers, "avx512f");
 
-/// An instruction set with kernels of its own.
-enum InstructionSet {
+/// An instruction set with its own kernels.
+pub(super) enum InstructionSet {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -147,33 +147,31 @@ enum InstructionSet {
     Avx512,
 }
 
-impl PerElement for InstructionSet {
-    type For<A: 'static> = &'static KernelTable<A>;
+macro_rules! tables {
+    ($($A:ident: $portable:ident, $avx2:ident, $avx512:ident;)*) => {
+        impl PerElement for InstructionSet {
+            type For<A: 'static> = &'static KernelTable<A>;
 
-    #[inline]
-    fn f32(self) -> &'static KernelTable<f32> {
-        match self {
-            InstructionSet::Portable => &PORTABLE_F32,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx2 => &AVX2_F32,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx512 => &AVX512_F32,
+            $(#[inline]
+            fn $A(self) -> &'static KernelTable<$A> {
+                match self {
+                    InstructionSet::Portable => &$portable,
+                    #[cfg(target_arch = "x86_64")]
+                    InstructionSet::Avx2 => &$avx2,
+                    #[cfg(target_arch = "x86_64")]
+                    InstructionSet::Avx512 => &$avx512,
+                }
+            })*
         }
-    }
-
-    #[inline]
-    fn f64(self) -> &'static KernelTable<f64> {
-        match self {
-            InstructionSet::Portable => &PORTABLE_F64,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx2 => &AVX2_F64,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx512 => &AVX512_F64,
-        }
-    }
+    };
 }
 
-/// The kernels for this element type and this processor.
+tables! {
+    f32: PORTABLE_F32, AVX2_F32, AVX512_F32;
+    f64: PORTABLE_F64, AVX2_F64, AVX512_F64;
+}
+
+/// The kernels for this element type and processor.
 #[inline]
 pub(super) fn kernels<A: Element>() -> &'static KernelTable<A> {
     #[cfg(target_arch = "x86_64")]
@@ -183,20 +181,4 @@ pub(super) fn kernels<A: Element>() -> &'static KernelTable<A> {
         _ => {}
     }
     A::per_element(InstructionSet::Portable)
-}
-
-/// The kernels for this element type that this processor can run.
-#[cfg(test)]
-pub(super) fn all_kernels<A: Element>() -> Vec<&'static KernelTable<A>> {
-    let mut kernels = vec![A::per_element(InstructionSet::Portable)];
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            kernels.push(A::per_element(InstructionSet::Avx2));
-        }
-        if is_x86_feature_detected!("avx512f") {
-            kernels.push(A::per_element(InstructionSet::Avx512));
-        }
-    }
-    kernels
 }

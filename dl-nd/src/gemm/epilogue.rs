@@ -1,5 +1,4 @@
-//! What is done with the numbers of a result when they have been computed: mostly tile by tile, as
-//! long as a tile is in the nearest cache.
+//! Epilogues: pointwise operations that are applied to a tile of the result while it is in L1.
 
 use super::microkernel::RawMatrix;
 use crate::fusion::canonicalize_nan;
@@ -17,14 +16,14 @@ pub(crate) enum Epilogue {
 }
 
 impl Epilogue {
-    /// Does it to so many rows and columns, which have been computed.
+    /// Applies the operation to computed rows and columns.
     ///
     /// # Safety
-    /// They can be read and written, and nobody else has them.
+    /// They must be readable and writable, and not aliased.
     #[inline(always)]
     pub(super) unsafe fn apply<A: Element>(self, rows: usize, columns: usize, c: RawMatrix<*mut A>) {
         if self == Epilogue::Relu {
-            // SAFETY: as the caller says
+            // SAFETY: guaranteed by the caller
             unsafe { relu(rows, columns, c) };
         }
     }
@@ -40,11 +39,11 @@ unsafe fn relu<A: Element>(rows: usize, columns: usize, c: RawMatrix<*mut A>) {
         || {
             for row in 0..rows {
                 if c.column == 1 {
-                    // SAFETY: as the caller says, for what lies side by side
+                    // SAFETY: guaranteed by the caller; the row is contiguous
                     let row = unsafe { from_raw_parts_mut(c.at(row, 0).start, columns) };
                     row.iter_mut().for_each(relu);
                 } else {
-                    // SAFETY: as the caller says
+                    // SAFETY: guaranteed by the caller
                     (0..columns).for_each(|column| relu(unsafe { &mut *c.at(row, column).start }));
                 }
             }

@@ -1,12 +1,12 @@
-//! The inner product of two vectors whose elements lie one after the other.
+//! The inner product of contiguous vectors, for matrix-vector products.
 
 use super::simd::SimdVector;
 use crate::tensor::Element;
 
-/// `Σᵢ xᵢ·yᵢ`.
+/// `Σᵢ xᵢ·yᵢ`
 ///
 /// # Safety
-/// That many numbers can be read from both.
+/// `len` numbers of both vectors must be readable.
 #[inline(always)]
 pub(super) unsafe fn dot<L: SimdVector<Number = A>, A: Element>(x: *const A, y: *const A, len: usize) -> A {
     const WIDE: usize = 4;
@@ -14,16 +14,16 @@ pub(super) unsafe fn dot<L: SimdVector<Number = A>, A: Element>(x: *const A, y: 
     let mut at = 0;
     while at + WIDE * L::N <= len {
         for (i, sum) in sums.iter_mut().enumerate() {
-            let place = at + i * L::N;
-            // SAFETY: there are so many left
-            *sum = unsafe { L::load(x.add(place)).multiply_add(L::load(y.add(place)), *sum) };
+            let offset = at + i * L::N;
+            // SAFETY: this many numbers are left
+            *sum = unsafe { L::load(x.add(offset)).multiply_add(L::load(y.add(offset)), *sum) };
         }
         at += WIDE * L::N;
     }
     let mut i = 0;
     while at < len {
         let count = (len - at).min(L::N);
-        // SAFETY: there are so many left
+        // SAFETY: this many numbers are left
         sums[i] = unsafe { L::load_some(x.add(at), count).multiply_add(L::load_some(y.add(at), count), sums[i]) };
         at += count;
         i += 1;

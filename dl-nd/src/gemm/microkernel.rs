@@ -1,5 +1,4 @@
-//! The innermost loop of a product: a tile of the result, which stays in registers while the sums
-//! run.
+//! The microkernel: multiplies a tile, with its accumulators in registers.
 
 use super::simd::SimdVector;
 use crate::fusion::prefetch;
@@ -7,55 +6,54 @@ use crate::tensor::Element;
 use crate::tensor::aligned::CACHE_LINE_BYTES;
 use dl_core::Number;
 
-/// A matrix somewhere in memory.
+/// A strided matrix in memory.
 #[derive(Clone, Copy)]
 pub(super) struct RawMatrix<A> {
-    /// Its first element.
+    /// The address of the first element.
     pub(super) start: A,
-    /// From one row to the next.
+    /// The row stride.
     pub(super) row: isize,
-    /// From one column to the next.
+    /// The column stride.
     pub(super) column: isize,
 }
 
-// SAFETY: it is an address; whoever reads or writes there says why he may
+// SAFETY: it is an address; each access states separately why it is allowed
 unsafe impl<A: Sync> Send for RawMatrix<*const A> {}
 unsafe impl<A: Sync> Sync for RawMatrix<*const A> {}
 unsafe impl<A: Send> Send for RawMatrix<*mut A> {}
 unsafe impl<A: Send> Sync for RawMatrix<*mut A> {}
 
-impl<A> RawMatrix<*const A> {
-    pub(super) fn at(self, row: usize, column: usize) -> Self {
-        RawMatrix { start: self.start.wrapping_offset(row as isize * self.row + column as isize * self.column), ..self }
-    }
+macro_rules! pointers {
+    ($($Pointer:ty),*) => {$(
+        impl<A> RawMatrix<$Pointer> {
+            pub(super) fn at(self, row: usize, column: usize) -> Self {
+                let offset = row as isize * self.row + column as isize * self.column;
+                RawMatrix { start: self.start.wrapping_offset(offset), ..self }
+            }
 
-    pub(super) fn transposed(self) -> Self {
-        RawMatrix { row: self.column, column: self.row, ..self }
-    }
+            pub(super) fn transposed(self) -> Self {
+                RawMatrix { row: self.column, column: self.row, ..self }
+            }
+        }
+    )*};
 }
 
+pointers!(*const A, *mut A);
+
 impl<A> RawMatrix<*mut A> {
-    pub(super) fn at(self, row: usize, column: usize) -> Self {
-        RawMatrix { start: self.start.wrapping_offset(row as isize * self.row + column as isize * self.column), ..self }
-    }
-
-    pub(super) fn transposed(self) -> Self {
-        RawMatrix { row: self.column, column: self.row, ..self }
-    }
-
     pub(super) fn as_const(self) -> RawMatrix<*const A> {
         RawMatrix { start: self.start.cast_const(), row: self.row, column: self.column }
     }
 }
 
-/// `c = alpha · a · b + beta · addend`, where `a` has `ROWS` rows, and `b` so many columns as `WIDE`
-/// registers hold, of the last of them `last`.
+/// `c = alpha · a · b + beta · addend`, where `a` has `ROWS` rows, and `b` fills `WIDE` registers
+/// with its columns, the last one with `last` of them.
 #[derive(Clone, Copy)]
 pub(super) struct Tile<A> {
     pub(super) depth: usize,
     pub(super) a: RawMatrix<*const A>,
-    /// Its columns lie one after the other, as do those of `c` and, unless `beta` is 0, of what is
-    /// old.
+    /// Its columns must be contiguous, as must those of `c` and, unless `beta` is 0, those of the
+    /// addend.
     pub(super) b: *const A,
     pub(super) b_row: isize,
     pub(super) last: usize,
@@ -67,29 +65,29 @@ pub(super) struct Tile<A> {
     pub(super) beta: A,
 }
 
-/// What a tile of a [slice](super::slices) has besides.
+/// The further arguments of a tile of a [k-slice](super::k_slices).
 pub(super) struct KSlice<A> {
-    /// What the sums have come to before, if they do not begin here.
+    /// The sums of the previous slices, if there are any.
     pub(super) sums: Option<RawMatrix<*const A>>,
     pub(super) ahead: PanelPrefetch<A>,
 }
 
-/// Lines of the cache that are going to be read: so many side by side, of which one is asked for in
-/// each few steps of the sums, and then so many in another row.
+/// Cache lines of the next slice, prefetched by this tile: groups of `LINES` adjacent lines, one
+/// line every few steps.
 pub(super) struct PanelPrefetch<A> {
     start: *const A,
     row: isize,
 }
 
-/// So many steps of the sums, which are written down one after the other: a loop of single ones
-/// spends two instructions of twenty-eight on itself.
+/// The unrolling of the inner loop. The loop overhead of a single step is two of twenty-eight
+/// instructions.
 pub(super) const STEPS: usize = 4;
-/// So many lines.
+/// The number of adjacent lines.
 pub(super) const LINES: usize = 4;
 
 impl<A> PanelPrefetch<A> {
-    /// The rows of so many columns that begin here, after so many; or the columns, if they are what
-    /// lies side by side in memory. For any other layout, some line is asked for time and again.
+    /// Prefetches the part of a panel after the first `asked` rows, or columns if these are
+    /// contiguous. For any other layout it prefetches one line repeatedly, which is harmless.
     pub(super) fn of_panel(b: RawMatrix<*const A>, width: usize, depth: usize, asked: usize) -> Self {
         let side_by_side = LINES * CACHE_LINE_BYTES / size_of::<A>();
         if b.column == 1 && asked < depth {
@@ -103,19 +101,18 @@ impl<A> PanelPrefetch<A> {
 }
 
 impl<A: Element> Tile<A> {
-    /// This tile, and those below it, so many together, in one call: to divide them and to call the
-    /// kernel for each took some forty cycles, seven steps of the sums. With `WHOLE`, all of the
-    /// last register counts.
+    /// Runs this tile and those below it, `tiles` in total. One call for several tiles saves about
+    /// forty cycles each, the time of seven steps. With `WHOLE`, the last register is full.
     ///
     /// # Safety
-    /// All that belongs to the tiles can be read, or written, and nobody else has `c`.
+    /// The operands of the tiles must be readable, and `c` writable and not aliased.
     #[inline(always)]
     pub(super) unsafe fn run_all<L: SimdVector<Number = A>, const ROWS: usize, const WIDE: usize, const WHOLE: bool>(
         mut self,
         tiles: usize,
     ) {
         for _ in 0..tiles {
-            // SAFETY: as the caller says, for this tile
+            // SAFETY: guaranteed by the caller for this tile
             unsafe { self.run::<L, ROWS, WIDE, WHOLE>(None) };
             self.a = self.a.at(ROWS, 0);
             self.addend = self.addend.wrapping_offset(ROWS as isize * self.addend_row);
@@ -123,13 +120,13 @@ impl<A: Element> Tile<A> {
         }
     }
 
-    /// With `WHOLE`, all of the last register counts.
+    /// Runs the tile. With `WHOLE`, the last register is full.
     ///
     /// # Safety
-    /// All that belongs to the tile, and to the slice if it is one of a slice, can be read, or
-    /// written, and nobody else has `c`.
+    /// The operands of the tile, and of the slice if there is one, must be readable, and `c`
+    /// writable and not aliased.
     #[inline(always)]
-    #[allow(clippy::needless_range_loop, reason = "indices of registers are places in memory, too")]
+    #[allow(clippy::needless_range_loop, reason = "indices of registers are offsets in memory, too")]
     pub(super) unsafe fn run<L: SimdVector<Number = A>, const ROWS: usize, const WIDE: usize, const WHOLE: bool>(
         &self,
         slice: Option<&KSlice<A>>,
@@ -139,12 +136,12 @@ impl<A: Element> Tile<A> {
         if let Some(KSlice { sums: Some(before), .. }) = slice {
             for row in 0..ROWS {
                 for i in 0..WIDE {
-                    // SAFETY: they are as many
+                    // SAFETY: there is a partial sum for each accumulator
                     running.sums[row][i] = unsafe { L::load(before.at(row, i * L::N).start) };
                 }
             }
         }
-        // SAFETY: as the caller says; there are `depth` steps
+        // SAFETY: guaranteed by the caller; there are `depth` steps
         unsafe {
             match a.column {
                 1 => running.all::<WHOLE, true>(self, slice),
@@ -156,7 +153,7 @@ impl<A: Element> Tile<A> {
         for row in 0..ROWS {
             for i in 0..WIDE {
                 let whole = WHOLE || i + 1 < WIDE;
-                // SAFETY: `c`, and what is old if it is read, have `ROWS` rows and so many columns
+                // SAFETY: `c`, and the addend if it is read, have `ROWS` rows and this many columns
                 unsafe {
                     let to = c.offset(row as isize * c_row + (i * L::N) as isize);
                     let mut value = alpha.multiply(sums[row][i]);
@@ -172,13 +169,13 @@ impl<A: Element> Tile<A> {
     }
 }
 
-/// A distance of which the compiler does not know where it comes from. It would save registers, and
-/// compute one place from another in each step of the sums: an instruction for each row, beside two
-/// multiply-adds where registers are narrow.
+/// Hides the origin of an offset from the compiler. LLVM would otherwise save registers by deriving
+/// one address from another in each step: one more instruction per row, besides two multiply-adds
+/// where registers are narrow.
 #[inline(always)]
 fn of_unknown_origin(distance: isize) -> isize {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
-    // SAFETY: there is no instruction, and the distance is what it was
+    // SAFETY: the assembly is empty, and the value is unchanged
     let distance = unsafe {
         let mut distance = distance;
         std::arch::asm!("/* {0} */", inout(reg) distance, options(pure, nomem, nostack, preserves_flags));
@@ -187,18 +184,18 @@ fn of_unknown_origin(distance: isize) -> isize {
     distance
 }
 
-/// A tile whose sums are running.
+/// The accumulators of a tile, and its position in the operands.
 ///
-/// A core that computes for somebody else, too, as a virtual one mostly does, begins fewer
-/// instructions at a time, and then those beside the multiply-adds take the time: a step is as few
-/// as it can be. All rows of `a` are reached from where they begin by one distance.
+/// A core that is shared with another hyperthread issues fewer instructions per cycle, and then the
+/// instructions besides the multiply-adds dominate. A step therefore has as few of them as
+/// possible: all rows of `a` are addressed with one common offset.
 struct Accumulators<L: SimdVector, const ROWS: usize, const WIDE: usize> {
     sums: [[L; WIDE]; ROWS],
-    /// Where each row of `a` begins.
+    /// The start of each row of `a`.
     rows: [*const L::Number; ROWS],
-    /// From there to the column.
+    /// The offset of the current column.
     at: isize,
-    /// A row of `b`.
+    /// The current row of `b`.
     b: *const L::Number,
 }
 
@@ -211,10 +208,10 @@ impl<L: SimdVector<Number: Element>, const ROWS: usize, const WIDE: usize> Accum
         Accumulators { sums, rows, at: 0, b }
     }
 
-    /// Adds all terms. With `IN_ROWS`, the numbers of a row of `a` lie side by side.
+    /// Adds all terms. With `IN_ROWS`, the rows of `a` are contiguous.
     ///
     /// # Safety
-    /// All that belongs to the tile, and to the slice if it is one of a slice, can be read.
+    /// The operands of the tile, and of the slice if there is one, must be readable.
     #[inline(always)]
     unsafe fn all<const WHOLE: bool, const IN_ROWS: bool>(
         &mut self,
@@ -224,7 +221,7 @@ impl<L: SimdVector<Number: Element>, const ROWS: usize, const WIDE: usize> Accum
         let depth = tile.depth;
         let b_row = of_unknown_origin(tile.b_row.wrapping_mul(size_of::<L::Number>() as isize));
         let b_rows = [0, b_row, b_row.wrapping_mul(2), of_unknown_origin(b_row.wrapping_mul(3))];
-        // SAFETY: as the caller says; there are `depth` steps
+        // SAFETY: guaranteed by the caller; there are `depth` steps
         unsafe {
             match slice {
                 None => {
@@ -252,16 +249,16 @@ impl<L: SimdVector<Number: Element>, const ROWS: usize, const WIDE: usize> Accum
         }
     }
 
-    /// Adds the next few terms to each sum. How far on their rows of `b` begin is known, as are
-    /// their places in a row of `a` with `IN_ROWS`: so nothing is added but at the end.
+    /// Adds the next [`STEPS`] terms. Their offsets are known in advance, so the addresses are
+    /// updated once, at the end.
     ///
     /// # Safety
-    /// There are so many, and they can be read.
+    /// There must be that many terms, and they must be readable.
     #[inline(always)]
     unsafe fn steps<const WHOLE: bool, const IN_ROWS: bool>(&mut self, tile: &Tile<L::Number>, b_rows: [isize; STEPS]) {
         for (step, b_row) in b_rows.into_iter().enumerate() {
             let further = if IN_ROWS { step } else { 0 };
-            // SAFETY: as the caller says
+            // SAFETY: guaranteed by the caller
             unsafe { self.add::<WHOLE>(tile, self.b.wrapping_byte_offset(b_row), further) };
             if !IN_ROWS {
                 self.at = of_unknown_origin(self.at.wrapping_add(tile.a.column));
@@ -273,25 +270,25 @@ impl<L: SimdVector<Number: Element>, const ROWS: usize, const WIDE: usize> Accum
         self.b = self.b.wrapping_byte_offset(b_rows[1].wrapping_mul(STEPS as isize));
     }
 
-    /// Adds the next term to each sum.
+    /// Adds the next term.
     ///
     /// # Safety
-    /// There is one, and it can be read.
+    /// There must be a term, and it must be readable.
     #[inline(always)]
     unsafe fn step<const WHOLE: bool>(&mut self, tile: &Tile<L::Number>) {
-        // SAFETY: as the caller says
+        // SAFETY: guaranteed by the caller
         unsafe { self.add::<WHOLE>(tile, self.b, 0) };
         self.at = of_unknown_origin(self.at.wrapping_add(tile.a.column));
         self.b = self.b.wrapping_offset(tile.b_row);
     }
 
-    /// Adds a term to each sum: that of a row of `b`, and of a column of `a`, so many numbers
-    /// further on.
+    /// Adds the term of the row `b` and of the column of `a` that is `further` elements after the
+    /// current one.
     ///
     /// # Safety
-    /// They can be read.
+    /// Both must be readable.
     #[inline(always)]
-    #[allow(clippy::needless_range_loop, reason = "indices of registers are places in memory, too")]
+    #[allow(clippy::needless_range_loop, reason = "indices of registers are offsets in memory, too")]
     unsafe fn add<const WHOLE: bool>(&mut self, tile: &Tile<L::Number>, b: *const L::Number, further: usize) {
         let columns: [L; WIDE] = std::array::from_fn(|i| unsafe {
             // SAFETY: `b` has another row
@@ -301,7 +298,7 @@ impl<L: SimdVector<Number: Element>, const ROWS: usize, const WIDE: usize> Accum
         for row in 0..ROWS {
             // SAFETY: `a` has another column of `ROWS` rows
             let factor = L::splat(unsafe { *self.rows[row].offset(self.at).add(further) });
-            // not zipped, which takes a fifteenth longer: some sums do not stay in registers then
+            // zipped iterators take 7 % longer: some accumulators are spilled
             for i in 0..WIDE {
                 self.sums[row][i] = factor.multiply_add(columns[i], self.sums[row][i]);
             }

@@ -1,19 +1,19 @@
-//! Products of matrices: `c = alpha · a · b + beta · addend`, where what is old is mostly `c`; and
-//! perhaps a pointwise operation on that.
+//! Matrix products: `c = alpha · a · b + beta · addend`, optionally followed by a pointwise
+//! operation (the *epilogue*). The addend is usually `c` itself.
 //!
-//! The sums of a tile of the result stay in registers while they run over the depth, and the two
-//! operands are read where they are or, if that pays, copied first in the order in which they are
-//! read: transposed operands cost no more than that. There are kernels for AVX-512, for AVX2, and
-//! for any processor; which one is chosen when it runs.
+//! The structure is that of BLIS. A *microkernel* accumulates a tile of the result in registers
+//! over a block of the inner dimension. Operands are read in place, or packed first into the order
+//! in which the microkernel reads them, if that pays; transposed operands cost no more than
+//! packing. There are kernels for AVX-512, AVX2 and the baseline of the target, selected at run
+//! time.
 //!
-//! Each element is a chain of multiply-adds over the depth, in as few equal parts as none is longer
-//! than [`K_BLOCK`](run::K_BLOCK), whatever tile it is in. So its bits depend neither on how the
-//! product is divided, nor on the number of threads, nor on the sizes of caches. Only the product
-//! of a matrix and a vector has another order, which depends on the shape, and on whether the
-//! vector meets rows or columns that lie one after the other.
+//! Determinism: each element of the result is a chain of fused multiply-adds over the inner
+//! dimension `k`, split into `ceil(k / K_BLOCK)` blocks of equal length. The chain does not depend
+//! on the tile, the number of threads or the sizes of caches. Exception: the order in a
+//! matrix-vector product depends on the shape, and on whether the vectors are contiguous.
 //!
-//! The kernels work on raw pointers. They are made here, from views, and all that a kernel may
-//! touch is checked here.
+//! Safety: the kernels work on raw pointers. The pointers are made in this module from views, and
+//! the bounds that the kernels rely on are checked here.
 
 mod dispatch;
 mod epilogue;
@@ -45,7 +45,7 @@ use std::mem::MaybeUninit;
 use std::slice::from_raw_parts_mut;
 use tiling::{Gemm, K_BLOCK};
 
-/// A matrix to read.
+/// A borrowed matrix.
 #[derive(Clone, Copy)]
 pub(crate) struct MatrixRef<'a, A> {
     raw: RawMatrix<*const A>,
@@ -82,14 +82,14 @@ impl<'a, A: Element> MatrixRef<'a, A> {
     }
 }
 
-/// Whether each element of such a product is a single chain of multiply-adds, to which
-/// [`product_into`] adds what was there with one more rounding.
+/// Whether each element of such a product is a single accumulation chain. Then [`product_into`]
+/// adds the previous value with one further rounding.
 pub(crate) fn is_single_chain(rows: usize, depth: usize, columns: usize) -> bool {
     rows > 1 && columns > 1 && depth <= K_BLOCK
 }
 
-/// `c = alpha · a · b + beta · c`. With a `beta` of 0, what was in `c` does not count, not even if
-/// it is NaN.
+/// `c = alpha · a · b + beta · c`. With a `beta` of 0, `c` is not read, so NaN in it does not
+/// matter.
 ///
 /// # Panics
 /// If the shapes do not fit.
@@ -106,14 +106,13 @@ pub(crate) fn product_into<A: Element>(
     let c = RawMatrix { start: c.as_mut_ptr(), row, column };
     let (a, b) = (MatrixRef::row(&a).raw, MatrixRef::row(&b).raw);
     let (addend, epilogue) = (c.as_const(), Epilogue::None);
-    // SAFETY: the views are of these shapes, and that of `c` is unique
+    // SAFETY: the views have these shapes, and `c` is borrowed exclusively
     unsafe { multiply(kernels::<A>(), &Gemm { rows, depth, columns, alpha, a, b, beta, addend, c, epilogue }) }
 }
 
-/// The product of two matrices, in row-major order, as an array of this shape, in a buffer that the
-/// pass may have at hand. A row that is given is added to each of it: to the bit what
-/// [`product_into`] makes of such rows. An operation that is to finish it gives, to the bit, what
-/// it would give by itself.
+/// The product of two matrices as an array of this shape, in row-major order. `row`, if given, is
+/// added to each row, with the same bits as [`product_into`] on copies of it. The epilogue gives
+/// the same bits as the operation applied afterwards.
 ///
 /// # Panics
 /// If the shapes do not fit.
@@ -126,20 +125,20 @@ pub(crate) fn product<A: Element, D: Dimension>(
 ) -> Array<A, D> {
     let len = a.rows * b.columns;
     if aligned::is_worth_aligning::<A>(len) {
-        let mut room = AlignedBuf::<A>::new(len);
-        let to = room.elements();
-        // SAFETY: numbers are written there
+        let mut scratch = AlignedBuf::<A>::new(len);
+        let to = scratch.elements();
+        // SAFETY: only numbers are written
         product_to(a, b, row, epilogue, unsafe { from_raw_parts_mut(to.as_mut_ptr().cast(), len) });
-        return room.into_array(shape);
+        return scratch.into_array(shape);
     }
     let mut elements = buffers::take(len);
     product_to(a, b, row, epilogue, &mut elements.spare_capacity_mut()[..len]);
-    // SAFETY: all of them were written
+    // SAFETY: all elements have been written
     unsafe { elements.set_len(len) };
     Array::from_shape_vec(shape, elements).expect("one element each")
 }
 
-/// The products of pairs of matrices, all of the same shapes, one after the other.
+/// The products of pairs of matrices of the same shapes, one after the other.
 ///
 /// # Panics
 /// If the shapes do not fit.
@@ -156,16 +155,16 @@ pub(crate) fn products<A: Element>(pairs: &[(MatrixRef<'_, A>, MatrixRef<'_, A>)
             product_to(pairs[i].0, pairs[i].1, None, Epilogue::None, part)
         });
     }
-    // SAFETY: all of them were written: there is a part for each pair
+    // SAFETY: all elements have been written: there is a part for each pair
     unsafe { elements.set_len(len) };
     elements
 }
 
-/// A buffer in parts of equal length, each of which is written whole by `work`, in about so many
-/// nanoseconds: what is there at first may be anything.
+/// Fills a buffer in parallel. `work` must write all `each` elements of its chunk, which takes it
+/// about `nanoseconds`; their previous values are arbitrary.
 ///
 /// # Panics
-/// If the length is not a multiple of that of a part.
+/// If `len` is not a multiple of `each`.
 pub(crate) fn fill_chunks<A: Element>(
     len: usize,
     each: usize,
@@ -181,8 +180,7 @@ pub(crate) fn fill_chunks<A: Element>(
     elements
 }
 
-/// The product of two matrices, and of a row that is added to each of it, in row-major order, which
-/// fills all of `to`.
+/// Writes the product of two matrices, plus `row` in each row, to all of `to`, in row-major order.
 fn product_to<A: Element>(
     a: MatrixRef<'_, A>,
     b: MatrixRef<'_, A>,
@@ -199,14 +197,14 @@ fn product_to<A: Element>(
         None => (A::zero(), c.as_const()),
     };
     let (alpha, a, b) = (A::of(1.0), a.raw, b.raw);
-    // SAFETY: the matrices and the row are of these shapes; `to` is unique, has the size of the
-    // result, and is not read before it was written
+    // SAFETY: the matrices and the row have these shapes; `to` is borrowed exclusively, has the
+    // size of the result, and is written before it is read
     unsafe { multiply(kernels::<A>(), &Gemm { rows, depth, columns, alpha, a, b, beta, addend, c, epilogue }) }
 }
 
-/// About how long a product takes on one thread.
+/// The estimated time of a product on one thread.
 pub(crate) fn nanoseconds<A: Element>(rows: usize, depth: usize, columns: usize) -> f64 {
-    // of two registers full of multiply-adds in each cycle
+    // for two registers of multiply-adds per cycle
     const REGISTER: f64 = 0.128;
     let each = REGISTER / kernels::<A>().lanes as f64;
     let (rows, depth, columns) = (rows as f64, depth as f64, columns as f64);

@@ -1,4 +1,4 @@
-//! Copies of operands in the order in which a product reads them.
+//! Packing: copies of operands in the order in which the microkernel reads them.
 
 use super::dispatch::KernelTable;
 use super::microkernel::RawMatrix;
@@ -9,7 +9,7 @@ use crate::tensor::Element;
 use crate::tensor::aligned::{AlignedBuf, CACHE_LINE_BYTES};
 use dl_core::parallel;
 
-/// Room for copies, which is given back. What is there at first may be anything.
+/// Scratch memory for packed operands. Its initial contents are arbitrary.
 pub(crate) struct Scratch<A: Element>(AlignedBuf<A>);
 
 impl<A: Element> Scratch<A> {
@@ -28,12 +28,11 @@ impl<A: Element> Drop for Scratch<A> {
     }
 }
 
-/// Copies so many rows of `from`, of length `depth`, so that the elements of a column lie together,
-/// filled up with zeros to `width`.
+/// Packs `rows` rows of `from`, of length `depth`: the elements of a column become contiguous,
+/// padded with zeros to `width`.
 ///
 /// # Safety
-/// All of `from` can be read, and `width · depth` numbers can be written; `rows` is not more than
-/// `width`.
+/// `from` must be readable, and `width · depth` numbers writable; `rows` must not exceed `width`.
 pub(super) unsafe fn pack<A: Element>(
     kernels: &KernelTable<A>,
     from: RawMatrix<*const A>,
@@ -45,53 +44,53 @@ pub(super) unsafe fn pack<A: Element>(
     if rows < width {
         for column in 0..depth {
             for row in rows..width {
-                // SAFETY: it is less than `width · depth`
+                // SAFETY: the index is less than `width · depth`
                 unsafe { to.add(column * width + row).write(A::zero()) };
             }
         }
     }
-    // SAFETY: as the caller says
+    // SAFETY: guaranteed by the caller
     unsafe { (kernels.copy_columns)(from, rows, depth, to, width as isize) };
 }
 
-/// About what it takes to copy a number whose line is in a cache that is far away.
-const NANOSECONDS: f64 = 0.3;
+/// The estimated time to copy a number from a distant cache.
+const PACK_NANOSECONDS: f64 = 0.3;
 
-/// Copies `b` in panels of so many columns, one after the other. Of what it gives, only the first
-/// column of each panel has its place by its number; the others lie beside it.
+/// Packs `b` into consecutive panels of `wide` columns. Only the first column of each panel can be
+/// addressed by its index in the returned matrix; the others follow it.
 ///
 /// # Safety
-/// All of `b` can be read.
+/// `b` must be readable.
 ///
 /// # Panics
-/// If there is less room than for whole panels.
+/// If `room` is too small for whole panels.
 pub(super) unsafe fn pack_panels<A: Element>(
     kernels: &KernelTable<A>,
     b: RawMatrix<*const A>,
     depth: usize,
     columns: usize,
     wide: usize,
-    room: &mut [A],
+    scratch: &mut [A],
 ) -> RawMatrix<*const A> {
     let mut panels: Vec<&mut [A]> =
-        room[..columns.div_ceil(wide) * wide * depth].chunks_exact_mut(wide * depth).collect();
-    parallel::for_each_mut(&mut panels, NANOSECONDS * (wide * depth) as f64, |panel, room| {
+        scratch[..columns.div_ceil(wide) * wide * depth].chunks_exact_mut(wide * depth).collect();
+    parallel::for_each_mut(&mut panels, PACK_NANOSECONDS * (wide * depth) as f64, |panel, scratch| {
         let column = panel * wide;
         let b = b.at(0, column).transposed();
-        // SAFETY: as the caller says, for these columns; the room is that of a panel
-        unsafe { pack(kernels, b, wide.min(columns - column), wide, depth, room.as_mut_ptr()) };
+        // SAFETY: guaranteed by the caller for these columns; `room` is that of a panel
+        unsafe { pack(kernels, b, wide.min(columns - column), wide, depth, scratch.as_mut_ptr()) };
     });
-    RawMatrix { start: room.as_ptr(), row: wide as isize, column: depth as isize }
+    RawMatrix { start: scratch.as_ptr(), row: wide as isize, column: depth as isize }
 }
 
-/// So many columns before a line is copied, it is asked for.
+/// The distance, in columns, between a prefetch and the copy.
 const PREFETCH_COLUMNS: usize = 16;
 
-/// Copies so many rows of `from`, of length `depth`, so that the elements of a column lie together,
-/// and those of the next one `width` further on.
+/// Copies `rows` rows of `from`, of length `depth`: the elements of a column become contiguous,
+/// with a stride of `width` between columns.
 ///
 /// # Safety
-/// All of `from` can be read, and all of that can be written.
+/// `from` must be readable, and the destination writable.
 #[inline(always)]
 pub(super) unsafe fn copy_columns<L: SimdVector<Number = A>, A: Element>(
     from: RawMatrix<*const A>,
@@ -100,62 +99,62 @@ pub(super) unsafe fn copy_columns<L: SimdVector<Number = A>, A: Element>(
     to: *mut A,
     width: isize,
 ) {
-    let place = |row: usize, column: usize| to.wrapping_offset(column as isize * width + row as isize);
+    let target = |row: usize, column: usize| to.wrapping_offset(column as isize * width + row as isize);
     let mut column = 0;
-    // no closures: what they call would not be inlined
+    // no closures: their callees would not be inlined
     if from.row == 1 && rows >= L::N {
         while column < depth {
             if const { L::N * size_of::<A>() < CACHE_LINE_BYTES } && column + PREFETCH_COLUMNS < depth {
-                // what lies side by side is a line, or a few, of which the processor fetches the
-                // others. With so many instructions for a line, it sees few of them at a time
+                // a column is one line or a few adjacent ones, which the hardware prefetcher
+                // completes. With this many instructions per line, the core has few loads in flight
                 prefetch(from.at(0, column + PREFETCH_COLUMNS).start);
             }
             for row in starts(rows, L::N) {
-                // SAFETY: so many rows and columns are left
-                unsafe { L::load(from.at(row, column).start).store(place(row, column)) };
+                // SAFETY: this many rows and columns are left
+                unsafe { L::load(from.at(row, column).start).store(target(row, column)) };
             }
             column += 1;
         }
     } else if from.row == 1 && rows >= TRANSPOSE_BLOCK {
         while column < depth {
             for row in starts(rows, TRANSPOSE_BLOCK) {
-                // SAFETY: so many rows and columns are left
+                // SAFETY: this many rows and columns are left
                 unsafe {
                     let square = from.at(row, column).start.cast::<[A; TRANSPOSE_BLOCK]>().read_unaligned();
-                    place(row, column).cast::<[A; TRANSPOSE_BLOCK]>().write_unaligned(square);
+                    target(row, column).cast::<[A; TRANSPOSE_BLOCK]>().write_unaligned(square);
                 }
             }
             column += 1;
         }
     } else if from.column == 1 {
         if rows >= L::TRANSPOSE_BLOCK {
-            // along a few rows at a time, which the processor fetches in advance
+            // along a few rows at a time, which the hardware prefetcher follows
             for row in starts(rows, L::TRANSPOSE_BLOCK) {
                 column = 0;
                 while column + L::TRANSPOSE_BLOCK <= depth {
-                    // SAFETY: so many rows and columns are left
-                    unsafe { L::transpose(from.at(row, column).start, from.row, place(row, column), width) };
+                    // SAFETY: this many rows and columns are left
+                    unsafe { L::transpose(from.at(row, column).start, from.row, target(row, column), width) };
                     column += L::TRANSPOSE_BLOCK;
                 }
             }
         }
         while rows >= TRANSPOSE_BLOCK && column + TRANSPOSE_BLOCK <= depth {
             for row in starts(rows, TRANSPOSE_BLOCK) {
-                // SAFETY: so many rows and columns are left
-                unsafe { transpose(from.at(row, column).start, from.row, place(row, column), width) };
+                // SAFETY: this many rows and columns are left
+                unsafe { transpose(from.at(row, column).start, from.row, target(row, column), width) };
             }
             column += TRANSPOSE_BLOCK;
         }
     }
-    // a few columns at a time, so that what is written to stays in the cache
+    // a few columns at a time, so that the destination stays in the cache
     const COPY_STRIP: usize = 16;
     while column < depth {
         let end = depth.min(column + COPY_STRIP);
         for row in 0..rows {
             let mut at = from.at(row, column).start;
             for column in column..end {
-                // SAFETY: so many rows and columns are left
-                unsafe { place(row, column).write(*at) };
+                // SAFETY: this many rows and columns are left
+                unsafe { target(row, column).write(*at) };
                 at = at.wrapping_offset(from.column);
             }
         }
@@ -163,8 +162,8 @@ pub(super) unsafe fn copy_columns<L: SimdVector<Number = A>, A: Element>(
     }
 }
 
-/// Where pieces of this length begin that cover so many rows, which are at least as many; the last
-/// one may overlap with the one before it.
+/// The starts of chunks of `len` that cover `rows`, which must be at least `len`; the last chunk
+/// may overlap the previous one.
 #[inline(always)]
 fn starts(rows: usize, len: usize) -> impl Iterator<Item = usize> {
     (0..rows.div_ceil(len)).map(move |piece| (piece * len).min(rows - len))

@@ -1,4 +1,4 @@
-//! How a product is divided among threads.
+//! Division of a product into tasks for several threads.
 
 use super::dispatch::KernelTable;
 use super::epilogue::Epilogue;
@@ -12,9 +12,9 @@ use dl_core::parallel;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// # Safety
-/// All that belongs to the product can be read, or written, and nobody else has `c`. What is old is
-/// `c`, or elsewhere. With a `beta` of 0 it is not read; where it is not `c`, `c` is not read
-/// before it was written.
+/// The operands must be readable, and `c` writable and not aliased, except by the addend, which may
+/// be `c` itself. With a `beta` of 0 the addend is not read. If the addend is not `c`, then `c` is
+/// written before it is read.
 pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>) {
     let &Gemm { rows, depth, columns, alpha, a, b, beta, addend, c, epilogue } = product;
     if rows == 0 || columns == 0 {
@@ -23,16 +23,16 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
     if depth == 0 {
         for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
             let (addend, to) = (addend.at(row, column).start, c.at(row, column).start);
-            // SAFETY: as the caller says
+            // SAFETY: guaranteed by the caller
             unsafe { to.write(if beta == A::zero() { A::zero() } else { beta * *addend }) };
         }
-        // SAFETY: as the caller says
+        // SAFETY: guaranteed by the caller
         return unsafe { epilogue.apply(rows, columns, c) };
     }
     if depth > 1 && a.column == 1 && b.row == 1 && (rows == 1 || columns == 1) {
         let of_rows = |rows, a: RawMatrix<*const A>, vector, addend: RawMatrix<*const A>, c: RawMatrix<*mut A>| {
             let dot = |row: usize| {
-                // SAFETY: both are of length `depth`, and each row has its place in `c`
+                // SAFETY: both vectors have length `depth`, and `row` is a row of `c`
                 unsafe {
                     let (addend, to) = (addend.at(row, 0).start, c.at(row, 0).start);
                     let sum = alpha * (kernels.dot)(a.at(row, 0).start, vector, depth);
@@ -46,10 +46,10 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
         } else {
             of_rows(columns, b.transposed(), a.start, addend.transposed(), c.transposed());
         }
-        // SAFETY: as the caller says
+        // SAFETY: guaranteed by the caller
         return unsafe { epilogue.apply(rows, columns, c) };
     }
-    // SAFETY: as the caller says
+    // SAFETY: guaranteed by the caller
     unsafe {
         if is_better_transposed(kernels, product) {
             let (a, b, addend, c) = (b.transposed(), a.transposed(), addend.transposed(), c.transposed());
@@ -60,101 +60,98 @@ pub(super) unsafe fn multiply<A: Element>(kernels: &KernelTable<A>, product: &Ge
     }
 }
 
-/// Whether `cᵀ = bᵀ · aᵀ` is less work: the lanes of a register are columns, which should be many,
-/// and lie one after the other in `b` and `c`.
+/// Whether `cᵀ = bᵀ · aᵀ` is less work. The lanes of a register are columns, so there should be
+/// many columns, contiguous in `b` and `c`.
 pub(super) fn is_better_transposed<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>) -> bool {
     let &Gemm { rows, depth, columns, a, b, c, .. } = product;
     // in cycles
-    let work = |rows: usize, columns: usize, copies: bool, scatters: bool| {
+    let work = |rows: usize, columns: usize, packing: bool, scatters: bool| {
         let wide = kernels.registers(columns);
         let multiply = rows * wide * depth / 2;
-        // the sums of a tile of one register are too few to keep the processor busy
+        // a tile of one register has too few accumulators to hide the latency of the multiply-adds
         let multiply = if wide == 1 { multiply * 4 / 3 } else { multiply };
-        let copy = if copies { depth * columns / 2 } else { 0 };
+        let copy = if packing { depth * columns / 2 } else { 0 };
         let scatter = if scatters { 3 * rows * columns } else { 0 };
         multiply + copy + scatter
     };
     work(columns, rows, a.row != 1, c.row != 1) < work(rows, columns, b.column != 1, c.column != 1)
 }
 
-/// Whether a panel of so many bytes a row, which is read for so many rows of the result, is better
-/// read from a copy, although its columns lie one after the other: where each row is in another
-/// page, they get into each other's way in the caches, and to find the pages takes longer than to
-/// read a narrow panel. If a row is a line, a quarter of a page between rows is enough: nothing
-/// foresees the next one, and the line that a processor fetches beside the one that is read belongs
-/// to another panel.
+/// Whether a panel with contiguous columns should be packed because its rows are far apart. `bytes`
+/// is the width of the panel, and `rows` the number of rows of the result that read it.
+///
+/// Rows in different pages collide in the caches, and the TLB misses take longer than reading a
+/// narrow panel. If a row of the panel is a single cache line, a quarter of a page between rows is
+/// enough: the hardware prefetcher does not predict the next row, and the adjacent line that it
+/// loads belongs to another panel.
 pub(super) fn is_scattered(bytes: usize, rows: usize, row_bytes: usize) -> bool {
     const PAGE: usize = 4096;
     let apart = if bytes == CACHE_LINE_BYTES { PAGE / 4 } else { PAGE };
     row_bytes >= apart && rows >= bytes
 }
 
-/// Whether a panel that is read for so many rows of the result is better read from a copy because
-/// its rows do not begin where lines of the cache do: where a register is as wide as a line, each
-/// is in two of them.
-pub(super) fn is_split(place: usize, row_bytes: usize, register_bytes: usize, rows: usize) -> bool {
-    // the copy costs as much as these
+/// Whether a panel should be packed because its rows are not aligned to cache lines. With registers
+/// as wide as a line, each load would touch two lines.
+pub(super) fn is_split(address: usize, row_bytes: usize, register_bytes: usize, rows: usize) -> bool {
+    // the break-even of the copy
     const ROWS: usize = 96;
-    rows >= ROWS && register_bytes == CACHE_LINE_BYTES && !(place | row_bytes).is_multiple_of(CACHE_LINE_BYTES)
+    rows >= ROWS && register_bytes == CACHE_LINE_BYTES && !(address | row_bytes).is_multiple_of(CACHE_LINE_BYTES)
 }
 
-/// Whether a panel that is read for so many rows of a piece is better read from a copy if it comes
-/// from far away: because another thread has written half of it, as it has of a weight that takes
-/// steps by rows, or because it is copied slice by slice, and lines are asked for ahead. Where rows
-/// lie apart, a product fetches their lines a few at a time, and a copy as many at once as the
-/// processor can.
+/// Whether a panel should be packed if it is in the cache of another core: because another thread
+/// has written half of it, as the optimizer does with a weight, or because slices of it are
+/// prefetched. A product loads the lines of distant rows a few at a time, a copy as many as the
+/// core supports.
 pub(super) fn is_far(row_bytes: usize, rows: usize) -> bool {
     const ROWS: usize = 128;
     const APART: usize = 1024;
     rows >= ROWS && row_bytes >= APART
 }
 
-/// A `b` of fewer bytes may be in the second cache, once a thread has read it for the first of its
-/// rows. From there a tile of wide registers reads its panel as fast as it multiplies, and to copy
-/// it, or to multiply it slice by slice, takes longer.
+/// A `b` of fewer bytes may stay in L2 after its first use. A tile of wide registers reads a panel
+/// from L2 at the speed of the multiplications, so packing or k-slicing would cost more.
 const B_IN_L2_BYTES: usize = 1 << 20;
 
-/// A larger copy of `b` would come from memory.
+/// A larger packed `b` would be read from memory.
 const MAX_SHARED_COPY_BYTES: usize = 1 << 22;
 
-/// Whether the pieces that divide the rows, which would copy this, have one copy of `b` for all of
-/// them: as they are for the step of a weight, for which `a` lies in columns. With several parts of
-/// the sums that was not measured.
-pub(super) fn is_one_copy(of_piece: Packing, depth: usize, row_bytes: usize) -> bool {
-    of_piece.a && of_piece.b && depth <= K_BLOCK && depth * row_bytes <= MAX_SHARED_COPY_BYTES
+/// Whether tasks that divide the rows share one packed copy of `b`. This is the case for the
+/// gradient of a weight, with an `a` in column order. It has not been measured for several
+/// k-blocks.
+pub(super) fn is_one_copy(task_packing: Packing, depth: usize, row_bytes: usize) -> bool {
+    task_packing.a && task_packing.b && depth <= K_BLOCK && depth * row_bytes <= MAX_SHARED_COPY_BYTES
 }
 
-/// Whether so many rows are divided into many pieces, which have one copy of `b`: few rows at a
-/// time go through all panels, and stay in the second cache. Else each piece would have some
-/// panels, and read all rows from further away. That pays where no panel is multiplied slice by
-/// slice.
+/// Whether the rows are divided into many tasks that share one packed copy of `b`. A few rows at a
+/// time then pass all panels while they are in L2. Otherwise each task would have some of the
+/// panels and read all rows from a more distant cache. Pays where no panel is k-sliced.
 pub(super) fn is_tall<A: Element>(
     kernels: &KernelTable<A>,
-    copies: Packing,
+    packing: Packing,
     rows: usize,
     depth: usize,
     row_bytes: usize,
 ) -> bool {
     const ROWS: usize = 512;
-    kernels.slices.is_empty() && !copies.a && copies.b && rows >= ROWS && depth * row_bytes <= MAX_SHARED_COPY_BYTES
+    kernels.slices.is_empty() && !packing.a && packing.b && rows >= ROWS && depth * row_bytes <= MAX_SHARED_COPY_BYTES
 }
 
-/// So many of these rows, or a few more, are a piece.
+/// The number of rows of such a task, or a few more.
 const TALL_TASK_ROWS: usize = 64;
 
-/// What takes less is not worth a second thread.
+/// Products that take less are computed on one thread.
 const MIN_PARALLEL_NANOSECONDS: f64 = 20_000.0;
-/// A piece for a thread takes about so many nanoseconds, but there are two at least.
+/// The target duration of a task. There are at least two tasks.
 const TASK_NANOSECONDS: f64 = 50_000.0;
-/// There are about so many pieces, unless they would take longer than that each. A power of two, so
-/// that two or four threads have as many each.
+/// The target number of tasks, unless they would take too long. A power of two, so that two or four
+/// threads have equal shares.
 const TARGET_TASKS: usize = 8;
-/// In nanoseconds: that many threads have something to do.
+/// The maximum duration of a task in nanoseconds: beyond, more threads can help.
 const MAX_TASK_NANOSECONDS: f64 = 4_000_000.0;
-/// With so few rows, most of what is read is `b`, each number of it once: it is divided, and not
-/// read by several threads.
+/// With so few rows, most of the memory traffic is `b`, of which each number is read once. Then `b`
+/// is divided, rather than read by several threads.
 const FEW_ROWS: usize = 32;
-/// So many results are added in no time, compared with what it takes to compute them.
+/// Results of this size are summed in negligible time.
 const SMALL_RESULT_LEN: usize = 1 << 14;
 
 /// # Safety
@@ -164,52 +161,52 @@ unsafe fn multiply_tiles<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
     let (high, wide) = (kernels.tile_rows(), kernels.tile_columns_for(rows));
     let bytes = |as_mut_slice: usize| as_mut_slice * size_of::<A>();
     let b_row = bytes(b.row.unsigned_abs());
-    let copies = Packing {
+    let packing = Packing {
         a: a.column != 1 && columns >= 4 * wide && rows * columns * depth >= 1 << 20,
         b: b.column != 1 || is_scattered(bytes(wide), rows, b_row),
     };
-    // mostly each piece makes a copy of its own
-    let (place, register) = (b.start.addr(), bytes(kernels.lanes));
-    let copies_for = |rows, shared| {
-        let sliced = || Packing { b: true, ..copies }.is_k_sliced(kernels, &Gemm { rows, ..*product });
+    // usually each task packs its own copy
+    let (address, register) = (b.start.addr(), bytes(kernels.lanes));
+    let packing_for = |rows, shared| {
+        let sliced = || Packing { b: true, ..packing }.is_k_sliced(kernels, &Gemm { rows, ..*product });
         let is_elsewhere = || match kernels.slices {
             [] => shared,
             _ => depth * b_row >= B_IN_L2_BYTES && (shared || sliced()),
         };
-        let is_worth_it = is_split(place, b_row, register, rows) || is_far(b_row, rows) && is_elsewhere();
-        Packing { b: copies.b || columns >= wide && is_worth_it, ..copies }
+        let is_worth_it = is_split(address, b_row, register, rows) || is_far(b_row, rows) && is_elsewhere();
+        Packing { b: packing.b || columns >= wide && is_worth_it, ..packing }
     };
     let nanoseconds = nanoseconds::<A>(rows, depth, columns);
-    // where nobody is going to help, a division that is not large is left out
+    // without idle threads, a small product is not divided
     if nanoseconds < MIN_PARALLEL_NANOSECONDS
         || nanoseconds < 2.0 * TASK_NANOSECONDS && !parallel::is_divided(2, nanoseconds / 2.0)
     {
-        // SAFETY: as the caller says
-        return unsafe { multiply_blocks(kernels, product, copies_for(rows, false)) };
+        // SAFETY: guaranteed by the caller
+        return unsafe { multiply_blocks(kernels, product, packing_for(rows, false)) };
     }
-    // whole blocks; if they are too few, smaller ones if each has its copy of `a`, else some panels
-    // of columns each, and then some tiles of rows
+    // divide the rows into blocks; if these are too few, into smaller ones if each packs its own
+    // `a`, otherwise the columns into panels, and then the rows into tiles
     let wanted = ((nanoseconds / TASK_NANOSECONDS) as usize)
         .clamp(2, TARGET_TASKS)
         .max((nanoseconds / MAX_TASK_NANOSECONDS) as usize);
     let parts = depth.div_ceil(K_BLOCK);
     if rows <= FEW_ROWS && rows * columns <= SMALL_RESULT_LEN && parts >= wanted {
-        // SAFETY: as the caller says
+        // SAFETY: guaranteed by the caller
         return unsafe {
             match parallel::is_divided(parts, nanoseconds / parts as f64) {
-                true => multiply_parts(kernels, product, copies, nanoseconds),
-                false => multiply_blocks(kernels, product, copies),
+                true => multiply_parts(kernels, product, packing, nanoseconds),
+                false => multiply_blocks(kernels, product, packing),
             }
         };
     }
     let wanted = wanted.next_power_of_two();
-    let tall = is_tall(kernels, copies, rows, depth, bytes(columns));
-    let smaller = match copies.a {
-        true => wanted.min(rows / copies.least_rows()),
+    let tall = is_tall(kernels, packing, rows, depth, bytes(columns));
+    let smaller = match packing.a {
+        true => wanted.min(rows / packing.least_rows()),
         false if tall => (rows / TALL_TASK_ROWS).min(wanted.max((nanoseconds / TASK_NANOSECONDS) as usize)),
         false => 1,
     };
-    let blocks = rows.div_ceil(copies_for(rows, false).rows()).max(smaller);
+    let blocks = rows.div_ceil(packing_for(rows, false).rows()).max(smaller);
     let panels = columns.div_ceil(wide).div_ceil(wanted.div_ceil(blocks));
     let across: Vec<_> = chunks(columns, panels * wide).collect();
     let tiles = rows.div_ceil(high).div_ceil(blocks.max(wanted.div_ceil(across.len())));
@@ -218,55 +215,55 @@ unsafe fn multiply_tiles<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
     let each = nanoseconds / several as f64;
     let shared = parallel::is_divided(several, each);
     let least = down.last().map_or(0, |&(_, rows)| rows);
-    let of_piece = copies_for(least, shared);
-    // a piece of a few rows would have wider panels
-    let one_copy = tall || is_one_copy(of_piece, depth, bytes(columns));
+    let task_packing = packing_for(least, shared);
+    // a task of a few rows would have wider panels
+    let one_copy = tall || is_one_copy(task_packing, depth, bytes(columns));
     let share_copy = down.len() > 1 && kernels.tile_columns_for(least) == wide && one_copy;
-    let mut room = Scratch::<A>::take(if share_copy { depth * columns.next_multiple_of(wide) } else { 0 });
+    let mut scratch = Scratch::<A>::take(if share_copy { depth * columns.next_multiple_of(wide) } else { 0 });
     let b = if share_copy {
-        // SAFETY: as the caller says
-        unsafe { pack_panels(kernels, b, depth, columns, wide, room.as_mut_slice()) }
+        // SAFETY: guaranteed by the caller
+        unsafe { pack_panels(kernels, b, depth, columns, wide, scratch.as_mut_slice()) }
     } else {
         b
     };
-    parallel::for_each(several, each, |piece| {
-        let ((row, rows), (column, columns)) = (down[piece % down.len()], across[piece / down.len()]);
+    parallel::for_each(several, each, |task| {
+        let ((row, rows), (column, columns)) = (down[task % down.len()], across[task / down.len()]);
         let (a, b, addend, c) = (a.at(row, 0), b.at(0, column), addend.at(row, column), c.at(row, column));
-        let copies = if share_copy { Packing { b: false, ..of_piece } } else { copies_for(rows, shared) };
-        // SAFETY: as the caller says, for this part of the product, or `b` has been copied, and
-        // panels begin where they have been copied to
-        unsafe { multiply_blocks(kernels, &Gemm { rows, columns, a, b, addend, c, ..*product }, copies) };
+        let packing = if share_copy { Packing { b: false, ..task_packing } } else { packing_for(rows, shared) };
+        // SAFETY: guaranteed by the caller for this part of the product; if `b` has been packed,
+        // the part begins at a packed panel
+        unsafe { multiply_blocks(kernels, &Gemm { rows, columns, a, b, addend, c, ..*product }, packing) };
     });
 }
 
-/// The parts of the sums are computed side by side, and then added in their order: as one thread
-/// adds them that computes one after the other.
+/// Computes the k-blocks in parallel, and then adds them in order, with the same bits as on one
+/// thread.
 ///
-/// So whoever has read some rows of a weight `b` for a few samples is the one to whom the same rows
-/// fall when the weight is changed, which is divided by rows.
+/// The rows of a weight `b` that a thread reads for a few samples are those that the same thread
+/// will update, since the update is divided by rows.
 ///
 /// # Safety
 /// That of [`multiply`].
-unsafe fn multiply_parts<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>, copies: Packing, nanoseconds: f64) {
+unsafe fn multiply_parts<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>, packing: Packing, nanoseconds: f64) {
     let &Gemm { rows, depth, columns, a, b, c, beta, epilogue, .. } = product;
     let parts: Vec<(usize, usize)> = even_parts(depth, K_BLOCK).collect();
     let each = rows * columns;
-    let mut room = Scratch::<A>::take(each * (parts.len() - 1));
-    let others = RawMatrix { start: room.as_mut_slice().as_mut_ptr(), row: columns as isize, column: 1 };
+    let mut scratch = Scratch::<A>::take(each * (parts.len() - 1));
+    let others = RawMatrix { start: scratch.as_mut_slice().as_mut_ptr(), row: columns as isize, column: 1 };
     parallel::for_each(parts.len(), nanoseconds / parts.len() as f64, |part| {
         let (from, depth) = parts[part];
         let (a, b) = (a.at(0, from), b.at(from, 0));
         let (c, beta) = if part == 0 { (c, beta) } else { (others.at((part - 1) * rows, 0), A::zero()) };
-        // SAFETY: as the caller says, for this part; each of the others has its own place in the
-        // room, and is added to nothing
+        // SAFETY: guaranteed by the caller for this part; each of the other parts has its own place
+        // in the scratch memory, which is written before it is read
         unsafe {
-            multiply_blocks(kernels, &Gemm { depth, a, b, c, beta, epilogue: Epilogue::None, ..*product }, copies)
+            multiply_blocks(kernels, &Gemm { depth, a, b, c, beta, epilogue: Epilogue::None, ..*product }, packing)
         };
     });
     for row in 0..rows {
         for part in 1..parts.len() {
             let (from, to) = (others.at((part - 1) * rows + row, 0).start, c.at(row, 0).start);
-            // SAFETY: all of `c` and of the room has been written, and nobody else has them
+            // SAFETY: `c` and the scratch memory have been written, and are not aliased
             unsafe {
                 if c.column == 1 {
                     let (from, to) = (from_raw_parts(from, columns), from_raw_parts_mut(to, columns));
@@ -280,6 +277,6 @@ unsafe fn multiply_parts<A: Element>(kernels: &KernelTable<A>, product: &Gemm<A>
             }
         }
     }
-    // SAFETY: as the caller says
+    // SAFETY: guaranteed by the caller
     unsafe { epilogue.apply(rows, columns, c) };
 }

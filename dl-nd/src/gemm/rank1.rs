@@ -1,4 +1,4 @@
-//! Sums of outer products.
+//! Sums of outer products (rank-1 updates).
 
 use super::dispatch::kernels;
 use super::{fill_chunks, nanoseconds};
@@ -6,27 +6,26 @@ use crate::tensor::Element;
 use dl_core::buffers;
 use dl_core::simd::vectorized;
 
-/// So many numbers of a row of the result stay in registers while the terms are added up.
+/// The number of elements of a row of the result that are accumulated in registers.
 const ROW_BLOCK: usize = 64;
 
-/// The sum of the outer products of such columns and rows, from the first to the last, in row-major
-/// order: to the bit what it is if each is a [product](super::product) that is added to those
-/// before.
+/// The sum of the outer products of columns and rows, in order, as a row-major matrix. The bits are
+/// those of the [products](super::product) added one by one.
 ///
 /// # Panics
-/// If the columns, or the rows, are not all of the same length.
+/// If the columns, or the rows, do not all have the same length.
 pub(crate) fn sum_of_outer_products<A: Element>(factors: &[(&[A], &[A])]) -> Vec<A> {
     let Some((rows, columns)) = factors.first().map(|(column, row)| (column.len(), row.len())) else {
         return Vec::new();
     };
     assert!(factors.iter().all(|(column, row)| (column.len(), row.len()) == (rows, columns)), "they have one shape");
-    // what belongs to a row of the result lies side by side
+    // the factors of a row of the result become contiguous
     let (mut left, mut right) = (buffers::take(factors.len() * rows), buffers::take(factors.len() * columns));
     (0..rows).for_each(|row| left.extend(factors.iter().map(|(column, _)| column[row])));
     factors.iter().for_each(|(_, row)| right.extend_from_slice(row));
     let columns_of = |row: usize| &left[row * factors.len()..][..factors.len()];
-    // each term waits for the one before: a row alone is too few registers of sums to do meanwhile,
-    // where they are that wide
+    // each term depends on the previous sum: one row has too few accumulators to hide the latency
+    // where registers are wide
     let in_pairs = ROW_BLOCK / kernels::<A>().lanes < 8 && rows.is_multiple_of(2);
     let together = if in_pairs { 2 } else { 1 };
     let each = nanoseconds_of_outer_sum::<A>(factors.len(), together, columns);
@@ -43,14 +42,13 @@ pub(crate) fn sum_of_outer_products<A: Element>(factors: &[(&[A], &[A])]) -> Vec
     sum
 }
 
-/// About how long the sum of so many outer products takes on one thread: products and sums are
-/// instructions of their own, and factors are copied.
+/// The estimated time of a sum of outer products on one thread. Multiplications and additions are
+/// not fused, and the factors are copied.
 pub(crate) fn nanoseconds_of_outer_sum<A: Element>(terms: usize, rows: usize, columns: usize) -> f64 {
     nanoseconds::<A>(rows, 2 * terms, columns)
 }
 
-/// For some rows of the result, the sums of such multiples of the rows on the right, which come one
-/// after the other.
+/// For `ROWS` rows of the result, the sums of multiples of the rows of `right`.
 #[inline(always)]
 fn sum_of_multiples<A: Element, const ROWS: usize>(factors: [&[A]; ROWS], right: &[A], sums: &mut [A]) {
     let columns = sums.len() / ROWS;
@@ -86,8 +84,8 @@ fn sum_of_multiples<A: Element, const ROWS: usize>(factors: [&[A]; ROWS], right:
 mod tests {
     use super::*;
 
-    /// So many numbers, of which sums are rounded, and some that are no usual ones.
-    fn as_mut_slice<A: Element>(count: usize, seed: usize) -> Vec<A> {
+    /// Numbers with rounded sums, and some special ones.
+    fn numbers<A: Element>(count: usize, seed: usize) -> Vec<A> {
         let number = |i: usize| match (i * 31 + seed) % 97 {
             0 => -0.0,
             1 => f64::INFINITY,
@@ -103,8 +101,8 @@ mod tests {
     }
 
     fn is_a_sum_of_products<A: Element>(rows: usize, columns: usize, terms: usize) {
-        let left: Vec<Vec<A>> = (0..terms).map(|term| as_mut_slice(rows, term)).collect();
-        let right: Vec<Vec<A>> = (0..terms).map(|term| as_mut_slice(columns, terms + term)).collect();
+        let left: Vec<Vec<A>> = (0..terms).map(|term| numbers(rows, term)).collect();
+        let right: Vec<Vec<A>> = (0..terms).map(|term| numbers(columns, terms + term)).collect();
         let factors: Vec<(&[A], &[A])> = left.iter().zip(&right).map(|(a, b)| (&a[..], &b[..])).collect();
         let sum = sum_of_outer_products(&factors);
         assert_eq!(sum.len(), rows * columns);
@@ -114,11 +112,11 @@ mod tests {
             let expected = products.fold(A::zero(), |sum, product| sum + product);
             assert!(is_same(sum, expected), "{rows}×{columns}, {terms} terms, element {row}, {column}");
         }
-        // in pairs of rows, whatever this processor's registers are
+        // in pairs of rows, independent of the width of the registers
         let right: Vec<A> = right.concat();
         for pair in 0..rows / 2 {
             let [a, b] = [2 * pair, 2 * pair + 1].map(|row| left.iter().map(|column| column[row]).collect::<Vec<A>>());
-            let mut sums: Vec<A> = as_mut_slice(2 * columns, 0);
+            let mut sums: Vec<A> = numbers(2 * columns, 0);
             if columns > 0 {
                 sum_of_multiples([&a, &b], &right, &mut sums);
             }
@@ -128,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_sum_of_the_products_to_the_bit() {
+    fn sum_of_outer_products_has_bits_of_added_products() {
         for (rows, columns) in [(1, 1), (2, 63), (3, 64), (4, 65), (64, 192), (5, 200), (64, 5), (0, 7), (7, 0)] {
             for terms in [1, 2, 31] {
                 is_a_sum_of_products::<f32>(rows, columns, terms);

@@ -1,57 +1,57 @@
-//! Registers of several numbers, and what a product does with them.
+//! Vector registers, and their operations.
 //!
-//! The functions are inlined into those of `kernels.rs`, which run only where the processor has
-//! such registers.
+//! The functions are inlined into the kernels of `dispatch.rs`, which only run on processors that
+//! have these registers.
 
 use super::transpose;
 
-/// A register of `N` numbers.
+/// A vector register.
 pub(super) trait SimdVector: Copy {
     type Number: Copy + 'static;
 
-    /// How many numbers it holds.
+    /// The number of lanes.
     const N: usize;
 
     fn splat(number: Self::Number) -> Self;
 
     /// # Safety
-    /// `N` numbers can be read there.
+    /// `N` numbers must be readable.
     unsafe fn load(from: *const Self::Number) -> Self;
 
-    /// The first numbers, and zeros.
+    /// Loads the first `count` lanes; the others are zero.
     ///
     /// # Safety
-    /// That many numbers can be read there; at least 1, at most `N`.
+    /// `count` must be between 1 and `N`, and that many numbers readable.
     unsafe fn load_some(from: *const Self::Number, count: usize) -> Self;
 
     /// # Safety
-    /// `N` numbers can be written there.
+    /// `N` numbers must be writable.
     unsafe fn store(self, to: *mut Self::Number);
 
     /// # Safety
-    /// That many numbers can be written there; at least 1, at most `N`.
+    /// `count` must be between 1 and `N`, and that many numbers writable.
     unsafe fn store_some(self, to: *mut Self::Number, count: usize);
 
-    /// `self · b + c`, rounded once where the processor can do that.
+    /// `self · b + c`, with one rounding where the processor supports it.
     fn multiply_add(self, b: Self, c: Self) -> Self;
 
     fn multiply(self, b: Self) -> Self;
 
-    /// Squares of so many rows and columns are transposed at a time.
+    /// The size of the blocks that are transposed at a time.
     const TRANSPOSE_BLOCK: usize = transpose::TRANSPOSE_BLOCK;
 
-    /// A square with its rows `row` apart becomes one with its columns `width` apart.
+    /// Transposes a block with the row stride `row` into one with the column stride `width`.
     ///
     /// # Safety
-    /// So many rows of as many numbers can be read, and as many columns written.
+    /// The block must be readable, and its destination writable.
     #[inline(always)]
     unsafe fn transpose(from: *const Self::Number, row: isize, to: *mut Self::Number, width: isize) {
-        // SAFETY: as the caller says
+        // SAFETY: guaranteed by the caller
         unsafe { transpose::transpose(from, row, to, width) }
     }
 }
 
-/// What any processor can do: the compiler makes what it can of it.
+/// The fallback for every processor, vectorized by the compiler.
 #[derive(Clone, Copy)]
 pub(super) struct Portable<A, const N: usize>([A; N]);
 
@@ -69,39 +69,39 @@ macro_rules! portable {
 
             #[inline(always)]
             unsafe fn load(from: *const $A) -> Self {
-                // SAFETY: the caller says so
+                // SAFETY: guaranteed by the caller
                 Portable(unsafe { from.cast::<[$A; $N]>().read_unaligned() })
             }
 
             #[inline(always)]
             unsafe fn load_some(from: *const $A, count: usize) -> Self {
                 if count == $N {
-                    // SAFETY: the caller says so
+                    // SAFETY: guaranteed by the caller
                     return unsafe { Self::load(from) };
                 }
                 let mut lanes = [0.0; $N];
-                // SAFETY: the caller says so, and there are at most as many lanes
+                // SAFETY: guaranteed by the caller; there are at least `count` lanes
                 unsafe { from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count) };
                 Portable(lanes)
             }
 
             #[inline(always)]
             unsafe fn store(self, to: *mut $A) {
-                // SAFETY: the caller says so
+                // SAFETY: guaranteed by the caller
                 unsafe { to.cast::<[$A; $N]>().write_unaligned(self.0) }
             }
 
             #[inline(always)]
             unsafe fn store_some(self, to: *mut $A, count: usize) {
-                // SAFETY: the caller says so, and there are at most as many lanes
+                // SAFETY: guaranteed by the caller; there are at least `count` lanes
                 unsafe { to.copy_from_nonoverlapping(self.0.as_ptr(), count) }
             }
 
             #[inline(always)]
             fn multiply_add(self, b: Self, c: Self) -> Self {
                 let lane = |i: usize| {
-                    // on x86 whatever the build is for: these are the instructions that every
-                    // processor has
+                    // not fused on x86, whatever the build targets: the result must be that of the
+                    // baseline instructions
                     if cfg!(target_arch = "aarch64") {
                         self.0[i].mul_add(b.0[i], c.0[i])
                     } else {
@@ -143,51 +143,44 @@ mod x86 {
 
                 #[inline(always)]
                 fn splat(number: $A) -> Self {
-                    // SAFETY: the processor has these registers; what is read and written is as the
-                    // caller says
+                    // SAFETY: the processor has these registers
                     $Name(unsafe { $set1(number) })
                 }
 
                 #[inline(always)]
                 unsafe fn load(from: *const $A) -> Self {
-                    // SAFETY: the processor has these registers; what is read and written is as the
-                    // caller says
+                    // SAFETY: the processor has these registers; guaranteed by the caller otherwise
                     $Name(unsafe { $load(from) })
                 }
 
                 #[inline(always)]
                 unsafe fn load_some($from: *const $A, $some: usize) -> Self {
-                    // SAFETY: the processor has these registers; what is read and written is as the
-                    // caller says
+                    // SAFETY: the processor has these registers; guaranteed by the caller otherwise
                     $Name(unsafe { $load_some })
                 }
 
                 #[inline(always)]
                 unsafe fn store(self, to: *mut $A) {
-                    // SAFETY: the processor has these registers; what is read and written is as the
-                    // caller says
+                    // SAFETY: the processor has these registers; guaranteed by the caller otherwise
                     unsafe { $store(to, self.0) }
                 }
 
                 #[inline(always)]
                 unsafe fn store_some(self, $to: *mut $A, $count: usize) {
                     let $value = self.0;
-                    // SAFETY: the processor has these registers; what is read and written is as the
-                    // caller says
+                    // SAFETY: the processor has these registers; guaranteed by the caller otherwise
                     unsafe { $store_some }
                 }
 
                 #[inline(always)]
                 fn multiply_add(self, b: Self, c: Self) -> Self {
-                    // SAFETY: the processor has these registers; what is read and written is as the
-                    // caller says
+                    // SAFETY: the processor has these registers
                     $Name(unsafe { $fma(self.0, b.0, c.0) })
                 }
 
                 #[inline(always)]
                 fn multiply(self, b: Self) -> Self {
-                    // SAFETY: the processor has these registers; what is read and written is as the
-                    // caller says
+                    // SAFETY: the processor has these registers
                     $Name(unsafe { $mul(self.0, b.0) })
                 }
 
@@ -196,8 +189,8 @@ mod x86 {
 
                     #[inline(always)]
                     unsafe fn transpose(from: *const $A, row: isize, to: *mut $A, width: isize) {
-                        // SAFETY: the processor has these registers; what is read and written is as
-                        // the caller says
+                        // SAFETY: the processor has these registers; guaranteed by the caller
+                        // otherwise
                         unsafe { $transpose(from, row, to, width) }
                     }
                 )?
@@ -243,14 +236,14 @@ mod x86 {
     #[inline(always)]
     fn first_of_8(count: usize) -> __m256i {
         static ON_OFF: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
-        // SAFETY: 8 from place 8 − count on
+        // SAFETY: the array has 8 elements from 8 − count on
         unsafe { _mm256_loadu_si256(ON_OFF.as_ptr().add(8 - count).cast()) }
     }
 
     #[inline(always)]
     fn first_of_4(count: usize) -> __m256i {
         static ON_OFF: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
-        // SAFETY: 4 from place 4 − count on
+        // SAFETY: the array has 4 elements from 4 − count on
         unsafe { _mm256_loadu_si256(ON_OFF.as_ptr().add(4 - count).cast()) }
     }
 }

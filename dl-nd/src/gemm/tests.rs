@@ -1,16 +1,31 @@
-use super::dispatch::{KernelTable, all_kernels};
+use super::dispatch::{InstructionSet, KernelTable};
 use super::pack::pack_panels;
 use super::partition::*;
 use super::tiling::{Packing, is_shared, multiply_blocks};
 use super::*;
 use crate::init;
-use crate::tensor::aligned::begin;
+use crate::tensor::aligned::first_aligned;
 use ndarray::{Array2, ArrayView1, Axis, Ix2, Slice, s};
 use rand::Rng;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// A matrix of this shape that lies somehow: in rows, in columns, turned, or with gaps.
-fn somehow<A: Element>(rows: usize, columns: usize, how: usize, rng: &mut impl Rng) -> Array2<A> {
+/// The kernels for this element type that this processor can run.
+fn all_kernels<A: Element>() -> Vec<&'static KernelTable<A>> {
+    let mut kernels = vec![A::per_element(InstructionSet::Portable)];
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            kernels.push(A::per_element(InstructionSet::Avx2));
+        }
+        if is_x86_feature_detected!("avx512f") {
+            kernels.push(A::per_element(InstructionSet::Avx512));
+        }
+    }
+    kernels
+}
+
+/// A matrix of this shape in some layout: by rows, by columns, reversed, or with gaps.
+fn in_layout<A: Element>(rows: usize, columns: usize, how: usize, rng: &mut impl Rng) -> Array2<A> {
     let mut draw = |shape: [usize; 2]| Array2::from_shape_simple_fn(shape, || A::of(rng.random_range(-1.0..1.0)));
     match how % 4 {
         0 => draw([rows, columns]),
@@ -35,7 +50,7 @@ fn run<A: Element>(kernels: &KernelTable<A>, alpha: A, a: &Array2<A>, b: &Array2
     let [a, b] = [a, b].map(|x| MatrixRef::row(&x.view()).raw);
     let c = RawMatrix { start: c.as_mut_ptr(), row, column };
     let addend = c.as_const();
-    // SAFETY: the arrays are of these shapes
+    // SAFETY: the arrays have these shapes
     unsafe {
         multiply(kernels, &Gemm { rows, depth, columns, alpha, a, b, beta, addend, c, epilogue: Epilogue::None })
     };
@@ -43,7 +58,7 @@ fn run<A: Element>(kernels: &KernelTable<A>, alpha: A, a: &Array2<A>, b: &Array2
 
 fn agrees_with_loops<A: Element>(epsilon: f64) {
     let mut rng = init::rng(5);
-    // the last ones have several parts, and several blocks with a copy of the rows
+    // the last ones have several k-blocks, and several blocks with packed rows
     let mut shapes = vec![[0, 3, 2], [3, 0, 2], [2, 3, 0], [1, 1, 1], [25, 130, 70], [30, 1100, 70], [400, 11, 260]];
     let small = [1, 2, 3, 5, 6, 7, 8, 9, 13, 16, 17, 20, 31, 48, 63, 64, 65];
     for _ in 0..60 {
@@ -54,10 +69,10 @@ fn agrees_with_loops<A: Element>(epsilon: f64) {
         if m == 400 {
             how[0] = 1;
         }
-        let (a, b) = (somehow::<A>(m, k, how[0], &mut rng), somehow::<A>(k, n, how[1], &mut rng));
+        let (a, b) = (in_layout::<A>(m, k, how[0], &mut rng), in_layout::<A>(k, n, how[1], &mut rng));
         let (alpha, beta) = [(1.0, 0.0), (1.0, 1.0), (-0.5, 1.0), (2.0, -3.0)][round % 4];
         let (alpha, beta) = (A::of(alpha), A::of(beta));
-        let mut c = somehow::<A>(m, n, how[2], &mut rng);
+        let mut c = in_layout::<A>(m, n, how[2], &mut rng);
         if beta == A::zero() {
             c.fill(A::nan());
         }
@@ -79,11 +94,11 @@ fn all_kernels_agree_with_loops() {
     agrees_with_loops::<f64>(f64::EPSILON);
 }
 
-/// Neither the order in memory, nor the division into tiles, nor the neighbours change an element.
+/// Neither the layout, nor the tiling, nor the other elements change an element.
 #[test]
-fn an_element_does_not_depend_on_the_way() {
+fn element_is_independent_of_layout_and_tiling() {
     let mut rng = init::rng(6);
-    let (a, b) = (somehow::<f32>(60, 600, 0, &mut rng), somehow::<f32>(600, 150, 0, &mut rng));
+    let (a, b) = (in_layout::<f32>(60, 600, 0, &mut rng), in_layout::<f32>(600, 150, 0, &mut rng));
     for kernels in all_kernels::<f32>() {
         let mut whole = Array2::zeros([60, 150]);
         run(kernels, 1.0, &a, &b, 0.0, &mut whole);
@@ -107,10 +122,10 @@ fn an_element_does_not_depend_on_the_way() {
     }
 }
 
-/// As long as rows are few, tiles are wider: each sum waits for the one before, and it takes eight
-/// to keep a processor busy that begins two in each cycle.
+/// Tiles of few rows are wider: an accumulator waits for its previous addition, and it takes eight
+/// accumulators to hide the latency of two multiply-adds per cycle.
 #[test]
-fn a_row_or_a_few_have_as_many_sums_as_many_rows() {
+fn tiles_of_few_rows_have_enough_accumulators() {
     fn sums<A: Element>() {
         for kernels in all_kernels::<A>().into_iter().filter(|kernels| kernels.tiles[0].len() == 8) {
             let sums = [1, 2, 3, 4, 5, 6, 100].map(|rows| rows.min(6) * kernels.tile_columns_for(rows) / kernels.lanes);
@@ -122,18 +137,18 @@ fn a_row_or_a_few_have_as_many_sums_as_many_rows() {
     sums::<f64>();
 }
 
-/// Where rows do not begin with a line of the cache, columns are copied, which changes no element.
+/// Panels are packed if their rows are not aligned to cache lines, which changes no element.
 #[test]
-fn rows_that_begin_within_a_line() {
+fn unaligned_rows_are_packed_with_same_bits() {
     assert!(is_split(4, 1024, 64, 96) && is_split(0, 1000, 64, 96));
     assert!(!is_split(64, 1024, 64, 96) && !is_split(4, 1024, 64, 95) && !is_split(4, 1024, 32, 96));
     let mut rng = init::rng(11);
-    let (a, b) = (somehow::<f32>(100, 520, 0, &mut rng), somehow::<f32>(520, 70, 0, &mut rng));
+    let (a, b) = (in_layout::<f32>(100, 520, 0, &mut rng), in_layout::<f32>(520, 70, 0, &mut rng));
     for kernels in all_kernels::<f32>() {
-        // where a line begins, and elsewhere
+        // aligned, and unaligned
         let products = [0, 1, 7].map(|after| {
             let mut padded = Array2::zeros([520, 96]);
-            let from = begin(padded.as_slice().expect("it lies in rows")) + after;
+            let from = first_aligned(padded.as_slice().expect("it lies in rows")) + after;
             padded.slice_mut(s![.., from..from + 70]).assign(&b);
             let b = padded.slice_move(s![.., from..from + 70]);
             assert_eq!(is_split(b.as_ptr().addr(), 4 * 96, 64, 100), after > 0);
@@ -145,17 +160,17 @@ fn rows_that_begin_within_a_line() {
     }
 }
 
-/// Where rows are pages apart, or quarters of one with narrow registers, columns are copied, which
-/// changes no element.
+/// Panels are packed if their rows are pages apart, or quarters of a page with narrow registers,
+/// which changes no element.
 #[test]
-fn rows_that_are_pages_apart() {
+fn distant_rows_are_packed_with_same_bits() {
     let mut rng = init::rng(10);
-    let (a, b) = (somehow::<f32>(260, 20, 0, &mut rng), somehow::<f32>(20, 1030, 0, &mut rng));
+    let (a, b) = (in_layout::<f32>(260, 20, 0, &mut rng), in_layout::<f32>(20, 1030, 0, &mut rng));
     assert!(is_scattered(256, 260, 4 * 1030) && !is_scattered(256, 255, 4 * 1030) && !is_scattered(256, 260, 4 * 260));
     assert!(is_scattered(64, 64, 1024) && !is_scattered(64, 63, 1024) && !is_scattered(64, 64, 1023));
     assert!(!is_scattered(128, 260, 4095) && is_scattered(128, 260, 4096));
     for kernels in all_kernels::<f32>() {
-        // a row of four kilobytes, and one of one
+        // rows of four kilobytes and of one
         for len in [1030, 260] {
             let b = b.slice(s![.., ..len]).to_owned();
             let mut whole = Array2::zeros([260, len]);
@@ -170,26 +185,26 @@ fn rows_that_are_pages_apart() {
     }
 }
 
-/// Where the rows of a transposed matrix are divided, all of them read one copy of the columns,
-/// which are no whole number of panels. No element differs from what it is among few rows.
+/// Tasks that divide the rows of a transposed matrix share one packed `b` with a partial last
+/// panel. No element differs from the product of few rows.
 #[test]
-fn one_copy_for_the_pieces_of_all_rows() {
+fn tasks_of_transposed_product_share_packed_panels() {
     let copies = |a, b| Packing { a, b };
     assert!(is_one_copy(copies(true, true), 128, 4 * 270) && is_one_copy(copies(true, true), 512, 1 << 13));
     assert!(!is_one_copy(copies(false, true), 128, 4 * 270) && !is_one_copy(copies(true, false), 128, 4 * 270));
     assert!(!is_one_copy(copies(true, true), 513, 4 * 270) && !is_one_copy(copies(true, true), 512, (1 << 13) + 1));
-    pieces_with_one_copy::<f32>();
-    pieces_with_one_copy::<f64>();
+    check_shared_panels::<f32>();
+    check_shared_panels::<f64>();
 }
 
-fn pieces_with_one_copy<A: Element>() {
+fn check_shared_panels<A: Element>() {
     let mut rng = init::rng(13);
     for kernels in all_kernels::<A>() {
         for how in [0, 1] {
-            // pieces of different heights
-            let (a, b) = (somehow::<A>(703, 128, 1, &mut rng), somehow::<A>(128, 270, how, &mut rng));
+            // tasks of different heights
+            let (a, b) = (in_layout::<A>(703, 128, 1, &mut rng), in_layout::<A>(128, 270, how, &mut rng));
             let (alpha, beta) = (A::of(-0.01), A::of([1.0, -0.5][how]));
-            let mut whole = somehow::<A>(703, 270, 0, &mut rng);
+            let mut whole = in_layout::<A>(703, 270, 0, &mut rng);
             let before = whole.clone();
             run(kernels, alpha, &a, &b, beta, &mut whole);
             for from in (0..703).step_by(19) {
@@ -203,34 +218,34 @@ fn pieces_with_one_copy<A: Element>() {
 }
 
 #[test]
-fn panels_are_copied_one_after_the_other() {
+fn packed_panels_are_consecutive() {
     let mut rng = init::rng(14);
-    let b = somehow::<f32>(50, 150, 0, &mut rng);
+    let b = in_layout::<f32>(50, 150, 0, &mut rng);
     for kernels in all_kernels::<f32>() {
         let wide = kernels.tile_columns();
-        let mut room = vec![f32::NAN; 50 * 150_usize.next_multiple_of(wide)];
-        // SAFETY: it is a matrix of this size
-        let panels = unsafe { pack_panels(kernels, MatrixRef::row(&b.view()).raw, 50, 150, wide, &mut room) };
+        let mut scratch = vec![f32::NAN; 50 * 150_usize.next_multiple_of(wide)];
+        // SAFETY: the matrix has this size
+        let panels = unsafe { pack_panels(kernels, MatrixRef::row(&b.view()).raw, 50, 150, wide, &mut scratch) };
         for (row, column) in (0..50).flat_map(|row| (0..150).map(move |column| (row, column))) {
             let first = column / wide * wide;
-            let place = (panels.at(row, first).start.addr() - room.as_ptr().addr()) / size_of::<f32>();
-            assert_eq!(room[place + column - first], b[[row, column]]);
+            let place = (panels.at(row, first).start.addr() - scratch.as_ptr().addr()) / size_of::<f32>();
+            assert_eq!(scratch[place + column - first], b[[row, column]]);
         }
     }
 }
 
-/// Where several panels are copied at a time, and rows go strip by strip through all of them, no
-/// element differs from what it is in a panel of its own.
+/// If several panels are packed at a time and rows pass them strip by strip, no element differs
+/// from that of a single panel.
 #[test]
-fn several_panels_at_a_time() {
+fn panel_groups_give_same_bits() {
     let several = Packing { a: false, b: true }.panels(600 * 64 * 4);
     assert!(several == 3 && Packing { a: true, b: true }.panels(600 * 64 * 4) == 1);
     let mut rng = init::rng(12);
-    // two groups of panels with AVX-512, and strips of which the last one is shorter
-    let (a, b) = (somehow::<f32>(260, 600, 0, &mut rng), somehow::<f32>(600, 270, 1, &mut rng));
+    // two groups of panels with AVX-512, and a shorter last strip
+    let (a, b) = (in_layout::<f32>(260, 600, 0, &mut rng), in_layout::<f32>(600, 270, 1, &mut rng));
     for kernels in all_kernels::<f32>() {
         for (how, beta) in [(0, 0.0), (0, 1.0), (2, -0.5)] {
-            let mut whole = somehow::<f32>(260, 270, how, &mut rng);
+            let mut whole = in_layout::<f32>(260, 270, how, &mut rng);
             let before = whole.clone();
             run(kernels, 1.0, &a, &b, beta, &mut whole);
             for from in (0..270).step_by(30) {
@@ -243,25 +258,24 @@ fn several_panels_at_a_time() {
     }
 }
 
-/// Where many rows are divided into pieces that share a copy, no element differs from what it is
-/// among few rows.
+/// If many rows are divided into tasks that share a packed `b`, no element differs from the product
+/// of few rows.
 #[test]
-fn many_rows_share_a_copy() {
-    many_rows::<f32>();
-    many_rows::<f64>();
+fn many_rows_share_packed_panels() {
+    check_many_rows::<f32>();
+    check_many_rows::<f64>();
 }
 
-fn many_rows<A: Element>() {
+fn check_many_rows<A: Element>() {
     let mut rng = init::rng(15);
-    // two parts of the sums, a last panel that is narrow, and columns that are copied for any
-    // kernel
-    let (a, b) = (somehow::<A>(520, 520, 0, &mut rng), somehow::<A>(520, 90, 1, &mut rng));
+    // two k-blocks, a narrow last panel, and columns that are packed for all kernels
+    let (a, b) = (in_layout::<A>(520, 520, 0, &mut rng), in_layout::<A>(520, 90, 1, &mut rng));
     for kernels in all_kernels::<A>() {
         let copies = Packing { a: false, b: true };
         assert_eq!(is_tall(kernels, copies, 520, 520, 90 * size_of::<A>()), kernels.slices.is_empty());
         assert!(!is_tall(kernels, copies, 500, 520, 720) && !is_tall(kernels, copies, 520, 520, 9000));
         for (how, beta) in [(0, 0.0), (2, -0.5)] {
-            let before = somehow::<A>(520, 90, how, &mut rng);
+            let before = in_layout::<A>(520, 90, how, &mut rng);
             let (mut whole, mut part) = (before.clone(), before.slice(s![100..140, ..]).to_owned());
             run(kernels, A::of(1.0), &a, &b, A::of(beta), &mut whole);
             run(kernels, A::of(1.0), &a.slice(s![100..140, ..]).to_owned(), &b, A::of(beta), &mut part);
@@ -270,27 +284,30 @@ fn many_rows<A: Element>() {
     }
 }
 
-/// Where a panel is multiplied slice by slice, no element differs from what it is among few rows,
-/// and each is finished once all of it is there.
+/// If a panel is k-sliced, no element differs from the product of few rows, and the epilogue is
+/// applied once.
 #[test]
-fn panels_in_slices() {
-    multiplies_in_slices::<f32>();
-    multiplies_in_slices::<f64>();
+fn k_slices_give_same_bits() {
+    check_k_slices::<f32>();
+    check_k_slices::<f64>();
 }
 
-fn multiplies_in_slices<A: Element>() {
+fn check_k_slices<A: Element>() {
     let mut rng = init::rng(13);
-    // several slices of one part, of two; several panels of which the last one is narrow; rows that
-    // are no multiple of a tile
+    // several slices of one and of two k-blocks; several panels, the last one narrow; a number of
+    // rows that is no multiple of a tile
     for [m, k, n] in [[96, 129, 64], [98, 512, 64], [101, 600, 131]] {
-        // in rows that are far apart, in columns
-        let columns = somehow::<A>(k, n + 300, 0, &mut rng).slice_move(s![.., 7..7 + n]);
-        for b in [columns, somehow::<A>(k, n, 1, &mut rng)] {
-            let a = somehow::<A>(m, k, 0, &mut rng);
-            // one after the other, with gaps between rows, in columns
-            let gaps = somehow::<A>(m, n + 9, 0, &mut rng).slice_move(s![.., 5..5 + n]);
-            let all =
-                [(gaps, -0.5, true), (somehow(m, n, 0, &mut rng), 0.0, true), (somehow(m, n, 1, &mut rng), 1.0, false)];
+        // with distant rows, and by columns
+        let columns = in_layout::<A>(k, n + 300, 0, &mut rng).slice_move(s![.., 7..7 + n]);
+        for b in [columns, in_layout::<A>(k, n, 1, &mut rng)] {
+            let a = in_layout::<A>(m, k, 0, &mut rng);
+            // contiguous, with gaps between rows, and by columns
+            let gaps = in_layout::<A>(m, n + 9, 0, &mut rng).slice_move(s![.., 5..5 + n]);
+            let all = [
+                (gaps, -0.5, true),
+                (in_layout(m, n, 0, &mut rng), 0.0, true),
+                (in_layout(m, n, 1, &mut rng), 1.0, false),
+            ];
             for ((before, beta, in_rows), kernels) in
                 all.iter().flat_map(|before| all_kernels::<A>().into_iter().map(move |kernels| (before, kernels)))
             {
@@ -304,7 +321,7 @@ fn multiplies_in_slices<A: Element>() {
                     let c = RawMatrix { start: part.as_mut_ptr(), row, column };
                     let product = Gemm { rows, depth, columns, alpha, a, b, beta, addend: c.as_const(), c, epilogue };
                     let copies = Packing { a: false, b: true };
-                    // SAFETY: the arrays are of these shapes
+                    // SAFETY: the arrays have these shapes
                     unsafe { multiply_blocks(kernels, &product, copies) };
                     (part.to_owned(), copies.is_k_sliced(kernels, &product))
                 };
@@ -321,17 +338,16 @@ fn multiplies_in_slices<A: Element>() {
     }
 }
 
-/// Where strips of rows are shared, whatever has been copied for them, they come out as on one
-/// thread, and no element differs from what it is among few rows.
+/// If strips are shared among threads, whatever is packed, the bits are those of one thread, and no
+/// element differs from the product of few rows.
 #[test]
-fn strips_that_are_shared() {
-    shares_strips::<f32>();
-    shares_strips::<f64>();
+fn shared_strips_give_same_bits() {
+    check_shared_strips::<f32>();
+    check_shared_strips::<f64>();
 }
 
-fn shares_strips<A: Element>() {
-    // seven strips, the last of which is shorter, and two parts of the sums, added one after the
-    // other or tile by tile
+fn check_shared_strips<A: Element>() {
+    // seven strips, the last one shorter, and two k-blocks, added in order or tile by tile
     let (m, k) = (300, 600);
     let mut rng = init::rng(16);
     let pool = |threads| ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
@@ -342,12 +358,12 @@ fn shares_strips<A: Element>() {
             is_shared(kernels, m, k / 2, kernels.tile_columns()) || !std::ptr::eq(kernels, dispatch::kernels::<A>())
         );
         for copies in [(false, false), (false, true), (true, false), (true, true)].map(|(a, b)| Packing { a, b }) {
-            let a = somehow::<A>(m, k, copies.a.into(), &mut rng);
-            let b = somehow::<A>(k, n, copies.b.into(), &mut rng);
+            let a = in_layout::<A>(m, k, copies.a.into(), &mut rng);
+            let b = in_layout::<A>(k, n, copies.b.into(), &mut rng);
             for ((how, beta), epilogue) in
                 [((0, 0.0), Epilogue::Relu), ((1, 1.0), Epilogue::None), ((2, -0.5), Epilogue::Relu)]
             {
-                let before = somehow::<A>(m, n, how, &mut rng);
+                let before = in_layout::<A>(m, n, how, &mut rng);
                 let rows_of = |pool: &ThreadPool, from: usize, rows: usize| {
                     let (mut c, a) = (before.clone(), a.slice(s![from..from + rows, ..]));
                     let mut part = c.slice_mut(s![from..from + rows, ..]);
@@ -356,8 +372,8 @@ fn shares_strips<A: Element>() {
                     let (a, b) = (MatrixRef::row(&a).raw, MatrixRef::row(&b.view()).raw);
                     let (alpha, beta, addend) = (A::of(0.3), A::of(beta), c.as_const());
                     let product = Gemm { rows, depth: k, columns: n, alpha, a, b, beta, addend, c, epilogue };
-                    // SAFETY: the arrays are of these shapes; where columns are not copied, they
-                    // lie one after the other
+                    // SAFETY: the arrays have these shapes; if columns are not packed, they are
+                    // contiguous
                     pool.install(|| unsafe { multiply_blocks(kernels, &product, copies) });
                     part.to_owned()
                 };
@@ -369,16 +385,15 @@ fn shares_strips<A: Element>() {
     }
 }
 
-/// Whatever way a product goes, finished elements are those that it would have, finished one by
-/// one.
+/// On every path the epilogue gives the same bits as the operation applied afterwards.
 #[test]
-fn a_product_that_is_finished() {
+fn epilogue_gives_same_bits_on_every_path() {
     let mut rng = init::rng(14);
     let shapes =
         [[7, 20, 40], [130, 1100, 70], [16, 2100, 80], [130, 300, 520], [1, 30, 9], [9, 30, 1], [3, 0, 5], [0, 3, 2]];
     for [m, k, n] in shapes {
         for how in 0..4 {
-            let (mut a, b) = (somehow::<f32>(m, k, how / 2, &mut rng), somehow::<f32>(k, n, how % 2, &mut rng));
+            let (mut a, b) = (in_layout::<f32>(m, k, how / 2, &mut rng), in_layout::<f32>(k, n, how % 2, &mut rng));
             if m > 1 && k > 0 {
                 a[[1, 0]] = -f32::NAN;
             }
@@ -397,16 +412,16 @@ fn a_product_that_is_finished() {
     }
 }
 
-/// Where a copy of columns meets many rows, parts of the sums follow one another tile by tile, four
-/// of five of them here: no element differs from what it is among few rows.
+/// If a packed panel is read for many rows, k-blocks are added tile by tile, here four of five: no
+/// element differs from the product of few rows.
 #[test]
-fn parts_tile_by_tile() {
+fn k_blocks_tile_by_tile_give_same_bits() {
     let mut rng = init::rng(11);
-    let (a, b) = (somehow::<f32>(260, 2100, 0, &mut rng), somehow::<f32>(2100, 64, 1, &mut rng));
+    let (a, b) = (in_layout::<f32>(260, 2100, 0, &mut rng), in_layout::<f32>(2100, 64, 1, &mut rng));
     let few = a.slice(s![70..90, ..]).to_owned();
     for kernels in all_kernels::<f32>() {
         for (how, beta) in [(0, 0.0), (0, 1.0), (1, 1.0), (2, -0.5)] {
-            let mut whole = somehow::<f32>(260, 64, how, &mut rng);
+            let mut whole = in_layout::<f32>(260, 64, how, &mut rng);
             let mut part = whole.slice(s![70..90, ..]).to_owned();
             run(kernels, 1.0, &a, &b, beta, &mut whole);
             run(kernels, 1.0, &few, &b, beta, &mut part);
@@ -416,7 +431,7 @@ fn parts_tile_by_tile() {
 }
 
 #[test]
-fn the_number_of_threads_does_not_matter() {
+fn thread_count_changes_no_bit() {
     let mut rng = init::rng(7);
     let by_rows = [
         [40, 1000, 64],
@@ -427,14 +442,14 @@ fn the_number_of_threads_does_not_matter() {
         [9, 4000, 70],
         [130, 600, 520],
     ];
-    // several threads copy the columns of the last one, as they are far apart
+    // several threads pack the columns of the last one, as its rows are far apart
     assert!(is_far(1024, 128) && !is_far(1023, 128) && !is_far(1024, 127));
-    // both are copied, the columns once for all rows, for more rows than a block has, and in
-    // several parts; rows that are one and the same
+    // both operands are packed, the columns once for all rows, for more rows than a block has, and
+    // for several k-blocks; identical rows
     let others =
         [([700, 128, 270], [1, 0]), ([300, 1100, 270], [1, 1]), ([2100, 1100, 70], [0, 1]), ([300, 1100, 70], [4, 1])];
     for ([m, k, n], how) in by_rows.map(|shape| (shape, [0, 0])).into_iter().chain(others) {
-        let (a, b) = (somehow::<f32>(m, k, how[0], &mut rng), somehow::<f32>(k, n, how[1], &mut rng));
+        let (a, b) = (in_layout::<f32>(m, k, how[0], &mut rng), in_layout::<f32>(k, n, how[1], &mut rng));
         let a =
             if how[0] == 4 { a.row(0).broadcast((m, k)).expect("as long as a row").to_shared() } else { a.to_shared() };
         let on = |threads: usize| {
@@ -448,14 +463,14 @@ fn the_number_of_threads_does_not_matter() {
     }
 }
 
-/// The parts of a product of few rows are added in their order, whoever has computed them, to what
-/// was there.
+/// The k-blocks of a product of few rows are added in order to the previous value, independent of
+/// the threads that compute them.
 #[test]
-fn parts_side_by_side() {
+fn parallel_k_blocks_give_same_bits() {
     let mut rng = init::rng(8);
-    let (a, b) = (somehow::<f32>(16, 2100, 0, &mut rng), somehow::<f32>(2100, 80, 0, &mut rng));
+    let (a, b) = (in_layout::<f32>(16, 2100, 0, &mut rng), in_layout::<f32>(2100, 80, 0, &mut rng));
     for (how, beta) in [(0, 1.0), (1, -0.5), (2, 1.0), (1, 0.0)] {
-        let c = somehow::<f32>(16, 80, how, &mut rng);
+        let c = in_layout::<f32>(16, 80, how, &mut rng);
         let on = |threads: usize| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
             let mut c = c.clone();
@@ -469,16 +484,16 @@ fn parts_side_by_side() {
     }
 }
 
-/// A row that is added comes out as if all rows had been written first, whatever way the product
-/// goes: tiles, inner products, turned over, in several parts.
+/// An added row gives the same bits as copies of it in `c`, on every path: tiles, inner products,
+/// transposed, several k-blocks.
 #[test]
-fn a_row_that_is_added() {
+fn added_row_gives_same_bits_on_every_path() {
     let mut rng = init::rng(9);
     let shapes =
         [[7, 20, 40], [130, 1100, 70], [16, 2100, 80], [1, 30, 9], [9, 30, 1], [1, 1, 1], [3, 0, 5], [0, 3, 2]];
     for [m, k, n] in shapes {
         for how in 0..4 {
-            let (a, b) = (somehow::<f32>(m, k, how / 2, &mut rng), somehow::<f32>(k, n, how % 2, &mut rng));
+            let (a, b) = (in_layout::<f32>(m, k, how / 2, &mut rng), in_layout::<f32>(k, n, how % 2, &mut rng));
             let row: Vec<f32> = (0..n).map(|_| rng.random_range(-1.0..1.0)).collect();
             let mut right = Array2::from_shape_fn([m, n], |(_, column)| row[column]);
             product_into(1.0, a.view(), b.view(), 1.0, &mut right.view_mut());
@@ -494,7 +509,7 @@ fn a_row_that_is_added() {
 }
 
 #[test]
-fn an_update_in_place() {
+fn product_into_updates_strided_matrix() {
     let (x, d) = (Array2::from_elem([3, 2], 1.0_f64), Array2::from_elem([3, 4], 2.0));
     let mut w = Array2::from_elem([2, 8], 10.0);
     product_into(-0.5, x.t(), d.view(), 1.0, &mut w.slice_axis_mut(Axis(1), Slice::new(0, None, 2)));
@@ -503,7 +518,7 @@ fn an_update_in_place() {
 
 #[test]
 #[should_panic(expected = "the shapes of a product fit")]
-fn shapes_that_do_not_fit() {
+fn product_of_mismatched_shapes_panics() {
     let a = Array2::<f32>::zeros([2, 3]);
     let _ = product(MatrixRef::row(&a.view()), MatrixRef::row(&a.view()), None, Epilogue::None, Ix2(2, 3));
 }

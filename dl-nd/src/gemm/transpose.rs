@@ -1,12 +1,12 @@
-//! Squares that are transposed in registers.
+//! Transposition of blocks in registers.
 
-/// So many rows and columns are moved at a time.
+/// The size of the block that is transposed on every processor.
 pub(super) const TRANSPOSE_BLOCK: usize = 4;
 
-/// A square with its rows `row` apart becomes one with its columns `width` apart.
+/// Transposes a block with the row stride `row` into one with the column stride `width`.
 ///
 /// # Safety
-/// Four rows of four numbers can be read, and four columns of four written.
+/// Four rows of four numbers must be readable, and four columns of four writable.
 #[inline(always)]
 pub(super) unsafe fn transpose<A: Copy + 'static>(from: *const A, row: isize, to: *mut A, width: isize) {
     #[cfg(target_arch = "x86_64")]
@@ -15,7 +15,7 @@ pub(super) unsafe fn transpose<A: Copy + 'static>(from: *const A, row: isize, to
         use std::arch::x86_64::*;
         if TypeId::of::<A>() == TypeId::of::<f32>() {
             let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
-            // SAFETY: every such processor has these registers; the rest is as the caller says
+            // SAFETY: every x86-64 processor has SSE; guaranteed by the caller otherwise
             unsafe {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|i| _mm_loadu_ps(from.offset(i * row)));
                 let (ab, cd) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
@@ -28,7 +28,7 @@ pub(super) unsafe fn transpose<A: Copy + 'static>(from: *const A, row: isize, to
             return;
         }
     }
-    // SAFETY: as the caller says
+    // SAFETY: guaranteed by the caller
     unsafe {
         let rows: [[A; TRANSPOSE_BLOCK]; TRANSPOSE_BLOCK] =
             std::array::from_fn(|i| from.offset(i as isize * row).cast::<[A; TRANSPOSE_BLOCK]>().read_unaligned());
@@ -40,20 +40,20 @@ pub(super) unsafe fn transpose<A: Copy + 'static>(from: *const A, row: isize, to
     }
 }
 
-/// The same for a square of 8 rows.
+/// Transposes a block of 8 rows.
 ///
 /// # Safety
-/// Eight rows of eight numbers can be read, and eight columns of eight written; the processor has
-/// AVX.
+/// Eight rows of eight numbers must be readable, and eight columns of eight writable; the processor
+/// must have AVX.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn transpose_8(from: *const f32, row: isize, to: *mut f32, width: isize) {
     use std::arch::x86_64::*;
-    // no closures: what they call would be a call
-    // SAFETY: as the caller says
+    // no closures: their callees would not be inlined
+    // SAFETY: guaranteed by the caller
     unsafe {
         for half in [0, 4] {
-            // row `i` below row `i + 4`: four columns of each
+            // row `i` in the lower half, row `i + 4` in the upper half: four columns of each
             let mut rows = [_mm256_setzero_ps(); 4];
             for i in 0..4 {
                 let low = _mm_loadu_ps(from.offset(half + i * row));
@@ -72,23 +72,23 @@ pub(super) unsafe fn transpose_8(from: *const f32, row: isize, to: *mut f32, wid
     }
 }
 
-/// The same for a square of 16 rows: lines of the cache, each of which is read once.
+/// Transposes a block of 16 rows, which are cache lines, each read once.
 ///
 /// # Safety
-/// Sixteen rows of sixteen numbers can be read, and sixteen columns of sixteen written; the
-/// processor has AVX-512.
+/// Sixteen rows of sixteen numbers must be readable, and sixteen columns of sixteen writable; the
+/// processor must have AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn transpose_16(from: *const f32, row: isize, to: *mut f32, width: isize) {
     use std::arch::x86_64::*;
-    // no closures: what they call would be a call
-    // SAFETY: as the caller says
+    // no closures: their callees would not be inlined
+    // SAFETY: guaranteed by the caller
     unsafe {
         let mut rows = [_mm512_setzero_ps(); 16];
         for (i, to) in rows.iter_mut().enumerate() {
             *to = _mm512_loadu_ps(from.offset(i as isize * row));
         }
-        // in each quarter of a register, a square of four numbers of each four rows
+        // each quarter of a register becomes a transposed 4×4 block
         let mut quarters = [_mm512_setzero_ps(); 16];
         for i in 0..4 {
             let [a, b, c, d] = [rows[4 * i], rows[4 * i + 1], rows[4 * i + 2], rows[4 * i + 3]];
@@ -99,7 +99,7 @@ pub(super) unsafe fn transpose_16(from: *const f32, row: isize, to: *mut f32, wi
             quarters[4 * i + 2] = _mm512_shuffle_ps::<0x44>(ab_high, cd_high);
             quarters[4 * i + 3] = _mm512_shuffle_ps::<0xee>(ab_high, cd_high);
         }
-        // column `i`, and those 4, 8 and 12 further on, are in the quarters of four registers
+        // columns `i`, `i + 4`, `i + 8` and `i + 12` are in the quarters of four registers
         for i in 0..4 {
             let [a, b, c, d] = [quarters[i], quarters[4 + i], quarters[8 + i], quarters[12 + i]];
             let (ab, cd) = (_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0x88>(c, d));

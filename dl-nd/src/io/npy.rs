@@ -81,7 +81,13 @@ impl<A: NpyItem, D: Rank> Nd<A, D> {
     /// # Errors
     /// When the file cannot be written; the old one is then still there.
     pub fn write_npy(&self, path: impl AsRef<Path>) -> Result<()> {
-        write(self, path.as_ref())
+        let shape: Vec<u64> = self.shape().iter().map(|&length| length as u64).collect();
+        let view = self.view();
+        files::write(path.as_ref(), |file| {
+            let mut npy = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(file).begin_nd()?;
+            npy.extend(view.iter())?;
+            npy.finish()
+        })
     }
 }
 
@@ -118,14 +124,4 @@ fn read<A: NpyItem, D: Rank>(source: impl Read, limit: u64, known: bool) -> std:
         IoError::other(format!("a tensor of shape {shape:?} instead of one with {} axes", D::NDIM.unwrap_or(0)))
     })?;
     Ok(array.into())
-}
-
-fn write<A: NpyItem, D: Rank>(x: &Nd<A, D>, path: &Path) -> Result<()> {
-    let shape: Vec<u64> = x.shape().iter().map(|&length| length as u64).collect();
-    let view = x.view();
-    files::write(path, |file| {
-        let mut npy = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(file).begin_nd()?;
-        npy.extend(view.iter())?;
-        npy.finish()
-    })
 }

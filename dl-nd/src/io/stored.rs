@@ -1,11 +1,12 @@
 //! Tensors and tables as arrays of numbers that a file can hold, and what of this crate can stand
 //! in a module.
 
+use crate::ops::conv::{Conv, ConvTranspose};
 use crate::ops::embedding::Table;
 use crate::ops::normalize::RunningStats;
-use crate::tensor::{Element, Item, Nd, Rank};
-use crate::{AvgPool, Conv, ConvTranspose, Pool};
-use dl_core::{DType, Error, Module, Numbers, Result, Stored, StoredElement, Visitor};
+use crate::ops::pool::{AvgPool, Pool};
+use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
+use dl_core::{DType, Module, Numbers, Result, Stored, StoredElement, Visitor};
 use ndarray::{Ix2, IxDyn};
 
 impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
@@ -22,10 +23,7 @@ impl<A: Item + StoredElement, D: Rank> Stored for Nd<A, D> {
     fn from_numbers(shape: &[usize], numbers: Numbers) -> Result<Self> {
         let tensor = Nd::from_vec(IxDyn(shape), A::row_of(numbers)?)?;
         let tensor = tensor.0.into_array().into_dimensionality::<D>();
-        tensor.map(Nd::from).map_err(|_| {
-            let rank = D::NDIM.unwrap_or(0);
-            Error::shape(format!("a tensor of shape {shape:?} does not have {rank} axes"))
-        })
+        tensor.map(Nd::from).map_err(|_| wrong_rank::<D>(shape))
     }
 }
 

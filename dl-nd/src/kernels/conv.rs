@@ -1,13 +1,13 @@
-//! The kernels of convolution: products of matrices, block by block.
+//! The kernels of convolution: blocked matrix products with im2col patches.
 //!
-//! For one sample and one group, `y = w · p`: `w` has a row for each output channel, and `p`, the *patches*,
-//! has a column for each position of the window and a row for each element under it. `p` is nothing
-//! but elements of `x` and zeros, so the two gradients are products with `p` as well:
-//! `wᵀ = p · yᵀ`, and `p = wᵀ · y` added up where its elements come from. `p` is made in blocks
-//! that fit into a cache (`patches.rs`).
+//! For one sample and one group, `y = w · p`. `w` has a row per output channel. The *patches* `p`
+//! have a column per position of the window and a row per element under it; their entries are
+//! elements of `x` and zeros. Both gradients are products with `p` as well: `wᵀ = p · yᵀ`, and `p =
+//! wᵀ · y`, added to the elements that the patches come from. Patches are built in blocks that fit
+//! into a cache (`im2col.rs`).
 //!
-//! Samples, or parts of them, are pieces for several threads. How many there are, and the order of
-//! all sums, depends on the shapes alone.
+//! Samples, or parts of them, are tasks for several threads. The number of tasks and the order of
+//! all sums depend on the shapes only.
 
 use super::im2col::{PaddedSample, PatchColumns, PatchLayout};
 use super::{SPATIAL, Window};
@@ -17,16 +17,16 @@ use dl_core::{buffers, parallel};
 use ndarray::{ArrayBase, ArrayView2, ArrayViewMut2, Axis, Ix2, RawData, Slice};
 use std::ops::Range;
 
-/// A block of patches has at most this many rows.
+/// The maximum number of rows of a block of patches.
 const PATCH_ROWS: usize = 512;
-/// So many columns are multiplied at a time where they are columns of the result: as many as a
-/// product keeps in registers.
+/// The number of columns of a block where they are columns of the result: as many as a product
+/// keeps in registers.
 const PATCH_COLUMNS: usize = 64;
-/// And so many where sums run over them.
+/// The number of columns of a block where sums run over them.
 const SUM_COLUMNS: usize = 256;
-/// A kernel is divided into about so many pieces, or more.
-const TARGET_TASKS: usize = 8;
-/// The sums of the pieces of a weight take no more than so many elements together.
+/// The target number of tasks of a kernel.
+const CONV_TASKS: usize = 8;
+/// The maximum number of elements of the partial sums of a weight gradient.
 const MAX_WEIGHT_SUMS: usize = 1 << 20;
 
 /// The lengths of all axes of a convolution.
@@ -49,18 +49,18 @@ impl ConvGeometry {
     /// The output `y`, of shape `[batch, outputs of all groups, output…]`.
     pub(crate) fn output<A: Element>(&self, x: &[A], w: &[A]) -> Vec<A> {
         let (taps, positions) = (self.taps(), self.positions());
-        let reach = PatchLayout::of(self);
+        let layout = PatchLayout::of(self);
         let split = self.split(self.outputs);
         let outputs = self.outputs / split;
-        self.in_pieces(split, outputs * positions, |piece, y| {
-            let (part, within) = (piece / split, piece % split);
-            let samples = PaddedSample::of(&reach, &x[nth(part, self.inputs * self.elements())]);
+        self.fill_tasks(split, outputs * positions, |task, y| {
+            let (part, within) = (task / split, task % split);
+            let samples = PaddedSample::of(&layout, &x[nth(part, self.inputs * self.elements())]);
             let w = matrix(&w[nth(part % self.groups * split + within, outputs * taps)], outputs, taps);
             let mut y = matrix_mut(y, outputs, positions);
-            self.blocks(&reach, 0..taps, PATCH_ROWS, PATCH_COLUMNS, |rows, columns, room| {
-                let patches = samples.patches(&rows, &columns, room);
+            self.blocks(&layout, 0..taps, PATCH_ROWS, PATCH_COLUMNS, |rows, columns, scratch| {
+                let patches = samples.patches(&rows, &columns, scratch);
                 let beta = A::of(if rows.start == 0 { 0.0 } else { 1.0 });
-                let (w, mut y) = (cut(w, 1, rows), cut(y.view_mut(), 1, columns.range()));
+                let (w, mut y) = (slice_axis(w, 1, rows), slice_axis(y.view_mut(), 1, columns.range()));
                 product_into(A::of(1.0), w, patches, beta, &mut y);
             });
             samples.give_back();
@@ -71,21 +71,21 @@ impl ConvGeometry {
     /// of the output.
     pub(crate) fn input<A: Element>(&self, y: &[A], w: &[A]) -> Vec<A> {
         let (taps, positions) = (self.taps(), self.positions());
-        let reach = PatchLayout::of(self);
+        let layout = PatchLayout::of(self);
         let split = self.split(self.inputs);
         let inputs = self.inputs / split;
-        self.in_pieces(split, inputs * self.elements(), |piece, x| {
-            let (part, within) = (piece / split, piece % split);
+        self.fill_tasks(split, inputs * self.elements(), |task, x| {
+            let (part, within) = (task / split, task % split);
             let w = matrix(&w[nth(part % self.groups, self.outputs * taps)], self.outputs, taps);
-            let w = cut(w, 1, nth(within, taps / split));
+            let w = slice_axis(w, 1, nth(within, taps / split));
             let y = matrix(&y[nth(part, self.outputs * positions)], self.outputs, positions);
-            let mut samples = PaddedSample::empty(&reach, inputs);
+            let mut samples = PaddedSample::empty(&layout, inputs);
             x.fill(A::of(0.0));
-            self.blocks(&reach, 0..taps / split, PATCH_ROWS, PATCH_COLUMNS, |rows, columns, room| {
-                let mut patches = matrix_mut(room, rows.len(), columns.len());
-                let (w, y) = (cut(w, 1, rows.clone()).reversed_axes(), cut(y, 1, columns.range()));
+            self.blocks(&layout, 0..taps / split, PATCH_ROWS, PATCH_COLUMNS, |rows, columns, scratch| {
+                let mut patches = matrix_mut(scratch, rows.len(), columns.len());
+                let (w, y) = (slice_axis(w, 1, rows.clone()).reversed_axes(), slice_axis(y, 1, columns.range()));
                 product_into(A::of(1.0), w, y, A::of(0.0), &mut patches);
-                samples.add(x, &rows, &columns, room);
+                samples.add(x, &rows, &columns, scratch);
             });
             samples.add_to(x);
         })
@@ -95,38 +95,38 @@ impl ConvGeometry {
     /// `y` of the output.
     pub(crate) fn weight<A: Element>(&self, x: &[A], y: &[A]) -> Vec<A> {
         let (taps, outputs, positions) = (self.taps(), self.outputs, self.positions());
-        let reach = PatchLayout::of(self);
+        let layout = PatchLayout::of(self);
         let len = self.groups * taps * outputs;
-        // each piece sums over some of the samples, for some of the rows of the patches:
-        // `[taps, outputs]`
-        let by_samples = TARGET_TASKS.min(self.batch).min(MAX_WEIGHT_SUMS / len).max(1);
-        let by_rows = (TARGET_TASKS / (by_samples * self.groups)).min(taps / 24).max(1);
-        let pieces = by_samples * self.groups;
+        // each task sums over some of the samples, for some of the rows of the patches: `[taps,
+        // outputs]`
+        let by_samples = CONV_TASKS.min(self.batch).min(MAX_WEIGHT_SUMS / len).max(1);
+        let by_rows = (CONV_TASKS / (by_samples * self.groups)).min(taps / 24).max(1);
+        let tasks = by_samples * self.groups;
         let mut sums: Vec<A> = buffers::take_filled(by_samples * len);
-        let mut parts: Vec<(usize, Range<usize>, &mut [A])> = Vec::with_capacity(pieces * by_rows);
-        for (piece, mut sums) in sums.chunks_exact_mut(taps * outputs).enumerate() {
-            for rows in chunks(taps, taps.div_ceil(by_rows)) {
+        let mut parts: Vec<(usize, Range<usize>, &mut [A])> = Vec::with_capacity(tasks * by_rows);
+        for (task, mut sums) in sums.chunks_exact_mut(taps * outputs).enumerate() {
+            for rows in ranges(taps, taps.div_ceil(by_rows)) {
                 let (these, others) = sums.split_at_mut(rows.len() * outputs);
-                parts.push((piece, rows, these));
+                parts.push((task, rows, these));
                 sums = others;
             }
         }
         let nanoseconds = self.nanoseconds() / parts.len() as f64;
-        parallel::for_each_mut(&mut parts, nanoseconds, |_, (piece, rows, sums)| {
-            let (some, group) = (*piece / self.groups, *piece % self.groups);
+        parallel::for_each_mut(&mut parts, nanoseconds, |_, (task, rows, sums)| {
+            let (some, group) = (*task / self.groups, *task % self.groups);
             let first = rows.start;
             let mut sums = matrix_mut(sums, rows.len(), outputs);
             let samples = some * self.batch / by_samples..(some + 1) * self.batch / by_samples;
             for sample in samples.clone() {
                 let part = sample * self.groups + group;
-                let padded = PaddedSample::of(&reach, &x[nth(part, self.inputs * self.elements())]);
+                let padded = PaddedSample::of(&layout, &x[nth(part, self.inputs * self.elements())]);
                 let y = matrix(&y[nth(part, outputs * positions)], outputs, positions);
                 let is_first = sample == samples.start;
-                self.blocks(&reach, rows.clone(), PATCH_ROWS, SUM_COLUMNS, |rows, columns, room| {
+                self.blocks(&layout, rows.clone(), PATCH_ROWS, SUM_COLUMNS, |rows, columns, scratch| {
                     let beta = A::of(if is_first && columns.range().start == 0 { 0.0 } else { 1.0 });
-                    let patches = padded.patches(&rows, &columns, room);
-                    let y = cut(y, 1, columns.range()).reversed_axes();
-                    let mut sums = cut(sums.view_mut(), 0, rows.start - first..rows.end - first);
+                    let patches = padded.patches(&rows, &columns, scratch);
+                    let y = slice_axis(y, 1, columns.range()).reversed_axes();
+                    let mut sums = slice_axis(sums.view_mut(), 0, rows.start - first..rows.end - first);
                     product_into(A::of(1.0), patches, y, beta, &mut sums);
                 });
                 padded.give_back();
@@ -144,21 +144,21 @@ impl ConvGeometry {
         w
     }
 
-    /// The samples and groups of a result, or equal parts of them, one after the other: each is
-    /// written whole.
-    fn in_pieces<A: Element>(&self, split: usize, each: usize, work: impl Fn(usize, &mut [A]) + Sync) -> Vec<A> {
-        let pieces = self.batch * self.groups * split;
-        gemm::fill_chunks(pieces * each, each, self.nanoseconds() / pieces.max(1) as f64, work)
+    /// Fills a result in parallel: the samples and groups, or equal parts of them. `work` must
+    /// write all of its part.
+    fn fill_tasks<A: Element>(&self, split: usize, each: usize, work: impl Fn(usize, &mut [A]) + Sync) -> Vec<A> {
+        let tasks = self.batch * self.groups * split;
+        gemm::fill_chunks(tasks * each, each, self.nanoseconds() / tasks.max(1) as f64, work)
     }
 
-    /// Into how many equal parts the channels of a sample and group are divided, so that there are
-    /// enough pieces.
+    /// The number of equal parts into which the channels of a sample and group are divided, so that
+    /// there are enough tasks.
     fn split(&self, channels: usize) -> usize {
-        let wanted = TARGET_TASKS / (self.batch * self.groups).max(1);
+        let wanted = CONV_TASKS / (self.batch * self.groups).max(1);
         (1..=wanted.min(channels)).rev().find(|&split| channels.is_multiple_of(split)).unwrap_or(1)
     }
 
-    /// About how long each of the kernels takes on one thread.
+    /// The estimated time of each of the kernels on one thread.
     pub(crate) fn nanoseconds(&self) -> f64 {
         let patches = [self.batch, self.groups, self.inputs].into_iter().chain(self.output);
         let patches = patches.chain(self.windows.map(|window| window.kernel)).map(|length| length as f64);
@@ -180,22 +180,22 @@ impl ConvGeometry {
         self.inputs * self.windows.iter().map(|window| window.kernel).product::<usize>()
     }
 
-    /// Goes through blocks of the patches of one sample and group, in a fixed order, with room for
-    /// each.
+    /// Visits blocks of the patches of one sample and group, in a fixed order, with scratch memory
+    /// for each.
     fn blocks<A: Element>(
         &self,
-        reach: &PatchLayout<'_>,
+        layout: &PatchLayout<'_>,
         rows: Range<usize>,
         high: usize,
         wide: usize,
         mut work: impl FnMut(Range<usize>, PatchColumns, &mut [A]),
     ) {
-        let mut room = Scratch::take(rows.len().min(high) * self.positions().min(wide));
-        for columns in chunks(self.positions(), wide) {
-            let columns = PatchColumns::new(reach, columns);
-            for part in chunks(rows.len(), high) {
-                let room = &mut room.as_mut_slice()[..part.len() * columns.len()];
-                work(rows.start + part.start..rows.start + part.end, columns.clone(), room);
+        let mut scratch = Scratch::take(rows.len().min(high) * self.positions().min(wide));
+        for columns in ranges(self.positions(), wide) {
+            let columns = PatchColumns::new(layout, columns);
+            for part in ranges(rows.len(), high) {
+                let scratch = &mut scratch.as_mut_slice()[..part.len() * columns.len()];
+                work(rows.start + part.start..rows.start + part.end, columns.clone(), scratch);
             }
         }
     }
@@ -210,17 +210,21 @@ fn matrix_mut<A>(elements: &mut [A], rows: usize, columns: usize) -> ArrayViewMu
 }
 
 /// A range of the rows (axis 0) or columns (axis 1) of a matrix.
-pub(super) fn cut<S: RawData>(mut matrix: ArrayBase<S, Ix2>, axis: usize, range: Range<usize>) -> ArrayBase<S, Ix2> {
+pub(super) fn slice_axis<S: RawData>(
+    mut matrix: ArrayBase<S, Ix2>,
+    axis: usize,
+    range: Range<usize>,
+) -> ArrayBase<S, Ix2> {
     matrix.slice_axis_inplace(Axis(axis), Slice::from(range));
     matrix
 }
 
-/// The ranges of at most `by` that `0..len` consists of.
-fn chunks(len: usize, by: usize) -> impl Iterator<Item = Range<usize>> {
+/// Divides `0..len` into ranges of at most `by`.
+fn ranges(len: usize, by: usize) -> impl Iterator<Item = Range<usize>> {
     (0..len).step_by(by.max(1)).map(move |from| from..len.min(from + by))
 }
 
-/// The range of part `index`, when each has this length.
+/// The range of part `index` of length `len`.
 fn nth(index: usize, len: usize) -> Range<usize> {
     index * len..(index + 1) * len
 }

@@ -1,6 +1,6 @@
-//! The patches of a convolution: what is under each position of the window.
+//! im2col: the patches of a convolution, the elements under each position of the window.
 
-use super::conv::{ConvGeometry, cut, matrix};
+use super::conv::{ConvGeometry, matrix, slice_axis};
 use super::{SPATIAL, Window};
 use crate::tensor::{Element, zeros};
 use dl_core::buffers;
@@ -9,7 +9,7 @@ use ndarray::ArrayView2;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Some columns of the patches: positions of the window, which lie in runs along the last axis.
+/// Some columns of the patches: positions of the window, as runs along the last axis.
 #[derive(Clone)]
 pub(super) struct PatchColumns {
     range: Range<usize>,
@@ -18,18 +18,18 @@ pub(super) struct PatchColumns {
 
 #[derive(Clone)]
 struct ColumnRun {
-    /// Where it begins among the columns.
+    /// The index of its first column.
     start: usize,
     len: usize,
     /// The position of its first column.
     position: [usize; SPATIAL],
-    /// Where the window of that position begins, in a channel with its padding.
+    /// The offset of the window at that position, in a padded channel.
     at: usize,
 }
 
 impl PatchColumns {
-    pub(super) fn new(reach: &PatchLayout<'_>, range: Range<usize>) -> Self {
-        let PatchLayout { geometry, lengths: [_, lines, length], .. } = *reach;
+    pub(super) fn new(layout: &PatchLayout<'_>, range: Range<usize>) -> Self {
+        let PatchLayout { geometry, lengths: [_, lines, length], .. } = *layout;
         let [_, height, width] = geometry.output;
         let strides = geometry.windows.map(|window| window.stride);
         let mut runs = Vec::new();
@@ -55,15 +55,15 @@ impl PatchColumns {
     }
 }
 
-/// Where the windows reach: the same for all samples.
+/// The layout of the padded samples, and the offsets of the taps; the same for all samples.
 pub(super) struct PatchLayout<'a> {
     geometry: &'a ConvGeometry,
-    /// The lengths of the spatial axes, padding included; without, if it is too much.
+    /// The lengths of the spatial axes including padding, or without it if it would be too large.
     lengths: [usize; SPATIAL],
-    /// How much padding comes first.
+    /// The padding before the first element of each axis.
     padding: [usize; SPATIAL],
-    /// Where each row of the patches begins, for the first position of the window. Empty, if
-    /// padding is missing.
+    /// The offset of each row of the patches for the first position of the window. Empty if the
+    /// samples are not padded.
     taps: Vec<usize>,
 }
 
@@ -85,18 +85,18 @@ impl<'a> PatchLayout<'a> {
     }
 }
 
-/// The channels of one sample and group, with their padding, so that every window lies inside.
+/// The channels of one sample and group with their padding, so that all windows are in bounds.
 pub(super) struct PaddedSample<'a, A: Element> {
-    reach: &'a PatchLayout<'a>,
+    layout: &'a PatchLayout<'a>,
     elements: Cow<'a, [A]>,
 }
 
 impl<'a, A: Element> PaddedSample<'a, A> {
-    pub(super) fn of(reach: &'a PatchLayout<'a>, x: &'a [A]) -> Self {
-        let mut samples = PaddedSample { reach, elements: Cow::Borrowed(x) };
+    pub(super) fn of(layout: &'a PatchLayout<'a>, x: &'a [A]) -> Self {
+        let mut samples = PaddedSample { layout, elements: Cow::Borrowed(x) };
         if samples.is_padded() {
-            let inputs = reach.geometry.inputs;
-            let mut elements = zeros(inputs * reach.lengths.iter().product::<usize>());
+            let inputs = layout.geometry.inputs;
+            let mut elements = zeros(inputs * layout.lengths.iter().product::<usize>());
             samples.lines(inputs, |from, to, len| {
                 elements[to..to + len].copy_from_slice(&x[from..from + len]);
             });
@@ -105,19 +105,19 @@ impl<'a, A: Element> PaddedSample<'a, A> {
         samples
     }
 
-    /// Zeros, to add to, for so many channels.
-    pub(super) fn empty(reach: &'a PatchLayout<'a>, channels: usize) -> Self {
-        let mut samples = PaddedSample { reach, elements: Cow::Owned(Vec::new()) };
+    /// Zeros to accumulate into, for `channels` channels.
+    pub(super) fn empty(layout: &'a PatchLayout<'a>, channels: usize) -> Self {
+        let mut samples = PaddedSample { layout, elements: Cow::Owned(Vec::new()) };
         if samples.is_padded() {
-            samples.elements = Cow::Owned(zeros(channels * reach.lengths.iter().product::<usize>()));
+            samples.elements = Cow::Owned(zeros(channels * layout.lengths.iter().product::<usize>()));
         }
         samples
     }
 
-    /// The lines that these samples and those without padding have in common: where each begins
-    /// there and here, and its length.
+    /// Visits the lines of the unpadded samples: their offsets there and in the padded ones, and
+    /// their length.
     fn lines(&self, channels: usize, mut each: impl FnMut(usize, usize, usize)) {
-        let (input, lengths, padding) = (self.reach.geometry.input, self.reach.lengths, self.reach.padding);
+        let (input, lengths, padding) = (self.layout.geometry.input, self.layout.lengths, self.layout.padding);
         let common: [usize; SPATIAL] = std::array::from_fn(|axis| input[axis].min(lengths[axis] - padding[axis]));
         for channel in 0..channels {
             for plane in 0..common[0] {
@@ -135,15 +135,15 @@ impl<'a, A: Element> PaddedSample<'a, A> {
         &'b self,
         rows: &Range<usize>,
         columns: &PatchColumns,
-        room: &'b mut [A],
+        scratch: &'b mut [A],
     ) -> ArrayView2<'b, A> {
         if self.is_pointwise() {
-            let patches = matrix(&self.elements, self.reach.geometry.inputs, self.reach.geometry.elements());
-            return cut(cut(patches, 0, rows.clone()), 1, columns.range());
+            let patches = matrix(&self.elements, self.layout.geometry.inputs, self.layout.geometry.elements());
+            return slice_axis(slice_axis(patches, 0, rows.clone()), 1, columns.range());
         }
-        let step = self.reach.geometry.windows[2].stride;
-        let mut lines = room.chunks_exact_mut(columns.len());
-        if let (Some(taps), 1) = (self.reach.taps.get(rows.clone()), step) {
+        let step = self.layout.geometry.windows[2].stride;
+        let mut lines = scratch.chunks_exact_mut(columns.len());
+        if let (Some(taps), 1) = (self.layout.taps.get(rows.clone()), step) {
             vectorized(
                 #[inline(always)]
                 || {
@@ -155,7 +155,7 @@ impl<'a, A: Element> PaddedSample<'a, A> {
                     }
                 },
             );
-            return matrix(room, rows.len(), columns.len());
+            return matrix(scratch, rows.len(), columns.len());
         }
         for (row, line) in rows.clone().zip(lines) {
             self.runs(row, columns, |run, from| match from {
@@ -166,16 +166,17 @@ impl<'a, A: Element> PaddedSample<'a, A> {
                 }
             });
         }
-        matrix(room, rows.len(), columns.len())
+        matrix(scratch, rows.len(), columns.len())
     }
 
-    /// Adds a block of patches where they come from: here, or to `x` if there is no padding here.
+    /// Adds a block of patches to the elements that they come from: of the padded samples, or of
+    /// `x` if there is no padding.
     pub(super) fn add(&mut self, x: &mut [A], rows: &Range<usize>, columns: &PatchColumns, patches: &[A]) {
         let mut elements = std::mem::take(self.elements.to_mut());
         let to = if self.is_padded() { &mut elements[..] } else { x };
-        let step = self.reach.geometry.windows[2].stride;
+        let step = self.layout.geometry.windows[2].stride;
         let mut lines = patches.chunks_exact(columns.len());
-        if let (Some(taps), 1) = (self.reach.taps.get(rows.clone()), step) {
+        if let (Some(taps), 1) = (self.layout.taps.get(rows.clone()), step) {
             vectorized(
                 #[inline(always)]
                 || {
@@ -201,10 +202,10 @@ impl<'a, A: Element> PaddedSample<'a, A> {
         self.elements = Cow::Owned(elements);
     }
 
-    /// Adds what is here, without the padding.
+    /// Adds the padded samples to `x`, without the padding.
     pub(super) fn add_to(self, x: &mut [A]) {
         if self.is_padded() {
-            let channels = x.len() / self.reach.geometry.elements();
+            let channels = x.len() / self.layout.geometry.elements();
             self.lines(channels, |to, from, len| add(&mut x[to..to + len], &self.elements[from..from + len]));
         }
         self.give_back();
@@ -217,20 +218,20 @@ impl<'a, A: Element> PaddedSample<'a, A> {
     }
 
     fn is_padded(&self) -> bool {
-        self.reach.padding != [0; SPATIAL]
+        self.layout.padding != [0; SPATIAL]
     }
 
     /// Whether the patches are the samples themselves.
     fn is_pointwise(&self) -> bool {
-        // one tap alone, whatever its distance from others
+        // the distance of a single tap does not matter
         let is_point = |&window: &Window| Window { dilation: 1, ..window } == Window::POINT;
-        self.reach.geometry.input == self.reach.geometry.output && self.reach.geometry.windows.iter().all(is_point)
+        self.layout.geometry.input == self.layout.geometry.output && self.layout.geometry.windows.iter().all(is_point)
     }
 
-    /// Goes through a row of the patches. Each run of columns comes from the samples, from this
-    /// element on in steps of the last stride; or it is padding that the samples do not have.
+    /// Visits the runs of columns of a row of the patches. A run starts at an element of the
+    /// samples and proceeds in steps of the last stride, or it lies in padding that is not stored.
     fn runs(&self, row: usize, columns: &PatchColumns, mut each: impl FnMut(Range<usize>, Option<usize>)) {
-        let PatchLayout { geometry, lengths: [depth, height, width], ref taps, .. } = *self.reach;
+        let PatchLayout { geometry, lengths: [depth, height, width], ref taps, .. } = *self.layout;
         if let Some(tap) = taps.get(row) {
             columns.runs.iter().for_each(|run| each(run.start..run.start + run.len, Some(tap + run.at)));
             return;
@@ -255,17 +256,17 @@ impl<'a, A: Element> PaddedSample<'a, A> {
             let (first, end) = (inner.start.clamp(from, to), inner.end.clamp(from, to));
             each(at(from)..at(first), None);
             if first < end {
-                let plane = channel * depth + deep.place(plane, plane_tap);
-                let line = plane * height + high.place(line, line_tap);
-                each(at(first)..at(end), Some(line * width + wide.place(first, column_tap)));
+                let plane = channel * depth + deep.position(plane, plane_tap);
+                let line = plane * height + high.position(line, line_tap);
+                each(at(first)..at(end), Some(line * width + wide.position(first, column_tap)));
             }
             each(at(end)..at(to), None);
         }
     }
 }
 
-/// The lengths of samples with their padding, and how much of it comes first. Where it would be
-/// much more than the samples, they stay without.
+/// The lengths of the padded samples, and the padding before the first element. Padding is not
+/// stored if it would be much larger than the samples.
 fn padded(geometry: &ConvGeometry) -> ([usize; SPATIAL], [usize; SPATIAL]) {
     let (input, output, windows) = (geometry.input, geometry.output, geometry.windows);
     let padding = windows.map(|window| window.padding);
@@ -274,7 +275,8 @@ fn padded(geometry: &ConvGeometry) -> ([usize; SPATIAL], [usize; SPATIAL]) {
     }
     let lengths: [usize; SPATIAL] = std::array::from_fn(|axis| {
         let Window { kernel, stride, dilation, .. } = windows[axis];
-        // no longer than the windows reach, but long enough for what comes first
+        // no longer than the reach of the windows, but long enough for the padding before the first
+        // element
         ((output[axis].max(1) - 1).saturating_mul(stride))
             .saturating_add((kernel - 1) * dilation + 1)
             .max(padding[axis])
@@ -283,8 +285,8 @@ fn padded(geometry: &ConvGeometry) -> ([usize; SPATIAL], [usize; SPATIAL]) {
     if size <= 4 * geometry.elements() + 256 { (lengths, padding) } else { (input, [0; SPATIAL]) }
 }
 
-/// So many numbers are moved at a time: a few instructions, where a call would take longer than the
-/// copy.
+/// The number of elements copied at a time by inline code. A call of `memcpy` would take longer
+/// than short copies.
 const COPY_LEN: usize = 8;
 
 #[inline(always)]
@@ -299,7 +301,7 @@ fn copy<A: Element>(to: &mut [A], from: &[A]) {
         to[at..at + COPY_LEN].copy_from_slice(&from[at..at + COPY_LEN]);
         at += COPY_LEN;
     }
-    // the last ones, some of them for the second time
+    // the last elements, some of them for the second time
     to[len - COPY_LEN..].copy_from_slice(&from[len - COPY_LEN..len]);
 }
 

@@ -1,17 +1,16 @@
-//! What is computed along some axes, in pieces along another one, so that several threads can share
-//! it. The pieces depend on the shape alone, and each result on its own lane: so bits do not depend
-//! on who computes what.
+//! Parallel loops over the lanes of a tensor. The chunks depend on the shape only, and each result
+//! on its own lane, so the bits do not depend on the threads.
 
 use crate::fusion::CHUNK_LEN;
 use crate::tensor::Element;
 use dl_core::parallel;
 use ndarray::{ArrayD, ArrayView1, ArrayViewD, ArrayViewMut1, Axis};
 
-/// So many elements of a row are taken together at least.
+/// The minimum length of a contiguous part of a row in a chunk.
 const MIN_ROW_LEN: usize = 128;
 
-/// Reduces a tensor along some axes, which stay, with length 1, in about so many nanoseconds for an
-/// element.
+/// Reduces a tensor along some axes, which are kept with length 1. `nanoseconds` is the estimated
+/// time per element.
 pub(crate) fn reduce_in_chunks<A: Element>(
     x: ArrayViewD<'_, A>,
     axes: &[usize],
@@ -20,11 +19,11 @@ pub(crate) fn reduce_in_chunks<A: Element>(
 ) -> ArrayD<A> {
     let most = |axis: usize| x.shape()[axis] / if x.strides()[axis].abs() == 1 { MIN_ROW_LEN } else { 1 };
     let others = (0..x.ndim()).filter(|axis| !axes.contains(axis));
-    // the first one of several: so what lies within a piece is in as few parts as possible
+    // the first of several axes: the elements of a chunk are then in few contiguous parts
     let across = others.rev().max_by_key(|&axis| most(axis));
-    let pieces = across.map_or(0, |axis| most(axis).min(x.len() / CHUNK_LEN));
-    let (Some(across), 2..) = (across, pieces) else { return reduce(x) };
-    let each = x.shape()[across].div_ceil(pieces);
+    let chunks = across.map_or(0, |axis| most(axis).min(x.len() / CHUNK_LEN));
+    let (Some(across), 2..) = (across, chunks) else { return reduce(x) };
+    let each = x.shape()[across].div_ceil(chunks);
     let mut kept = x.raw_dim();
     axes.iter().for_each(|&axis| kept[axis] = 1);
     let mut whole = ArrayD::zeros(kept);
@@ -35,19 +34,19 @@ pub(crate) fn reduce_in_chunks<A: Element>(
     whole
 }
 
-/// What is read, and where the result goes.
+/// An input lane and its output lane.
 pub(crate) type Lane<'a, A> = (ArrayView1<'a, A>, ArrayViewMut1<'a, A>);
 
-/// A multiple of the widest register: of so many elements none is computed on its own.
+/// A multiple of the lanes of the widest register.
 pub(crate) const LANE_GROUP: usize = 16;
 
-/// So many elements are given out together, as whole registers of lanes if there are that many:
-/// what is computed of them stays in the nearest cache.
+/// The number of elements that are processed together. They stay in L1. The lanes are a multiple of
+/// [`LANE_GROUP`] if there are that many.
 const LANE_GROUP_LEN: usize = 512;
 
-/// Reads lanes of length `len` and writes as many others, in about so many nanoseconds for an
-/// element. `work` is given some lanes that come one after the other, and told the number of the
-/// first.
+/// Calls `work` with groups of consecutive lanes and the index of the first lane of each. `count`
+/// and `len` are the number and the length of the input lanes, `nanoseconds` is the estimated time
+/// per element.
 pub(crate) fn for_each_lane<'a, A: Element>(
     lanes: impl Iterator<Item = Lane<'a, A>>,
     (count, len): (usize, usize),
@@ -58,16 +57,18 @@ pub(crate) fn for_each_lane<'a, A: Element>(
         few @ ..LANE_GROUP => few.max(1),
         few => few / LANE_GROUP * LANE_GROUP,
     };
-    let in_turn = |first: usize, lanes: &mut [Lane<'_, A>]| {
+    let run_in_order = |first: usize, lanes: &mut [Lane<'_, A>]| {
         for (chunk, lanes) in lanes.chunks_mut(few).enumerate() {
             work(first + chunk * few, lanes);
         }
     };
     let mut lanes: Vec<_> = lanes.collect();
     if count < 2 || count * len < 2 * CHUNK_LEN {
-        return in_turn(0, &mut lanes);
+        return run_in_order(0, &mut lanes);
     }
     let each = (CHUNK_LEN / len).max(1);
-    let mut pieces: Vec<_> = lanes.chunks_mut(each).collect();
-    parallel::for_each_mut(&mut pieces, nanoseconds * (each * len) as f64, |piece, lanes| in_turn(piece * each, lanes));
+    let mut chunks: Vec<_> = lanes.chunks_mut(each).collect();
+    parallel::for_each_mut(&mut chunks, nanoseconds * (each * len) as f64, |chunk, lanes| {
+        run_in_order(chunk * each, lanes)
+    });
 }

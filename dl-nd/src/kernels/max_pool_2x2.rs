@@ -1,28 +1,26 @@
-//! Squares of two by two elements, side by side: the windows of most max poolings.
+//! Max pooling with adjacent windows of 2×2 elements, the usual case.
 //!
-//! Which element of a square is its first maximum is a number below 4, in reading order, and each
-//! element is in one square at most. So maxima are found and chosen, and deltas are put where they
-//! belong, line by line and many squares at a time, by arithmetic instead of branches: which
-//! element is the largest is anybody's guess.
+//! The position of the first maximum of a window is a number below 4, in reading order, and an
+//! element is in at most one window. The kernels process many windows of a line at a time, with
+//! arithmetic instead of branches, which would be unpredictable.
 
 use super::{SPATIAL, Window};
 use crate::tensor::Element;
 use dl_core::simd::vectorized;
 
-/// The squares of a channel.
+/// The windows of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Windows2x2 {
-    /// The lengths of the last two axes of what is pooled.
+    /// The lengths of the last two axes of the input.
     height: usize,
     width: usize,
-    /// How many squares there are along each of them.
+    /// The number of windows along each of them.
     lines: usize,
     columns: usize,
 }
 
 impl Windows2x2 {
-    /// The squares that such windows are, so many along each axis, on axes of these lengths; none
-    /// if they are something else.
+    /// Returns the geometry if these windows are adjacent and of 2×2 elements.
     pub(crate) fn of(windows: [Window; SPATIAL], lengths: [usize; SPATIAL], outputs: [usize; SPATIAL]) -> Option<Self> {
         const HALF: Window = Window { kernel: 2, stride: 2, padding: 0, dilation: 1 };
         let ([_, height, width], [_, lines, columns]) = (lengths, outputs);
@@ -30,7 +28,7 @@ impl Windows2x2 {
         (windows == [Window::POINT, HALF, HALF] && inside).then_some(Windows2x2 { height, width, lines, columns })
     }
 
-    /// The places of the first maxima of a channel. NaN counts as the largest.
+    /// The positions of the first maxima of a channel. NaN counts as the maximum.
     pub(crate) fn first_maxima<A: Element>(self, channel: &[A], places: &mut [u8]) {
         vectorized(
             #[inline(always)]
@@ -46,7 +44,7 @@ impl Windows2x2 {
         );
     }
 
-    /// The elements of a channel at these places.
+    /// The elements of a channel at these positions.
     pub(crate) fn gather<A: Element>(self, channel: &[A], places: &[u8], to: &mut [A]) {
         vectorized(
             #[inline(always)]
@@ -64,7 +62,7 @@ impl Windows2x2 {
         );
     }
 
-    /// A channel that has these elements at these places, and zeros elsewhere.
+    /// Writes these elements at these positions of a channel, and zeros elsewhere.
     pub(crate) fn scatter<A: Element>(self, elements: &[A], places: &[u8], channel: &mut [A]) {
         vectorized(
             #[inline(always)]
@@ -81,7 +79,7 @@ impl Windows2x2 {
                             rest.fill(A::zero());
                             for (pair, (&element, &place)) in line.chunks_exact_mut(2).zip(elements.iter().zip(places))
                             {
-                                // as if it were added to zeros
+                                // the same bits as an addition to zero
                                 let element = A::zero() + element;
                                 pair[0] = if place == first { element } else { A::zero() };
                                 pair[1] = if place == first + 1 { element } else { A::zero() };
@@ -93,7 +91,7 @@ impl Windows2x2 {
         );
     }
 
-    /// The two lines of each line of squares.
+    /// The two lines of each row of windows.
     #[inline(always)]
     fn pairs<A>(self, channel: &[A]) -> impl Iterator<Item = (&[A], &[A])> {
         let planes = channel.chunks_exact(self.height * self.width);
@@ -104,7 +102,7 @@ impl Windows2x2 {
     }
 }
 
-/// The place of the first maximum of two elements, and its value.
+/// The position of the first maximum of two elements, and its value.
 #[inline(always)]
 fn first_maximum<A: Element>(elements: &[A]) -> (u8, A) {
     let second = (elements[1] > elements[0]) | elements[1].is_nan();

@@ -1,6 +1,5 @@
-//! Sums whose rounding error grows with the logarithm of the number of terms, not with the number:
-//! the halves are summed on their own (Higham, *Accuracy and Stability of Numerical Algorithms*,
-//! 2002, section 4.2). The order is fixed by the shape and the strides.
+//! Pairwise sums of arrays: of all elements, and along an axis. The order of the additions depends
+//! on the shape and the strides only.
 
 use super::reduce_in_chunks;
 use crate::fusion::{CHUNK_LEN, PairwiseSum, RUN_LEN, combine_chunk_sums};
@@ -28,39 +27,27 @@ fn longest_axis<A>(x: &ArrayViewD<'_, A>) -> Axis {
     Axis((0..x.ndim()).max_by_key(|&axis| x.shape()[axis]).unwrap_or(0))
 }
 
+/// The sum of a chunk is that of a whole subtree, so the division into chunks does not change the
+/// result.
 fn sum_slice<A: Element>(elements: &[A]) -> A {
-    sum_of_pieces(elements.len(), 0.1, |from, to| {
-        let mut sum = PairwiseSum::new();
-        sum.add_all(&elements[from..to]);
-        sum
-    })
-}
-
-/// The sum of so many terms; `piece` sums those in a range of places, for about so many nanoseconds
-/// each.
-///
-/// The sum of a whole piece is that of a whole subtree, so it does not matter that there are
-/// pieces.
-pub(crate) fn sum_of_pieces<A: Element>(
-    len: usize,
-    nanoseconds: f64,
-    piece: impl Fn(usize, usize) -> PairwiseSum<A> + Sync,
-) -> A {
+    let len = elements.len();
     let mut sums = vec![A::zero(); len.div_ceil(CHUNK_LEN)];
-    parallel::for_each_mut(&mut sums, nanoseconds * CHUNK_LEN.min(len) as f64, |index, sum| {
-        *sum = piece(index * CHUNK_LEN, len.min((index + 1) * CHUNK_LEN)).total();
+    parallel::for_each_mut(&mut sums, 0.1 * CHUNK_LEN.min(len) as f64, |index, total| {
+        let mut sum = PairwiseSum::new();
+        sum.add_all(&elements[index * CHUNK_LEN..len.min((index + 1) * CHUNK_LEN)]);
+        *total = sum.total();
     });
     combine_chunk_sums(sums.into_iter(), CHUNK_LEN, len)
 }
 
-/// The sums along an axis, which stays, with length 1.
+/// The sums along an axis, which is kept with length 1.
 pub(crate) fn sum_along<A: Element>(x: ArrayViewD<'_, A>, axis: usize) -> ArrayD<A> {
     reduce_in_chunks(x, &[axis], 0.4, |x| sum_in_halves(x, Axis(axis)))
 }
 
 fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
     if x.len_of(axis) <= RUN_LEN {
-        // the usual cases, of a bias
+        // the usual case, such as the gradient of a bias
         if let Some(sums) = sum_rows(&x, axis) {
             let mut shape = x.shape().to_vec();
             shape[axis.index()] = 1;
@@ -75,8 +62,8 @@ fn sum_in_halves<A: Element>(x: ArrayViewD<'_, A>, axis: Axis) -> ArrayD<A> {
     sums
 }
 
-/// What is along the first axis, as rows each of which lies in one piece: all of it does, or the
-/// other axes do, as in some columns of a matrix or some channels of a batch.
+/// The slices along the first axis as contiguous rows, if they are contiguous: for instance some
+/// columns of a matrix, or some channels of a batch.
 fn as_rows<'a, A: Element>(x: &ArrayViewD<'a, A>) -> Option<ArrayView2<'a, A>> {
     let rows = x.shape().first().copied().filter(|&rows| rows > 0)?;
     let rows = match x.to_slice() {
@@ -95,13 +82,13 @@ fn as_rows<'a, A: Element>(x: &ArrayViewD<'a, A>) -> Option<ArrayView2<'a, A>> {
     rows.filter(|rows| rows.row(0).as_slice().is_some())
 }
 
-/// The sums along an axis, of at most [`RUN_LEN`] terms, if those that are next to one another are sums
-/// of what lies side by side.
+/// The sums along an axis, of at most [`RUN_LEN`] terms, if adjacent sums are sums of adjacent
+/// elements.
 fn sum_rows<A: Element>(x: &ArrayViewD<'_, A>, axis: Axis) -> Option<Vec<A>> {
     if axis == Axis(0) {
         let rows = as_rows(x)?;
         return Some(sum_of_rows(
-            rows.outer_iter().map(|row| row.to_slice().expect("it lies in one piece")),
+            rows.outer_iter().map(|row| row.to_slice().expect("a contiguous row")),
             rows.ncols(),
         ));
     }
@@ -114,14 +101,14 @@ fn sum_rows<A: Element>(x: &ArrayViewD<'_, A>, axis: Axis) -> Option<Vec<A>> {
     Some(sums)
 }
 
-/// The sum of rows of this length, at most [`RUN_LEN`] of them.
+/// The sum of at most [`RUN_LEN`] rows of this length.
 pub(crate) fn sum_of_rows<'a, A: Element>(rows: impl Iterator<Item = &'a [A]>, len: usize) -> Vec<A> {
     let mut sums = zeros(len);
     add_rows(rows, &mut sums);
     sums
 }
 
-/// Adds rows to what is there, one after the other.
+/// Adds the rows to the sums, in order.
 fn add_rows<'a, A: Element>(mut rows: impl Iterator<Item = &'a [A]>, sums: &mut [A]) {
     vectorized(
         #[inline(always)]
@@ -152,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn many_tenths() {
+    fn sum_of_many_tenths_is_accurate() {
         is_right(sum_all(tenths().view().into_dyn()));
         let strided = Array::from_elem((2 * COUNT,), 0.1_f32);
         is_right(sum_all(strided.slice_axis(Axis(0), ndarray::Slice::new(0, None, 2)).into_dyn()));
@@ -164,10 +151,9 @@ mod tests {
         is_right(sum.total());
     }
 
-    /// Rows that lie in one piece are summed in a loop of their own, which is the same sum, to the
-    /// bit.
+    /// The loop over contiguous rows gives the same bits as the general one.
     #[test]
-    fn rows_in_pieces() {
+    fn contiguous_rows_give_same_bits() {
         let x = Array::from_shape_fn((100, 40), |(i, j)| (i * 7 + j) as f32 * 0.1);
         let by_lanes =
             |x: ArrayView2<'_, f32>| x.columns().into_iter().map(|lane| lane.iter().sum()).collect::<Vec<f32>>();

@@ -1,4 +1,4 @@
-//! Updates of weights in place.
+//! In-place updates of weights.
 
 use crate::fusion::{self, CHUNK_LEN};
 use crate::tensor::{Element, Nd, Rank};
@@ -16,8 +16,8 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
         let delta = delta.0.as_standard_layout();
         let deltas = delta.as_slice().expect("in standard layout");
         let rate = A::of(rate);
-        let mut pieces: Vec<_> = self.elements_mut().chunks_mut(CHUNK_LEN).zip(deltas.chunks(CHUNK_LEN)).collect();
-        parallel::for_each_mut(&mut pieces, 0.3 * CHUNK_LEN as f64, |_, (values, deltas)| {
+        let mut chunks: Vec<_> = self.elements_mut().chunks_mut(CHUNK_LEN).zip(deltas.chunks(CHUNK_LEN)).collect();
+        parallel::for_each_mut(&mut chunks, 0.3 * CHUNK_LEN as f64, |_, (values, deltas)| {
             fusion::sgd_update(rate, values, deltas)
         });
     }
@@ -46,7 +46,7 @@ impl<A: Element, D: Rank> Trainable for Nd<A, D> {
 }
 
 impl<A: Element, D: Rank> Nd<A, D> {
-    /// The elements in row-major order, in a buffer of its own.
+    /// The elements in row-major order, in a uniquely owned buffer.
     fn elements_mut(&mut self) -> &mut [A] {
         let array = self.0.array_mut();
         if !array.is_standard_layout() {

@@ -1,26 +1,24 @@
-//! How a window moves along an axis: the geometry of convolution and pooling.
+//! The geometry of convolution and pooling: a window that moves along an axis.
 
 use dl_core::{Error, Result};
 use std::iter::StepBy;
 use std::ops::Range;
 
-/// There are kernels for up to this many spatial axes. Fewer are filled up in front, by axes of
-/// length 1.
+/// The number of spatial axes of the kernels. Missing axes are added in front, with length 1.
 pub(crate) const SPATIAL: usize = 3;
 
-/// What is said of the last axes, with `rest` for those in front of them.
+/// Extends settings of the last axes by `rest` for the axes in front of them.
 pub(crate) fn pad_spatial<T: Copy>(last: &[T], rest: T) -> [T; SPATIAL] {
     let mut all = [rest; SPATIAL];
     all[SPATIAL - last.len()..].copy_from_slice(last);
     all
 }
 
-/// Windows and axes with their padding are no longer than this, so that sums of their lengths need
-/// no check.
-const LONGEST: usize = usize::MAX / 4;
+/// The maximum length of windows and padded axes, so that sums of lengths cannot overflow.
+const MAX_AXIS_LEN: usize = usize::MAX / 4;
 
-/// A window with `kernel` taps, on an axis with `padding` at either end. It moves by `stride`, its
-/// taps are `dilation` apart.
+/// A window with `kernel` taps at a distance of `dilation`. It moves by `stride`, along an axis
+/// with `padding` at either end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) kernel: usize,
@@ -36,24 +34,19 @@ pub(crate) fn windows<const N: usize>(
     padding: [usize; N],
     dilation: [usize; N],
 ) -> [Window; N] {
-    std::array::from_fn(|axis| Window {
-        kernel: kernel[axis],
-        stride: stride[axis],
-        padding: padding[axis],
-        dilation: dilation[axis],
-    })
+    std::array::from_fn(|i| Window { kernel: kernel[i], stride: stride[i], padding: padding[i], dilation: dilation[i] })
 }
 
 impl Window {
-    /// One element after the other: what an axis without a window has.
+    /// The window of an axis that is not convolved.
     pub(crate) const POINT: Window = Window { kernel: 1, stride: 1, padding: 0, dilation: 1 };
 
-    /// From its first tap to its last.
+    /// The distance from its first tap to its last, inclusive.
     fn span(self) -> usize {
         self.dilation * (self.kernel - 1) + 1
     }
 
-    /// The settings must make sense on an axis of this length.
+    /// Fails if the settings are invalid for an axis of this length.
     fn check(self, shape: &[usize], axis: usize) -> Result<()> {
         let Window { kernel, stride, padding, dilation } = self;
         for (what, setting) in [("kernel", kernel), ("stride", stride), ("dilation", dilation)] {
@@ -66,7 +59,7 @@ impl Window {
         }
         let span = (kernel - 1).checked_mul(dilation).and_then(|last| last.checked_add(1));
         let padded = padding.checked_mul(2).and_then(|padding| padding.checked_add(shape[axis]));
-        if [span, padded].iter().all(|length| length.is_some_and(|length| length <= LONGEST)) {
+        if [span, padded].iter().all(|length| length.is_some_and(|length| length <= MAX_AXIS_LEN)) {
             return Ok(());
         }
         Err(Error::invalid(format!(
@@ -74,14 +67,14 @@ impl Window {
         )))
     }
 
-    /// How many windows there are along this axis:
-    /// `⌊(length + 2·padding − dilation·(kernel − 1) − 1) / stride⌋ + 1`. With `ceil` the quotient
-    /// is rounded up, as long as the last window does not start in the padding at the end.
+    /// The number of windows along this axis: `⌊(length + 2·padding − dilation·(kernel − 1) − 1) /
+    /// stride⌋ + 1`. With `ceil` the quotient is rounded up, unless the last window would start in
+    /// the padding at the end.
     pub(crate) fn outputs(self, shape: &[usize], axis: usize, ceil: bool) -> Result<usize> {
         self.check(shape, axis)?;
         let Window { kernel, stride, padding, dilation } = self;
         let (span, padded) = (self.span(), shape[axis] + 2 * padding);
-        // rounded up, a quotient above −1 is 0: there is one window, longer than the axis
+        // a quotient above −1 is rounded up to 0: there is one window, longer than the axis
         if span > padded && !(ceil && span - padded < stride) {
             return Err(Error::shape(format!(
                 "along axis {axis} of {shape:?}, a kernel of {kernel} with dilation {dilation} spans {span} elements, but with \
@@ -94,8 +87,8 @@ impl Window {
         Ok(if ceil && starts_behind { last } else { last + 1 })
     }
 
-    /// How long an axis is that has this many windows, by the formula of a transposed convolution:
-    /// `(length − 1)·stride − 2·padding + dilation·(kernel − 1) + output_padding + 1`.
+    /// The length of an axis with this many windows, for a transposed convolution: `(length −
+    /// 1)·stride − 2·padding + dilation·(kernel − 1) + output_padding + 1`.
     pub(crate) fn inputs(self, shape: &[usize], axis: usize, output_padding: usize) -> Result<usize> {
         self.check(shape, axis)?;
         let Window { kernel, stride, padding, dilation } = self;
@@ -105,9 +98,9 @@ impl Window {
                  dilation, {dilation}"
             )));
         }
-        let moved = (shape[axis] - 1).checked_mul(stride).filter(|&moved| moved <= LONGEST);
+        let moved = (shape[axis] - 1).checked_mul(stride).filter(|&moved| moved <= MAX_AXIS_LEN);
         let padded = moved.and_then(|moved| moved.checked_add(self.span() + output_padding));
-        match padded.filter(|&padded| padded <= LONGEST) {
+        match padded.filter(|&padded| padded <= MAX_AXIS_LEN) {
             None => Err(Error::invalid(format!("a stride of {stride} is too large along axis {axis} of {shape:?}"))),
             Some(padded) if padded > 2 * padding => Ok(padded - 2 * padding),
             Some(padded) => Err(Error::shape(format!(
@@ -118,7 +111,7 @@ impl Window {
     }
 
     /// The elements, out of `length`, under the taps of window `at`.
-    pub(crate) fn places(self, at: usize, length: usize) -> StepBy<Range<usize>> {
+    pub(crate) fn positions(self, at: usize, length: usize) -> StepBy<Range<usize>> {
         let start = at * self.stride;
         let in_padding = self.padding.saturating_sub(start).div_ceil(self.dilation);
         let first = start + in_padding * self.dilation - self.padding;
@@ -126,15 +119,15 @@ impl Window {
         (first..end).step_by(self.dilation)
     }
 
-    /// How many taps of window `at` are over elements or padding: all of them, except at the end of
-    /// an axis whose windows were rounded up.
+    /// The number of taps of window `at` over elements or padding. Fewer than all only at the end
+    /// of an axis with a rounded-up number of windows.
     pub(crate) fn taps(self, at: usize, length: usize) -> usize {
         let start = at * self.stride;
         let end = (start + self.span()).min(length + 2 * self.padding);
         (end - start).div_ceil(self.dilation)
     }
 
-    /// The windows, out of `outputs`, whose tap number `tap` is over one of `length` elements.
+    /// The windows, out of `outputs`, that have tap number `tap` over one of `length` elements.
     pub(crate) fn inside(self, tap: usize, length: usize, outputs: usize) -> Range<usize> {
         let offset = tap * self.dilation;
         let first = self.padding.saturating_sub(offset).div_ceil(self.stride);
@@ -142,8 +135,8 @@ impl Window {
         first.min(outputs)..end.min(outputs)
     }
 
-    /// The element under tap `tap` of window `at`, which is [`inside`](Window::inside).
-    pub(crate) fn place(self, at: usize, tap: usize) -> usize {
+    /// The element under tap `tap` of window `at`, which must be [`inside`](Window::inside).
+    pub(crate) fn position(self, at: usize, tap: usize) -> usize {
         at * self.stride + tap * self.dilation - self.padding
     }
 }

@@ -1,7 +1,6 @@
 //! The sum of many tensors: of the deltas of a layer with several consumers, for instance.
 
-use crate::fusion;
-use crate::fusion::should_defer;
+use crate::fusion::{self, should_defer};
 use crate::kernels::sum_all;
 use crate::ops::slice_gradient::sum_slice_gradients;
 use crate::tensor::{Derivative, Element, Expr, Nd, Rank, compact_copy};

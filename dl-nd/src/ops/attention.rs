@@ -2,7 +2,7 @@
 
 use crate::ops::compare::choose;
 use crate::ops::dropout::dropout;
-use crate::ops::expand_as::broadcasting;
+use crate::ops::expand_as::expand_like;
 use crate::ops::matmul::{MatMul, matmul};
 use crate::ops::rearrange::triangle;
 use crate::ops::reshape::{MovementOps, transpose};
@@ -30,15 +30,11 @@ const NAME: &str = "scaled_dot_product_attention";
 /// # Errors
 /// A shape error when the shapes do not go together.
 #[track_caller]
-pub fn scaled_dot_product_attention<A, D>(
+pub fn scaled_dot_product_attention<A: Element, D: MatMul<D, Product = D>>(
     q: impl Differentiable<Data = Nd<A, D>>,
     k: impl Differentiable<Data = Nd<A, D>>,
     v: impl Differentiable<Data = Nd<A, D>>,
-) -> Layer<Nd<A, D>>
-where
-    A: Element,
-    D: MatMul<D, Product = D>,
-{
+) -> Layer<Nd<A, D>> {
     scaled_dot_product_attention_with(q, k, v, &Attention::new())
 }
 
@@ -56,27 +52,23 @@ where
 /// # Errors
 /// As [`scaled_dot_product_attention`], and when a mask does not broadcast to `[…, L, S]`.
 #[track_caller]
-pub fn scaled_dot_product_attention_with<A, D>(
+pub fn scaled_dot_product_attention_with<A: Element, D: MatMul<D, Product = D>>(
     q: impl Differentiable<Data = Nd<A, D>>,
     k: impl Differentiable<Data = Nd<A, D>>,
     v: impl Differentiable<Data = Nd<A, D>>,
     settings: &Attention<A>,
-) -> Layer<Nd<A, D>>
-where
-    A: Element,
-    D: MatMul<D, Product = D>,
-{
+) -> Layer<Nd<A, D>> {
     let q = q.into_layer();
     let q = match settings.scale {
         Some(scale) => Nd::with_number(Binary::Mul, &q, scale, false),
-        None => by_root_of_length(q),
+        None => scale_queries(q),
     };
     let mut scores = matmul(NAME, q, transpose(&k.into_layer(), -2, -1));
     if let Some(bias) = &settings.bias {
-        scores = Nd::binary(Binary::Add, &scores, &broadcasting(NAME, bias, &scores));
+        scores = Nd::binary(Binary::Add, &scores, &expand_like(NAME, bias, &scores));
     }
     if let Some(mask) = &settings.mask {
-        let mask = broadcasting(NAME, mask, &scores);
+        let mask = expand_like(NAME, mask, &scores);
         scores = choose(mask, scores, Layer::constant(Nd::single(A::neg_infinity())));
     }
     if settings.causal {
@@ -186,14 +178,14 @@ impl<A: Element> Default for Attention<A> {
 }
 
 #[track_caller]
-fn by_root_of_length<A: Element, D: Rank>(x: Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
-    Layer::apply(ByRootOfLength(PhantomData), (x,))
+fn scale_queries<A: Element, D: Rank>(x: Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+    Layer::apply(ScaleQueries(PhantomData), (x,))
 }
 
 /// `x / √E`, where `E` is the length of the last axis.
-struct ByRootOfLength<A, D>(PhantomData<(A, D)>);
+struct ScaleQueries<A, D>(PhantomData<(A, D)>);
 
-impl<A: Element, D: Rank> Primitive for ByRootOfLength<A, D> {
+impl<A: Element, D: Rank> Primitive for ScaleQueries<A, D> {
     type Operands = (Layer<Nd<A, D>>,);
     type Output = Nd<A, D>;
     const IS_PLAIN: bool = true;
@@ -211,7 +203,7 @@ impl<A: Element, D: Rank> Primitive for ByRootOfLength<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
-        (Some(by_root_of_length(at.delta.clone())),)
+        (Some(scale_queries(at.delta.clone())),)
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {

@@ -1,12 +1,11 @@
 //! Broadcasting: which shape two operands have together, and how a delta finds back to the shape of
 //! its operand.
 
-use crate::fusion;
-use crate::fusion::should_defer;
+use crate::fusion::{self, should_defer};
 use crate::kernels::sum_along;
 use crate::tensor::{Element, Expr, Nd, Rank, check_size, common_shape};
 use dl_core::{Along, At, Error, Layer, Primitive, Result};
-use ndarray::{Array, Axis};
+use ndarray::Axis;
 use std::marker::PhantomData;
 
 /// A delta that has the shape of the result, summed to the shape of the operand.
@@ -83,9 +82,7 @@ impl<A: Element, D: Rank> Primitive for BroadcastTo<A, D> {
                 if !should_defer(self.shape.size())
                     && let Some(elements) = x.0.as_slice()
                 {
-                    let elements = fusion::repeat(elements, x.shape(), shape);
-                    let array = Array::from_shape_vec(self.shape.clone(), elements);
-                    return Ok(array.expect("one element each").into());
+                    return Ok(Nd::from_elements(self.shape.clone(), fusion::repeat(elements, x.shape(), shape)));
                 }
                 Ok(Expr::Repeat(x.clone()).of_shape(self.shape.clone()))
             }

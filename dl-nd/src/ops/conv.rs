@@ -181,11 +181,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// Those of [`conv2d`](ConvOps::conv2d).
     #[track_caller]
-    fn conv1d<W, E>(&self, weight: W, conv: Conv<1>) -> Layer<Nd<A, D>>
+    fn conv1d<W: Differentiable<Data = Nd<A, E>>, E: HasRank<3>>(&self, weight: W, conv: Conv<1>) -> Layer<Nd<A, D>>
     where
         D: HasRank<3>,
-        W: Differentiable<Data = Nd<A, E>>,
-        E: HasRank<3>,
     {
         convolve(self.layer(), weight.into_layer(), conv)
     }
@@ -211,11 +209,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// kernel is longer than the input with its padding, a spatial axis has length 0, or a stride,
     /// a dilation or the number of groups is 0.
     #[track_caller]
-    fn conv2d<W, E>(&self, weight: W, conv: Conv<2>) -> Layer<Nd<A, D>>
+    fn conv2d<W: Differentiable<Data = Nd<A, E>>, E: HasRank<4>>(&self, weight: W, conv: Conv<2>) -> Layer<Nd<A, D>>
     where
         D: HasRank<4>,
-        W: Differentiable<Data = Nd<A, E>>,
-        E: HasRank<4>,
     {
         convolve(self.layer(), weight.into_layer(), conv)
     }
@@ -235,11 +231,9 @@ pub trait ConvOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// Those of [`conv2d`](ConvOps::conv2d).
     #[track_caller]
-    fn conv3d<W, E>(&self, weight: W, conv: Conv<3>) -> Layer<Nd<A, D>>
+    fn conv3d<W: Differentiable<Data = Nd<A, E>>, E: HasRank<5>>(&self, weight: W, conv: Conv<3>) -> Layer<Nd<A, D>>
     where
         D: HasRank<5>,
-        W: Differentiable<Data = Nd<A, E>>,
-        E: HasRank<5>,
     {
         convolve(self.layer(), weight.into_layer(), conv)
     }

@@ -6,15 +6,15 @@
 
 use crate::kernels::for_each_lane;
 use crate::ops::axes::AxisList;
-use crate::ops::expand_as::{no_channels, per_channel, same_shape};
-use crate::ops::index::{gather, take};
+use crate::ops::expand_as::{missing_channels, per_channel, same_shape};
+use crate::ops::index::{Indices, gather, take};
 use crate::ops::invalid::{check_fraction, invalid};
 use crate::ops::loss_reduction::{Mean, Reduction};
 use crate::ops::reduce::{ReduceForm, ReduceOp, sum_keepdim};
 use crate::ops::reshape::{ReshapeTarget, reshape};
-use crate::ops::softmax::{ExpLanes, lanes, log_softmax, softmax, softmax_delta};
+use crate::ops::softmax::{ExpLanes, SOFTMAX_NANOSECONDS, lanes, log_softmax, softmax, softmax_delta};
 use crate::ops::{loss_reduction, reduce};
-use crate::tensor::{Element, HasRank, Nd, Rank, check_size};
+use crate::tensor::{Element, HasRank, Nd, Rank, check_size, dim_of};
 use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Nothing, Pointwise, Primitive, Result, Weight};
 use ndarray::{Array, ArrayBase, ArrayView, ArrayViewMut1, Axis, Data, Dimension, Ix1, Ix2, Ix3, Ix4, Ix5, IxDyn};
 use std::marker::PhantomData;
@@ -84,7 +84,7 @@ macro_rules! label_lists {
 
             #[track_caller]
             fn into_targets(self) -> Targets<A, D, Ix1> {
-                Targets::Labels(crate::Indices::into_indices(self))
+                Targets::Labels(Indices::into_indices(self))
             }
         }
     )*};
@@ -206,17 +206,11 @@ impl<A: Element, R: Reduction> CrossEntropy<A, R> {
 }
 
 #[track_caller]
-pub(crate) fn cross_entropy<A, D, T, R>(
+pub(crate) fn cross_entropy<A: Element, D: Rank, T: ClassTargets<A, D>, R: Reduction>(
     logits: Layer<Nd<A, D>>,
     target: T,
     settings: &CrossEntropy<A, R>,
-) -> Layer<R::Of<A, T::Rank>>
-where
-    A: Element,
-    D: Rank,
-    T: ClassTargets<A, D>,
-    R: Reduction,
-{
+) -> Layer<R::Of<A, T::Rank>> {
     const NAME: &str = "cross_entropy";
     match target.into_targets() {
         Targets::Labels(labels) if settings.is_plain() => {
@@ -227,18 +221,12 @@ where
 }
 
 #[track_caller]
-pub(crate) fn nll<A, D, T, R>(
+pub(crate) fn nll<A: Element, D: Rank, T: ClassTargets<A, D>, R: Reduction>(
     name: &'static str,
     x: Layer<Nd<A, D>>,
     target: T,
     settings: &CrossEntropy<A, R>,
-) -> Layer<R::Of<A, T::Rank>>
-where
-    A: Element,
-    D: Rank,
-    T: ClassTargets<A, D>,
-    R: Reduction,
-{
+) -> Layer<R::Of<A, T::Rank>> {
     likelihood(name, x, target.into_targets(), settings)
 }
 
@@ -259,7 +247,7 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
         None => x.clone(),
     };
     // all of them with the axis of the classes, whose length is 1
-    let (at_target, kept, weights) = match targets {
+    let (at_target, mask, weights) = match targets {
         Targets::Probabilities(probabilities) => {
             let probabilities = same_shape(name, &probabilities, &x);
             (sum_keepdim(Nd::binary(Binary::StrongMul, &probabilities, &weighted), 1), None, None)
@@ -267,19 +255,19 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
         Targets::Labels(labels) => {
             let ignored = settings.ignore_index;
             let op = LabelIndices { name, ignored, at_least_one: R::MEAN, types: PhantomData };
-            let lined: Layer<Nd<usize, D>> = Layer::apply(op, (x.clone(), labels.clone()));
-            let kept = match ignored {
+            let label_indices: Layer<Nd<usize, D>> = Layer::apply(op, (x.clone(), labels.clone()));
+            let mask = match ignored {
                 Some(ignored) => Some(Layer::apply(LabelMask { name, ignored, types: PhantomData }, (labels,))),
                 None => None,
             };
-            let weights = match (&settings.weights, &kept) {
-                (Some(weights), None) => Some(take(name, 0, weights.clone(), lined.clone())),
-                (Some(weights), Some(kept)) => {
-                    Some(Nd::binary(Binary::Mul, &take(name, 0, weights.clone(), lined.clone()), kept))
+            let weights = match (&settings.weights, &mask) {
+                (Some(weights), None) => Some(take(name, 0, weights.clone(), label_indices.clone())),
+                (Some(weights), Some(mask)) => {
+                    Some(Nd::binary(Binary::Mul, &take(name, 0, weights.clone(), label_indices.clone()), mask))
                 }
-                (None, kept) => kept.clone(),
+                (None, mask) => mask.clone(),
             };
-            (gather(1, weighted.clone(), lined), kept, weights)
+            (gather(1, weighted.clone(), label_indices), mask, weights)
         }
     };
     let smoothing = settings.label_smoothing;
@@ -292,8 +280,8 @@ fn likelihood<A: Element, D: Rank, E: Rank, R: Reduction>(
         }
     };
     let losses = likelihoods.neg();
-    let losses = match &kept {
-        Some(kept) => Nd::binary(Binary::StrongMul, kept, &losses),
+    let losses = match &mask {
+        Some(mask) => Nd::binary(Binary::StrongMul, mask, &losses),
         None => losses,
     };
     let losses: Layer<Nd<A, E>> = reshape(&losses, ReshapeTarget::Remove(1));
@@ -309,7 +297,7 @@ fn check<S: Data<Elem = usize>, E: Dimension>(
     logits: &[usize],
     ignored: Option<usize>,
 ) -> Result<()> {
-    let Some(&classes) = logits.get(1) else { return Err(no_channels(logits)) };
+    let Some(&classes) = logits.get(1) else { return Err(missing_channels(logits)) };
     if labels.shape() != without_classes(logits) {
         let (count, shape) = (labels.len(), labels.shape());
         return Err(Error::shape(format!(
@@ -337,10 +325,8 @@ fn without_classes(logits: &[usize]) -> Vec<usize> {
 }
 
 /// That shape, with the axis of the classes, whose length is 1.
-fn lined_up<D: Rank>(labels: &[usize]) -> D {
-    let mut shape = D::zeros(labels.len() + 1);
-    shape.slice_mut().copy_from_slice(&[&labels[..1], &[1], &labels[1..]].concat());
-    shape
+fn with_class_axis<D: Rank>(labels: &[usize]) -> D {
+    dim_of(&[&labels[..1], &[1], &labels[1..]].concat())
 }
 
 /// Labels as a tensor of shape `[labels, classes]`: 1 at the label of each row, 0 elsewhere.
@@ -378,37 +364,34 @@ impl<A: Element, D: Rank, E: Rank, R: Reduction> Primitive for CrossEntropyOp<A,
 
     fn value(&self, (logits, labels): (&Nd<A, D>, &Nd<usize, E>)) -> Result<R::Of<A, E>> {
         check(&labels.0, logits.shape(), None)?;
-        let (in_turn, classes) = (in_turn(labels), logits.shape()[1]);
-        let mut losses = vec![A::zero(); in_turn.len()];
+        let (dim, labels, classes) = (labels.dim(), labels_in_order(labels), logits.shape()[1]);
+        let mut losses = vec![A::zero(); labels.len()];
         let to = losses.iter_mut().map(|loss| ArrayViewMut1::from(std::slice::from_mut(loss)));
         let all = logits.0.lanes(Axis(1)).into_iter().zip(to);
-        for_each_lane(all, (in_turn.len(), classes), NANOSECONDS, |first, lanes| {
-            let raised = ExpLanes::of(lanes.iter().map(|(x, _)| x.view()));
-            let logarithms = raised.ln_sums();
+        for_each_lane(all, (labels.len(), classes), SOFTMAX_NANOSECONDS, |first, lanes| {
+            let exps = ExpLanes::of(lanes.iter().map(|(x, _)| x.view()));
+            let logarithms = exps.ln_sums();
             for (lane, (x, loss)) in lanes.iter_mut().enumerate() {
-                loss[0] = logarithms[lane] + (raised.largest[lane] - x[in_turn[first + lane]]);
+                loss[0] = logarithms[lane] + (exps.maxima[lane] - x[labels[first + lane]]);
             }
         });
-        R::fold(Nd::from_elements(labels.dim(), losses), logits.shape())
+        R::fold(Nd::from_elements(dim, losses), logits.shape())
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, E>>>) {
         // (softmax − one_hot) · d
-        let excess = Layer::apply(CrossEntropyGradient(PhantomData), at.operands.clone());
-        let each = R::unfold(at.delta, lined_up::<D>(at.values.1.shape()));
-        (Some(Nd::binary(Binary::Mul, &excess, &each)), None)
+        let gradient = Layer::apply(CrossEntropyGradient(PhantomData), at.operands.clone());
+        let each = R::unfold(at.delta, with_class_axis::<D>(at.values.1.shape()));
+        (Some(Nd::binary(Binary::Mul, &gradient, &each)), None)
     }
 
     fn cost(&self, (logits, _): (&Nd<A, D>, &Nd<usize, E>)) -> f64 {
-        300.0 + NANOSECONDS * logits.len() as f64
+        300.0 + SOFTMAX_NANOSECONDS * logits.len() as f64
     }
 }
 
-/// About how long the loss takes for a logit, and its derivative.
-const NANOSECONDS: f64 = 2.5;
-
 /// The labels in row-major order.
-fn in_turn<E: Rank>(labels: &Nd<usize, E>) -> Vec<usize> {
+fn labels_in_order<E: Rank>(labels: &Nd<usize, E>) -> Vec<usize> {
     labels.0.iter().copied().collect()
 }
 
@@ -425,7 +408,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for CrossEntropyGradient<A, D, E> {
     }
 
     fn value(&self, (logits, labels): (&Nd<A, D>, &Nd<usize, E>)) -> Result<Nd<A, D>> {
-        let labels = in_turn(labels);
+        let labels = labels_in_order(labels);
         lanes(logits, 1, |first, lanes| {
             let softmaxes = ExpLanes::of(lanes.iter().map(|(x, _)| x.view())).softmax();
             for (lane, (_, y)) in lanes.iter_mut().enumerate() {
@@ -445,7 +428,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for CrossEntropyGradient<A, D, E> {
     }
 
     fn cost(&self, (logits, _): (&Nd<A, D>, &Nd<usize, E>)) -> f64 {
-        300.0 + NANOSECONDS * logits.len() as f64
+        300.0 + SOFTMAX_NANOSECONDS * logits.len() as f64
     }
 }
 
@@ -480,7 +463,7 @@ impl<A: Element, D: Rank, E: Rank> Primitive for LabelIndices<A, D, E> {
             });
         }
         let classes = labels.0.mapv(|label| if Some(label) == self.ignored { 0 } else { label });
-        Ok(classes.into_shape_clone(lined_up::<D>(labels.shape())).expect("as many elements").into())
+        Ok(classes.into_shape_clone(with_class_axis::<D>(labels.shape())).expect("as many elements").into())
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<Nothing, E>>>) {
@@ -514,16 +497,11 @@ impl<A: Element, D: Rank, E: Rank> Primitive for LabelMask<A, D, E> {
                 "a single label, for logits that need an axis of the batch and one of the classes",
             ));
         }
-        let kept = labels.0.mapv(|label| if label == self.ignored { A::zero() } else { A::of(1.0) });
-        match kept
-            .into_dyn()
-            .into_shape_clone(lined_up::<IxDyn>(labels.shape()))
-            .expect("as many elements")
-            .into_dimensionality()
-        {
-            Ok(kept) => Ok(kept.into()),
-            Err(_) => Err(Error::shape(format!("labels of shape {:?} have too many or too few axes", labels.shape()))),
-        }
+        let mask = labels.0.mapv(|label| if label == self.ignored { A::zero() } else { A::of(1.0) });
+        let mask =
+            mask.into_dyn().into_shape_clone(with_class_axis::<IxDyn>(labels.shape())).expect("as many elements");
+        let wrong_axes = || format!("labels of shape {:?} have too many or too few axes", labels.shape());
+        mask.into_dimensionality().map(Nd::from).map_err(|_| Error::shape(wrong_axes()))
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<Nothing, E>>>,) {

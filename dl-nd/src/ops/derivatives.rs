@@ -3,9 +3,9 @@
 use crate::ops::join::stack;
 use crate::ops::reduce::fill;
 use crate::ops::reshape::{MovementOps, ReshapeTarget, reshape};
-use crate::tensor::{Element, Nd, Rank, check_size};
+use crate::tensor::{Element, Nd, Rank, check_size, dim_of};
 use dl_core::{Data, Differentiable, Layer};
-use ndarray::{DimAdd, Dimension, Ix0, Ix1};
+use ndarray::{DimAdd, Ix0, Ix1};
 
 /// Data that consist of floating point numbers: a number, or a tensor of them.
 ///
@@ -170,8 +170,7 @@ where
             let (at_y, at_x) = (y.extract().await?, x.extract().await?);
             let lengths = [at_y.lengths(), at_x.lengths()].concat();
             check_size::<A>(&lengths)?;
-            let mut shape = Joined::<Y, X>::zeros(lengths.len());
-            shape.slice_mut().copy_from_slice(&lengths);
+            let shape: Joined<Y, X> = dim_of(&lengths);
             let [rows, columns]: [usize; 2] = [at_y.lengths(), at_x.lengths()].map(|lengths| lengths.iter().product());
             if rows == 0 || columns == 0 {
                 return Ok(Layer::constant(Nd::full(shape, A::zero())));

@@ -16,7 +16,7 @@ pub fn same_shape<A: Element, D: Rank>(
     x: &Layer<Nd<A, D>>,
     model: &Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(ExpandAs { name, how: ExpandRule::Same, types: PhantomData }, (x.clone(), model.clone()))
+    Layer::apply(ExpandAs { name, rule: ExpandRule::Same, types: PhantomData }, (x.clone(), model.clone()))
 }
 
 /// `x` in the shape of `model`, which has as many elements.
@@ -26,7 +26,7 @@ pub(crate) fn reshape_like<A: Element, D: Rank, E: Rank>(
     x: &Layer<Nd<A, E>>,
     model: &Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(ExpandAs { name, how: ExpandRule::Reshaped, types: PhantomData }, (x.clone(), model.clone()))
+    Layer::apply(ExpandAs { name, rule: ExpandRule::Reshaped, types: PhantomData }, (x.clone(), model.clone()))
 }
 
 /// A vector with an element for each channel (axis 1) of `model`, in the shape
@@ -37,7 +37,7 @@ pub(crate) fn per_channel<A: Element, D: Rank>(
     x: &Layer<Nd<A, Ix1>>,
     model: &Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(ExpandAs { name, how: ExpandRule::Channels, types: PhantomData }, (x.clone(), model.clone()))
+    Layer::apply(ExpandAs { name, rule: ExpandRule::Channels, types: PhantomData }, (x.clone(), model.clone()))
 }
 
 /// `x`, whose last axis must be as long as that of `model`, in the rank of `model`: missing axes
@@ -52,17 +52,17 @@ pub fn along_last<A: Element, D: Rank, E: Rank>(
     x: &Layer<Nd<A, E>>,
     model: &Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(ExpandAs { name, how: ExpandRule::Last, types: PhantomData }, (x.clone(), model.clone()))
+    Layer::apply(ExpandAs { name, rule: ExpandRule::Last, types: PhantomData }, (x.clone(), model.clone()))
 }
 
 /// `x`, which must broadcast to the shape of `model`, in the rank of `model`.
 #[track_caller]
-pub(crate) fn broadcasting<A: Item, B: Element, D: Rank, E: Rank>(
+pub(crate) fn expand_like<A: Item, B: Element, D: Rank, E: Rank>(
     name: &'static str,
     x: &Layer<Nd<A, E>>,
     model: &Layer<Nd<B, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(ExpandAs { name, how: ExpandRule::Broadcasting, types: PhantomData }, (x.clone(), model.clone()))
+    Layer::apply(ExpandAs { name, rule: ExpandRule::Broadcasting, types: PhantomData }, (x.clone(), model.clone()))
 }
 
 #[derive(Clone, Copy)]
@@ -77,7 +77,7 @@ enum ExpandRule {
 /// (x, model) ↦ x, in a shape that depends on the shape of the model and on nothing else of it.
 struct ExpandAs<A, B, D, E> {
     name: &'static str,
-    how: ExpandRule,
+    rule: ExpandRule,
     types: PhantomData<(A, B, D, E)>,
 }
 
@@ -92,7 +92,7 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
 
     fn value(&self, (x, model): (&Nd<A, E>, &Nd<B, D>)) -> Result<Nd<A, D>> {
         let (found, shape) = (x.shape(), model.shape());
-        let shape = match self.how {
+        let shape = match self.rule {
             ExpandRule::Same if found != shape => {
                 return Err(Error::shape(format!(
                     "shapes {shape:?} and {found:?} differ: they must be the same, nothing is broadcast here"
@@ -125,7 +125,7 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
                         "a vector of shape {found:?} for the {channels} channels (axis 1) of a tensor of shape {shape:?}"
                     )));
                 }
-                None => return Err(no_channels(shape)),
+                None => return Err(missing_channels(shape)),
             },
         };
         let x = x.array().into_dyn().into_shape_clone(IxDyn(&shape)).expect("as many elements");
@@ -134,7 +134,7 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
         let shape = at.values.0.dim();
-        let delta = match self.how {
+        let delta = match self.rule {
             ExpandRule::Same => reshape_to(at.delta, shape),
             _ => reshape(at.delta, ReshapeTarget::Shape(shape)),
         };
@@ -142,7 +142,7 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A::Derivative, D>>> {
-        let like = ExpandAs { name: self.name, how: self.how, types: PhantomData };
+        let like = ExpandAs { name: self.name, rule: self.rule, types: PhantomData };
         Some(Layer::apply(like, (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
@@ -152,6 +152,6 @@ impl<A: Item, B: Element, D: Rank, E: Rank> Primitive for ExpandAs<A, B, D, E> {
 }
 
 /// What to say of a tensor without axis 1.
-pub(crate) fn no_channels(shape: &[usize]) -> Error {
+pub(crate) fn missing_channels(shape: &[usize]) -> Error {
     Error::shape(format!("a tensor of shape {shape:?} has no channels: they are its axis 1"))
 }

@@ -4,8 +4,7 @@
 //! An operation of the algebra is a loop over elements, the same as that of the layer which the
 //! rule would write down; so what comes of it is the same to the bit.
 
-use crate::fusion;
-use crate::fusion::should_defer;
+use crate::fusion::{self, should_defer};
 use crate::tensor::{Element, Nd, Rank};
 use dl_core::{Algebra, Binary, Sums, Term, Unary, buffers};
 use std::cell::Cell;
@@ -19,7 +18,7 @@ pub(crate) struct ImmediateRule {
 /// A tensor of the shape that all have, or a number in its place.
 pub(crate) struct ImmediateTensor<'a, A: Element> {
     elements: ImmediateData<'a, A>,
-    reading: &'a ImmediateRule,
+    rule: &'a ImmediateRule,
 }
 
 /// What a rule comes to, if a gradient flows.
@@ -43,12 +42,12 @@ impl ImmediateRule {
     #[inline]
     pub(crate) fn of<'a, A: Element, D: Rank>(&'a self, tensor: &'a Nd<A, D>) -> Term<ImmediateTensor<'a, A>> {
         let elements = ImmediateData::Lent(tensor.0.as_slice().expect("in standard layout"));
-        Term(ImmediateTensor { elements, reading: self })
+        Term(ImmediateTensor { elements, rule: self })
     }
 
     /// A number as an operand.
     pub(crate) fn of_number<A: Element>(&self, number: A) -> Term<ImmediateTensor<'_, A>> {
-        Term(ImmediateTensor { elements: ImmediateData::Number(number), reading: self })
+        Term(ImmediateTensor { elements: ImmediateData::Number(number), rule: self })
     }
 
     /// The delta of the operand of an operation. Compiled once, not for each rank.
@@ -90,9 +89,9 @@ impl ImmediateRule {
 }
 
 impl<'a, A: Element> ImmediateTensor<'a, A> {
-    fn written(&self, elements: ImmediateData<'a, A>) -> Self {
-        self.reading.operations.update(|operations| operations + 1);
-        ImmediateTensor { elements, reading: self.reading }
+    fn counted(&self, elements: ImmediateData<'a, A>) -> Self {
+        self.rule.operations.update(|operations| operations + 1);
+        ImmediateTensor { elements, rule: self.rule }
     }
 
     fn value(&self) -> Result<A, &[A]> {
@@ -109,13 +108,9 @@ impl<A: Element> Clone for ImmediateTensor<'_, A> {
         let elements = match &self.elements {
             ImmediateData::Number(number) => ImmediateData::Number(*number),
             ImmediateData::Lent(elements) => ImmediateData::Lent(elements),
-            ImmediateData::Own(elements) => {
-                let mut copy = buffers::take(elements.len());
-                copy.extend_from_slice(elements);
-                ImmediateData::Own(copy)
-            }
+            ImmediateData::Own(elements) => ImmediateData::Own(A::copied(elements)),
         };
-        ImmediateTensor { elements, reading: self.reading }
+        ImmediateTensor { elements, rule: self.rule }
     }
 }
 
@@ -129,14 +124,14 @@ impl<A: Element> Drop for ImmediateTensor<'_, A> {
 
 impl<A: Element> Algebra for ImmediateTensor<'_, A> {
     fn unary(op: Unary, x: &Self) -> Self {
-        x.written(match x.value() {
+        x.counted(match x.value() {
             Ok(number) => ImmediateData::Number(op.value(number)),
             Err(elements) => ImmediateData::Own(fusion::unary(op, elements)),
         })
     }
 
     fn binary(op: Binary, a: &Self, b: &Self) -> Self {
-        a.written(match (a.value(), b.value()) {
+        a.counted(match (a.value(), b.value()) {
             (Ok(a), Ok(b)) => ImmediateData::Number(op.value(a, b)),
             (Ok(number), Err(x)) => ImmediateData::Own(fusion::with_number(op, x, number, true)),
             (Err(x), Ok(number)) => ImmediateData::Own(fusion::with_number(op, x, number, false)),
@@ -146,7 +141,7 @@ impl<A: Element> Algebra for ImmediateTensor<'_, A> {
 
     fn with_number(op: Binary, x: &Self, number: f64, left: bool) -> Self {
         let number = A::of(number);
-        x.written(match x.value() {
+        x.counted(match x.value() {
             Ok(x) => ImmediateData::Number(if left { op.value(number, x) } else { op.value(x, number) }),
             Err(x) => ImmediateData::Own(fusion::with_number(op, x, number, left)),
         })

@@ -200,10 +200,8 @@ impl<A: Element, D: Rank, E: Rank, O: Rank> Primitive for Take<A, D, E, O> {
         let list: Vec<usize> = indices.0.iter().copied().collect();
         let parts = x.0.view().into_dyn().select(Axis(axis), &list);
         let parts = parts.into_shape_clone(IxDyn(&shape)).expect("as many elements");
-        match parts.into_dimensionality() {
-            Ok(parts) => Ok(parts.into()),
-            Err(_) => Err(Error::shape(format!("{:?} is no matrix of rows", x.shape()))),
-        }
+        let parts = parts.into_dimensionality().map(Nd::from);
+        parts.map_err(|_| Error::shape(format!("{:?} is no matrix of rows", x.shape())))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Deltas<Self> {
@@ -286,7 +284,7 @@ fn scatter_add<A: Element, D: Rank>(
 }
 
 /// The axis, if a tensor and one of indices go together along it.
-fn along(axis: isize, shape: &[usize], indices: &ArrayViewD<'_, usize>) -> Result<Axis> {
+fn checked_axis(axis: isize, shape: &[usize], indices: &ArrayViewD<'_, usize>) -> Result<Axis> {
     let axis = axis_of(axis, shape)?;
     let fits = |(other, (&length, &indices)): (usize, (&usize, &usize))| other == axis || indices <= length;
     if shape.len() != indices.ndim() || !shape.iter().zip(indices.shape()).enumerate().all(fits) {
@@ -301,7 +299,7 @@ fn along(axis: isize, shape: &[usize], indices: &ArrayViewD<'_, usize>) -> Resul
 
 /// The part of a tensor that indices of this shape can reach: all of the axis, of the others as
 /// much as the indices have.
-fn reach(shape: &[usize], axis: Axis) -> impl FnMut(ndarray::AxisDescription) -> Slice {
+fn reachable(shape: &[usize], axis: Axis) -> impl FnMut(ndarray::AxisDescription) -> Slice {
     let shape = shape.to_vec();
     move |part| if part.axis == axis { Slice::from(..) } else { Slice::from(..shape[part.axis.index()]) }
 }
@@ -322,13 +320,13 @@ impl<A: Element, D: Rank> Primitive for Gather<A, D> {
 
     fn value(&self, (x, indices): (&Nd<A, D>, &Nd<usize, D>)) -> Result<Nd<A, D>> {
         let list = indices.0.view().into_dyn();
-        let axis = along(self.axis, x.shape(), &list)?;
+        let axis = checked_axis(self.axis, x.shape(), &list)?;
         let mut picked = ArrayD::from_elem(indices.shape(), A::zero());
         if list.is_empty() {
             return Ok(picked.into_dimensionality().expect("the same rank").into());
         }
         let x = x.0.view().into_dyn();
-        let x = x.slice_each_axis(reach(indices.shape(), axis));
+        let x = x.slice_each_axis(reachable(indices.shape(), axis));
         for ((x, indices), mut picked) in x.lanes(axis).into_iter().zip(list.lanes(axis)).zip(picked.lanes_mut(axis)) {
             picked.zip_mut_with(&indices, |picked, &index| *picked = x[index]);
         }
@@ -365,7 +363,7 @@ impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
 
     fn value(&self, (x, indices, source): (&Nd<A, D>, &Nd<usize, D>, &Nd<A, D>)) -> Result<Nd<A, D>> {
         let list = indices.0.view().into_dyn();
-        let axis = along(self.axis, x.shape(), &list)?;
+        let axis = checked_axis(self.axis, x.shape(), &list)?;
         if source.shape() != indices.shape() {
             let (source, indices) = (source.shape(), indices.shape());
             return Err(Error::shape(format!("a source of shape {source:?} for indices of shape {indices:?}")));
@@ -373,7 +371,7 @@ impl<A: Element, D: Rank> Primitive for ScatterAdd<A, D> {
         let mut sums = compact_copy(x.0.view().into_dyn());
         if !list.is_empty() {
             let source = source.0.view().into_dyn();
-            let mut reached = sums.slice_each_axis_mut(reach(indices.shape(), axis));
+            let mut reached = sums.slice_each_axis_mut(reachable(indices.shape(), axis));
             for ((mut sums, indices), source) in
                 reached.lanes_mut(axis).into_iter().zip(list.lanes(axis)).zip(source.lanes(axis))
             {

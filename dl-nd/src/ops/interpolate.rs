@@ -189,7 +189,7 @@ impl AxisMap {
         };
         match self {
             AxisMap::Mean { window, count_include_pad, .. } => {
-                let mut places = window.places(at, length);
+                let mut places = window.positions(at, length);
                 let count = if count_include_pad { window.taps(at, length) } else { places.len() };
                 mean(&mut places, count)
             }
@@ -226,7 +226,7 @@ impl AxisMap {
 }
 
 /// The transpose of a matrix with `columns` columns.
-fn transpose<A: Element>(rows: &[Vec<(usize, A)>], columns: usize) -> Vec<Vec<(usize, A)>> {
+fn transpose_rows<A: Element>(rows: &[Vec<(usize, A)>], columns: usize) -> Vec<Vec<(usize, A)>> {
     let mut transposed = vec![Vec::new(); columns];
     for (row, terms) in rows.iter().enumerate() {
         for &(column, factor) in terms {
@@ -240,17 +240,17 @@ fn transpose<A: Element>(rows: &[Vec<(usize, A)>], columns: usize) -> Vec<Vec<(u
 #[track_caller]
 pub(crate) fn resample<A: Element, D: Rank, const N: usize>(
     name: &'static str,
-    rules: [AxisMap; N],
+    maps_by_axis: [AxisMap; N],
     x: Layer<Nd<A, D>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(Resample { name, rules: rules.into(), back_to: None, element: PhantomData }, (x,))
+    Layer::apply(Resample { name, maps_by_axis: maps_by_axis.into(), back_to: None, element: PhantomData }, (x,))
 }
 
 #[derive(Clone)]
 struct Resample<A, D> {
     name: &'static str,
     /// One for each spatial axis.
-    rules: Arc<[AxisMap]>,
+    maps_by_axis: Arc<[AxisMap]>,
     /// For the transposed map: the shape that it leads back to.
     back_to: Option<D>,
     element: PhantomData<A>,
@@ -262,9 +262,9 @@ impl<A: Element, D: Rank> Resample<A, D> {
         if let Some(shape) = &self.back_to {
             return Ok(shape.slice().to_vec());
         }
-        check_batch("input", from, self.rules.len())?;
+        check_batch("input", from, self.maps_by_axis.len())?;
         let mut shape = from.to_vec();
-        for (axis, rule) in (2..).zip(&*self.rules) {
+        for (axis, rule) in (2..).zip(&*self.maps_by_axis) {
             shape[axis] = rule.outputs(from, axis)?;
         }
         size::<A>(&shape)?;
@@ -286,7 +286,7 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
         if x.is_empty() || wanted.contains(&0) {
             return Ok(tensor_of_shape(&wanted, zeros(wanted.iter().product())));
         }
-        let mut maps: Vec<_> = (2..).zip(&*self.rules).collect();
+        let mut maps: Vec<_> = (2..).zip(&*self.maps_by_axis).collect();
         if wanted.iter().product::<usize>() > x.len() {
             // the last axis is the dearest, so it comes while the tensor is small
             maps.reverse();
@@ -298,10 +298,10 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
         for (axis, rule) in maps {
             let rows = match self.back_to {
                 None => rule.matrix(shape[axis], wanted[axis]),
-                Some(_) => transpose(&rule.matrix(wanted[axis], shape[axis]), wanted[axis]),
+                Some(_) => transpose_rows(&rule.matrix(wanted[axis], shape[axis]), wanted[axis]),
             };
             let x = elements.as_deref().unwrap_or_else(|| x.as_slice().expect("in standard layout"));
-            elements = Some(apply(&rows, x, &shape, axis));
+            elements = Some(apply_rows(&rows, x, &shape, axis));
             shape[axis] = wanted[axis];
         }
         Ok(tensor_of_shape(&wanted, elements.expect("there is a spatial axis")))
@@ -309,7 +309,8 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let back_to = if self.back_to.is_none() { Some(at.values.0.dim()) } else { None };
-        let transposed = Resample { name: self.name, rules: self.rules.clone(), back_to, element: PhantomData };
+        let transposed =
+            Resample { name: self.name, maps_by_axis: self.maps_by_axis.clone(), back_to, element: PhantomData };
         (Some(Layer::apply(transposed, (at.delta.clone(),))),)
     }
 
@@ -319,12 +320,12 @@ impl<A: Element, D: Rank> Primitive for Resample<A, D> {
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
         let wanted = self.shape(x.shape()).map_or(0, |shape| shape.iter().product());
-        200.0 + self.rules.len() as f64 * 2.0 * x.len().max(wanted) as f64
+        200.0 + self.maps_by_axis.len() as f64 * 2.0 * x.len().max(wanted) as f64
     }
 }
 
 /// The product of a matrix, given by its rows, with each vector along an axis.
-fn apply<A: Element>(rows: &[Vec<(usize, A)>], x: &[A], shape: &[usize], axis: usize) -> Vec<A> {
+fn apply_rows<A: Element>(rows: &[Vec<(usize, A)>], x: &[A], shape: &[usize], axis: usize) -> Vec<A> {
     let inner: usize = shape[axis + 1..].iter().product();
     let mut y = zeros(x.len() / shape[axis] * rows.len());
     for (x, y) in x.chunks_exact(shape[axis] * inner).zip(y.chunks_exact_mut(rows.len() * inner)) {

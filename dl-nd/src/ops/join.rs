@@ -21,12 +21,10 @@ use std::marker::PhantomData;
 /// # Errors
 /// When there are no tensors, there is no such axis, or their shapes differ along another axis.
 #[track_caller]
-pub fn concat<A, D, X>(axis: isize, tensors: impl IntoIterator<Item = X>) -> Layer<Nd<A, D>>
-where
-    A: Element,
-    D: Rank,
-    X: Differentiable<Data = Nd<A, D>>,
-{
+pub fn concat<A: Element, D: Rank, X: Differentiable<Data = Nd<A, D>>>(
+    axis: isize,
+    tensors: impl IntoIterator<Item = X>,
+) -> Layer<Nd<A, D>> {
     let mut layers = Vec::new();
     for tensor in tensors {
         layers.push(tensor.into_layer());

@@ -1,8 +1,7 @@
 //! What a fully connected layer computes, as one operation, with its rectifier if there is one.
 
 use crate::fusion::RUN_LEN;
-use crate::gemm;
-use crate::gemm::{Epilogue, MatrixRef};
+use crate::gemm::{self, Epilogue, MatrixRef};
 use crate::kernels::sum_of_rows;
 use crate::ops::add_n::sum_present;
 use crate::ops::axes::AxisList;
@@ -39,7 +38,7 @@ impl<A: Element, D: Rank> Linear<A, D> {
     /// The delta of `x · W + b` from that of the result `y`; and the tangent of `y` from that of
     /// `x · W + b`.
     #[track_caller]
-    fn through(&self, y: &Layer<Nd<A, D>>, d: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
+    fn gate(&self, y: &Layer<Nd<A, D>>, d: &Layer<Nd<A, D>>) -> Layer<Nd<A, D>> {
         if self.relu { Nd::binary(Binary::Gate, d, y) } else { d.clone() }
     }
 }
@@ -82,7 +81,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
         at: &At<'_, Self>,
     ) -> (Option<Layer<Nd<A, D>>>, Option<Layer<Nd<A, Ix2>>>, Option<Layer<Nd<A, Ix1>>>) {
         let (x, weight, _) = at.values;
-        let d = self.through(at.output, at.delta);
+        let d = self.gate(at.output, at.delta);
         let (dx, dw, db) = deltas(at.operands, (x.dim(), weight.dim()), at.value.shape(), &d);
         (Some(dx), Some(dw), Some(db))
     }
@@ -152,7 +151,7 @@ impl<A: Element, D: MatMul<Ix2, Product = D>> Primitive for Linear<A, D> {
             dw.as_ref().map(|dw| matmul("matmul", x.clone(), dw.clone())),
             db.as_ref().map(|db| broadcast_to(&lift(db), along.value.dim())),
         ])?;
-        Some(self.through(along.output, &sum))
+        Some(self.gate(along.output, &sum))
     }
 
     fn cost(&self, (x, weight, _): (&Nd<A, D>, &Nd<A, Ix2>, &Nd<A, Ix1>)) -> f64 {

@@ -4,7 +4,7 @@
 //! same shape, element by element.
 
 use crate::ops::cross_entropy::{ClassTargets, CrossEntropy, cross_entropy, nll};
-use crate::ops::expand_as::{broadcasting, same_shape};
+use crate::ops::expand_as::{expand_like, same_shape};
 use crate::ops::invalid::invalid;
 use crate::ops::loss_reduction::{Mean, Reduction, reduce};
 use crate::ops::reshape::MovementOps;
@@ -70,11 +70,7 @@ macro_rules! losses {
             /// As [`cross_entropy`](LossOps::cross_entropy), for a setting that is no good, and for
             /// a mean when all labels are ignored.
             #[track_caller]
-            fn cross_entropy_with<T, R>(&self, target: T, settings: &CrossEntropy<A, R>) -> Layer<R::Of<A, T::Rank>>
-            where
-                T: ClassTargets<A, D>,
-                R: Reduction,
-            {
+            fn cross_entropy_with<T: ClassTargets<A, D>, R: Reduction>(&self, target: T, settings: &CrossEntropy<A, R>) -> Layer<R::Of<A, T::Rank>> {
                 cross_entropy(self.layer(), target, settings)
             }
 
@@ -108,11 +104,7 @@ macro_rules! losses {
             /// # Errors
             /// As [`cross_entropy_with`](LossOps::cross_entropy_with).
             #[track_caller]
-            fn nll_with<T, R>(&self, target: T, settings: &CrossEntropy<A, R>) -> Layer<R::Of<A, T::Rank>>
-            where
-                T: ClassTargets<A, D>,
-                R: Reduction,
-            {
+            fn nll_with<T: ClassTargets<A, D>, R: Reduction>(&self, target: T, settings: &CrossEntropy<A, R>) -> Layer<R::Of<A, T::Rank>> {
                 nll("nll", self.layer(), target, settings)
             }
 
@@ -197,7 +189,7 @@ macro_rules! losses {
                 const NAME: &str = "bce_with_logits";
                 let x = self.layer();
                 let weight = match &settings.pos_weight {
-                    Some(weight) => Some(Term(broadcasting(NAME, weight, &x))),
+                    Some(weight) => Some(Term(expand_like(NAME, weight, &x))),
                     None => None,
                 };
                 elementwise::<A, D, R>(NAME, x, target.into_layer(), |x, y| {

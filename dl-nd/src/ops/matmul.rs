@@ -1,13 +1,12 @@
 //! Products of vectors, matrices and batches of matrices.
 
-use crate::gemm;
-use crate::gemm::{Epilogue, MatrixRef};
+use crate::gemm::{self, Epilogue, MatrixRef};
 use crate::ops::add_n::sum_present;
 use crate::ops::broadcast::sum_to;
 use crate::ops::linear::linear;
 use crate::ops::reduce::total;
 use crate::ops::reshape::{ReshapeTarget, as_rank, lift, reshape, reshape_to, transpose};
-use crate::tensor::{Element, HasRank, Nd, Rank, check_size, common_len, common_shape};
+use crate::tensor::{Element, HasRank, Nd, Rank, check_size, common_len, common_shape, dim_of};
 use dl_core::{Along, At, Binary, Differentiable, Error, Layer, Pointwise, Primitive, Result};
 use ndarray::{Array, ArrayView, ArrayView2, ArrayViewD, Axis, Dimension};
 use ndarray::{Ix0, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, IxDyn};
@@ -103,10 +102,8 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// A shape error when the inner lengths differ or the batch axes do not broadcast.
     #[track_caller]
-    fn matmul<R, E>(&self, right: R) -> Layer<Nd<A, D::Product>>
+    fn matmul<R: Differentiable<Data = Nd<A, E>>, E: Rank>(&self, right: R) -> Layer<Nd<A, D::Product>>
     where
-        R: Differentiable<Data = Nd<A, E>>,
-        E: Rank,
         D: MatMul<E>,
     {
         matmul("matmul", self.layer(), right.into_layer())
@@ -179,10 +176,8 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// A shape error when the lengths differ.
     #[track_caller]
-    fn dot<R, E>(&self, right: R) -> Layer<A>
+    fn dot<R: Differentiable<Data = Nd<A, E>>, E: HasRank<1>>(&self, right: R) -> Layer<A>
     where
-        R: Differentiable<Data = Nd<A, E>>,
-        E: HasRank<1>,
         D: HasRank<1>,
     {
         total(matmul("dot", as_vector(&self.layer()), as_vector(&right.into_layer())))
@@ -197,10 +192,8 @@ pub trait ProductOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # dl_core::Result::Ok(())
     /// ```
     #[track_caller]
-    fn outer<R, E>(&self, right: R) -> Layer<Nd<A, Ix2>>
+    fn outer<R: Differentiable<Data = Nd<A, E>>, E: HasRank<1>>(&self, right: R) -> Layer<Nd<A, Ix2>>
     where
-        R: Differentiable<Data = Nd<A, E>>,
-        E: HasRank<1>,
         D: HasRank<1>,
     {
         let column = reshape(&as_vector(&self.layer()), ReshapeTarget::Insert(-1));
@@ -216,12 +209,11 @@ fn as_vector<A: Element, D: HasRank<1>>(x: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>
 }
 
 #[track_caller]
-pub(crate) fn matmul<A, D, E>(name: &'static str, a: Layer<Nd<A, D>>, b: Layer<Nd<A, E>>) -> Layer<Nd<A, D::Product>>
-where
-    A: Element,
-    D: MatMul<E>,
-    E: Rank,
-{
+pub(crate) fn matmul<A: Element, D: MatMul<E>, E: Rank>(
+    name: &'static str,
+    a: Layer<Nd<A, D>>,
+    b: Layer<Nd<A, E>>,
+) -> Layer<Nd<A, D::Product>> {
     Layer::apply(MatMulOp { name, transposed: [false; 2], types: PhantomData }, (a, b))
 }
 
@@ -338,9 +330,7 @@ impl<A: Element, D: MatMul<E>, E: Rank> Primitive for MatMulOp<A, D, E> {
         let lengths = lengths_of_outer(terms)?;
         let factors = terms.iter().map(|(_, (a, b))| Some((a.0.as_slice()?, b.0.as_slice()?)));
         let factors: Vec<(&[A], &[A])> = factors.collect::<Option<_>>()?;
-        let mut shape = D::Product::zeros(2);
-        shape.slice_mut().copy_from_slice(&lengths);
-        Some(Nd::from_elements(shape, gemm::sum_of_outer_products(&factors)))
+        Some(Nd::from_elements(dim_of(&lengths), gemm::sum_of_outer_products(&factors)))
     }
 
     fn cost_of_sum(terms: &[ProductTerm<'_, A, D, E>]) -> Option<f64> {
@@ -471,11 +461,11 @@ pub(crate) fn product<A: Element, D: Rank, E: Rank, P: Rank>(
     if a.ndim() <= 2 && b.ndim() <= 2 {
         return Ok(gemm::product(MatrixRef::row(&a), MatrixRef::column(&b), None, Epilogue::None, shape));
     }
-    products(a, b, batch, shape)
+    batched_products(a, b, batch, shape)
 }
 
 /// The products of all matrices of a batch, one after the other, in this shape.
-fn products<A: Element, D: Rank, E: Rank, P: Rank>(
+fn batched_products<A: Element, D: Rank, E: Rank, P: Rank>(
     a: ArrayView<'_, A, D>,
     b: ArrayView<'_, A, E>,
     batch: &[usize],
@@ -524,6 +514,9 @@ fn each_pair<'a, A: Element>(
 mod tests {
     use super::*;
     use crate::ops::pointwise::binary;
+    use crate::ops::reduce::ReduceOps;
+    use crate::tensor::aligned::is_aligned;
+    use dl_core::{Sgd, Weight};
 
     type OfRows = MatMulOp<f64, Ix2, Ix2>;
 
@@ -555,5 +548,26 @@ mod tests {
         let long = row(1 << 12);
         let written_down = binary(Binary::Add, &long, &long).expect("they are of one shape");
         assert!(written_down.lazy().is_some() && has_a_way(&[[&written_down, &b]], [true, false]));
+    }
+
+    #[test]
+    fn stepped_weight_is_aligned_to_cache_line() -> Result<()> {
+        let elements = vec![3.0_f32; 100 * 70 + 1];
+        let start = usize::from(is_aligned(elements.as_ptr()));
+        let unaligned = Array::from_vec(elements).slice_move(ndarray::s![start..start + 100 * 70]);
+        let weight = Weight::new(Nd::from(unaligned.into_shape_with_order([100, 70]).expect("as many elements")));
+        let x = Nd::<f32, Ix2>::full([2, 100], 1.0);
+        x.matmul(&weight).sum().train(&Sgd::new(0.5)).wait()?;
+        let stepped = weight.value();
+        assert!(is_aligned(stepped.view().as_ptr()) && stepped.view().iter().all(|&x| x == 2.0));
+        Ok(())
+    }
+
+    #[test]
+    fn large_product_is_aligned_to_cache_line() -> dl_core::Result<()> {
+        let [a, b] = [[90, 3], [3, 80]].map(|shape| Nd::<f64, Ix2>::full(shape, 2.0));
+        let product = a.matmul(&b).predict().wait()?;
+        assert!(is_aligned(product.view().as_ptr()) && product.view().iter().all(|&x| x == 12.0));
+        Ok(())
     }
 }

@@ -47,28 +47,9 @@ pub(crate) mod train_eval;
 pub(crate) mod variance;
 pub(crate) mod window;
 
-pub use self::{
-    argmax::ExtremeOps,
-    attention::{scaled_dot_product_attention, scaled_dot_product_attention_with},
-    compare::{CompareOps, MaskOps, where_},
-    conv::ConvOps,
-    convert::{CastOps, DiscreteOps},
-    derivatives::DerivativeOps,
-    dropout::DropoutOps,
-    einsum::einsum,
-    embedding::TableOps,
-    index::IndexOps,
-    interpolate::ResampleOps,
-    join::{concat, stack},
-    loss::LossOps,
-    matmul::ProductOps,
-    normalize::NormOps,
-    pointwise::PointwiseOps,
-    pool::PoolOps,
-    rearrange::ArrangeOps,
-    reduce::ReduceOps,
-    reshape::MovementOps,
-    slice::SliceOps,
-    softmax::SoftmaxOps,
-    variance::SpreadOps,
+pub use crate::{
+    ArrangeOps, CastOps, CompareOps, ConvOps, DerivativeOps, DiscreteOps, DropoutOps, ExtremeOps, IndexOps, LossOps,
+    MaskOps, MovementOps, NormOps, PointwiseOps, PoolOps, ProductOps, ReduceOps, ResampleOps, SliceOps, SoftmaxOps,
+    SpreadOps, TableOps, concat, einsum, scaled_dot_product_attention, scaled_dot_product_attention_with, stack,
+    where_,
 };

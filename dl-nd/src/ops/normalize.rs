@@ -3,7 +3,7 @@
 //! All of it is made of means and pointwise operations, and so differentiable to any order.
 
 use crate::ops::axes::AxisList;
-use crate::ops::expand_as::{no_channels, per_channel, reshape_like};
+use crate::ops::expand_as::{missing_channels, per_channel, reshape_like};
 use crate::ops::invalid::{check_fraction, check_non_negative, invalid};
 use crate::ops::reduce::{ReduceForm, ReduceOp, reduce};
 use crate::ops::reshape::{ReshapeTarget, reshape};
@@ -52,11 +52,7 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When there is no axis 1, or a channel has no elements.
     #[track_caller]
     fn batch_norm(&self, eps: f64) -> Layer<Nd<A, D>> {
-        const NAME: &str = "batch_norm";
-        match check_non_negative("eps", eps) {
-            Ok(()) => Moments::of(NAME, &self.layer(), AxisList::all_but(1)).normalized(eps),
-            Err(error) => invalid(NAME, error),
-        }
+        normalized("batch_norm", &self.layer(), AxisList::all_but(1), eps)
     }
 
     /// [`batch_norm`](NormOps::batch_norm) that keeps statistics: a pass that trains normalises
@@ -89,8 +85,8 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
         let variance = per_channel(NAME, &stats.variance.layer(), &x);
         let train = batch
             .normalized(eps)
-            .updating(&stats.mean, stats.moved(&mean, &batch.mean))
-            .updating(&stats.variance, stats.moved(&variance, &batch.variance(1)));
+            .updating(&stats.mean, stats.updated(&mean, &batch.mean))
+            .updating(&stats.variance, stats.updated(&variance, &batch.variance(1)));
         let evaluate = scaled(&Nd::binary(Binary::Sub, &x, &mean), &variance, eps);
         train_or_eval(train, evaluate)
     }
@@ -109,11 +105,7 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// When `axes` is 0 or there are not so many, or they have no elements.
     #[track_caller]
     fn layer_norm(&self, axes: usize, eps: f64) -> Layer<Nd<A, D>> {
-        const NAME: &str = "layer_norm";
-        match check_non_negative("eps", eps) {
-            Ok(()) => Moments::of(NAME, &self.layer(), AxisList::last(axes)).normalized(eps),
-            Err(error) => invalid(NAME, error),
-        }
+        normalized("layer_norm", &self.layer(), AxisList::last(axes), eps)
     }
 
     /// Each group of neighbouring channels (axis 1) normalised on its own, for each example:
@@ -132,12 +124,9 @@ pub trait NormOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     #[track_caller]
     fn group_norm(&self, groups: usize, eps: f64) -> Layer<Nd<A, D>> {
         const NAME: &str = "group_norm";
-        if let Err(error) = check_non_negative("eps", eps) {
-            return invalid(NAME, error);
-        }
         let x = self.layer();
         let grouped: Layer<Nd<A, Ix3>> = Layer::apply(Grouped { groups, types: PhantomData }, (x.clone(),));
-        reshape_like(NAME, &Moments::of(NAME, &grouped, AxisList::last(1)).normalized(eps), &x)
+        reshape_like(NAME, &normalized(NAME, &grouped, AxisList::last(1), eps), &x)
     }
 
     /// Divided by the root of the mean square over the last `axes` axes: `x / √(mean(x²) + eps)`
@@ -222,7 +211,7 @@ impl<A: Element> RunningStats<A> {
 
     /// The running statistics moved towards those of a batch.
     #[track_caller]
-    fn moved<D: Rank>(&self, running: &Layer<Nd<A, D>>, batch: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
+    fn updated<D: Rank>(&self, running: &Layer<Nd<A, D>>, batch: &Layer<Nd<A, D>>) -> Layer<Nd<A, Ix1>> {
         let running = Nd::with_number(Binary::Mul, running, 1.0 - self.momentum, false);
         let batch = Nd::with_number(Binary::Mul, batch, self.momentum, false);
         reshape(&Nd::binary(Binary::Add, &running, &batch), ReshapeTarget::Flat)
@@ -239,6 +228,20 @@ impl<A: Element> RunningStats<A> {
     }
 }
 
+/// The elements less their mean along these axes, divided by their standard deviation.
+#[track_caller]
+fn normalized<A: Element, D: Rank>(
+    name: &'static str,
+    x: &Layer<Nd<A, D>>,
+    axes: AxisList,
+    eps: f64,
+) -> Layer<Nd<A, D>> {
+    match check_non_negative("eps", eps) {
+        Ok(()) => Moments::of(name, x, axes).normalized(eps),
+        Err(error) => invalid(name, error),
+    }
+}
+
 /// The mean along some axes, which stay.
 #[track_caller]
 fn mean<A: Element, D: Rank>(
@@ -247,7 +250,7 @@ fn mean<A: Element, D: Rank>(
     axes: AxisList,
     correction: usize,
 ) -> Layer<Nd<A, D>> {
-    reduce(x.clone(), ReduceOp::Mean, axes, ReduceForm { name, keep: true, correction })
+    reduce(x.clone(), ReduceOp::Mean, axes, ReduceForm { name, keep_dims: true, correction })
 }
 
 /// `x / √(variance + eps)`.
@@ -303,7 +306,7 @@ impl<A: Element, D: Rank> Primitive for Grouped<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, Ix3>> {
         let (shape, groups) = (x.shape(), self.groups);
-        let [batch, channels, rest @ ..] = shape else { return Err(no_channels(shape)) };
+        let [batch, channels, rest @ ..] = shape else { return Err(missing_channels(shape)) };
         if groups == 0 || channels % groups != 0 {
             return Err(Error::invalid(format!(
                 "{channels} channels (axis 1) of a tensor of shape {shape:?} cannot be divided into {groups} groups"

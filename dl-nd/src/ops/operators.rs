@@ -25,12 +25,11 @@ use ndarray::DimMax;
 type Max<D, E> = <D as DimMax<E>>::Output;
 
 #[track_caller]
-fn tensors<A, D, E>(op: Binary, left: &Layer<Nd<A, D>>, right: &Layer<Nd<A, E>>) -> Layer<Nd<A, Max<D, E>>>
-where
-    A: Element,
-    D: Rank + DimMax<E>,
-    E: Rank,
-{
+fn tensors<A: Element, D: Rank + DimMax<E>, E: Rank>(
+    op: Binary,
+    left: &Layer<Nd<A, D>>,
+    right: &Layer<Nd<A, E>>,
+) -> Layer<Nd<A, Max<D, E>>> {
     Nd::binary(op, &lift(left), &lift(right))
 }
 

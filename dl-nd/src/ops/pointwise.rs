@@ -1,8 +1,7 @@
 //! Pointwise operations on tensors: the rules are those of the tables in `dl-core`; here are the
 //! loops.
 
-use crate::fusion;
-use crate::fusion::should_defer;
+use crate::fusion::{self, should_defer};
 use crate::ops::add_n::sum_present;
 use crate::ops::broadcast::{broadcast_to, sum_to};
 use crate::ops::immediate_rule::ImmediateRule;
@@ -202,11 +201,11 @@ impl<A: Element, D: Rank> Primitive for BinaryOp<A, D> {
 
     fn pull_back_now(&self, at: &Now<'_, Self>, sums: &mut Sums<'_>) -> bool {
         let ((a, b), y, d) = (at.values, at.value, at.delta);
-        let Some(reading) = ImmediateRule::of_small(&[a, b, y, d]) else { return false };
-        let terms = [reading.of(a), reading.of(b), reading.of(y), reading.of(d)];
+        let Some(rule) = ImmediateRule::of_small(&[a, b, y, d]) else { return false };
+        let terms = [rule.of(a), rule.of(b), rule.of(y), rule.of(d)];
         let (left, right) = ImmediateRule::binary(self.op, terms, (sums.wants(0), sums.wants(1)));
-        reading.add(0, left, at.delta, sums);
-        reading.add(1, right, at.delta, sums);
+        rule.add(0, left, at.delta, sums);
+        rule.add(1, right, at.delta, sums);
         true
     }
 

@@ -286,15 +286,15 @@ fn avg_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, avg: AvgPoo
 #[track_caller]
 fn max_pool<A: Element, D: Rank, const N: usize>(x: Layer<Nd<A, D>>, pool: Pool<N>) -> Layer<Nd<A, D>> {
     let (windows, ceil) = (pool.windows().into(), pool.ceil_mode);
-    let places = Layer::apply(MaxPool { windows, ceil, types: PhantomData }, (x.clone(),));
-    Layer::apply(GatherMaxima { missing: A::neg_infinity(), rank: PhantomData }, (x, places))
+    let positions = Layer::apply(MaxPool { windows, ceil, types: PhantomData }, (x.clone(),));
+    Layer::apply(GatherMaxima { missing: A::neg_infinity(), rank: PhantomData }, (x, positions))
 }
 
 /// For each element of a pooled tensor, which element it is of the same sample and channel.
 #[derive(Clone)]
 struct MaxPositions {
     shape: Arc<[usize]>,
-    places: PositionTable,
+    positions: PositionTable,
 }
 
 #[derive(Clone)]
@@ -312,7 +312,7 @@ impl MaxPositions {
 
     /// About how long it takes to fetch what is at a place, or to put something there.
     fn nanoseconds_each(&self) -> f64 {
-        match self.places {
+        match self.positions {
             PositionTable::Flat(_) => 1.5,
             PositionTable::Windows2x2(..) => 0.5,
         }
@@ -331,9 +331,9 @@ impl Data for MaxPositions {
     }
 
     fn bytes(&self) -> usize {
-        match &self.places {
-            PositionTable::Flat(places) => size_of_val(&places[..]),
-            PositionTable::Windows2x2(_, places) => places.len(),
+        match &self.positions {
+            PositionTable::Flat(positions) => size_of_val(&positions[..]),
+            PositionTable::Windows2x2(_, positions) => positions.len(),
         }
     }
 }
@@ -362,7 +362,7 @@ impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
         }
         let len = size::<u32>(&shape)?;
         if len == 0 {
-            return Ok(MaxPositions { shape: shape.into(), places: PositionTable::Flat(Arc::default()) });
+            return Ok(MaxPositions { shape: shape.into(), positions: PositionTable::Flat(Arc::default()) });
         }
         let (lengths, outputs) = (pad_spatial(&x.shape()[2..], 1), pad_spatial(&shape[2..], 1));
         let windows = pad_spatial(&self.windows, Window::POINT);
@@ -370,21 +370,23 @@ impl<A: Element, D: Rank> Primitive for MaxPool<A, D> {
         let x = x.as_slice().expect("in standard layout");
         let channels: Vec<&[A]> = x.chunks_exact(lengths.iter().product()).collect();
         let each = len / channels.len();
-        let places = if let Some(squares) = Windows2x2::of(windows, lengths, outputs) {
-            let places = of_channels(&channels, each, 0, 0.25, |channel, places| squares.first_maxima(channel, places));
-            PositionTable::Windows2x2(squares, Arc::new(places))
+        let positions = if let Some(windows_2x2) = Windows2x2::of(windows, lengths, outputs) {
+            let positions = for_each_channel(&channels, each, 0, 0.25, |channel, positions| {
+                windows_2x2.first_maxima(channel, positions)
+            });
+            PositionTable::Windows2x2(windows_2x2, Arc::new(positions))
         } else {
             if channels[0].len() >= NO_POSITION as usize {
                 return Err(Error::shape(format!("{lengths:?} are too many elements for the places of a pooling")));
             }
             let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
-                (0..outputs[axis]).map(|at| windows[axis].places(at, lengths[axis])).collect()
+                (0..outputs[axis]).map(|at| windows[axis].positions(at, lengths[axis])).collect()
             });
             let nanoseconds = self.nanoseconds(1);
-            let find = |channel: &[A], places: &mut [u32]| first_maxima(channel, lengths, &axes, places);
-            PositionTable::Flat(Arc::new(of_channels(&channels, each, NO_POSITION, nanoseconds, find)))
+            let find = |channel: &[A], positions: &mut [u32]| first_maxima(channel, lengths, &axes, positions);
+            PositionTable::Flat(Arc::new(for_each_channel(&channels, each, NO_POSITION, nanoseconds, find)))
         };
-        Ok(MaxPositions { shape: shape.into(), places })
+        Ok(MaxPositions { shape: shape.into(), positions })
     }
 
     fn pullback(&self, _: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
@@ -405,18 +407,18 @@ impl<A, D> MaxPool<A, D> {
 }
 
 /// So many places for each of these channels, found in about so many nanoseconds for an element.
-fn of_channels<A: Element, P: Copy + Send>(
+fn for_each_channel<A: Element, P: Copy + Send>(
     channels: &[&[A]],
     each: usize,
     nowhere: P,
     nanoseconds: f64,
     find: impl Fn(&[A], &mut [P]) + Sync,
 ) -> Vec<P> {
-    let mut places = vec![nowhere; channels.len() * each];
-    let mut parts: Vec<&mut [P]> = places.chunks_exact_mut(each).collect();
+    let mut positions = vec![nowhere; channels.len() * each];
+    let mut parts: Vec<&mut [P]> = positions.chunks_exact_mut(each).collect();
     let nanoseconds = nanoseconds * channels[0].len() as f64;
-    parallel::for_each_mut(&mut parts, nanoseconds, |i, places| find(channels[i], places));
-    places
+    parallel::for_each_mut(&mut parts, nanoseconds, |i, positions| find(channels[i], positions));
+    positions
 }
 
 /// The places of the first maxima in one channel, given what is under the windows along each axis.
@@ -425,9 +427,9 @@ fn first_maxima<A: Element>(
     channel: &[A],
     [_, height, width]: [usize; SPATIAL],
     [planes, lines, columns]: &[Vec<impl Iterator<Item = usize> + Clone>; SPATIAL],
-    places: &mut [u32],
+    positions: &mut [u32],
 ) {
-    let mut places = places.iter_mut();
+    let mut positions = positions.iter_mut();
     for planes in planes {
         for lines in lines {
             for columns in columns {
@@ -435,15 +437,16 @@ fn first_maxima<A: Element>(
                 for plane in planes.clone() {
                     for line in lines.clone() {
                         for column in columns.clone() {
-                            let place = (plane * height + line) * width + column;
-                            let element = channel[place];
+                            let position = (plane * height + line) * width + column;
+                            let element = channel[position];
                             if first.is_none_or(|(_, max)| element > max || element.is_nan()) {
-                                first = Some((place, element));
+                                first = Some((position, element));
                             }
                         }
                     }
                 }
-                *places.next().expect("a place for each window") = first.map_or(NO_POSITION, |(place, _)| place as u32);
+                *positions.next().expect("a place for each window") =
+                    first.map_or(NO_POSITION, |(position, _)| position as u32);
             }
         }
     }
@@ -464,8 +467,8 @@ impl<A: Element, D: Rank> Primitive for GatherMaxima<A, D> {
         "gather_places"
     }
 
-    fn value(&self, (x, places): (&Nd<A, D>, &MaxPositions)) -> Result<Nd<A, D>> {
-        let (shape, len) = (&places.shape, places.len());
+    fn value(&self, (x, positions): (&Nd<A, D>, &MaxPositions)) -> Result<Nd<A, D>> {
+        let (shape, len) = (&positions.shape, positions.len());
         if len == 0 {
             return Ok(tensor_of_shape(shape, Vec::new()));
         }
@@ -473,13 +476,13 @@ impl<A: Element, D: Rank> Primitive for GatherMaxima<A, D> {
         let x = x.as_slice().expect("in standard layout");
         let channels = shape[0] * shape[1];
         let (channel, windows) = (x.len() / channels, len / channels);
-        let elements = gemm::fill_chunks(len, windows, places.nanoseconds_each() * windows as f64, |i, elements| {
+        let elements = gemm::fill_chunks(len, windows, positions.nanoseconds_each() * windows as f64, |i, elements| {
             let (x, part) = (&x[i * channel..(i + 1) * channel], i * windows..(i + 1) * windows);
-            match &places.places {
-                PositionTable::Windows2x2(squares, places) => squares.gather(x, &places[part], elements),
-                PositionTable::Flat(places) => {
-                    for (to, &place) in elements.iter_mut().zip(&places[part]) {
-                        *to = x.get(place as usize).copied().unwrap_or(self.missing);
+            match &positions.positions {
+                PositionTable::Windows2x2(windows_2x2, positions) => windows_2x2.gather(x, &positions[part], elements),
+                PositionTable::Flat(positions) => {
+                    for (to, &position) in elements.iter_mut().zip(&positions[part]) {
+                        *to = x.get(position as usize).copied().unwrap_or(self.missing);
                     }
                 }
             }
@@ -497,8 +500,8 @@ impl<A: Element, D: Rank> Primitive for GatherMaxima<A, D> {
         Some(Layer::apply(gather, (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
-    fn cost(&self, (_, places): (&Nd<A, D>, &MaxPositions)) -> f64 {
-        200.0 + places.nanoseconds_each() * places.len() as f64
+    fn cost(&self, (_, positions): (&Nd<A, D>, &MaxPositions)) -> f64 {
+        200.0 + positions.nanoseconds_each() * positions.len() as f64
     }
 }
 
@@ -518,8 +521,8 @@ impl<A: Element, D: Rank> Primitive for ScatterMaxima<A, D> {
         "scatter_places"
     }
 
-    fn value(&self, (y, places): (&Nd<A, D>, &MaxPositions)) -> Result<Nd<A, D>> {
-        let (shape, len) = (&places.shape, places.len());
+    fn value(&self, (y, positions): (&Nd<A, D>, &MaxPositions)) -> Result<Nd<A, D>> {
+        let (shape, len) = (&positions.shape, positions.len());
         if len == 0 {
             return Ok(tensor_of_shape(self.shape.slice(), zeros(self.shape.size())));
         }
@@ -527,16 +530,18 @@ impl<A: Element, D: Rank> Primitive for ScatterMaxima<A, D> {
         let y = y.as_slice().expect("in standard layout");
         let channels = shape[0] * shape[1];
         let (channel, windows) = (self.shape.size() / channels, len / channels);
-        let nanoseconds = 0.3 * channel as f64 + places.nanoseconds_each() * windows as f64;
+        let nanoseconds = 0.3 * channel as f64 + positions.nanoseconds_each() * windows as f64;
         let x = gemm::fill_chunks(self.shape.size(), channel, nanoseconds, |i, x: &mut [A]| {
             let part = i * windows..(i + 1) * windows;
-            match &places.places {
-                PositionTable::Windows2x2(squares, places) => squares.scatter(&y[part.clone()], &places[part], x),
-                PositionTable::Flat(places) => {
+            match &positions.positions {
+                PositionTable::Windows2x2(windows_2x2, positions) => {
+                    windows_2x2.scatter(&y[part.clone()], &positions[part], x)
+                }
+                PositionTable::Flat(positions) => {
                     x.fill(A::zero());
-                    for (&y, &place) in y[part.clone()].iter().zip(&places[part]) {
-                        if place != NO_POSITION {
-                            let x = &mut x[place as usize];
+                    for (&y, &position) in y[part.clone()].iter().zip(&positions[part]) {
+                        if position != NO_POSITION {
+                            let x = &mut x[position as usize];
                             *x = *x + y;
                         }
                     }
@@ -555,8 +560,8 @@ impl<A: Element, D: Rank> Primitive for ScatterMaxima<A, D> {
         Some(Layer::apply(self.clone(), (along.tangents.0.clone()?, along.operands.1.clone())))
     }
 
-    fn cost(&self, (_, places): (&Nd<A, D>, &MaxPositions)) -> f64 {
-        200.0 + 0.3 * self.shape.size() as f64 + places.nanoseconds_each() * places.len() as f64
+    fn cost(&self, (_, positions): (&Nd<A, D>, &MaxPositions)) -> f64 {
+        200.0 + 0.3 * self.shape.size() as f64 + positions.nanoseconds_each() * positions.len() as f64
     }
 }
 
@@ -565,13 +570,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn squares_are_windows_like_others() {
+    fn windows_2x2_match_general_windows() {
         let lengths @ [planes, height, width] = [2, 5, 7];
         let outputs @ [_, lines, columns] = [planes, height / 2, width / 2];
         let numbers: [f32; 4] = [1.0, 2.0, 2.0, f32::NAN];
         let half = Window { kernel: 2, stride: 2, padding: 0, dilation: 1 };
         let windows = [Window::POINT, half, half];
-        let squares = Windows2x2::of(windows, lengths, outputs).expect("that is what they are");
+        let windows_2x2 = Windows2x2::of(windows, lengths, outputs).expect("that is what they are");
         let mut state = 1_u32;
         for _ in 0..500 {
             let draw = |_| {
@@ -580,28 +585,28 @@ mod tests {
             };
             let channel: Vec<f32> = (0..planes * height * width).map(draw).collect();
             let axes: [Vec<_>; SPATIAL] = std::array::from_fn(|axis| {
-                (0..outputs[axis]).map(|at| windows[axis].places(at, lengths[axis])).collect()
+                (0..outputs[axis]).map(|at| windows[axis].positions(at, lengths[axis])).collect()
             });
-            let mut places = vec![0; planes * lines * columns];
-            first_maxima(&channel, lengths, &axes, &mut places);
-            let mut in_squares = vec![0; places.len()];
-            squares.first_maxima(&channel, &mut in_squares);
-            let place = |(square, in_square): (usize, &u8)| {
+            let mut positions = vec![0; planes * lines * columns];
+            first_maxima(&channel, lengths, &axes, &mut positions);
+            let mut in_squares = vec![0; positions.len()];
+            windows_2x2.first_maxima(&channel, &mut in_squares);
+            let position = |(square, in_square): (usize, &u8)| {
                 let (plane, line, column) = (square / columns / lines, square / columns % lines, square % columns);
                 let (below, right) = (usize::from(in_square / 2), usize::from(in_square % 2));
                 ((plane * height + 2 * line + below) * width + 2 * column + right) as u32
             };
-            let found: Vec<u32> = in_squares.iter().enumerate().map(place).collect();
-            assert_eq!(found, places, "{channel:?}");
+            let found: Vec<u32> = in_squares.iter().enumerate().map(position).collect();
+            assert_eq!(found, positions, "{channel:?}");
 
-            let mut gathered = vec![0.0; places.len()];
-            squares.gather(&channel, &in_squares, &mut gathered);
+            let mut gathered = vec![0.0; positions.len()];
+            windows_2x2.gather(&channel, &in_squares, &mut gathered);
             let bits = |number: f32| number.to_bits();
-            assert!(gathered.iter().map(|&x| bits(x)).eq(places.iter().map(|&at| bits(channel[at as usize]))));
+            assert!(gathered.iter().map(|&x| bits(x)).eq(positions.iter().map(|&at| bits(channel[at as usize]))));
             let mut scattered = vec![7.0; channel.len()];
-            squares.scatter(&gathered, &in_squares, &mut scattered);
+            windows_2x2.scatter(&gathered, &in_squares, &mut scattered);
             let mut wanted = vec![0.0_f32; channel.len()];
-            places.iter().zip(&gathered).for_each(|(&at, &x)| wanted[at as usize] += x);
+            positions.iter().zip(&gathered).for_each(|(&at, &x)| wanted[at as usize] += x);
             assert!(scattered.into_iter().map(bits).eq(wanted.into_iter().map(bits)), "{channel:?}");
         }
     }

@@ -118,27 +118,27 @@ impl<X, A: Element, D: Rank> ReduceOps<A, D> for X where X: Differentiable<Data 
 pub(crate) struct ReduceForm {
     pub(crate) name: &'static str,
     /// Whether the reduced axes stay.
-    pub(crate) keep: bool,
+    pub(crate) keep_dims: bool,
     /// What is taken off the number of elements in a mean.
     pub(crate) correction: usize,
 }
 
 impl ReduceForm {
-    const KEPT: ReduceForm = ReduceForm { name: "sum", keep: true, correction: 0 };
+    const SUM_KEEPDIM: ReduceForm = ReduceForm { name: "sum", keep_dims: true, correction: 0 };
 
-    pub(crate) fn of(name: &'static str, keep: bool) -> ReduceForm {
-        ReduceForm { name, keep, correction: 0 }
+    pub(crate) fn of(name: &'static str, keep_dims: bool) -> ReduceForm {
+        ReduceForm { name, keep_dims, correction: 0 }
     }
 }
 
 #[track_caller]
 pub(crate) fn reduce<A: Element, D: Rank, O: ReduceOutput<A, D>>(
     x: Layer<Nd<A, D>>,
-    what: ReduceOp,
+    op: ReduceOp,
     axes: AxisList,
     form: ReduceForm,
 ) -> Layer<O> {
-    Layer::apply(Reduce { what, axes, form, types: PhantomData }, (x,))
+    Layer::apply(Reduce { op, axes, form, types: PhantomData }, (x,))
 }
 
 /// The sum of all elements.
@@ -150,27 +150,27 @@ pub(crate) fn total<A: Element, D: Rank>(x: Layer<Nd<A, D>>) -> Layer<A> {
 /// The sums along an axis, which stays.
 #[track_caller]
 pub(crate) fn sum_keepdim<A: Element, D: Rank>(x: Layer<Nd<A, D>>, axis: isize) -> Layer<Nd<A, D>> {
-    reduce(x, ReduceOp::Sum, AxisList::one(axis), ReduceForm::KEPT)
+    reduce(x, ReduceOp::Sum, AxisList::one(axis), ReduceForm::SUM_KEEPDIM)
 }
 
 /// What a reduction ends in: a number or a tensor.
 pub(crate) trait ReduceOutput<A: Element, D: Rank>: Data<Delta = Self> {
     /// From a tensor in which the reduced axes have length 1.
-    fn end(kept: ArrayD<A>, axes: &[usize], keep: bool) -> Self;
+    fn from_reduced(reduced: ArrayD<A>, axes: &[usize], keep_dims: bool) -> Self;
 
     /// Back, as a tensor in which the reduced axes have length 1.
-    fn kept(ending: &Layer<Self>, shape: D) -> Layer<Nd<A, D>>;
+    fn with_kept_dims(output: &Layer<Self>, shape: D) -> Layer<Nd<A, D>>;
 
     fn all(&self, is: impl Fn(A) -> bool) -> bool;
 }
 
 impl<A: Element, D: Rank> ReduceOutput<A, D> for A {
-    fn end(kept: ArrayD<A>, _: &[usize], _: bool) -> A {
-        *kept.first().expect("one element")
+    fn from_reduced(reduced: ArrayD<A>, _: &[usize], _: bool) -> A {
+        *reduced.first().expect("one element")
     }
 
-    fn kept(ending: &Layer<A>, shape: D) -> Layer<Nd<A, D>> {
-        fill(ending, shape)
+    fn with_kept_dims(output: &Layer<A>, shape: D) -> Layer<Nd<A, D>> {
+        fill(output, shape)
     }
 
     fn all(&self, is: impl Fn(A) -> bool) -> bool {
@@ -179,17 +179,17 @@ impl<A: Element, D: Rank> ReduceOutput<A, D> for A {
 }
 
 impl<A: Element, D: Rank, E: Rank> ReduceOutput<A, D> for Nd<A, E> {
-    fn end(mut kept: ArrayD<A>, axes: &[usize], keep: bool) -> Self {
-        if !keep {
+    fn from_reduced(mut reduced: ArrayD<A>, axes: &[usize], keep_dims: bool) -> Self {
+        if !keep_dims {
             for &axis in axes.iter().rev() {
-                kept = kept.index_axis_move(Axis(axis), 0);
+                reduced = reduced.index_axis_move(Axis(axis), 0);
             }
         }
-        kept.into_dimensionality().expect("the rank of what is left").into()
+        reduced.into_dimensionality().expect("the rank of what is left").into()
     }
 
-    fn kept(ending: &Layer<Self>, shape: D) -> Layer<Nd<A, D>> {
-        reshape_to(ending, shape)
+    fn with_kept_dims(output: &Layer<Self>, shape: D) -> Layer<Nd<A, D>> {
+        reshape_to(output, shape)
     }
 
     fn all(&self, is: impl Fn(A) -> bool) -> bool {
@@ -198,7 +198,7 @@ impl<A: Element, D: Rank, E: Rank> ReduceOutput<A, D> for Nd<A, E> {
 }
 
 struct Reduce<A, D, O> {
-    what: ReduceOp,
+    op: ReduceOp,
     axes: AxisList,
     form: ReduceForm,
     types: PhantomData<(A, D, O)>,
@@ -223,9 +223,9 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
                 x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &l)| l).collect();
             check_size::<A>(&left)?;
         }
-        if let Some(lazy) = self.summed_formula(x) {
+        if let Some(lazy) = self.pending_terms(x) {
             // the elements are not needed for anything else
-            return Ok(self.end_of_sum(fusion::sum(lazy, &[]), &axes, count));
+            return Ok(self.output_of_sum(fusion::sum(lazy, &[]), &axes, count));
         }
         let x = x.0.view().into_dyn();
         let fold = |op: Binary, empty: f64| {
@@ -234,7 +234,7 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
                 axes.iter().fold(x.into_owned(), |x, &axis| op.each(Fold { x, axis: Axis(axis), empty }))
             })
         };
-        let kept = match self.what {
+        let reduced = match self.op {
             ReduceOp::Sum => sum(&x, &axes),
             ReduceOp::Mean => sum(&x, &axes).mapv_into(|sum| sum / A::of(count)),
             ReduceOp::Prod => fold(Binary::Mul, 1.0),
@@ -243,17 +243,17 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
             ReduceOp::Norm => norms(&x, &axes),
             ReduceOp::LogSumExp => reduce_in_chunks(x.view(), &axes, 10.0, |x| log_sum_exps(&x, &axes)),
         };
-        Ok(O::end(kept, &axes, self.form.keep))
+        Ok(O::from_reduced(reduced, &axes, self.form.keep_dims))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let (x, shape) = (&at.operands.0, at.values.0.dim());
         let axes = self.axes.of(shape.slice()).expect("the axes were looked at");
-        let mut kept = shape.clone();
-        axes.iter().for_each(|&axis| kept.slice_mut()[axis] = 1);
-        let d = O::kept(at.delta, kept.clone());
-        let y = || O::kept(at.output, kept.clone());
-        let delta = match self.what {
+        let mut reduced = shape.clone();
+        axes.iter().for_each(|&axis| reduced.slice_mut()[axis] = 1);
+        let d = O::with_kept_dims(at.delta, reduced.clone());
+        let y = || O::with_kept_dims(at.output, reduced.clone());
+        let delta = match self.op {
             ReduceOp::Sum | ReduceOp::Mean => self.delta_of_terms(&d, shape),
             // a product that has left the range of the type says nothing of the others
             ReduceOp::Prod if at.values.0.0.iter().all(|&x| x != A::zero()) && at.value.all(|y| y.is_normal()) => {
@@ -281,7 +281,7 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
 
     /// The sum of what is not computed yet.
     fn slopes(&self, (x,): (&Nd<A, D>,)) -> Option<(Option<Layer<Nd<A, D>>>,)> {
-        self.summed_formula(x)?;
+        self.pending_terms(x)?;
         // where there is an error, the value has it
         self.count(x.shape(), &self.axes.of(x.shape()).ok()?).ok()?;
         let one = Layer::constant(Nd::full(unit_shape::<D>(), A::of(1.0)));
@@ -289,24 +289,24 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
     }
 
     fn value_beside(&self, (x,): (&Nd<A, D>,), others: Others<'_>) -> Result<O> {
-        let Some(lazy) = self.summed_formula(x) else { return self.value((x,)) };
+        let Some(lazy) = self.pending_terms(x) else { return self.value((x,)) };
         let axes = self.axes.of(x.shape())?;
         let count = self.count(x.shape(), &axes)?;
         let others: Vec<&Nd<A, D>> = others.of::<Nd<A, D>>().collect();
-        Ok(self.end_of_sum(fusion::sum_and_realize(lazy, &others), &axes, count))
+        Ok(self.output_of_sum(fusion::sum_and_realize(lazy, &others), &axes, count))
     }
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<O>> {
-        match self.what {
+        match self.op {
             ReduceOp::Sum | ReduceOp::Mean => {
-                Some(reduce(along.tangents.0.clone()?, self.what, self.axes.clone(), self.form))
+                Some(reduce(along.tangents.0.clone()?, self.op, self.axes.clone(), self.form))
             }
             _ => along.transposed(self),
         }
     }
 
     fn cost(&self, (x,): (&Nd<A, D>,)) -> f64 {
-        let each = if self.what == ReduceOp::LogSumExp { 10.0 } else { 1.0 };
+        let each = if self.op == ReduceOp::LogSumExp { 10.0 } else { 1.0 };
         200.0 + x.nanoseconds_to_compute() + x.len() as f64 * each
     }
 }
@@ -314,21 +314,21 @@ impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Primitive for Reduce<A, D, O> {
 impl<A: Element, D: Rank, O: ReduceOutput<A, D>> Reduce<A, D, O> {
     /// The operand, if this is the sum or the mean of all its elements, and they are not computed
     /// yet.
-    fn summed_formula<'x>(&self, x: &'x Nd<A, D>) -> Option<&'x Arc<LazyTensor<A, D>>> {
+    fn pending_terms<'x>(&self, x: &'x Nd<A, D>) -> Option<&'x Arc<LazyTensor<A, D>>> {
         let of_all = || self.axes.of(x.shape()).is_ok_and(|axes| axes.len() == x.shape().len());
-        if matches!(self.what, ReduceOp::Sum | ReduceOp::Mean) && of_all() { x.lazy() } else { None }
+        if matches!(self.op, ReduceOp::Sum | ReduceOp::Mean) && of_all() { x.lazy() } else { None }
     }
 
     /// The sum of all elements, or their mean.
-    fn end_of_sum(&self, sum: A, axes: &[usize], count: f64) -> O {
-        let sum = sum / A::of(if self.what == ReduceOp::Mean { count } else { 1.0 });
-        O::end(ArrayD::from_elem(vec![1; axes.len()], sum), axes, self.form.keep)
+    fn output_of_sum(&self, sum: A, axes: &[usize], count: f64) -> O {
+        let sum = sum / A::of(if self.op == ReduceOp::Mean { count } else { 1.0 });
+        O::from_reduced(ArrayD::from_elem(vec![1; axes.len()], sum), axes, self.form.keep_dims)
     }
 
     /// The delta of each term of a sum or a mean, from that of the result, in which the axes have
     /// length 1.
     fn delta_of_terms(&self, d: &Layer<Nd<A, D>>, shape: D) -> Layer<Nd<A, D>> {
-        if self.what == ReduceOp::Sum {
+        if self.op == ReduceOp::Sum {
             return broadcast_to(d, shape);
         }
         let axes = self.axes.of(shape.slice()).expect("the axes were looked at");
@@ -343,7 +343,7 @@ impl<A, D, O> Reduce<A, D, O> {
     fn count(&self, shape: &[usize], axes: &[usize]) -> Result<f64> {
         let count: usize = axes.iter().map(|&axis| shape[axis]).product();
         let correction = self.form.correction;
-        let of_one = matches!(self.what, ReduceOp::Mean | ReduceOp::Amax | ReduceOp::Amin);
+        let of_one = matches!(self.op, ReduceOp::Mean | ReduceOp::Amax | ReduceOp::Amin);
         if !of_one || count > correction {
             return Ok((count - correction) as f64);
         }
@@ -371,14 +371,14 @@ fn sum<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> 
 
 /// With all elements that become one side by side, in a row.
 fn log_sum_exps<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A> {
-    let mut kept = x.raw_dim();
-    axes.iter().for_each(|&axis| kept[axis] = 1);
+    let mut reduced = x.raw_dim();
+    axes.iter().for_each(|&axis| reduced[axis] = 1);
     let order: Vec<usize> = (0..x.ndim()).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
     let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
-    let lined_up = x.view().permuted_axes(order);
-    let rows = lined_up.to_shape([kept.size(), count]).expect("as many elements");
+    let permuted = x.view().permuted_axes(order);
+    let rows = permuted.to_shape([reduced.size(), count]).expect("as many elements");
     let each = rows.rows().into_iter().map(log_sum_exp).collect();
-    ArrayD::from_shape_vec(kept, each).expect("one for each row")
+    ArrayD::from_shape_vec(reduced, each).expect("one for each row")
 }
 
 /// Euclidean lengths, which are in the range of the type also where squares are not.
@@ -400,7 +400,7 @@ fn norms<A: Element>(x: &ndarray::ArrayViewD<'_, A>, axes: &[usize]) -> ArrayD<A
 /// A delta for those that reached the extremum, in equal shares. `reached` is ½ for them and 0 for
 /// the others.
 fn split_ties<A: Element, D: Rank>(d: &Layer<Nd<A, D>>, reached: &Layer<Nd<A, D>>, axes: AxisList) -> Layer<Nd<A, D>> {
-    let all = reduce(reached.clone(), ReduceOp::Sum, axes, ReduceForm::KEPT);
+    let all = reduce(reached.clone(), ReduceOp::Sum, axes, ReduceForm::SUM_KEEPDIM);
     Nd::binary(Binary::Mul, d, &Nd::binary(Binary::Div, reached, &all))
 }
 

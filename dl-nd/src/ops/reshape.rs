@@ -2,7 +2,7 @@
 
 use crate::ops::axes::{axis_of, position_of};
 use crate::ops::broadcast::broadcast_to;
-use crate::tensor::{Element, Item, Nd, Rank};
+use crate::tensor::{Element, Item, Nd, Rank, wrong_rank};
 use dl_core::{Along, At, Differentiable, Error, Layer, Primitive, Result};
 use ndarray::{ArcArray, Axis, IntoDimension, Ix1, Ix2, IxDyn, RemoveAxis};
 use std::any::Any;
@@ -29,11 +29,7 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// A shape error when the new shape has more or fewer elements.
     #[track_caller]
-    fn reshape<S>(&self, shape: S) -> Layer<Nd<A, S::Dim>>
-    where
-        S: IntoDimension,
-        S::Dim: Rank,
-    {
+    fn reshape<S: IntoDimension<Dim: Rank>>(&self, shape: S) -> Layer<Nd<A, S::Dim>> {
         reshape(&self.layer(), ReshapeTarget::Shape(shape.into_dimension()))
     }
 
@@ -158,10 +154,8 @@ pub trait MovementOps<A: Item, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// A shape error when this does not broadcast to that shape.
     #[track_caller]
-    fn expand<S>(&self, shape: S) -> Layer<Nd<A, S::Dim>>
+    fn expand<S: IntoDimension<Dim: Rank>>(&self, shape: S) -> Layer<Nd<A, S::Dim>>
     where
-        S: IntoDimension,
-        S::Dim: Rank,
         A: Element,
     {
         expand(&self.layer(), shape.into_dimension())
@@ -345,10 +339,10 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
                 flat(x, &[*rows, rest.iter().product()])
             }
             ReshapeTarget::Insert(axis) => {
-                let Some(place) = position_of(*axis, x.shape().len() + 1) else {
+                let Some(position) = position_of(*axis, x.shape().len() + 1) else {
                     return Err(Error::invalid(format!("no axis can be inserted at {axis} into {:?}", x.shape())));
                 };
-                array.into_dyn().insert_axis(Axis(place))
+                array.into_dyn().insert_axis(Axis(position))
             }
             ReshapeTarget::Remove(axis) => {
                 let axis = axis_of(*axis, x.shape())?;
@@ -367,10 +361,7 @@ impl<A: Item, D: Rank, E: Rank> Primitive for Reshape<A, D, E> {
                 array
             }
         };
-        array.into_dimensionality().map(Nd::from).map_err(|_| {
-            let (shape, rank) = (x.shape(), E::NDIM.unwrap_or(0));
-            Error::shape(format!("a tensor of shape {shape:?} does not have {rank} axes"))
-        })
+        array.into_dimensionality().map(Nd::from).map_err(|_| wrong_rank::<E>(x.shape()))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A::Derivative, D>>>,) {

@@ -39,9 +39,8 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// # Errors
     /// When a position does not lie in the tensor, or a step is 0.
     #[track_caller]
-    fn slice<I>(&self, narrow: I) -> Layer<Nd<A, I::OutDim>>
+    fn slice<I: SliceArg<D>>(&self, narrow: I) -> Layer<Nd<A, I::OutDim>>
     where
-        I: SliceArg<D>,
         I::OutDim: Rank,
     {
         slice(&self.layer(), "slice", SliceSpec::Elements(narrow.as_ref().into()))
@@ -179,8 +178,8 @@ pub trait SliceOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
 impl<X, A: Element, D: Rank> SliceOps<A, D> for X where X: Differentiable<Data = Nd<A, D>> {}
 
 #[track_caller]
-fn slice<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, name: &'static str, cut: SliceSpec) -> Layer<Nd<A, E>> {
-    Layer::apply(SliceView { name, cut, types: PhantomData }, (x.clone(),))
+fn slice<A: Element, D: Rank, E: Rank>(x: &Layer<Nd<A, D>>, name: &'static str, spec: SliceSpec) -> Layer<Nd<A, E>> {
+    Layer::apply(SliceView { name, spec, types: PhantomData }, (x.clone(),))
 }
 
 /// `length` elements of an axis from `start` on.
@@ -343,7 +342,7 @@ fn check(elements: &[SliceInfoElem], shape: &[usize]) -> Result<()> {
 #[derive(Clone)]
 struct SliceView<A, D, E> {
     name: &'static str,
-    cut: SliceSpec,
+    spec: SliceSpec,
     types: PhantomData<(A, D, E)>,
 }
 
@@ -357,19 +356,19 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
     }
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, E>> {
-        if let Some((axis, range)) = self.cut.range(x.shape()) {
+        if let Some((axis, range)) = self.spec.range(x.shape()) {
             let mut narrow = x.array();
             narrow.slice_axis_inplace(axis, range);
             return Ok(Nd::from(narrow.into_dimensionality().expect("the rank of the tensor")));
         }
-        let elements = self.cut.of(x.shape())?;
+        let elements = self.spec.of(x.shape())?;
         let narrow = x.array().into_dyn().slice_move(&elements[..]);
         Ok(Nd::from(narrow.into_dimensionality().expect("the rank of the part")))
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> (Option<Layer<Nd<A, D>>>,) {
         let shape = at.values.0.dim();
-        let elements = self.cut.of(shape.slice()).expect("the part was looked at").into();
+        let elements = self.spec.of(shape.slice()).expect("the part was looked at").into();
         (Some(slice_gradient(shape, elements, as_rank(at.delta))),)
     }
 
@@ -380,11 +379,11 @@ impl<A: Element, D: Rank, E: Rank> Primitive for SliceView<A, D, E> {
         }
         let add = |whole: &mut Nd<A, D>| {
             let mut whole = whole.0.array_mut().view_mut();
-            if let Some((axis, range)) = self.cut.range(whole.shape()) {
+            if let Some((axis, range)) = self.spec.range(whole.shape()) {
                 whole.slice_axis_inplace(axis, range);
                 add_elements(whole, at.delta.view());
             } else {
-                let elements = self.cut.of(whole.shape()).expect("the part was looked at");
+                let elements = self.spec.of(whole.shape()).expect("the part was looked at");
                 add_elements(whole.into_dyn().slice_move(&elements[..]), at.delta.view().into_dyn());
             }
         };

@@ -15,32 +15,32 @@ use std::marker::PhantomData;
 #[track_caller]
 pub(crate) fn slice_gradient<A: Element, D: Rank>(
     shape: D,
-    place: Box<[SliceInfoElem]>,
+    slice: Box<[SliceInfoElem]>,
     part: Layer<Nd<A, IxDyn>>,
 ) -> Layer<Nd<A, D>> {
-    Layer::apply(SliceGradient { shape, places: vec![Some(place)], element: PhantomData }, vec![part])
+    Layer::apply(SliceGradient { shape, slices: vec![Some(slice)], element: PhantomData }, vec![part])
 }
 
 /// The sum of terms, if there are parts among them, in one tensor.
 #[track_caller]
 pub(crate) fn sum_slice_gradients<A: Element, D: Rank>(terms: &[Layer<Nd<A, D>>]) -> Option<Layer<Nd<A, D>>> {
     let shape = terms.iter().find_map(|term| Some(term.applied::<SliceGradient<A, D>>()?.0.shape.clone()))?;
-    let (mut places, mut parts) = (Vec::with_capacity(terms.len()), Vec::with_capacity(terms.len()));
+    let (mut slices, mut parts) = (Vec::with_capacity(terms.len()), Vec::with_capacity(terms.len()));
     for term in terms {
-        match term.applied::<SliceGradient<A, D>>().filter(|(op, _)| op.places.len() == 1) {
+        match term.applied::<SliceGradient<A, D>>().filter(|(op, _)| op.slices.len() == 1) {
             // a sum stays one: the order of additions must not depend on whether it has been
             // computed
             Some((op, theirs)) => {
-                places.extend(op.places.iter().cloned());
+                slices.extend(op.slices.iter().cloned());
                 parts.extend(theirs);
             }
             None => {
-                places.push(None);
+                slices.push(None);
                 parts.push(as_rank(term));
             }
         }
     }
-    Some(Layer::apply(SliceGradient { shape, places, element: PhantomData }, parts))
+    Some(Layer::apply(SliceGradient { shape, slices, element: PhantomData }, parts))
 }
 
 /// Adds the elements of an array of the same shape, which may have another type of rank.
@@ -55,7 +55,7 @@ pub(crate) fn add_elements<A: Element, D: Rank, E: Rank>(mut to: ArrayViewMut<'_
 struct SliceGradient<A, D> {
     shape: D,
     /// The place of each part; none for one that is a whole.
-    places: Vec<Option<Box<[SliceInfoElem]>>>,
+    slices: Vec<Option<Box<[SliceInfoElem]>>>,
     element: PhantomData<A>,
 }
 
@@ -70,10 +70,10 @@ impl<A: Element, D: Rank> Primitive for SliceGradient<A, D> {
 
     fn value(&self, parts: Vec<&Nd<A, IxDyn>>) -> Result<Nd<A, D>> {
         let mut whole = filled_array(self.shape.clone(), A::zero());
-        for (part, place) in parts.into_iter().zip(&self.places) {
+        for (part, slice) in parts.into_iter().zip(&self.slices) {
             let mut there = whole.view_mut().into_dyn();
-            if let Some(place) = place {
-                there = there.slice_move(&place[..]);
+            if let Some(slice) = slice {
+                there = there.slice_move(&slice[..]);
             }
             add_elements(there, part.view());
         }
@@ -81,8 +81,8 @@ impl<A: Element, D: Rank> Primitive for SliceGradient<A, D> {
     }
 
     fn pullback(&self, at: &At<'_, Self>) -> Vec<Option<Layer<Nd<A, IxDyn>>>> {
-        let each = self.places.iter().map(|place| match place {
-            Some(place) => Some(slice_elements(at.delta, place.clone())),
+        let each = self.slices.iter().map(|slice| match slice {
+            Some(slice) => Some(slice_elements(at.delta, slice.clone())),
             None => Some(as_rank(at.delta)),
         });
         each.collect()
@@ -90,9 +90,9 @@ impl<A: Element, D: Rank> Primitive for SliceGradient<A, D> {
 
     fn pushforward(&self, along: &Along<'_, Self>) -> Option<Layer<Nd<A, D>>> {
         let moving =
-            self.places.iter().zip(along.tangents).filter_map(|(place, part)| Some((place.clone(), part.clone()?)));
-        let (places, parts) = moving.unzip();
-        Some(Layer::apply(SliceGradient { shape: self.shape.clone(), places, element: PhantomData }, parts))
+            self.slices.iter().zip(along.tangents).filter_map(|(slice, part)| Some((slice.clone(), part.clone()?)));
+        let (slices, parts) = moving.unzip();
+        Some(Layer::apply(SliceGradient { shape: self.shape.clone(), slices, element: PhantomData }, parts))
     }
 
     fn cost(&self, parts: Vec<&Nd<A, IxDyn>>) -> f64 {

@@ -86,7 +86,7 @@ pub(crate) struct ExpLanes<A> {
     columns: Option<usize>,
     /// Of each lane, and perhaps of columns after the last one: NaN if there is one, and −∞ if
     /// there is no element.
-    pub(crate) largest: Vec<A>,
+    pub(crate) maxima: Vec<A>,
     pub(crate) sums: Vec<A>,
 }
 
@@ -113,23 +113,23 @@ impl<A: Element> ExpLanes<A> {
                 None => column.zip(x).for_each(|(to, &x)| *to = x),
             }
         }
-        let mut largest = vec![A::neg_infinity(); columns];
+        let mut maxima = vec![A::neg_infinity(); columns];
         let mut sums = vec![A::zero(); columns];
         vectorized(
             #[inline(always)]
             || {
                 for row in terms.chunks_exact(columns) {
-                    largest.iter_mut().zip(row).for_each(|(largest, &x)| *largest = larger(*largest, x));
+                    maxima.iter_mut().zip(row).for_each(|(largest, &x)| *largest = larger(*largest, x));
                 }
-                largest.iter_mut().for_each(|largest| *largest = canonicalize_nan(*largest));
+                maxima.iter_mut().for_each(|largest| *largest = canonicalize_nan(*largest));
                 for row in terms.chunks_exact_mut(columns) {
-                    row.iter_mut().zip(&largest).for_each(|(x, &largest)| *x = *x - largest);
+                    row.iter_mut().zip(&maxima).for_each(|(x, &largest)| *x = *x - largest);
                 }
             },
         );
         map_in_place(Unary::Exp, &mut terms);
         terms.chunks_exact(columns).for_each(|row| add_assign(&mut sums, row));
-        ExpLanes { terms, len, columns: Some(columns), largest, sums }
+        ExpLanes { terms, len, columns: Some(columns), maxima, sums }
     }
 
     fn rows<'a>(count: usize, len: usize, lanes: impl Iterator<Item = ArrayView1<'a, A>>) -> Self {
@@ -140,11 +140,11 @@ impl<A: Element> ExpLanes<A> {
                 None => terms.extend(x.iter()),
             }
         }
-        let mut largest = vec![A::neg_infinity(); count];
+        let mut maxima = vec![A::neg_infinity(); count];
         vectorized(
             #[inline(always)]
             || {
-                for (lane, largest) in terms.chunks_exact_mut(len.max(1)).zip(&mut largest) {
+                for (lane, largest) in terms.chunks_exact_mut(len.max(1)).zip(&mut maxima) {
                     let max = canonicalize_nan(largest_of(lane));
                     *largest = max;
                     lane.iter_mut().for_each(|x| *x = *x - max);
@@ -154,7 +154,7 @@ impl<A: Element> ExpLanes<A> {
         terms.resize(terms.len().next_multiple_of(LANE_GROUP), A::zero());
         map_in_place(Unary::Exp, &mut terms);
         let sums = (0..count).map(|lane| sum_in_order(&terms[lane * len..][..len])).collect();
-        ExpLanes { terms, len, columns: None, largest, sums }
+        ExpLanes { terms, len, columns: None, maxima, sums }
     }
 
     /// The logarithms of the sums.
@@ -213,55 +213,51 @@ fn larger<A: Element>(largest: A, x: A) -> A {
 fn largest_of<A: Element>(x: &[A]) -> A {
     let (rows, rest) = x.as_chunks::<LANE_GROUP>();
     // its own, and not captured: so it stays in a register
-    let mut abreast = [A::neg_infinity(); LANE_GROUP];
-    abreast[..rest.len()].copy_from_slice(rest);
+    let mut maxima = [A::neg_infinity(); LANE_GROUP];
+    maxima[..rest.len()].copy_from_slice(rest);
     for row in rows {
         for i in 0..LANE_GROUP {
-            abreast[i] = larger(abreast[i], row[i]);
+            maxima[i] = larger(maxima[i], row[i]);
         }
     }
     let mut left = LANE_GROUP;
     while left > 1 {
         left /= 2;
         for i in 0..left {
-            abreast[i] = larger(abreast[i], abreast[left + i]);
+            maxima[i] = larger(maxima[i], maxima[left + i]);
         }
     }
-    abreast[0]
+    maxima[0]
 }
 
 /// `ln Σ exp(x)`; of nothing, −∞.
 pub(crate) fn log_sum_exp<A: Element>(x: ArrayView1<'_, A>) -> A {
-    let raised = ExpLanes::of(std::iter::once(x));
-    let max = raised.largest[0];
-    if max.is_infinite() { max } else { Number::ln(raised.sums[0]) + max }
+    let exps = ExpLanes::of(std::iter::once(x));
+    let max = exps.maxima[0];
+    if max.is_infinite() { max } else { Number::ln(exps.sums[0]) + max }
 }
 
 /// Each lane along `axis` on its own: `value` reads some lanes, of which it is told the number of
 /// the first one, and writes those of the result.
-pub(crate) fn lanes<A, D>(
+pub(crate) fn lanes<A: Element, D: Rank>(
     x: &Nd<A, D>,
     axis: isize,
     value: impl Fn(usize, &mut [Lane<'_, A>]) + Sync,
-) -> Result<Nd<A, D>>
-where
-    A: Element,
-    D: Rank,
-{
+) -> Result<Nd<A, D>> {
     let axis = axis_of(axis, x.shape())?;
     let mut array = Array::from_elem(x.dim(), A::of(0.0));
     let len = x.shape()[axis];
     let count = x.len() / len.max(1);
     let all = x.0.lanes(Axis(axis)).into_iter().zip(array.lanes_mut(Axis(axis)));
-    for_each_lane(all, (count, len), NANOSECONDS, value);
+    for_each_lane(all, (count, len), SOFTMAX_NANOSECONDS, value);
     Ok(array.into())
 }
 
 /// About how long the softmax takes for an element.
-const NANOSECONDS: f64 = 2.5;
+pub(crate) const SOFTMAX_NANOSECONDS: f64 = 2.5;
 
 fn cost(len: usize) -> f64 {
-    300.0 + NANOSECONDS * len as f64
+    300.0 + SOFTMAX_NANOSECONDS * len as f64
 }
 
 /// The delta of what has the softmax `y`: `d·y − y · Σ d·y`.
@@ -295,7 +291,7 @@ impl<A: Element, D: Rank> Primitive for Softmax<A, D> {
         lanes(x, self.axis, |_, lanes| {
             let softmaxes = ExpLanes::of(lanes.iter().map(|(x, _)| x.view())).softmax();
             for (lane, (_, y)) in lanes.iter_mut().enumerate() {
-                if !self.or_zero || softmaxes.0.largest[lane] != A::neg_infinity() {
+                if !self.or_zero || softmaxes.0.maxima[lane] != A::neg_infinity() {
                     softmaxes.write(lane, y.view_mut());
                 }
             }
@@ -331,9 +327,9 @@ impl<A: Element, D: Rank> Primitive for LogSoftmax<A, D> {
 
     fn value(&self, (x,): (&Nd<A, D>,)) -> Result<Nd<A, D>> {
         lanes(x, self.axis, |_, lanes| {
-            let raised = ExpLanes::of(lanes.iter().map(|(x, _)| x.view()));
-            let logarithms = raised.ln_sums();
-            for ((x, y), (max, ln_sum)) in lanes.iter_mut().zip(raised.largest.into_iter().zip(logarithms)) {
+            let exps = ExpLanes::of(lanes.iter().map(|(x, _)| x.view()));
+            let logarithms = exps.ln_sums();
+            for ((x, y), (max, ln_sum)) in lanes.iter_mut().zip(exps.maxima.into_iter().zip(logarithms)) {
                 y.zip_mut_with(x, |y, &x| *y = x - max - ln_sum);
             }
         })

@@ -32,7 +32,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// A shape error when there are no more elements than the correction.
     #[track_caller]
     fn var(&self, correction: usize) -> Layer<A> {
-        variance(self.layer(), Axes::<D>::into_list(..), ReduceForm { name: "var", keep: false, correction })
+        variance(self.layer(), Axes::<D>::into_list(..), ReduceForm { name: "var", keep_dims: false, correction })
     }
 
     /// [`var`](SpreadOps::var) over some axes, which disappear.
@@ -44,7 +44,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn var_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
-        variance(self.layer(), axes.into_list(), ReduceForm { name: "var_axis", keep: false, correction })
+        variance(self.layer(), axes.into_list(), ReduceForm { name: "var_axis", keep_dims: false, correction })
     }
 
     /// [`var`](SpreadOps::var) over some axes, which stay, with length 1.
@@ -56,7 +56,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn var_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
-        variance(self.layer(), axes.into_list(), ReduceForm { name: "var_keepdim", keep: true, correction })
+        variance(self.layer(), axes.into_list(), ReduceForm { name: "var_keepdim", keep_dims: true, correction })
     }
 
     /// The `p`-norm `(Σ |x|ᵖ)^(1/p)` for a positive `p`: the sum of the magnitudes for 1,
@@ -110,7 +110,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std(&self, correction: usize) -> Layer<A> {
-        deviation(self.layer(), Axes::<D>::into_list(..), ReduceForm { name: "std", keep: false, correction })
+        deviation(self.layer(), Axes::<D>::into_list(..), ReduceForm { name: "std", keep_dims: false, correction })
     }
 
     /// [`std`](SpreadOps::std) over some axes, which disappear.
@@ -122,7 +122,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std_axis<X: Axes<D>>(&self, axes: X, correction: usize) -> Layer<Nd<A, X::Rest>> {
-        deviation(self.layer(), axes.into_list(), ReduceForm { name: "std_axis", keep: false, correction })
+        deviation(self.layer(), axes.into_list(), ReduceForm { name: "std_axis", keep_dims: false, correction })
     }
 
     /// [`std`](SpreadOps::std) over some axes, which stay, with length 1.
@@ -134,7 +134,7 @@ pub trait SpreadOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
     /// ```
     #[track_caller]
     fn std_keepdim(&self, axes: impl Axes<D>, correction: usize) -> Layer<Nd<A, D>> {
-        deviation(self.layer(), axes.into_list(), ReduceForm { name: "std_keepdim", keep: true, correction })
+        deviation(self.layer(), axes.into_list(), ReduceForm { name: "std_keepdim", keep_dims: true, correction })
     }
 }
 
@@ -146,7 +146,7 @@ fn variance<A: Element, D: Rank, O: ReduceOutput<A, D>>(
     axes: AxisList,
     form: ReduceForm,
 ) -> Layer<O> {
-    let mean = reduce(x.clone(), ReduceOp::Mean, axes.clone(), ReduceForm { keep: true, correction: 0, ..form });
+    let mean = reduce(x.clone(), ReduceOp::Mean, axes.clone(), ReduceForm { keep_dims: true, correction: 0, ..form });
     reduce(Nd::binary(Binary::Sub, &x, &mean).square(), ReduceOp::Mean, axes, form)
 }
 
@@ -156,16 +156,16 @@ fn deviation<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise>(
     axes: AxisList,
     form: ReduceForm,
 ) -> Layer<O> {
-    power::<O>(&variance(x, axes, form), |x| x.sqrt())
+    power_with_zero::<O>(&variance(x, axes, form), |x| x.sqrt())
 }
 
 /// A power of numbers that are not negative. At 0, where 1 is raised in its place, it is 0, and its
 /// slope, which may be steep, counts as 0.
 #[track_caller]
-fn power<O: Pointwise>(x: &Layer<O>, power: impl FnOnce(Layer<O>) -> Layer<O>) -> Layer<O> {
+fn power_with_zero<O: Pointwise>(x: &Layer<O>, power_with_zero: impl FnOnce(Layer<O>) -> Layer<O>) -> Layer<O> {
     let sign = x.sign();
     let positive = O::binary(Binary::Add, x, &O::with_number(Binary::Sub, &sign, 1.0, true));
-    O::binary(Binary::Mul, &power(positive), &sign)
+    O::binary(Binary::Mul, &power_with_zero(positive), &sign)
 }
 
 #[track_caller]
@@ -180,9 +180,9 @@ fn norm_p<A: Element, D: Rank, O: ReduceOutput<A, D> + Pointwise>(
         2.0 => reduce(x, ReduceOp::Norm, axes, form),
         f64::INFINITY => reduce(x.abs(), ReduceOp::Amax, axes, form),
         p if p > 0.0 => {
-            let powers = power(&x.abs(), |x| Nd::with_number(Binary::Pow, &x, p, false));
+            let powers = power_with_zero(&x.abs(), |x| Nd::with_number(Binary::Pow, &x, p, false));
             let powers: Layer<O> = reduce(powers, ReduceOp::Sum, axes, form);
-            power::<O>(&powers, |powers| O::with_number(Binary::Pow, &powers, p.recip(), false))
+            power_with_zero::<O>(&powers, |powers| O::with_number(Binary::Pow, &powers, p.recip(), false))
         }
         _ => invalid(form.name, Error::invalid(format!("there is no {p}-norm: p must be positive"))),
     }

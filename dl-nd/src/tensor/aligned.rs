@@ -58,45 +58,45 @@ impl<A: Pooled> AlignedBuf<A> {
     }
 
     /// The same, for what is large in this part of a page.
-    pub(crate) fn with_color(len: usize, part: usize) -> Self {
-        AlignedBuf::of(len, part, |len| Some(buffers::take_filled(len)))
+    pub(crate) fn with_color(len: usize, color: usize) -> Self {
+        AlignedBuf::of(len, color, |len| Some(buffers::take_filled(len)))
             .unwrap_or_else(|| panic!("there is no memory for {len} numbers"))
     }
 
-    fn of(len: usize, part: usize, take: impl FnOnce(usize) -> Option<Vec<A>>) -> Option<Self> {
+    fn of(len: usize, color: usize, take: impl FnOnce(usize) -> Option<Vec<A>>) -> Option<Self> {
         if len == 0 {
             return Some(AlignedBuf::default());
         }
         if cfg!(target_os = "linux") && len >= elements::<A>(HUGE_PAGES_FROM_BYTES) {
-            return AlignedBuf::in_huge_pages(len, part);
+            return AlignedBuf::in_huge_pages(len, color);
         }
         let parts = if len > elements::<A>(LARGE_BYTES) { COLORS } else { 1 };
         let memory = take(len + elements::<A>((parts - 1) * COLOR_BYTES + CACHE_LINE_BYTES))?;
-        let begin = begin(&memory);
-        let moved = (COLORS + part - color_of(&raw const memory[begin])) % parts;
-        Some(AlignedBuf { memory, begin: begin + elements::<A>(moved * COLOR_BYTES), len })
+        let begin = first_aligned(&memory);
+        let offset = (COLORS + color - color_of(&raw const memory[begin])) % parts;
+        Some(AlignedBuf { memory, begin: begin + elements::<A>(offset * COLOR_BYTES), len })
     }
 
     /// The same where large pages are, if the system has any. Within these all of an address
     /// decides about the place in the second cache, so parts are further apart. What is before and
     /// after it is let go once, when the memory is new.
-    fn in_huge_pages(len: usize, part: usize) -> Option<Self> {
+    fn in_huge_pages(len: usize, color: usize) -> Option<Self> {
         const APART: usize = COLOR_BYTES + HUGE_COLOR_STRIDE;
         let page = elements::<A>(huge_pages::HUGE_PAGE_BYTES);
         let to_page = |memory: *const A| memory.align_offset(huge_pages::HUGE_PAGE_BYTES).min(page);
-        let moved = elements::<A>(part * APART);
+        let offset = elements::<A>(color * APART);
         let mut is_new = false;
         let mut memory = buffers::try_take_filled(len + page + elements::<A>((COLORS - 1) * APART), |new| {
             is_new = true;
             let from = to_page(new.as_ptr().cast());
-            huge_pages::advise_huge_pages(&mut new[from..][..moved + len]);
+            huge_pages::advise_huge_pages(&mut new[from..][..offset + len]);
         })?;
         let begin = to_page(memory.as_ptr());
         if is_new {
             huge_pages::release_pages(&mut memory[..begin]);
-            huge_pages::release_pages(&mut memory[begin + moved + len..]);
+            huge_pages::release_pages(&mut memory[begin + offset + len..]);
         }
-        Some(AlignedBuf { memory, begin: begin + moved, len })
+        Some(AlignedBuf { memory, begin: begin + offset, len })
     }
 
     pub(crate) fn elements(&mut self) -> &mut [A] {
@@ -137,14 +137,14 @@ const MAX_SCRATCH_BYTES: usize = 1 << 20;
 /// Lends this thread's own room for so many numbers, which may be anything. It begins where a line
 /// does.
 pub(crate) fn with_thread_scratch<A: Pooled, R>(len: usize, work: impl FnOnce(*mut A) -> R) -> R {
-    let mut own = OWN.try_with(Cell::take).unwrap_or_default();
+    let mut scratch = OWN.try_with(Cell::take).unwrap_or_default();
     let lines = (len * size_of::<A>()).div_ceil(CACHE_LINE_BYTES);
-    if own.len() < lines {
-        own = vec![Line { _bytes: [0; CACHE_LINE_BYTES] }; lines];
+    if scratch.len() < lines {
+        scratch = vec![Line { _bytes: [0; CACHE_LINE_BYTES] }; lines];
     }
-    let done = work(own.as_mut_ptr().cast());
-    if own.len() <= MAX_SCRATCH_BYTES / CACHE_LINE_BYTES {
-        let _ = OWN.try_with(|room| room.set(own));
+    let done = work(scratch.as_mut_ptr().cast());
+    if scratch.len() <= MAX_SCRATCH_BYTES / CACHE_LINE_BYTES {
+        let _ = OWN.try_with(|buf| buf.set(scratch));
     }
     done
 }
@@ -161,7 +161,7 @@ fn next_color() -> usize {
 }
 
 /// Where in memory the first line begins: as long as it does not grow, and so stays where it is.
-pub(crate) fn begin<A>(memory: &[A]) -> usize {
+pub(crate) fn first_aligned<A>(memory: &[A]) -> usize {
     // only a machine that has no addresses, as that of miri, says that there is no such place
     memory.as_ptr().align_offset(CACHE_LINE_BYTES).min(CACHE_LINE_BYTES / size_of::<A>())
 }
@@ -169,9 +169,9 @@ pub(crate) fn begin<A>(memory: &[A]) -> usize {
 /// A copy of what lies in row-major order, where a line begins, if there is memory for it.
 pub(crate) fn aligned_copy<A: Pooled, D: Dimension>(x: &ArrayView<'_, A, D>) -> Option<Array<A, D>> {
     let elements = x.as_slice()?;
-    let mut room = AlignedBuf::of(elements.len(), next_color(), |len| buffers::try_take_filled(len, |_| {}))?;
-    room.elements().copy_from_slice(elements);
-    Some(room.into_array(x.raw_dim()))
+    let mut buf = AlignedBuf::of(elements.len(), next_color(), |len| buffers::try_take_filled(len, |_| {}))?;
+    buf.elements().copy_from_slice(elements);
+    Some(buf.into_array(x.raw_dim()))
 }
 
 /// Whether a line begins here.
@@ -194,43 +194,42 @@ pub(crate) fn is_too_large_to_copy<A>(len: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::Storage;
-    use dl_core::{Differentiable, Weight};
-    use dl_optim::Sgd;
+    use crate::tensor::{Nd, Storage};
+    use dl_core::Weight;
     use ndarray::{Ix2, s};
 
     const SHAPE: [usize; 2] = [100, 70];
 
     /// Where no line begins.
-    fn elsewhere() -> Array<f32, Ix2> {
-        let room = vec![0.0; SHAPE[0] * SHAPE[1] + 1];
-        let from = usize::from(is_aligned(room.as_ptr()));
-        let mut moved = Array::from_vec(room).slice_move(s![from..from + SHAPE[0] * SHAPE[1]]);
-        moved.iter_mut().enumerate().for_each(|(i, x)| *x = i as f32);
-        moved.into_shape_with_order(SHAPE).expect("as many elements")
+    fn unaligned() -> Array<f32, Ix2> {
+        let buf = vec![0.0; SHAPE[0] * SHAPE[1] + 1];
+        let from = usize::from(is_aligned(buf.as_ptr()));
+        let mut offset = Array::from_vec(buf).slice_move(s![from..from + SHAPE[0] * SHAPE[1]]);
+        offset.iter_mut().enumerate().for_each(|(i, x)| *x = i as f32);
+        offset.into_shape_with_order(SHAPE).expect("as many elements")
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn large_tensors_begin_near_a_large_page_each_part_elsewhere() {
+    fn large_tensors_begin_near_a_large_page_each_part_unaligned() {
         const LEN: usize = HUGE_PAGES_FROM_BYTES / size_of::<f32>() + 5;
-        let mut rooms: Vec<AlignedBuf<f32>> = (0..COLORS).map(|part| AlignedBuf::with_color(LEN, part)).collect();
-        for (part, room) in rooms.iter_mut().enumerate() {
-            let elements = room.elements();
-            elements.fill(part as f32);
-            let moved = elements.as_ptr().addr() % huge_pages::HUGE_PAGE_BYTES;
-            assert_eq!(moved, part * (COLOR_BYTES + HUGE_COLOR_STRIDE));
-            assert_eq!((elements.len(), color_of(elements.as_ptr())), (LEN, part));
+        let mut bufs: Vec<AlignedBuf<f32>> = (0..COLORS).map(|color| AlignedBuf::with_color(LEN, color)).collect();
+        for (color, buf) in bufs.iter_mut().enumerate() {
+            let elements = buf.elements();
+            elements.fill(color as f32);
+            let offset = elements.as_ptr().addr() % huge_pages::HUGE_PAGE_BYTES;
+            assert_eq!(offset, color * (COLOR_BYTES + HUGE_COLOR_STRIDE));
+            assert_eq!((elements.len(), color_of(elements.as_ptr())), (LEN, color));
         }
-        for (part, room) in rooms.iter_mut().enumerate() {
-            assert!(room.elements().iter().all(|&x| x == part as f32));
+        for (color, buf) in bufs.iter_mut().enumerate() {
+            assert!(buf.elements().iter().all(|&x| x == color as f32));
         }
-        rooms.into_iter().for_each(AlignedBuf::give_back);
+        bufs.into_iter().for_each(AlignedBuf::give_back);
     }
 
     #[test]
     fn what_is_written_to_time_and_again_begins_with_a_line() {
-        let before = elsewhere();
+        let before = unaligned();
         let mut elements: Storage<f32, Ix2> = before.to_shared().into();
         let held = elements.clone();
         elements.align_for_write();
@@ -243,15 +242,14 @@ mod tests {
         elements.align_for_write();
         assert!(is_aligned(elements.as_ptr()) && elements.as_ptr() != other.as_ptr() && *other == before);
         // the other order is left as it is, and so is what is small
-        let mut columns: Storage<f32, Ix2> = elsewhere().reversed_axes().into_shared().into();
+        let mut columns: Storage<f32, Ix2> = unaligned().reversed_axes().into_shared().into();
         columns.align_for_write();
         assert_eq!(*columns, before.t());
     }
 
     #[test]
     fn a_weight_begins_with_a_line_wherever_its_value_came_from() {
-        use crate::Nd;
-        let value = Nd::from(elsewhere());
+        let value = Nd::from(unaligned());
         let weight = Weight::new(value.clone());
         assert!(is_aligned(weight.value().view().as_ptr()) && !is_aligned(value.view().as_ptr()));
         assert_eq!(weight.value(), value);
@@ -262,7 +260,6 @@ mod tests {
 
     #[test]
     fn what_comes_from_outside_begins_with_a_line_unless_it_is_small_or_huge() {
-        use crate::Nd;
         let at_line = |len: usize| {
             // of many, at least one begins elsewhere: an allocator promises 16 bytes
             let tensors: Vec<Nd<f32, Ix2>> =
@@ -282,33 +279,20 @@ mod tests {
     #[test]
     fn large_tensors_begin_in_one_part_of_a_page_after_the_other() {
         let len = LARGE_BYTES / size_of::<f64>() + 1;
-        for part in 0..COLORS {
-            let mut room = AlignedBuf::<f64>::with_color(len, part);
-            room.elements().fill(1.0);
-            let place = room.elements().as_ptr();
-            assert_eq!((color_of(place), room.elements().len()), (part, len));
+        for color in 0..COLORS {
+            let mut buf = AlignedBuf::<f64>::with_color(len, color);
+            buf.elements().fill(1.0);
+            let place = buf.elements().as_ptr();
+            assert_eq!((color_of(place), buf.elements().len()), (color, len));
             assert!(is_aligned(place));
-            assert_eq!(room.into_array(ndarray::Dim(len)).as_ptr(), place);
+            assert_eq!(buf.into_array(ndarray::Dim(len)).as_ptr(), place);
         }
         assert!(AlignedBuf::<f32>::new(0).elements().is_empty());
     }
 
     #[test]
-    fn the_memory_of_a_weight_that_takes_steps_begins_with_a_line() -> dl_core::Result<()> {
-        use crate::{Nd, ProductOps, ReduceOps};
-        let weight = Weight::new(Nd::from(elsewhere()));
-        let x = Nd::<f32, Ix2>::full([2, SHAPE[0]], 1.0);
-        let loss = x.matmul(&weight).sum();
-        loss.train(&Sgd::new(0.5)).wait()?;
-        let stepped = weight.value();
-        assert!(is_aligned(stepped.view().as_ptr()));
-        assert_eq!(stepped.view(), elsewhere() - 1.0);
-        Ok(())
-    }
-
-    #[test]
     fn a_thread_lends_its_own_room_to_one_at_a_time() {
-        let place = |len| with_thread_scratch(len, |room: *mut f32| room.addr());
+        let place = |len| with_thread_scratch(len, |buf: *mut f32| buf.addr());
         let first = place(1000);
         assert!(is_aligned(std::ptr::without_provenance::<f32>(first)) && place(500) == first, "it is kept");
         with_thread_scratch(1000, |outer: *mut f32| {
@@ -322,14 +306,5 @@ mod tests {
         place(MAX_SCRATCH_BYTES);
         assert!(OWN.take().is_empty(), "that was too much");
         assert_eq!(with_thread_scratch(0, |_: *mut f32| 7), 7);
-    }
-
-    #[test]
-    fn large_products_begin_with_a_line() -> dl_core::Result<()> {
-        use crate::{Nd, ProductOps};
-        let [a, b] = [[90, 3], [3, 80]].map(|shape| Nd::<f64, Ix2>::full(shape, 2.0));
-        let product = a.matmul(&b).predict().wait()?;
-        assert!(is_aligned(product.view().as_ptr()) && product.view().iter().all(|&x| x == 12.0));
-        Ok(())
     }
 }

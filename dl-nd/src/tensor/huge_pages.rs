@@ -13,12 +13,12 @@ pub(super) const HUGE_PAGE_BYTES: usize = 1 << 21;
 
 /// Asks the system for large pages, as many as fit into this room, which begins where one may and
 /// has not been written to. It may decline: nobody knows but by the time.
-pub(super) fn advise_huge_pages<A>(room: &mut [MaybeUninit<A>]) {
-    let bytes = size_of_val(room) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+pub(super) fn advise_huge_pages<A>(memory: &mut [MaybeUninit<A>]) {
+    let bytes = size_of_val(memory) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     #[cfg(all(target_os = "linux", not(miri)))]
     // SAFETY: all of this memory is lent to us alone, and the advice does not change what is there
     unsafe {
-        libc::madvise(room.as_mut_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
+        libc::madvise(memory.as_mut_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = bytes;

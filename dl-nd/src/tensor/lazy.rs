@@ -135,8 +135,8 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
     }
 
     /// These elements as a tensor of its shape.
-    pub(crate) fn elements(&self, room: AlignedBuf<A>) -> Storage<A, D> {
-        room.into_array(self.shape.clone()).into_shared().into()
+    pub(crate) fn elements(&self, buf: AlignedBuf<A>) -> Storage<A, D> {
+        buf.into_array(self.shape.clone()).into_shared().into()
     }
 
     /// Somebody has computed it. If somebody else was faster, that is forgotten.
@@ -156,7 +156,6 @@ impl<A: Item, D: Rank> LazyTensor<A, D> {
     }
 
     fn forget_operation(&self) {
-        let operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(operation);
+        drop(self.take_operation());
     }
 }

@@ -6,16 +6,16 @@ mod element;
 #[allow(unsafe_code, reason = "a call of the system: see the module")]
 mod huge_pages;
 mod lazy;
+mod nd;
 mod shape;
 mod storage;
-mod tensor;
 
 pub use aliases::{NdExpression, NdLayer, NdWeight};
 pub(crate) use element::PerElement;
 pub use element::{Derivative, Discrete, Element, HasRank, Item, Rank};
 pub(crate) use lazy::{Expr, LazyTensor};
+pub use nd::Nd;
+pub(crate) use nd::{constant_tape, filled_array, tensor_of_shape, zeros};
 pub use shape::check_size;
-pub(crate) use shape::{broadcast_shape, common_len, common_shape, unit_shape};
+pub(crate) use shape::{broadcast_shape, common_len, common_shape, dim_of, unit_shape, wrong_rank};
 pub(crate) use storage::{Storage, compact_copy};
-pub use tensor::Nd;
-pub(crate) use tensor::{filled_array, tensor_of_shape, zeros};

@@ -72,3 +72,15 @@ pub(crate) fn common_len(shapes: &[&[usize]]) -> f64 {
     let along = |axis: usize| shapes.iter().filter_map(move |shape| Some(shape[shape.len().checked_sub(axis)?]));
     (1..=rank).map(|axis| along(axis).find(|&length| length != 1).unwrap_or(1) as f64).product()
 }
+
+/// The dimension with these lengths.
+pub(crate) fn dim_of<D: Dimension>(lengths: &[usize]) -> D {
+    let mut dim = D::zeros(lengths.len());
+    dim.slice_mut().copy_from_slice(lengths);
+    dim
+}
+
+/// The error of a tensor of this shape whose number of axes is not that of a rank.
+pub(crate) fn wrong_rank<D: Rank>(shape: &[usize]) -> Error {
+    Error::shape(format!("a tensor of shape {shape:?} does not have {} axes", D::NDIM.unwrap_or(0)))
+}

@@ -10,7 +10,7 @@
 use std::io::{self, Read};
 
 /// Longer heads are refused; those of NumPy have some hundred bytes.
-const LONGEST: usize = 1 << 16;
+const MAX_HEADER_BYTES: usize = 1 << 16;
 
 /// What a head says.
 #[derive(Debug, PartialEq)]
@@ -44,8 +44,10 @@ impl Header {
             }
             _ => return Err(io::Error::other(format!("version {major}.{minor}, where 1.0, 2.0 or 3.0 is known"))),
         };
-        if length > LONGEST {
-            return Err(io::Error::other(format!("a header of {length} bytes, where at most {LONGEST} make sense")));
+        if length > MAX_HEADER_BYTES {
+            return Err(io::Error::other(format!(
+                "a header of {length} bytes, where at most {MAX_HEADER_BYTES} make sense"
+            )));
         }
         let mut text = vec![0; length];
         fill(source, &mut text, start)?;

@@ -57,11 +57,10 @@ use std::marker::PhantomData;
 /// When the specification cannot be read, or does not fit the number of operands or of their axes,
 /// and a shape error when a letter has two lengths, neither of them 1.
 #[track_caller]
-pub fn einsum<A, X>(specification: &str, operands: impl IntoIterator<Item = X>) -> Layer<Nd<A, IxDyn>>
-where
-    A: Element,
-    X: Differentiable<Data = Nd<A, IxDyn>>,
-{
+pub fn einsum<A: Element, X: Differentiable<Data = Nd<A, IxDyn>>>(
+    specification: &str,
+    operands: impl IntoIterator<Item = X>,
+) -> Layer<Nd<A, IxDyn>> {
     let mut layers = Vec::new();
     for operand in operands {
         layers.push(operand.into_layer());

@@ -12,7 +12,7 @@
 use super::Table;
 use super::rows::{Rows, check_ids};
 use crate::ops::index::Indices;
-use crate::tensor::{Element, Nd, Rank};
+use crate::tensor::{Element, Nd, Rank, dim_of};
 use dl_core::{Along, At, Data, Deltas, Differentiable, Layer, Primitive, Result, buffers};
 use ndarray::{Dimension, Ix2};
 use std::marker::PhantomData;
@@ -174,10 +174,7 @@ where
 
     fn value(&self, (x, ids): (&S, &Nd<usize, E>)) -> Result<Nd<A, Larger<E>>> {
         let [height, width] = x.height_and_width();
-        let mut shape = Larger::<E>::zeros(ids.shape().len() + 1);
-        let (last, before) = shape.slice_mut().split_last_mut().expect("an axis more");
-        before.copy_from_slice(ids.shape());
-        *last = width;
+        let shape: Larger<E> = dim_of(&[ids.shape(), &[width]].concat());
         let ids = ids.0.as_standard_layout();
         let ids = ids.as_slice().expect("in standard layout");
         check_ids(ids, height)?;

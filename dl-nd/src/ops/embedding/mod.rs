@@ -18,8 +18,8 @@ mod versions;
 pub use lookup::{ByRow, TableOps};
 pub use rows::Rows;
 
-use crate::tensor::{Element, Nd, check_size};
-use dl_core::{Chunk, Data, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, Trainable};
+use crate::tensor::{Element, Nd, check_size, constant_tape};
+use dl_core::{Chunk, Data, Differentiable, Do, Error, Layer, Result, Tape, Trainable};
 use ndarray::{Array2, Ix1, Ix2};
 use rows::check_ids;
 use std::fmt;
@@ -61,11 +61,11 @@ impl<A: Element> Table<A> {
     /// When there is no memory for so many numbers.
     pub fn zeros(shape: [usize; 2]) -> Result<Self> {
         check_size::<A>(&shape)?;
-        Ok(Self::of_zeros(shape, shape[0] * shape[1]))
+        Ok(Self::of_zeros(shape))
     }
 
-    fn of_zeros(shape: [usize; 2], len: usize) -> Self {
-        Self::of_elements(shape, vec![A::of(0.0); len])
+    fn of_zeros(shape: [usize; 2]) -> Self {
+        Self::of_elements(shape, vec![A::of(0.0); shape[0] * shape[1]])
     }
 
     fn of_elements(shape: [usize; 2], elements: Vec<A>) -> Self {
@@ -151,17 +151,8 @@ impl<A: Element> From<Nd<A, Ix2>> for Table<A> {
 impl<A: Element> From<Array2<A>> for Table<A> {
     fn from(matrix: Array2<A>) -> Self {
         let (height, width) = matrix.dim();
-        let elements = match matrix.is_standard_layout() {
-            true => {
-                let (mut elements, start) = matrix.into_raw_vec_and_offset();
-                let start = start.unwrap_or(0);
-                elements.truncate(start + height * width);
-                elements.drain(..start);
-                elements.shrink_to_fit();
-                elements
-            }
-            false => matrix.iter().copied().collect(),
-        };
+        let mut elements = Nd::from(matrix).into_vec();
+        elements.shrink_to_fit();
         Self::of_elements([height, width], elements)
     }
 }
@@ -177,11 +168,7 @@ impl<A: Element> Differentiable for Table<A> {
     type Delta = Rows<A>;
 
     fn forward(&self) -> Do<Tape<Self, Rows<A>>> {
-        let value = self.clone();
-        Do::from_fn(move || {
-            let value = value.clone();
-            async move { Ok(Tape::new(value, |_| SideEffects::none())) }
-        })
+        constant_tape(self.clone())
     }
 
     #[track_caller]
@@ -221,8 +208,7 @@ impl<A: Element> Data for Table<A> {
 
 impl<A: Element> Trainable for Table<A> {
     fn zeros_like(&self) -> Self {
-        let [height, width] = self.shape();
-        Self::of_zeros([height, width], height * width)
+        Self::of_zeros(self.shape())
     }
 
     /// The rule sees the rows that the delta touches, in increasing order, one after the other in

@@ -1,6 +1,6 @@
 //! The tensor: a shared, copy-on-write array as data of layers.
 
-use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, unit_shape};
+use super::{Derivative, Discrete, Element, Item, LazyTensor, Rank, Storage, aligned, dim_of, unit_shape};
 use dl_core::{Data, Delta, Differentiable, Do, Error, Layer, Result, SideEffects, Tape, buffers};
 use ndarray::{ArcArray, Array, ArrayView, Ix0, Ix1, Ix2, Ix3, IxDyn, NdIndex};
 use std::fmt;
@@ -58,10 +58,8 @@ impl<A: Item, D: Rank> Nd<A, D> {
     /// The same in the memory that they have, whatever it is.
     pub(crate) fn from_vec_unaligned<S: ndarray::IntoDimension<Dim = D>>(shape: S, elements: Vec<A>) -> Result<Self> {
         let (shape, found) = (shape.into_dimension(), elements.len());
-        match Array::from_shape_vec(shape.clone(), elements) {
-            Ok(array) => Ok(array.into()),
-            Err(_) => Err(Error::shape(format!("{found} elements do not make a tensor of shape {:?}", shape.slice()))),
-        }
+        let wrong_len = || format!("{found} elements do not make a tensor of shape {:?}", shape.slice());
+        Array::from_shape_vec(shape.clone(), elements).map(Self::from).map_err(|_| Error::shape(wrong_len()))
     }
 
     /// The lengths of its axes.
@@ -215,9 +213,7 @@ pub(crate) fn zeros<A: Element>(len: usize) -> Vec<A> {
 
 /// A tensor of this shape, whose elements are known to be as many as it has.
 pub(crate) fn tensor_of_shape<A: Element, D: Rank>(shape: &[usize], elements: Vec<A>) -> Nd<A, D> {
-    let mut dim = D::zeros(shape.len());
-    dim.slice_mut().copy_from_slice(shape);
-    Nd::from_elements(dim, elements)
+    Nd::from_elements(dim_of(shape), elements)
 }
 
 impl<A: Discrete, D: Rank> Nd<A, D> {
@@ -336,16 +332,17 @@ impl<A: Item, const L: usize, const M: usize, const N: usize> From<[[[A; N]; M];
     }
 }
 
+/// The evaluation of a constant: its backward pass changes nothing.
+pub(crate) fn constant_tape<T: Data>(value: T) -> Do<Tape<T, T::Delta>> {
+    Do::from_fn(move || std::future::ready(Ok(Tape::new(value.clone(), |_| SideEffects::none()))))
+}
+
 impl<A: Item, D: Rank> Differentiable for Nd<A, D> {
     type Data = Nd<A, D>;
     type Delta = Nd<A::Derivative, D>;
 
     fn forward(&self) -> Do<Tape<Self, Self::Delta>> {
-        let value = self.clone();
-        Do::from_fn(move || {
-            let value = value.clone();
-            async move { Ok(Tape::new(value, |_| SideEffects::none())) }
-        })
+        constant_tape(self.clone())
     }
 
     #[track_caller]
