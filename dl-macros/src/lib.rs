@@ -26,34 +26,14 @@
 
 #![forbid(unsafe_code)]
 
-mod arguments;
-mod attributes;
-mod bangs;
-mod body;
-mod branches;
+mod analyze;
+mod derive;
 mod diagnostics;
-mod direct;
-mod flow;
-mod format;
-mod function;
+mod entry;
+mod expand;
+mod parse;
 #[cfg(test)]
-mod half_typed;
-mod inside;
-mod known;
-mod layers;
-mod liveness;
-mod module;
-mod negations;
-mod node;
-mod operands;
-mod options;
-mod plan;
-mod receiver;
-#[cfg(test)]
-mod snapshots;
-mod source;
-mod variables;
-mod whole;
+mod tests;
 
 use proc_macro::TokenStream;
 
@@ -150,7 +130,7 @@ use proc_macro::TokenStream;
 /// macro that is not of the standard library, a bang is an error: take the value before.
 #[proc_macro_attribute]
 pub fn differentiable(options: TokenStream, item: TokenStream) -> TokenStream {
-    body::differentiable(options.into(), item.into()).into()
+    entry::differentiable(options.into(), item.into()).into()
 }
 
 /// The body of a lazy function, inside an ordinary one.
@@ -178,7 +158,7 @@ pub fn differentiable(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `direct! { crate = my::dl; … }` says where the crate `dl` is found, if not at `::dl`.
 #[proc_macro]
 pub fn direct(block: TokenStream) -> TokenStream {
-    direct::direct(block.into()).into()
+    entry::direct(block.into()).into()
 }
 
 /// Lets a lazy function return a struct of layers.
@@ -199,7 +179,7 @@ pub fn direct(block: TokenStream) -> TokenStream {
 /// found, if not at `::dl`.
 #[proc_macro_derive(Layers, attributes(layers))]
 pub fn layers(item: TokenStream) -> TokenStream {
-    layers::derive(item.into()).into()
+    derive::layers::derive(item.into()).into()
 }
 
 /// Lets a derivative be taken with respect to a struct of weights or layers.
@@ -229,7 +209,7 @@ pub fn layers(item: TokenStream) -> TokenStream {
 /// is found, if not at `::dl`.
 #[proc_macro_derive(Variables, attributes(variables))]
 pub fn variables(item: TokenStream) -> TokenStream {
-    variables::derive(item.into()).into()
+    derive::variables::derive(item.into()).into()
 }
 
 /// Lets the weights and buffers of a struct be found by the names of its fields: the trait
@@ -257,5 +237,5 @@ pub fn variables(item: TokenStream) -> TokenStream {
 /// `#[module(crate = path)]` on the struct says where the crate `dl` is found, if not at `::dl`.
 #[proc_macro_derive(Module, attributes(module))]
 pub fn module(item: TokenStream) -> TokenStream {
-    module::derive(item.into()).into()
+    derive::module::derive(item.into()).into()
 }
