@@ -5,8 +5,8 @@
 //!
 //! - `control_flow`: the reads and writes of variables, and the jumps between them.
 //! - `liveness`: the operands of operators that are live-out and must be duplicated.
-//! - `joins`: the extractions (`!x`) and the groups of them that run together; `operand_effects` and
-//!   `opaque_macros` answer questions for it.
+//! - `joins`: the extractions (`!x`) and the groups of them that run together; `operand_effects`
+//!   and `opaque_macros` answer questions for it.
 //! - `branches`: the branches that depend on an extracted value, with their text (`source_text`).
 
 pub(crate) mod branches;

@@ -1,4 +1,4 @@
-//! Liveness: the operands of operators whose variable is live-out.
+//! Liveness: finds the operands of operators that are live-out.
 //!
 //! Operators take their operands by value. An operand that is a variable must be duplicated if the
 //! variable is read again on some path; otherwise it can be moved. The borrow checker answers the

@@ -14,7 +14,7 @@ pub(crate) struct OperandEffects<'a> {
     pub(crate) suspends: bool,
     /// The use set: all names that occur in the operand.
     pub(crate) use_set: HashSet<Ident>,
-    /// The may-write set: the names whose variables the operand may change or move.
+    /// The may-write set: the names of the variables that the operand may change or move.
     pub(crate) may_write: HashSet<Ident>,
     /// The number of enclosing constructs in which each name counts as written.
     writing_depth: usize,
@@ -46,7 +46,7 @@ impl<'c> OperandEffects<'c> {
         self.writing_depth -= 1;
     }
 
-    /// Visits arguments, whose values are moved.
+    /// Visits arguments; their values are moved.
     fn moving<'a>(&mut self, args: impl IntoIterator<Item = &'a Expr>) {
         let outer = std::mem::replace(&mut self.moved, true);
         args.into_iter().for_each(|arg| self.visit_expr(arg));

@@ -9,8 +9,8 @@
 //! //         }
 //! ```
 //!
-//! `#[track_caller]` gives the frame the place of the call. Operators in the body would inherit that
-//! place; the closure prevents this, so they report their own.
+//! `#[track_caller]` gives the frame the place of the call. Operators in the body would inherit
+//! that place; the closure prevents this, so they report their own.
 
 use crate::parse::crate_path;
 use crate::parse::function::{Function, LazyReturn, mentions_impl, mentions_layers};
@@ -18,7 +18,8 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Path, ReturnType, Signature};
 
-/// The call frame of a function. `Tracked` and `AlreadyTracked` hold the expression that creates it.
+/// The call frame of a function. `Tracked` and `AlreadyTracked` hold the expression that creates
+/// it.
 pub(crate) enum CallFrame {
     /// No frame: the function does not use layers, or cannot have `#[track_caller]`.
     None,

@@ -53,8 +53,8 @@ fn result_variable(group: usize, position: usize) -> Ident {
 }
 
 impl Expander<'_> {
-    /// Starts the extraction of an operand. Temporaries of the operand are dropped at the end of the
-    /// statement, before the extraction is awaited.
+    /// Starts the extraction of an operand. Temporaries of the operand are dropped at the end of
+    /// the statement, before the extraction is awaited.
     ///
     /// ```text
     /// // Input:  x         Output: ::dl::bang::place(&x).start()

@@ -2,7 +2,7 @@
 //! functions, and in nested functions.
 //!
 //! There, `!` is Rust's "not". Before a layer it is a mistake, so the operand is wrapped in a call
-//! that compiles only if it is no layer, and whose error explains the mistake. A `!` before an
+//! that compiles only if it is no layer; its compile error explains the mistake. A `!` before an
 //! expression that is a `bool` by its syntax stays unchanged.
 
 use crate::parse::function::mentions_layers;

@@ -1,4 +1,5 @@
-//! A function whose body runs when it is called: a plain one, or a lazy one without `!` and `?`.
+//! A function with a body that runs when it is called: a plain function, or a lazy one without `!`
+//! and `?`.
 
 use crate::expand::call_frame::CallFrame;
 use crate::parse::crate_path;

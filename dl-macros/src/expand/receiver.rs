@@ -55,8 +55,8 @@ impl VisitMut for Renamer<'_> {
 }
 
 impl Renamer<'_> {
-    /// Reports each string with `{self}` in a macro that is not of the standard library: it may be a
-    /// format string, and cannot be renamed safely.
+    /// Reports each string with `{self}` in a macro that is not of the standard library: it may be
+    /// a format string, and cannot be renamed safely.
     fn check(&mut self, mac: &Macro, tokens: TokenStream) {
         for token in tokens {
             match token {

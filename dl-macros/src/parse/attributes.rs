@@ -1,7 +1,7 @@
 //! Moves the attributes of an expression to a block around it.
 //!
-//! The attributes then survive when the expression is rewritten, and code under `#[cfg]` is analyzed
-//! as a region of its own.
+//! The attributes then survive when the expression is rewritten, and code under `#[cfg]` is
+//! analyzed as a region of its own.
 //!
 //! ```text
 //! // Input:  #[cfg(debug_assertions)] return x * 2.0;
@@ -22,8 +22,8 @@ pub(crate) fn is_conditional(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| attribute.path().is_ident("cfg"))
 }
 
-/// The expression in a block that exists only to hold attributes, unless `cfg` or `cfg_attr` is among
-/// them.
+/// The expression in a block that exists only to hold attributes, unless `cfg` or `cfg_attr` is
+/// among them.
 pub(crate) fn enclosed_expr(e: &ExprBlock) -> Option<&Expr> {
     let stays = |attribute: &Attribute| !["cfg", "cfg_attr"].iter().any(|name| attribute.path().is_ident(name));
     match &*e.block.stmts {

@@ -153,8 +153,8 @@ pub(crate) fn parameters(sig: &Signature) -> Vec<Parameter> {
         .collect()
 }
 
-/// Whether the type is `impl …Expression`, a type parameter with such a bound, or a reference to one
-/// of these.
+/// Whether the type is `impl …Expression`, a type parameter with such a bound, or a reference to
+/// one of these.
 fn has_expression_bound(ty: &Type, sig: &Signature) -> bool {
     match ty {
         Type::Reference(ty) if ty.mutability.is_none() => has_expression_bound(&ty.elem, sig),

@@ -1,5 +1,5 @@
-//! Incomplete input, as an editor sends it while a function is being typed. The expansion must always
-//! contain an item with the signature, so that completion keeps working.
+//! Incomplete input, as an editor sends it while a function is being typed. The expansion must
+//! always contain an item with the signature, so that completion keeps working.
 
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -77,7 +77,8 @@ fn truncated_function_expands_to_item_with_signature() {
                 assert_eq!(found.map(types), Some(types(&expected)), "{input}");
                 parsed += 1;
             } else {
-                // Input that cannot be parsed must be returned unchanged, so that the editor recovers.
+                // Input that cannot be parsed must be returned unchanged, so that the editor
+                // recovers.
                 let (output, input) = (output.to_string(), input.to_string());
                 assert!(output.ends_with(&input), "{output}");
                 assert!(output.contains("compile_error"), "{output}");

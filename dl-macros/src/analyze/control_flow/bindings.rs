@@ -26,8 +26,8 @@ impl TypeFacts {
         TypeFacts { primitive: self.primitive || is_primitive(ty), shared: self.shared || shared, ..self }
     }
 
-    /// The facts about the variables that a pattern binds. Behind a shared reference they are shared
-    /// references or copies.
+    /// The facts about the variables that a pattern binds. Behind a shared reference they are
+    /// shared references or copies.
     pub(super) fn through_pattern(self, pat: &Pat) -> Self {
         match pat {
             Pat::Type(pat) => self.with_type(&pat.ty).through_pattern(&pat.pat),
@@ -85,8 +85,8 @@ impl Builder {
         self.bind_conditional(pat, facts, false);
     }
 
-    /// Binds the variables of a `let`. If it is `conditional` (`#[cfg]`), a name that is bound already
-    /// keeps its variable, with only the facts that hold for both bindings.
+    /// Binds the variables of a `let`. If it is `conditional` (`#[cfg]`), a name that is bound
+    /// already keeps its variable, with only the facts that hold for both bindings.
     pub(super) fn bind_conditional(&mut self, pat: &Pat, facts: TypeFacts, conditional: bool) {
         struct Names<'a>(Vec<&'a Ident>);
         impl<'a> Visit<'a> for Names<'a> {

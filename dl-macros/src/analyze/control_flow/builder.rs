@@ -146,8 +146,8 @@ impl Builder {
         if variable.facts.primitive {
             self.flow.push(Flow::Read(var));
         } else if variable.closure_depth < self.closure_depth || self.extraction_depth > 0 {
-            // A closure may run again, and the operand of an extraction may be hoisted, so the order
-            // of reads is unknown.
+            // A closure may run again, and the operand of an extraction may be hoisted, so the
+            // order of reads is unknown.
             self.control_flow.always_duplicated.insert(id);
             self.flow.push(Flow::Read(var));
         } else {
