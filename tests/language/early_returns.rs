@@ -29,7 +29,7 @@ fn never(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn early_returns_end_lazy_body() {
     let run = |x, mode| value(&early(&Layer::constant(x), mode));
     assert_eq!((run(2.0, 0), run(3.0, 1), run(-3.0, 2), run(3.0, 2)), (20.0, 9.0, 3.0, 9.0));
     assert_eq!((run(2.0, 3), run(2.0, 4)), (4.0, 2.0));

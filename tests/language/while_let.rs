@@ -20,6 +20,6 @@ fn drained(xs: Vec<Layer<f64>>) -> Layer<f64> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn while_let_drains_stack_of_layers() {
     assert_eq!(value(&drained([1.0, 8.0].map(Layer::constant).into())), 17.0);
 }

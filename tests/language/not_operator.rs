@@ -30,7 +30,7 @@ fn in_a_plain_function(x: &Layer<f64>, mask: &Mask, flag: bool) -> (bool, Mask, 
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn not_operator_keeps_its_meaning() {
     assert_eq!(value(&masked(&Layer::constant(2.0), Mask(0xF0), &[false, true, false], 3)), 120.0);
     assert_eq!(in_a_plain_function(&Layer::constant(2.0), &Mask(1), true), (true, Mask(254), usize::MAX));
 }

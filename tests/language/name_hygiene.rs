@@ -18,11 +18,11 @@ fn named(start: &Layer<f64>, value: f64, kept: Layer<f64>, tail: f64) -> Layer<f
 }
 
 struct Ok;
-#[allow(dead_code, reason = "a name that the prelude of Rust has, too")]
+#[allow(dead_code, reason = "the name shadows that of the prelude")]
 struct Result;
 
 #[test]
-fn it_compiles_and_runs() {
+fn names_of_expansion_do_not_collide() {
     let _ = Ok;
     // (2 + 3 + 1) · 2 · 3
     assert_eq!(value_of(&named(&Layer::constant(2.0), 1.0, Layer::constant(3.0), 1.0)), 36.0);

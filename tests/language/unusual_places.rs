@@ -1,9 +1,9 @@
-//! Bangs in places where a plan of the function could lose sight of them: inside of operands,
-//! format strings, what is compiled out, references.
+//! Extractions in places that the analysis could miss: operands of operators, format strings, code
+//! under `#[cfg]`, references.
 
 use dl::prelude::*;
 
-/// A bang in an index or behind a dereference that is itself an operand.
+/// Extractions in an index that is an operand of an operator.
 #[differentiable]
 fn chosen(i: &Layer<f64>, x: &Layer<f64>, experts: &[Layer<f64>]) -> Layer<f64> {
     let a = !x;
@@ -13,7 +13,7 @@ fn chosen(i: &Layer<f64>, x: &Layer<f64>, experts: &[Layer<f64>]) -> Layer<f64> 
 }
 
 #[test]
-fn bangs_inside_of_operands() {
+fn extraction_inside_index_of_operand_is_rewritten() {
     let experts = [10.0, 100.0].map(Layer::constant);
     let y = chosen(&Layer::constant(0.0), &Layer::constant(2.0), &experts);
     assert_eq!(y.predict().wait().unwrap(), -200.0 + (20.0 + 10.0) + 20.0);
@@ -23,7 +23,7 @@ fn by_name(name: &str, x: &Layer<f64>) -> Layer<f64> {
     x * name.trim_start_matches('w').parse::<f64>().unwrap()
 }
 
-/// What a format string captures is read there, not earlier.
+/// A variable that a format string captures is in the use set of the operand.
 #[differentiable]
 fn captured(x: &Layer<f64>, k: usize) -> Layer<f64> {
     let a = !x;
@@ -32,7 +32,7 @@ fn captured(x: &Layer<f64>, k: usize) -> Layer<f64> {
     x * (a + b)
 }
 
-/// So is a width or a precision.
+/// So is a variable for a width or a precision.
 #[differentiable]
 fn as_wide_as(x: &Layer<f64>, digits: usize) -> Layer<f64> {
     let a = !x;
@@ -42,7 +42,7 @@ fn as_wide_as(x: &Layer<f64>, digits: usize) -> Layer<f64> {
 }
 
 #[test]
-fn a_format_string_reads_what_it_captures() {
+fn operand_with_format_string_is_not_hoisted_over_captured_variable() {
     assert_eq!(as_wide_as(&Layer::constant(2.0), 1).predict().wait().unwrap(), 2.0 * (2.0 + 2.0 * 1.25));
     assert_eq!(captured(&Layer::constant(1.0), 6).predict().wait().unwrap(), 8.0);
     let x = Layer::constant(2.0);
@@ -54,7 +54,7 @@ fn a_format_string_reads_what_it_captures() {
     assert_eq!(y.predict().wait().unwrap(), 2.0);
 }
 
-/// What may be compiled out is not run with the rest.
+/// Extractions under `#[cfg]` join no group.
 #[differentiable]
 fn only_sometimes(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
     #[cfg(doc)]
@@ -67,17 +67,17 @@ fn only_sometimes(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn what_is_compiled_out_is_not_run() {
+fn extraction_compiled_out_does_not_run() {
     let fails = Layer::from(Do::<f64>::fail(dl::Error::invalid("it is run")));
     assert_eq!(only_sometimes(&Layer::constant(2.0), &fails).predict().wait().unwrap(), 12.0);
 }
 
-fn tell(fails: bool, text: String) -> dl::Result<()> {
+fn report(fails: bool, text: String) -> dl::Result<()> {
     if fails { Err(dl::Error::invalid(text)) } else { Ok(()) }
 }
 
-/// Nor is a statement, whatever it is: nothing of it is joined to what stands before, and what it
-/// would use is used.
+/// No kind of statement under `#[cfg]` joins a group before it. Variables that it uses count as
+/// used.
 #[differentiable]
 fn mostly_compiled_out(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
     let y = x * 2.0;
@@ -88,7 +88,7 @@ fn mostly_compiled_out(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
     #[cfg(doc)]
     return x * 100.0;
     #[cfg(doc)]
-    tell(true, v.to_string())?;
+    report(true, v.to_string())?;
     #[cfg(doc)]
     !fails;
     #[cfg(doc)]
@@ -112,13 +112,13 @@ fn mostly_compiled_out(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
     ];
     let _ = fails;
     #[cfg(not(doc))]
-    tell(v < 0.0, format!("{v} is negative"))?;
+    report(v < 0.0, format!("{v} is negative"))?;
     z * of[0] + y * of[1]
 }
 
-/// What is compiled in is not run earlier than it is written.
+/// Extractions that are compiled in are not hoisted.
 #[differentiable]
-fn told(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
+fn squared_if_positive(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
     let v = !x;
     #[cfg(not(doc))]
     if v > 0.0 {
@@ -129,12 +129,12 @@ fn told(x: &Layer<f64>, fails: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn statements_with_attributes_keep_them() {
+fn statements_with_cfg_keep_attribute_and_order() {
     let fails = Layer::from(Do::<f64>::fail(dl::Error::invalid("it is run")));
     let y = mostly_compiled_out(&Layer::constant(2.0), &fails);
     assert_eq!(y.predict().wait().unwrap(), 4.0 * 2.0 * 3.0 + 4.0 * 2.0);
     assert!(mostly_compiled_out(&Layer::constant(-2.0), &fails).predict().wait().is_err());
-    assert_eq!(told(&Layer::constant(3.0), &fails).predict().wait().unwrap(), 9.0);
+    assert_eq!(squared_if_positive(&Layer::constant(3.0), &fails).predict().wait().unwrap(), 9.0);
 }
 
 #[differentiable]
@@ -146,11 +146,11 @@ fn halved(mut x: impl Differentiable<Data = f64, Delta = f64>, times: usize) -> 
 }
 
 #[test]
-fn a_polymorphic_parameter_may_be_mutable() {
+fn polymorphic_parameter_can_be_mutable() {
     assert_eq!(halved(8.0, 3).predict().wait().unwrap(), 1.0);
 }
 
-/// Members that are references already.
+/// Members of an extraction that are references.
 #[differentiable]
 fn of_references(
     a: &Do<f64>,
@@ -169,7 +169,7 @@ fn a_do(x: f64) -> Do<f64> {
 }
 
 #[test]
-fn members_of_a_bang_may_be_references() {
+fn extraction_of_references_returns_values() {
     let x = Layer::constant(1.0);
     let sum = of_references(&Do::now(1.0), &Do::now(2.0), &[x.clone(), x.clone()], &vec![x.clone()], &(x.clone(), x));
     assert_eq!(sum.wait().unwrap(), 5.0 + 30.0);
