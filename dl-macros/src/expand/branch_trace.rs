@@ -57,8 +57,8 @@ pub(crate) fn instrument(branches: &Branches, id: NodeId, expr: &mut Expr, krate
     }
 }
 
-/// Makes a `let … else` report that it did not match. The returned statement must follow it: it
-/// reports a match.
+/// Makes a `let … else` report a mismatch. The returned statement reports a match; it must be
+/// inserted after the `let`.
 pub(crate) fn instrument_let_else(
     branches: &Branches,
     id: NodeId,

@@ -52,31 +52,30 @@ pub(crate) fn expand(
         lend.push(quote!(#(#attrs)* #lent));
     }
     let runtime = crate_path::runtime(krate, site);
-    let named = crate_path::runtime(krate, sig.ident.span());
-    let name = sig.ident.span();
-    let start = match returned {
+    // Errors about the return type are reported at the name of the function.
+    let name_span = sig.ident.span();
+    let runtime_at_name = crate_path::runtime(krate, name_span);
+    let (call, body) = match returned {
         LazyReturn::Named(ty) => {
-            let call = quote_spanned!(name=> #named::lazy::<#ty, _, _>);
-            let stmts = &block;
+            let call = quote_spanned!(name_span=> #runtime_at_name::lazy::<#ty, _, _>);
             let body = quote_spanned!(site=>
-                let #tail: #ty = #stmts;
+                let #tail: #ty = #block;
                 #[allow(unreachable_code)]
                 return ::core::result::Result::Ok::<#ty, #runtime::Error>(#tail);
             );
             (call, body)
         }
         LazyReturn::Expression => {
-            let stmts = &block;
+            let call = quote_spanned!(name_span=> #runtime_at_name::lazy::<#runtime_at_name::Layer<_>, _, _>);
             let body = quote_spanned!(site=>
-                let #tail = #stmts;
+                let #tail = #block;
                 #[allow(unreachable_code)]
                 return ::core::result::Result::Ok::<_, #runtime::Error>(#runtime::layer(&#tail));
             );
-            (quote_spanned!(name=> #named::lazy::<#named::Layer<_>, _, _>), body)
+            (call, body)
         }
-        LazyReturn::Inferred => unreachable!("a function says what it returns"),
+        LazyReturn::Inferred => unreachable!("a function has an explicit return type"),
     };
-    let (call, body) = start;
     let branches = branch_trace::declaration(branches, krate);
     let (lints, track_caller) = (allowed_lints(), frame.attribute());
     let work = quote_spanned!(site=>
@@ -89,7 +88,7 @@ pub(crate) fn expand(
             }
         }
     );
-    let run = quote_spanned!(name=> #call(#work));
+    let run = quote_spanned!(name_span=> #call(#work));
     let shared = quote_spanned!(site=> let #kept = #runtime::keep((#(#keep,)*)););
     let body = frame.wrap(&TokenStream::new(), quote!({ #shared #run }));
     quote!(#(#attrs)* #track_caller #lints #vis #defaultness #sig #body)
