@@ -95,7 +95,7 @@ impl VisitMut for BodyOnly {
         if let Some(future) = finder.future {
             function.block.stmts = future.stmts.iter().flat_map(body_of_future).collect();
         } else if let Some(frame) = finder.frame {
-            function.block = Box::new(frame);
+            *function.block = frame;
         }
     }
 }
