@@ -1,5 +1,5 @@
-//! Ordinary algorithms mean the same in an annotated module: each is written once, and compiled
-//! twice.
+//! Plain functions give the same results in an annotated module as without the attribute. Each
+//! algorithm is written once and compiled twice; a test is named after the function it compares.
 
 use dl::prelude::*;
 
@@ -10,7 +10,7 @@ macro_rules! twice {
             clippy::manual_is_multiple_of,
             clippy::neg_cmp_op_on_partial_ord,
             clippy::nonminimal_bool,
-            reason = "they show constructs, not style"
+            reason = "the test is about constructs, not style"
         )]
         mod plain {
             $($code)*
@@ -20,7 +20,7 @@ macro_rules! twice {
             clippy::manual_is_multiple_of,
             clippy::neg_cmp_op_on_partial_ord,
             clippy::nonminimal_bool,
-            reason = "they show constructs, not style"
+            reason = "the test is about constructs, not style"
         )]
         #[differentiable]
         mod annotated {
@@ -542,7 +542,7 @@ twice! {
     }
 }
 
-macro_rules! same {
+macro_rules! same_results {
     ($($name:ident ($($arguments:tt),* $(,)?);)*) => {$(
         #[test]
         fn $name() {
@@ -554,7 +554,7 @@ macro_rules! same {
     )*};
 }
 
-same! {
+same_results! {
     collatz((1), (27), (97));
     primes((1), (2), (100));
     fibonacci((0), (1), (50));
@@ -600,6 +600,6 @@ same! {
 }
 
 #[test]
-fn later() {
+fn async_function_gives_same_result() {
     assert_eq!(futures::executor::block_on(plain::later(7)), futures::executor::block_on(annotated::later(7)));
 }

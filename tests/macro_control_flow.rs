@@ -1,4 +1,4 @@
-//! Every construct of Rust, with bangs in it.
+//! Extractions (`!x`) in every construct of Rust.
 
 #![deny(warnings)]
 
@@ -27,7 +27,7 @@ fn gated(scores: (Layer<f64>, Layer<f64>), inputs: &[Layer<f64>], built: &Arc<At
 }
 
 #[test]
-fn only_the_branch_taken_is_built_and_the_body_runs_in_each_pass() {
+fn lazy_body_builds_taken_branch_only_and_runs_in_each_pass() {
     let built = Arc::new(AtomicUsize::new(0));
     let layer = gated((constant(2.0), constant(1.0)), &[constant(10.0), constant(20.0)], &built);
     assert_eq!(built.load(Ordering::Relaxed), 0);
@@ -75,7 +75,7 @@ fn summed(xs: Vec<Layer<f64>>, skip: f64) -> Layer<f64> {
 }
 
 #[test]
-fn loops() {
+fn extractions_in_loops_run_in_each_iteration() {
     assert_eq!(value(&doubled_until(&constant(3.0), 40.0)), 48.0);
     assert_eq!(value(&looped(constant(3.0))), 81.0 * 3.0 + 1.0);
     assert_eq!(value(&summed([1.0, 2.0, 3.0].map(constant).to_vec(), 2.0)), 10.0);
@@ -97,7 +97,7 @@ fn odd(n: Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn recursion() {
+fn recursive_lazy_functions_end_at_extracted_condition() {
     assert_eq!(value(&factorial(&constant(6.0))), 720.0);
     assert_eq!(value(&even(constant(7.0))), 0.0);
 }
@@ -113,7 +113,7 @@ fn matched(x: &Layer<f64>, sign: &str) -> Layer<f64> {
 }
 
 #[test]
-fn matching() {
+fn match_on_extracted_value_takes_right_arm() {
     assert_eq!(value(&matched(&constant(3.0), "-")), -3.0);
     assert_eq!(value(&matched(&constant(11.0), "+")), 121.0);
     assert_eq!(value(&matched(&constant(3.0), "return")), 6.0);
@@ -135,7 +135,7 @@ fn checked(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn a_failure_becomes_the_error_of_the_layer() {
+fn question_mark_error_becomes_error_of_layer() {
     assert_eq!(value(&parsed(" 4 ", &constant(2.0))), 8.0);
     let error = parsed("four", &constant(2.0)).predict().wait().unwrap_err();
     assert!(error.to_string().contains("invalid float literal"), "{error}");
@@ -151,7 +151,7 @@ fn leftmost(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn the_leftmost_error_wins() {
+fn several_failures_report_leftmost_error() {
     #[differentiable]
     fn named(name: &'static str) -> Layer<f64> {
         Err(name)?;
@@ -178,7 +178,7 @@ fn not(x: &Layer<f64>, flags: (bool, u8), named: bool) -> Layer<f64> {
 }
 
 #[test]
-fn not_is_still_not() {
+fn not_on_bool_and_integer_keeps_its_meaning() {
     assert_eq!(value(&not(&constant(3.0), (false, 0x0F), false)), 9.0);
     assert_eq!(value(&not(&constant(3.0), (true, 0x0F), false)), 3.0);
 }
@@ -216,7 +216,7 @@ impl Net {
 }
 
 #[test]
-fn methods() {
+fn lazy_methods_keep_self_and_format_strings() {
     let net = Net { weight: Weight::new(5.0), limit: 2.0 };
     assert_eq!(value(&net.of(&constant(3.0))), 15.0);
     assert_eq!(value(&net.of(&constant(1.0))), 2.0);
@@ -232,7 +232,7 @@ fn cell(h: &Layer<f64>, c: Layer<f64>, runs: &Arc<AtomicUsize>) -> (Layer<f64>, 
 }
 
 #[test]
-fn several_layers_from_one_body() {
+fn tuple_result_runs_body_once_in_pass() {
     let runs = Arc::new(AtomicUsize::new(0));
     let (x, [y, z], n) = cell(&constant(1.0), constant(5.0), &runs);
     assert_eq!(value(&(&x + &y * &z)), 11.0);
@@ -241,7 +241,7 @@ fn several_layers_from_one_body() {
     let w = Weight::new(4.0);
     let (x, [y, _], _) = cell(&w.layer(), constant(2.0), &runs);
     (x * y).train(&Sgd::new(0.01)).wait().unwrap();
-    // w² · 2 has the derivative 16 at 4
+    // The derivative of w² · 2 at 4 is 16.
     assert!((w.value() - (4.0 - 0.16)).abs() < 1e-12);
 }
 
@@ -252,7 +252,7 @@ fn computation(x: &Layer<f64>) -> Do<String> {
 }
 
 #[test]
-fn a_computation_from_a_body() {
+fn do_result_can_be_awaited_twice() {
     let text = computation(&constant(1.5));
     assert_eq!(text.wait().unwrap(), "1.5");
     assert_eq!(text.wait().unwrap(), "1.5");
@@ -268,7 +268,7 @@ fn larger(
 }
 
 #[test]
-fn polymorphic_parameters() {
+fn polymorphic_parameters_take_numbers_weights_and_layers() {
     let (w, x) = (Weight::new(3.0), constant(2.0));
     assert_eq!(value(&larger(3.0, &x)), 6.0);
     assert_eq!(value(&larger(&w, &2.0)), 6.0);
@@ -286,7 +286,7 @@ fn joined(x: &Layer<f64>, y: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn joined_bangs() {
+fn joined_extractions_give_sequential_result() {
     // a = 2, b = 10, c = 7 · 3 − 5 + 2
     assert_eq!(value(&joined(&constant(2.0), &constant(5.0))), 2.0 * 2.0 * 10.0 * 18.0);
 }
@@ -304,7 +304,7 @@ fn bound(x: &Do<Option<f64>>, y: Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn let_else_and_chains() {
+fn let_else_and_let_chains_bind_extracted_values() {
     assert_eq!(value(&bound(&Do::now(Some(4.0)), constant(2.0))), 32.0);
     assert_eq!(value(&bound(&Do::now(Some(1.0)), constant(2.0))), 3.0);
     assert_eq!(value(&bound(&Do::now(None), constant(2.0))), 2.0);
@@ -312,14 +312,14 @@ fn let_else_and_chains() {
 
 #[differentiable]
 fn guarded(x: &Layer<f64>, shared: &Arc<std::sync::Mutex<Vec<Layer<f64>>>>) -> Layer<f64> {
-    // The guard is dropped before anything is awaited.
+    // The lock guard must be dropped before the extraction is awaited.
     let last = !shared.lock().unwrap().last().unwrap();
     println!("{} {}", !x, !shared.lock().unwrap()[0]);
     x * last
 }
 
 #[test]
-fn temporaries_are_dropped_before_the_value_is_awaited() {
+fn temporaries_of_operand_are_dropped_before_await() {
     let shared = Arc::new(std::sync::Mutex::new(vec![constant(3.0)]));
     assert_eq!(value(&guarded(&constant(2.0), &shared)), 6.0);
 }
@@ -334,7 +334,7 @@ fn counted(w: &Weight<f64>, n: usize) -> Layer<f64> {
 }
 
 #[test]
-fn a_loop_of_many_bangs() {
+fn loop_of_many_extractions_completes() {
     assert_eq!(value(&counted(&Weight::new(1.0), 100_000)), 0.0);
 }
 
@@ -356,7 +356,7 @@ fn alias(x: Score) -> Score {
 }
 
 #[test]
-fn options() {
+fn options_set_crate_path_and_lazy_return_type() {
     assert_eq!(value(&elsewhere(&constant(2.0))), 16.0);
     assert_eq!(value(&alias(constant(3.0))), 9.0);
 }
@@ -377,7 +377,7 @@ where
 }
 
 #[test]
-fn generic_parameters() {
+fn generic_parameters_are_kept_in_lazy_function() {
     assert_eq!(value(&generic(&[constant(2.0), constant(-1.0)], |v| v + 1.0)), 6.0);
     assert_eq!(value(&generic(&[Weight::new(3.0)], |v| v)), 9.0);
 }
@@ -400,7 +400,7 @@ fn ends_with_return<'a>(x: &'a Layer<f64>, mut n: usize, _unused: u8, _: &'a str
 #[differentiable]
 fn without_parameters() -> Layer<f64> {
     let v = !(Layer::constant(1.0) + 1.0);
-    #[allow(clippy::needless_return, reason = "it is the subject")]
+    #[allow(clippy::needless_return, reason = "the test is about it")]
     return Layer::constant(v);
 }
 
@@ -417,7 +417,7 @@ fn shadowed(x: Layer<f64>, start: f64, value: f64) -> Layer<f64> {
 }
 
 #[test]
-fn returns_and_names() {
+fn returns_and_shadowed_names_keep_their_meaning() {
     assert_eq!(value(&ends_with_return(&constant(2.0), 1, 0, "")), 4.0);
     assert_eq!(value(&ends_with_return(&constant(0.5), 1, 0, "")), 0.25);
     assert_eq!(value(&without_parameters()), 2.0);

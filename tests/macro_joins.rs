@@ -1,5 +1,5 @@
-//! Which bangs run together, and which keep the written order: told from what happened, not from
-//! how long it took.
+//! Which extractions (`!x`) run together, and which run in source order. The tests observe the order
+//! of events, not the run time.
 
 use dl::prelude::*;
 use std::future::poll_fn;
@@ -7,28 +7,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-/// A room in which two have to meet. Who is alone for too long fails.
+/// A rendezvous of two futures. A future that waits too long for the other one fails.
 #[derive(Clone)]
-struct Room(Arc<AtomicUsize>);
+struct Rendezvous(Arc<AtomicUsize>);
 
-impl Room {
+impl Rendezvous {
     fn new() -> Self {
-        Room(Arc::new(AtomicUsize::new(0)))
+        Rendezvous(Arc::new(AtomicUsize::new(0)))
     }
 
-    fn visit(&self, value: f64) -> Do<f64> {
-        let room = self.clone();
+    fn arrive(&self, value: f64) -> Do<f64> {
+        let rendezvous = self.clone();
         Do::from_fn(move || {
-            let room = room.clone();
+            let rendezvous = rendezvous.clone();
             async move {
-                room.0.fetch_add(1, Ordering::SeqCst);
+                rendezvous.0.fetch_add(1, Ordering::SeqCst);
                 for _ in 0..1000 {
-                    if room.0.load(Ordering::SeqCst) >= 2 {
+                    if rendezvous.0.load(Ordering::SeqCst) >= 2 {
                         return Ok(value);
                     }
                     pause().await;
                 }
-                Err(Error::invalid("nobody came"))
+                Err(Error::invalid("the other future did not start"))
             }
         })
     }
@@ -51,166 +51,166 @@ fn add(a: f64, b: f64) -> f64 {
 }
 
 struct Pair {
-    room: Room,
+    rendezvous: Rendezvous,
     numbers: (f64, f64),
 }
 
-fn shifted(room: &Room, value: f64) -> Do<f64> {
-    room.visit(value)
+fn shifted(rendezvous: &Rendezvous, value: f64) -> Do<f64> {
+    rendezvous.arrive(value)
 }
 
-fn counted(room: &Room, n: usize) -> Do<f64> {
-    room.visit(n as f64)
+fn counted(rendezvous: &Rendezvous, n: usize) -> Do<f64> {
+    rendezvous.arrive(n as f64)
 }
 
-fn mapped(room: &Room, value: f64, map: fn(f64) -> f64, other: Option<f64>) -> Do<f64> {
-    room.visit(map(other.unwrap_or(value)))
+fn mapped(rendezvous: &Rendezvous, value: f64, map: fn(f64) -> f64, other: Option<f64>) -> Do<f64> {
+    rendezvous.arrive(map(other.unwrap_or(value)))
 }
 
 fn of_pair(pair: &Pair) -> Do<f64> {
-    pair.room.visit(pair.numbers.0)
+    pair.rendezvous.arrive(pair.numbers.0)
 }
 
-macro_rules! together {
-    ($($name:ident |$room:ident| $body:block)*) => {$(
+macro_rules! run_together {
+    ($($name:ident |$rendezvous:ident| $body:block)*) => {$(
         #[test]
         fn $name() {
             #[differentiable]
-            fn body($room: &Room) -> Do<f64> {
+            fn body($rendezvous: &Rendezvous) -> Do<f64> {
                 let sum: f64 = $body;
                 Do::now(sum)
             }
-            assert_eq!(body(&Room::new()).wait().unwrap(), 3.0);
+            assert_eq!(body(&Rendezvous::new()).wait().unwrap(), 3.0);
         }
     )*};
 }
 
-together! {
-    members_of_a_tuple |room| {
-        let (a, b) = !(room.visit(1.0), room.visit(2.0));
+run_together! {
+    tuple_members_run_together |rendezvous| {
+        let (a, b) = !(rendezvous.arrive(1.0), rendezvous.arrive(2.0));
         a + b
     }
 
-    members_of_an_array |room| {
-        let [a, b] = ![room.visit(1.0), room.visit(2.0)];
+    array_members_run_together |rendezvous| {
+        let [a, b] = ![rendezvous.arrive(1.0), rendezvous.arrive(2.0)];
         a + b
     }
 
-    members_of_a_vec |room| {
-        let both = !vec![room.visit(1.0), room.visit(2.0)];
+    vec_members_run_together |rendezvous| {
+        let both = !vec![rendezvous.arrive(1.0), rendezvous.arrive(2.0)];
         both.iter().sum()
     }
 
-    operands |room| {
-        !room.visit(1.0) + !room.visit(2.0)
+    operands_run_together |rendezvous| {
+        !rendezvous.arrive(1.0) + !rendezvous.arrive(2.0)
     }
 
-    operands_with_literals_between |room| {
-        (!room.visit(1.0) * 1.0, -1.0 + 0.5 * 2.0, !room.visit(2.0)).0 + 2.0
+    operands_with_literals_between_run_together |rendezvous| {
+        (!rendezvous.arrive(1.0) * 1.0, -1.0 + 0.5 * 2.0, !rendezvous.arrive(2.0)).0 + 2.0
     }
 
-    arguments |room| {
-        add(!room.visit(1.0), !room.visit(2.0))
+    arguments_run_together |rendezvous| {
+        add(!rendezvous.arrive(1.0), !rendezvous.arrive(2.0))
     }
 
-    a_condition |room| {
-        if !room.visit(1.0) < !room.visit(2.0) { 3.0 } else { 0.0 }
+    condition_operands_run_together |rendezvous| {
+        if !rendezvous.arrive(1.0) < !rendezvous.arrive(2.0) { 3.0 } else { 0.0 }
     }
 
-    a_scrutinee |room| {
-        match (!room.visit(1.0), !room.visit(2.0)) {
+    scrutinee_members_run_together |rendezvous| {
+        match (!rendezvous.arrive(1.0), !rendezvous.arrive(2.0)) {
             (a, b) if a < b => a + b,
             _ => 0.0,
         }
     }
 
-    consecutive_lets |room| {
-        let a = !room.visit(1.0);
+    consecutive_lets_run_together |rendezvous| {
+        let a = !rendezvous.arrive(1.0);
         let k = 1.0;
-        let b = !room.visit(2.0);
+        let b = !rendezvous.arrive(2.0);
         a * k + b
     }
 
-    statements |room| {
-        !room.visit(1.0);
-        let b = !room.visit(3.0);
+    consecutive_statements_run_together |rendezvous| {
+        !rendezvous.arrive(1.0);
+        let b = !rendezvous.arrive(3.0);
         b
     }
 
-    a_right_side |room| {
-        let yes = room.0.load(Ordering::SeqCst) == 0;
-        if yes && !room.visit(1.0) < !room.visit(2.0) { 3.0 } else { 0.0 }
+    operands_right_of_and_run_together |rendezvous| {
+        let yes = rendezvous.0.load(Ordering::SeqCst) == 0;
+        if yes && !rendezvous.arrive(1.0) < !rendezvous.arrive(2.0) { 3.0 } else { 0.0 }
     }
 
-    an_arm |room| {
-        match room.0.load(Ordering::SeqCst) {
-            0 => !room.visit(1.0) + !room.visit(2.0),
+    operands_in_match_arm_run_together |rendezvous| {
+        match rendezvous.0.load(Ordering::SeqCst) {
+            0 => !rendezvous.arrive(1.0) + !rendezvous.arrive(2.0),
             _ => 0.0,
         }
     }
 
-    the_condition_of_a_loop |room| {
+    operands_in_loop_condition_run_together |rendezvous| {
         let mut n = 0.0;
-        while !room.visit(n) < !room.visit(3.0) {
+        while !rendezvous.arrive(n) < !rendezvous.arrive(3.0) {
             n += 1.0;
-            room.0.store(0, Ordering::SeqCst);
+            rendezvous.0.store(0, Ordering::SeqCst);
         }
         n
     }
 
-    a_statement_with_an_attribute |room| {
-        let a = !room.visit(1.0);
-        #[allow(clippy::print_stdout, reason = "it is the subject")]
-        println!("{a} {}", !room.visit(3.0));
+    statement_with_attribute_joins_previous_let |rendezvous| {
+        let a = !rendezvous.arrive(1.0);
+        #[allow(clippy::print_stdout, reason = "the test is about it")]
+        println!("{a} {}", !rendezvous.arrive(3.0));
         3.0
     }
 
-    what_is_given_a_number_again |room| {
+    operand_that_moves_number_joins |rendezvous| {
         let k = 1.0;
-        let a = !shifted(room, k) * k;
-        let b = !shifted(room, k);
+        let a = !shifted(rendezvous, k) * k;
+        let b = !shifted(rendezvous, k);
         a + b + 1.0
     }
 
-    what_is_given_a_cast_number_again |room| {
+    operand_that_moves_cast_variable_joins |rendezvous| {
         let n = [(); 1].len();
-        let a = !counted(room, n) / n as f64;
-        let b = !counted(room, n);
+        let a = !counted(rendezvous, n) / n as f64;
+        let b = !counted(rendezvous, n);
         a + b + 1.0
     }
 
-    what_is_given_a_constant_again |room| {
+    operand_that_moves_constant_joins |rendezvous| {
         const ONE: f64 = 1.0;
         static NONE: Option<f64> = None;
         fn same(x: f64) -> f64 {
             x
         }
-        let a = !mapped(room, ONE, same, NONE) * ONE + (same, NONE, 0.0).2;
-        let b = (NONE, !mapped(room, ONE, same, NONE)).1;
+        let a = !mapped(rendezvous, ONE, same, NONE) * ONE + (same, NONE, 0.0).2;
+        let b = (NONE, !mapped(rendezvous, ONE, same, NONE)).1;
         a + b * 2.0
     }
 
-    what_is_given_a_shared_reference_again |room| {
+    operand_that_moves_shared_reference_joins |rendezvous| {
         fn picked<T>(x: &T) -> &T {
             x
         }
-        let owned = Pair { room: room.clone(), numbers: (1.0, 2.0) };
+        let owned = Pair { rendezvous: rendezvous.clone(), numbers: (1.0, 2.0) };
         let typed: &Pair = picked(&owned);
         let a = !of_pair(typed) + typed.numbers.0 - 1.0;
         let b = !of_pair(typed) + 1.0;
         a + b
     }
 
-    what_is_given_a_part_of_what_is_shared |room| {
-        let owned = Pair { room: room.clone(), numbers: (1.0, 2.0) };
-        let Pair { room, numbers } = &owned;
-        let a = !shifted(room, 1.0) * numbers.0 + (room, 0.0).1;
-        let b = !shifted(room, 2.0);
+    operand_that_moves_destructured_reference_joins |rendezvous| {
+        let owned = Pair { rendezvous: rendezvous.clone(), numbers: (1.0, 2.0) };
+        let Pair { rendezvous, numbers } = &owned;
+        let a = !shifted(rendezvous, 1.0) * numbers.0 + (rendezvous, 0.0).1;
+        let b = !shifted(rendezvous, 2.0);
         a + b
     }
 
-    what_is_given_a_part_that_is_matched |room| {
-        let owned = Some(Pair { room: room.clone(), numbers: (1.0, 2.0) });
+    operand_that_moves_if_let_binding_joins |rendezvous| {
+        let owned = Some(Pair { rendezvous: rendezvous.clone(), numbers: (1.0, 2.0) });
         let shared = &owned;
         if let Some(pair) = shared {
             let a = !of_pair(pair) * pair.numbers.0;
@@ -221,8 +221,8 @@ together! {
         }
     }
 
-    what_is_given_a_part_in_an_arm |room| {
-        match &Some(Pair { room: room.clone(), numbers: (1.0, 2.0) }) {
+    operand_that_moves_match_binding_joins |rendezvous| {
+        match &Some(Pair { rendezvous: rendezvous.clone(), numbers: (1.0, 2.0) }) {
             Some(pair) => {
                 let a = !of_pair(pair) * pair.numbers.0;
                 let b = !of_pair(pair) * pair.numbers.1;
@@ -232,8 +232,8 @@ together! {
         }
     }
 
-    what_is_given_members_that_are_lent |room| {
-        let pairs = [(Pair { room: room.clone(), numbers: (1.0, 2.0) }, 1.0)];
+    operand_that_moves_loop_variable_joins |rendezvous| {
+        let pairs = [(Pair { rendezvous: rendezvous.clone(), numbers: (1.0, 2.0) }, 1.0)];
         let mut sum = 0.0;
         for (i, (pair, one)) in pairs.iter().enumerate() {
             let a = !of_pair(pair) * pair.numbers.0;
@@ -243,24 +243,24 @@ together! {
         sum
     }
 
-    a_struct_with_a_field_that_is_compiled_out |room| {
+    fields_of_struct_with_cfg_run_together |rendezvous| {
         let pair = Pair {
-            room: room.clone(),
+            rendezvous: rendezvous.clone(),
             #[cfg(any())]
             numbers: (!missing, 0.0),
             #[cfg(all())]
-            numbers: (!room.visit(1.0), !room.visit(2.0)),
+            numbers: (!rendezvous.arrive(1.0), !rendezvous.arrive(2.0)),
         };
         pair.numbers.0 + pair.numbers.1
     }
 
-    arguments_of_a_macro |room| {
-        let text = format!("{} {}", !room.visit(1.0), !room.visit(2.0));
+    macro_arguments_run_together |rendezvous| {
+        let text = format!("{} {}", !rendezvous.arrive(1.0), !rendezvous.arrive(2.0));
         text.split(' ').map(|n| n.parse::<f64>().unwrap()).sum()
     }
 }
 
-/// What happened, in order.
+/// A log of events, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -297,61 +297,61 @@ macro_rules! in_order {
 }
 
 in_order! {
-    operands_are_built_in_the_written_order |log| {
+    operands_are_built_in_source_order |log| {
         !log.run("a") + !log.run("b")
     } => "build a, build b, run a, run b"
 
-    never_across_a_call |log| {
+    call_is_scheduling_barrier |log| {
         let a = !log.run("a");
         log.note("call");
         a + !log.run("b")
     } => "build a, run a, call, build b, run b"
 
-    never_across_an_assignment |log| {
+    assignment_is_scheduling_barrier |log| {
         let mut a = 0.0;
         a = 2.0 * a + !log.run("a");
         a + !log.run("b")
     } => "build a, run a, build b, run b"
 
-    never_in_a_compound_assignment |log| {
+    compound_assignment_sides_run_in_sequence |log| {
         let mut v = [0.0, 0.0];
         v[!log.run("i") as usize] += !log.run("x");
         v[1]
     } => "build x, run x, build i, run i"
 
-    never_when_it_depends |log| {
+    operand_that_uses_first_result_runs_after_it |log| {
         let a = !log.run("a");
         let b = !Do::now(a).flat_map({ let log = log.clone(); move |_| log.run("b") });
         a + b
     } => "build a, run a, build b, run b"
 
-    never_across_a_question_mark |log| {
+    question_mark_is_scheduling_barrier |log| {
         let a = !log.run("a");
         let n: f64 = "1".parse()?;
         a + n + !log.run("b")
     } => "build a, run a, build b, run b"
 
-    never_out_of_a_branch |log| {
+    extraction_in_branch_is_not_hoisted |log| {
         let a = !log.run("a");
         if a > 2.0 { !log.run("b") } else { !log.run("c") }
     } => "build a, run a, build c, run c"
 
-    never_out_of_a_right_side |log| {
+    extraction_right_of_and_is_not_hoisted |log| {
         if !log.run("a") > 2.0 && !log.run("b") > 0.0 { 1.0 } else { 0.0 }
     } => "build a, run a"
 
-    an_operand_with_a_bang_starts_a_group |log| {
+    operand_with_nested_extraction_starts_group |log| {
         let sum = !log.run("a") + !log.run(if !log.run("b") > 0.0 { "c" } else { "d" });
         sum
     } => "build a, run a, build b, run b, build c, run c"
 
-    never_across_an_index |log| {
+    index_is_scheduling_barrier |log| {
         let v = [log.note("index")];
         let a = !log.run("a") + v[log.note("place") as usize - 1];
         a + !log.run("b")
     } => "index, build a, run a, place, build b, run b"
 
-    never_across_an_unlisted_macro |log| {
+    unlisted_macro_is_scheduling_barrier |log| {
         macro_rules! noted {
             ($log:expr) => {
                 $log.note("macro")
@@ -361,14 +361,14 @@ in_order! {
         a + !log.run("b")
     } => "build a, run a, macro, build b, run b"
 
-    never_when_it_may_change_what_was_read |log| {
+    operand_that_may_write_read_variable_is_not_hoisted |log| {
         let mut names = ["a", "b"].into_iter();
         let a = !log.run("first") + names.len() as f64;
         let b = !log.run(names.next().unwrap());
         a + b
     } => "build first, run first, build a, run a"
 
-    never_when_it_is_given_what_was_read |log| {
+    operand_that_moves_mutable_reference_is_not_hoisted |log| {
         fn next<'a>(names: &mut std::vec::IntoIter<&'a str>) -> &'a str {
             names.next().unwrap()
         }
@@ -392,7 +392,7 @@ in_order! {
         a
     } => "build first, run first, build a, run a, build second, run second, build b, run b"
 
-    never_when_it_is_given_a_part_of_what_was_read |log| {
+    operand_that_moves_part_of_read_variable_is_not_hoisted |log| {
         struct Counter<'a>(&'a mut usize);
         fn counting(log: &Log, count: &mut usize, name: &'static str) -> Do<f64> {
             *count += 1;
@@ -405,7 +405,7 @@ in_order! {
         let a = !log.run("first") + *counter.0 as f64;
         let b = !counting(log, counter.0, "a");
         let c = !log.run("second") + **nested as f64;
-        #[allow(clippy::explicit_auto_deref, reason = "it is the subject")]
+        #[allow(clippy::explicit_auto_deref, reason = "the test is about it")]
         let d = !counting(log, *nested, "b");
         let e = (three, !log.run("third"));
         let f = !counting(log, e.0[0], "c");
@@ -413,14 +413,14 @@ in_order! {
         a
     } => "build first, run first, build a, build second, run a, run second, build b, build third, run b, run third, build c, run c"
 
-    never_out_of_a_statement_that_may_be_compiled_out |log| {
+    extraction_in_cfg_statement_is_not_hoisted |log| {
         let a = !log.run("a");
         #[cfg(all())]
         log.note(if !log.run("b") > a { "more" } else { "less" });
         a
     } => "build a, run a, build b, run b, less"
 
-    never_into_or_out_of_a_loop |log| {
+    extraction_in_loop_is_not_hoisted |log| {
         let mut sum = !log.run("before");
         for name in ["a", "b"] {
             sum += !log.run(name);
@@ -428,7 +428,7 @@ in_order! {
         sum + !log.run("after")
     } => "build before, run before, build a, run a, build b, run b, build after, run after"
 
-    never_out_of_a_guard_or_an_arm |log| {
+    extraction_in_guard_or_arm_is_not_hoisted |log| {
         match !log.run("scrutinee") {
             v if v > !log.run("first guard") => !log.run("first arm"),
             _ if !log.run("second guard") > 0.0 => !log.run("second arm"),
@@ -437,7 +437,7 @@ in_order! {
     } => "build scrutinee, run scrutinee, build first guard, run first guard, build second guard, run second guard, \
           build second arm, run second arm"
 
-    never_out_of_the_else_of_a_let |log| {
+    extraction_in_let_else_is_not_hoisted |log| {
         let a = !log.run("a");
         let Some(b) = Some(a).filter(|a| *a > 2.0) else {
             return Do::now(!log.run("else"));
@@ -445,7 +445,7 @@ in_order! {
         b + !log.run("b")
     } => "build a, run a, build else, run else"
 
-    a_block_inside_runs_in_its_turn |log| {
+    direct_block_runs_when_extracted |log| {
         let block = direct! { Do::now(!log.run("inner") + !log.run("other")) };
         log.note("built");
         !block + !log.run("outer")

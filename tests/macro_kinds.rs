@@ -1,5 +1,5 @@
-//! What annotated functions return, and the other forms of the notation: structs, blocks, whole
-//! `impl`s and modules.
+//! Structs of layers and opaque types as results; `direct!` blocks; the attribute on `impl` blocks,
+//! traits and modules.
 
 #![deny(warnings)]
 
@@ -42,7 +42,7 @@ fn both(x: &Layer<f64>, state: &State, runs: &Arc<AtomicUsize>) -> Both<f64> {
 }
 
 #[test]
-fn a_struct_of_layers() {
+fn struct_of_layers_runs_body_once_in_pass() {
     let runs = Arc::new(AtomicUsize::new(0));
     let start = State { h: constant(2.0), c: constant(3.0) };
     let state = cell(&constant(5.0), &start, &runs);
@@ -54,7 +54,7 @@ fn a_struct_of_layers() {
     let Both(state, [square, double]) = both(&w.layer(), &start, &runs);
     assert_eq!(value(&state.h), 10.0);
     assert_eq!(value(&double), 10.0);
-    // w · !w has the derivative !w = 5
+    // The derivative of w · !w is !w = 5.
     square.train(&Sgd::new(0.1)).wait().unwrap();
     assert_eq!(w.value(), 4.5);
 }
@@ -76,7 +76,7 @@ fn gates(xs: &[Layer<f64>], limit: f64) -> Vec<Layer<f64>> {
 }
 
 #[test]
-fn a_block_in_an_ordinary_function() -> dl::Result<()> {
+fn direct_block_in_plain_function_runs_in_each_pass() -> dl::Result<()> {
     let [big, small]: [Layer<f64>; 2] = gates(&[constant(10.0), constant(1.0)], 5.0).try_into().unwrap();
     assert_eq!(value(&big), 20.0);
     assert_eq!(value(&small), 3.0);
@@ -89,7 +89,7 @@ fn a_block_in_an_ordinary_function() -> dl::Result<()> {
     };
     assert_eq!(sum.wait()?, "2.5 5.5");
     x.set(2.5);
-    assert_eq!(sum.wait()?, "2.5 7.5", "it runs anew");
+    assert_eq!(sum.wait()?, "2.5 7.5", "the block runs again");
 
     let (a, b) = direct! { if !x > 1.0 { (x * 2.0, x.layer()) } else { (x.layer(), x * 3.0) } };
     assert_eq!(value(&(a + b)), 7.5);
@@ -202,7 +202,7 @@ mod annotated {
 }
 
 #[test]
-fn whole_blocks_and_modules() {
+fn attribute_on_impl_trait_and_module_applies_to_each_function() {
     let net = Net::new(Weight::new(3.0));
     assert_eq!(value(&net.of(&constant(4.0))), 12.0);
     assert_eq!(value(&net.of(&constant(1.0))), 9.0);
@@ -234,7 +234,7 @@ trait Expression {}
 impl<X: Differentiable<Data = f64, Delta = f64>> Expression for X {}
 
 #[test]
-fn an_opaque_result() {
+fn opaque_result_can_return_early() {
     assert_eq!(opaque(Weight::new(3.0), true).predict().wait().unwrap(), 3.0);
     assert_eq!(opaque(3.0, false).predict().wait().unwrap(), 6.0);
     assert_eq!(opaque(constant(-3.0), true).predict().wait().unwrap(), -6.0);

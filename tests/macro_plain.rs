@@ -1,19 +1,19 @@
-//! Functions without layers mean what they mean without the attribute.
+//! Functions without layers behave the same with and without the attribute.
 
 use dl::prelude::*;
 use std::collections::HashMap;
 use std::num::ParseIntError;
 
-/// Each function twice, once annotated.
+/// Defines each function twice: plain and annotated.
 macro_rules! twice {
     ($($(#[$attribute:meta])* fn $name:ident $parameters:tt $(-> $output:ty)? $body:block)*) => {
-        #[allow(clippy::nonminimal_bool, clippy::never_loop, reason = "they show constructs, not style")]
+        #[allow(clippy::nonminimal_bool, clippy::never_loop, reason = "the test is about constructs, not style")]
         mod plain {
             #[allow(unused_imports, reason = "not every function needs them")]
             use super::*;
             $($(#[$attribute])* pub(super) fn $name $parameters $(-> $output)? $body)*
         }
-        #[allow(clippy::nonminimal_bool, clippy::never_loop, reason = "they show constructs, not style")]
+        #[allow(clippy::nonminimal_bool, clippy::never_loop, reason = "the test is about constructs, not style")]
         mod annotated {
             #[allow(unused_imports, reason = "not every function needs them")]
             use super::*;
@@ -109,7 +109,7 @@ twice! {
 }
 
 #[test]
-fn the_same_results() {
+fn annotated_plain_functions_give_same_results() {
     for n in 0..60 {
         assert_eq!(plain::inverted(n % 2 == 0, n), annotated::inverted(n % 2 == 0, n));
         assert_eq!(plain::popcount(u32::from(n) * 77), annotated::popcount(u32::from(n) * 77));
@@ -127,7 +127,7 @@ fn the_same_results() {
     assert_eq!(plain::mean(&[1.0, 2.5, 4.0]), annotated::mean(&[1.0, 2.5, 4.0]));
 }
 
-/// A type that can be moved only.
+/// A type that is neither `Copy` nor `Clone`.
 #[derive(Debug, PartialEq)]
 struct Once(i32);
 
@@ -151,7 +151,7 @@ fn moved_once(once: Once, more: bool) -> Once {
 }
 
 #[test]
-fn what_is_used_once_is_moved() {
+fn operand_used_once_is_moved() {
     assert_eq!(moved_once(Once(1), true), Once(2));
     assert_eq!(moved_once(Once(1), false), Once(6));
 }

@@ -1,16 +1,15 @@
-//! Random programs mean the same three times over: run by an annotated interpreter, by one that is
-//! written by hand with `flat_map` and `zip`, and by an eager one that knows no layers at all. They
-//! agree in value and gradient.
+//! Random programs give the same value and gradient in three interpreters: an annotated one, one
+//! written by hand with `flat_map` and `zip`, and an eager one without layers.
 //!
 //! A program is a list of statements over three variables, two of which are trained. Its branches
-//! and loops are decided by values.
+//! and loops depend on values.
 
 use dl::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// A few hundred of the random programs, written out as annotated functions.
+/// Some of the random programs as source code of annotated functions.
 #[rustfmt::skip]
 #[path = "generated/programs.rs"]
 mod generated;
@@ -25,23 +24,24 @@ enum Term {
     Sub(Box<Term>, Box<Term>),
     Mul(Box<Term>, Box<Term>),
     Neg(Box<Term>),
-    /// A bang: its value, without its gradient.
+    /// An extraction: the value without the gradient.
     Detached(Box<Term>),
-    /// Two bangs in one expression.
+    /// The difference of two extractions in one expression.
     Both(Box<Term>, Box<Term>),
 }
 
 #[derive(Clone, Debug)]
 enum Statement {
     Assign(usize, Term),
-    /// If the first is larger than the second.
+    /// The first program runs if the first term is larger than the second, else the other.
     If(Term, Term, Program, Program),
-    /// As long as a variable is larger than a number, it loses its share; at most so many times.
+    /// While a variable is larger than a limit: scales it by a factor and runs the body. The number
+    /// of iterations is bounded.
     While(usize, f64, f64, usize, Program),
     For(usize, Program),
-    /// If a variable is below a number, the program is over, with this result.
+    /// Returns the term early if a variable is below a limit.
     ReturnIf(usize, f64, Term),
-    /// Into one of the variables, by the integral part of a value.
+    /// Assigns to a variable, depending on the integral part of a term.
     Match(Term, usize),
 }
 
@@ -165,7 +165,7 @@ mod eager {
 }
 
 type Env = [Layer<f64>; 3];
-/// Three variables, or the result of an early return.
+/// The three variables, or the result of an early return.
 type Step = Do<Result<Env, Layer<f64>>>;
 
 #[differentiable]
@@ -355,9 +355,9 @@ mod by_hand {
     }
 }
 
-/// The value of a layer, and its derivative with respect to two weights, as a training step finds
-/// it.
-fn learned(whole: fn(&Program, &Env) -> Layer<f64>, program: &Program, start: [f64; 3]) -> Dual {
+/// The value of a layer, and its derivative with respect to two weights, measured by a training
+/// step.
+fn measured(whole: fn(&Program, &Env) -> Layer<f64>, program: &Program, start: [f64; 3]) -> Dual {
     let weights = [Weight::new(start[0]), Weight::new(start[1])];
     let layer = whole(program, &[weights[0].layer(), weights[1].layer(), Layer::constant(start[2])]);
     let value = layer.predict().wait().unwrap();
@@ -374,7 +374,7 @@ fn agree(a: Dual, b: Dual) -> bool {
 }
 
 #[test]
-fn thousands_of_programs_agree() {
+fn random_programs_agree_in_all_interpreters() {
     let mut rng = ChaCha8Rng::seed_from_u64(42);
     let (mut compared, mut moved) = (0, 0);
     while compared < 3000 {
@@ -382,22 +382,22 @@ fn thousands_of_programs_agree() {
         let start: [f64; 3] = std::array::from_fn(|_| f64::from(rng.random_range(-12..=12)) / 4.0);
         let expected =
             eager::whole(&program, [Dual(start[0], [1.0, 0.0]), Dual(start[1], [0.0, 1.0]), Dual(start[2], [0.0; 2])]);
-        // What grows without bounds says nothing about derivatives read from weights.
+        // With large values, the difference of two weights has too large an error as a derivative.
         if [expected.0, expected.1[0], expected.1[1]].iter().any(|x| x.is_nan() || x.abs() > 1e6) {
             continue;
         }
         compared += 1;
         moved += usize::from(expected.1 != [0.0; 2]);
-        let annotated = learned(annotated::whole, &program, start);
+        let annotated = measured(annotated::whole, &program, start);
         assert!(agree(annotated, expected), "annotated {annotated:?}, eager {expected:?}: {start:?} {program:#?}");
-        let by_hand = learned(by_hand::whole, &program, start);
+        let by_hand = measured(by_hand::whole, &program, start);
         assert!(agree(by_hand, expected), "by hand {by_hand:?}, eager {expected:?}: {start:?} {program:#?}");
     }
     assert!(moved > 1000, "{moved} programs have a gradient");
 }
 
-/// A program, written out as Rust.
-mod written {
+/// Prints a program as Rust source.
+mod source {
     use super::{Program, Statement, Term};
     use std::fmt::Write;
 
@@ -414,7 +414,7 @@ mod written {
         }
     }
 
-    /// Where a variable stands alone it is not an operand, and Rust would move it.
+    /// A term in a place where it is no operand of an operator: a variable must be cloned.
     fn whole_term(whole: &Term) -> String {
         match whole {
             Term::Variable(v) => format!("x{v}.clone()"),
@@ -461,8 +461,8 @@ mod written {
 
     pub(super) fn file(programs: &[Program]) -> String {
         let mut out = String::from(
-            "//! Random programs, written by `tests/macro_programs.rs` (run it with `UPDATE_PROGRAMS=1` to write them anew).\n\n\
-             #![allow(clippy::all, unused, reason = \"nobody wrote these\")]\n\n\
+            "//! Random programs, generated by `tests/macro_programs.rs`. `UPDATE_PROGRAMS=1` rewrites them.\n\n\
+             #![allow(clippy::all, unused, reason = \"generated code\")]\n\n\
              use dl::prelude::*;\n\n\
              pub(super) const ALL: &[fn(Layer<f64>, Layer<f64>, Layer<f64>) -> Layer<f64>] = &[\n",
         );
@@ -482,19 +482,19 @@ mod written {
     }
 }
 
-/// Here the expansion itself is random: each program is a function that the macro has rewritten.
+/// Each random program is a function that the macro has expanded.
 #[test]
-fn written_programs_agree() {
+fn expanded_random_programs_agree_with_interpreters() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let programs: Vec<Program> = (0..200).map(|_| program(&mut rng, 2)).collect();
-    let (file, text) = (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/generated/programs.rs"), written::file(&programs));
+    let (file, text) = (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/generated/programs.rs"), source::file(&programs));
     if std::env::var_os("UPDATE_PROGRAMS").is_some() {
         std::fs::write(file, &text).unwrap();
     }
     assert!(text == include_str!("generated/programs.rs"), "the programs have changed: run with UPDATE_PROGRAMS=1");
 
     let mut compared = 0;
-    for (program, written) in programs.iter().zip(generated::ALL) {
+    for (program, expanded_program) in programs.iter().zip(generated::ALL) {
         for _ in 0..15 {
             let start: [f64; 3] = std::array::from_fn(|_| f64::from(rng.random_range(-12..=12)) / 4.0);
             let duals = [Dual(start[0], [1.0, 0.0]), Dual(start[1], [0.0, 1.0]), Dual(start[2], [0.0; 2])];
@@ -503,12 +503,12 @@ fn written_programs_agree() {
                 continue;
             }
             let weights = [Weight::new(start[0]), Weight::new(start[1])];
-            let layer = written(weights[0].layer(), weights[1].layer(), Layer::constant(start[2]));
+            let layer = expanded_program(weights[0].layer(), weights[1].layer(), Layer::constant(start[2]));
             let value = layer.predict().wait().unwrap();
             layer.train(&Sgd::new(1.0)).wait().unwrap();
-            let ours = Dual(value, [start[0] - weights[0].value(), start[1] - weights[1].value()]);
-            assert!(agree(ours, expected), "written {ours:?}, eager {expected:?}: {start:?} {program:#?}");
-            let by_hand = learned(by_hand::whole, program, start);
+            let expanded = Dual(value, [start[0] - weights[0].value(), start[1] - weights[1].value()]);
+            assert!(agree(expanded, expected), "expanded {expanded:?}, eager {expected:?}: {start:?} {program:#?}");
+            let by_hand = measured(by_hand::whole, program, start);
             assert!(agree(by_hand, expected), "by hand {by_hand:?}, eager {expected:?}: {start:?} {program:#?}");
             compared += 1;
         }

@@ -1,4 +1,4 @@
-//! Bangs in the words of the paper: small scalar networks, trained with a learning rate of one.
+//! Extractions in small scalar networks, as in the paper, trained with a learning rate of one.
 
 use dl::prelude::*;
 
@@ -22,13 +22,13 @@ fn a_tuple(x: f32, w: &Weight<f32>) -> Layer<f32> {
 }
 
 #[test]
-fn no_gradient_flows_through_a_bang() {
+fn extraction_stops_gradient() {
     assert_eq!(train(5, |w| one_bang(1.0, w)), -4.0);
     assert_eq!(train(5, |w| a_tuple(1.0, w)), -4.0);
 }
 
 #[test]
-fn the_same_layer_can_be_trained_again_and_again() {
+fn layer_can_be_trained_repeatedly() {
     let w = Weight::new(1.0_f32);
     let loss = one_bang(1.0, &w);
     for _ in 0..5 {
@@ -51,7 +51,7 @@ fn several(x: &Layer<f32>, w: Weight<f32>) -> Layer<f32> {
 }
 
 #[test]
-fn tuples_arrays_and_vecs() {
+fn extraction_of_tuples_arrays_and_vecs_returns_members() {
     let x = Layer::constant(2.0_f32);
     let layer = several(&x, Weight::new(3.0));
     // (2 + 2 + 6 + 5 − 1) · (2 + 3 + 3 + 3) · 2
@@ -65,7 +65,7 @@ fn square(x: &Layer<f64>, y: f64) -> Layer<f64> {
 }
 
 #[test]
-fn operators_do_not_move() {
+fn operand_used_twice_is_duplicated() {
     assert_eq!(square(&Layer::constant(5.0), 2.0).predict().wait().unwrap(), 9.0);
 }
 
@@ -76,18 +76,18 @@ fn doubled(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn layers_know_where_the_user_wrote_them() {
+fn layer_reports_source_location_of_operator_and_function() {
     let x = Layer::constant(5.0);
-    // The operator, not the attribute: `difference * difference`.
+    // The location of the operator, not of the attribute.
     let place = format!("{:?}", square(&x, 2.0));
     assert!(place.contains(&format!("{}:{}:5", file!(), place_of("difference * difference"))), "{place}");
-    // The function.
+    // The location of the lazy function.
     let place = format!("{:?}", doubled(&x));
     assert!(place.contains(&format!("{}:{}:4", file!(), place_of("fn doubled"))), "{place}");
     assert_eq!(doubled(&x).predict().wait().unwrap(), 100.0);
 }
 
-/// The line of this file that has a text, the first time.
+/// The number of the first line of this file that contains the text.
 fn place_of(text: &str) -> usize {
     1 + include_str!("macro_scalars.rs").lines().position(|line| line.contains(text)).unwrap()
 }

@@ -19,7 +19,7 @@ async fn f(x: &mut Layer<f64>) -> Layer<f64> {
     "`#[differentiable]` has no option `eager`; it has `lazy` (the return type is an alias of a layer) and `crate = path` (where the crate `dl` is)"
 }
 ::core::compile_error! {
-    "a lazy function keeps its parameters, and a `dyn` value behind a reference cannot be copied to be kept\nhelp: take `&impl Trait`, or an `Arc<dyn Trait + Send + Sync>`"
+    "a lazy function keeps its parameters, and a `dyn` value behind a reference cannot be cloned\nhelp: take `&impl Trait`, or an `Arc<dyn Trait + Send + Sync>`"
 }
 #[allow(unused_variables, unused_mut)]
 pub(crate) fn f(&self, x: &dyn Module) -> NdLayer {
@@ -30,7 +30,7 @@ pub(crate) fn f(&self, x: &dyn Module) -> NdLayer {
 //     weight: NdWeight,
 // }
 ::core::compile_error! {
-    "`#[differentiable]` goes on a function, or on an `impl` block, a trait or a module full of them, not on this"
+    "`#[differentiable]` applies to a function, an `impl` block, a trait or an inline module, not to this item"
 }
 struct Net {
     weight: NdWeight,

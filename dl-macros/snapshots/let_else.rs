@@ -4,61 +4,31 @@
 //     };
 //     y * a
 // }
-#[track_caller]
 fn f(x: Do<Option<f32>>, y: Layer<f32>) -> Layer<f32> {
-    ::dl::bang::function(::core::module_path!(), "f")
-        .run(move || {
-            let kept = ::dl::bang::keep((
-                ::dl::bang::keep_value(x),
-                ::dl::bang::keep_value(y),
-            ));
-            ::dl::bang::lazy::<
-                Layer<f32>,
-                _,
-                _,
-            >(move || {
-                let kept = ::core::clone::Clone::clone(&kept);
-                async move {
-                    let x: Do<Option<f32>> = kept.0.take();
-                    let y: Layer<f32> = kept.1.take();
-                    #[allow(unused_variables)]
-                    let branches = {
-                        static BRANCHES: [::dl::bang::Branch; 1] = [
-                            ::dl::bang::Branch::new(
-                                "let Some(a) = !x",
-                                &["Some(a)", "return y * !y"],
-                            ),
-                        ];
-                        &BRANCHES
-                    };
-                    let tail: Layer<f32> = {
-                        let Some(a) = ({
-                            let start = ::dl::bang::place(&x).start();
-                            let value = start.await?;
-                            value
-                        }) else {
-                            ::dl::bang::took(&branches[0], 1);
-                            {
-                                let returned: Layer<f32> = ::dl::bang::operand(&y)
-                                    .duplicate()
-                                    * {
-                                        let start = ::dl::bang::place(&y).start();
-                                        let value = start.await?;
-                                        value
-                                    };
-                                return ::core::result::Result::Ok(returned);
-                            };
-                        };
-                        ::dl::bang::took(&branches[0], 0);
-                        y * a
-                    };
-                    #[allow(unreachable_code)]
-                    return ::core::result::Result::Ok::<
-                        Layer<f32>,
-                        ::dl::bang::Error,
-                    >(tail);
-                }
-            })
-        })
+    #[allow(unused_variables)]
+    let branches = {
+        static BRANCHES: [::dl::bang::Branch; 1] = [
+            ::dl::bang::Branch::new("let Some(a) = !x", &["Some(a)", "return y * !y"]),
+        ];
+        &BRANCHES
+    };
+    let Some(a) = ({
+        let start = ::dl::bang::place(&x).start();
+        let value = start.await?;
+        value
+    }) else {
+        ::dl::bang::took(&branches[0], 1);
+        {
+            let returned: Layer<f32> = ::dl::bang::operand(&y).duplicate()
+                * {
+                    let start = ::dl::bang::place(&y).start();
+                    let value = start.await?;
+                    value
+                };
+            return ::core::result::Result::Ok(returned);
+        };
+    };
+    ::dl::bang::took(&branches[0], 0);
+    y * a
 }
 

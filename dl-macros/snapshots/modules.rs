@@ -71,10 +71,10 @@ struct Twice {
     more: Linear,
 }
 ::core::compile_error! {
-    "two fields have the name `in` in paths: the field `r#in` has it, too"
+    "the name `in` is used twice in module paths: the field `r#in` has it, too"
 }
 ::core::compile_error! {
-    "`#[module]` on a field has the options `skip` (it has no weights that matter) and `rename = \"…\"` (its name in paths)"
+    "`#[module]` on a field has the options `skip` (leave the field out) and `rename = \"…\"` (its name in module paths)"
 }
 impl ::dl::bang::Module for Twice {
     fn visit(&self, visitor: &mut ::dl::bang::Visitor) {

@@ -5,17 +5,13 @@
 //     }
 //     y
 // }
-#[track_caller]
 fn f(x: Layer<f32>, n: usize) -> Layer<f32> {
-    ::dl::bang::function(::core::module_path!(), "f")
-        .run(move || -> Layer<f32> {
-            let mut y = x;
-            for _ in 0..n {
-                y = ::dl::bang::operand(&y).duplicate()
-                    * ::dl::bang::operand(&y).duplicate() + y;
-            }
-            y
-        })
+    let mut y = x;
+    for _ in 0..n {
+        y = ::dl::bang::operand(&y).duplicate() * ::dl::bang::operand(&y).duplicate()
+            + y;
+    }
+    y
 }
 
 // fn f(x: Layer<f32>, n: usize) -> Layer<f32> {
@@ -28,18 +24,14 @@ fn f(x: Layer<f32>, n: usize) -> Layer<f32> {
 //     }
 //     y
 // }
-#[track_caller]
 fn f(x: Layer<f32>, n: usize) -> Layer<f32> {
-    ::dl::bang::function(::core::module_path!(), "f")
-        .run(move || -> Layer<f32> {
-            let mut y = ::dl::bang::operand(&x).duplicate() + 1.0;
-            loop {
-                y = y * ::dl::bang::operand(&x).duplicate();
-                if n > 3 {
-                    break;
-                }
-            }
-            y
-        })
+    let mut y = ::dl::bang::operand(&x).duplicate() + 1.0;
+    loop {
+        y = y * ::dl::bang::operand(&x).duplicate();
+        if n > 3 {
+            break;
+        }
+    }
+    y
 }
 

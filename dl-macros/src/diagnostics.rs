@@ -1,4 +1,4 @@
-//! Errors, collected: a user sees all of a function at once.
+//! Collects errors, so that all errors of one function are reported together.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -6,10 +6,10 @@ use std::fmt::Display;
 
 /// The errors found so far.
 #[derive(Default)]
-pub(crate) struct Problems(Option<syn::Error>);
+pub(crate) struct Diagnostics(Option<syn::Error>);
 
-impl Problems {
-    /// An error at these tokens.
+impl Diagnostics {
+    /// Adds an error at these tokens.
     pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl Display) {
         self.add(syn::Error::new_spanned(tokens, message));
     }
@@ -21,11 +21,11 @@ impl Problems {
         }
     }
 
-    pub(crate) fn any(&self) -> bool {
-        self.0.is_some()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
     }
 
-    /// One `compile_error!` for each.
+    /// One `compile_error!` for each error.
     pub(crate) fn into_tokens(self) -> TokenStream {
         self.0.map(|error| error.into_compile_error()).unwrap_or_default()
     }

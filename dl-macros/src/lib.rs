@@ -1,63 +1,35 @@
 //! `#[differentiable]`: bang notation for `monadic-dl`.
 //!
-//! Use it through the root crate, as `dl::differentiable`. This crate knows the runtime by path
-//! only: what it generates names nothing but `::dl::bang`.
+//! Use it through the root crate, as `dl::differentiable`. This crate does not depend on the
+//! runtime: expansions name it by the path `::dl::bang` (`parse::crate_path`).
 //!
-//! The macro works in three steps, and a module is named after each thing they deal with.
+//! The macro works in three steps, and a step never uses a later one.
 //!
-//! 1. **Parse.** `function` reads a function and decides whether it is *lazy* (its return type is a
-//!    layer, a `Do`, or a tuple or array of those), `options` the arguments of the attribute,
-//!    `arguments` opens macros of the standard library (`println!("{}", !x)`), so that their
-//!    arguments are expressions like all others, `attributes` encloses what has attributes.
-//! 2. **Plan.** `plan` finds the bangs and says which of them are joined and where each group
-//!    starts; `flow` and `liveness` say which operands of operators must be duplicated because they
-//!    are used later. A plan is data: it refers to expressions by their place in the tree (`node`)
-//!    and changes nothing. `branches` finds what decides after a bang, as text in the words of the
-//!    user (`source`).
-//! 3. **Expand.** `operands`, `bangs`, `branches` and `body` rewrite the function as the plan says.
-//!    Each rule shows its input and output.
+//! 1. `parse` reads the options, the signature (is the function *lazy*?) and the body. It opens
+//!    macros of the standard library, so that their arguments are expressions.
+//! 2. `analyze` decides how to rewrite the body: which extractions (`!x`) run together and where
+//!    each group starts, which operands of operators are live-out and must be duplicated, and which
+//!    branches depend on an extracted value. The result is data and changes nothing.
+//! 3. `expand` rewrites the body accordingly and builds the function around it.
 //!
-//! `whole` does this for each function of an `impl` block, a trait or a module; `direct` for a
-//! block inside an ordinary function; `layers` derives what a struct needs to be returned, `module`
-//! how its weights are found. `negations` explains a `!` that extracts nothing.
-//!
-//! Errors are collected in `diagnostics`, all of a function at once; after an error the item still
-//! exists (`half_typed`).
+//! `entry` runs the steps. `derive` holds the derives. Errors are collected in `diagnostics`, so
+//! that all errors of a function are reported together. After an error the item still exists, with
+//! an unreachable body.
 
 #![forbid(unsafe_code)]
 
-mod arguments;
-mod attributes;
-mod bangs;
-mod body;
-mod branches;
+mod analyze;
+mod derive;
 mod diagnostics;
-mod direct;
-mod flow;
-mod format;
-mod function;
+mod entry;
+mod expand;
+mod parse;
 #[cfg(test)]
-mod half_typed;
-mod inside;
-mod known;
-mod layers;
-mod liveness;
-mod module;
-mod negations;
-mod node;
-mod operands;
-mod options;
-mod plan;
-mod receiver;
-#[cfg(test)]
-mod snapshots;
-mod source;
-mod variables;
-mod whole;
+mod tests;
 
 use proc_macro::TokenStream;
 
-/// Lets a function get at the forward values of layers with `!`, and use layers in operators
+/// Lets a function extract the forward values of layers with `!`, and use layers in operators
 /// without `clone()` or `&`.
 ///
 /// ```text
@@ -75,20 +47,20 @@ use proc_macro::TokenStream;
 ///
 /// # Lazy functions
 ///
-/// A function is *lazy* if its return type says so: the last segment of the type ends in `Layer` or
-/// `Do`, or it is a tuple or an array of those, or `impl …Expression`. `#[differentiable(lazy)]`
-/// says it for any other name, such as an alias.
+/// A function is *lazy* if its return type is a layer, a `Do`, or a tuple or an array of those, or
+/// `impl …Expression`. The macro recognizes layers and `Do`s by the last segment of the type, which
+/// must end in `Layer` or `Do`. For any other name, such as an alias, use
+/// `#[differentiable(lazy)]`.
 ///
 /// In a lazy function
 ///
-/// - `!x` runs `x` forward and is its data: of a layer, a weight, a `Do`, or a tuple, an array, a
-///   `Vec` of those, whose members run in parallel. Bangs of one statement that do not depend on
-///   each other run in parallel, too. No gradient flows through a bang;
-/// - `!flag` on a `bool`, an integer, or anything else that implements `Not` is still "not";
-/// - a failure met by `?` becomes the error of the layer;
-/// - if there is a bang or a `?`, the body becomes a recipe that runs anew in every pass. Its
-///   parameters are kept: references by [`ToOwned`], values by [`Clone`]; both must be
-///   `Send + Sync + 'static`;
+/// - `!x` runs `x` forward and evaluates to its data, where `x` is a layer, a weight, a `Do`, or a
+///   tuple, an array or a `Vec` of those. Members of a collection run in parallel, and so do
+///   independent bangs of one statement. No gradient flows through a bang;
+/// - `!flag` on a `bool`, an integer, or any other type that implements `Not` is still "not";
+/// - an error propagated by `?` becomes the error of the layer;
+/// - a body with a bang or a `?` runs again in every pass. Its parameters are stored: references by
+///   [`ToOwned`], values by [`Clone`]; both must be `Send + Sync + 'static`;
 /// - parameters of type `impl …Expression`, or of a type parameter with such a bound, are layers;
 ///   references to such are references to layers.
 ///
@@ -96,61 +68,62 @@ use proc_macro::TokenStream;
 ///
 /// # What runs in parallel
 ///
-/// The members of one bang run together: `!(x, y)`, `![x, y]`, `!xs` of a `Vec`. So do several
-/// bangs, when nobody could tell except by the time it takes: the building of a later operand is
-/// pulled forward to the place of the first bang, and what stands before that stays put. Operands
-/// are always built in the written order, and of several errors the leftmost is reported.
+/// The members of one bang run together: `!(x, y)`, `![x, y]`, `!xs` of a `Vec`. Several bangs form
+/// a *join group*, and run together, if this changes nothing but the run time. The operands of
+/// later members are hoisted to the first bang of the group; code before it is not moved. Operands
+/// are always built in source order, and of several errors the leftmost is reported.
 ///
 /// | | |
 /// |---|---|
 /// | `!x + !y`, `if !x > !y`, `f(!x, 3, !y)`, `match (!x, !y)` | together |
 /// | `let a = !x; let k = 2.0; let b = !y;` | together |
-/// | `c && !x > !y`, an arm, a guard, a branch, the body of a loop | together, when it gets there |
-/// | `while !x < !y` | together, in each round anew |
+/// | `c && !x > !y`, an arm, a guard, a branch, the body of a loop | together, when it is reached |
+/// | `while !x < !y` | together, in each iteration |
 /// | `println!("{} {}", !x, !y)`, and other macros of the standard library | together |
-/// | `let a = !x; let b = !(y * a);` | one after the other: the second needs the first |
-/// | `let a = !x; let k = g(); let b = !y;` | one after the other: a call, a method, an unlisted macro, an index, `?` or an assignment may have effects |
-/// | `let a = !x; let b = !z.next();` after a mention of `z` | one after the other: `next` may change what was read |
-/// | `let a = !x + p.n; let b = !f(p);` with a `p` of the function's own | one after the other: `f` takes `p`, or may change what it refers to |
-/// | `!x && !y` | one after the other: the second may not be needed |
-/// | `!f(!x)` | one after the other; `f(…)` can be only the first of its group |
-/// | `v[!i] += !x` | one after the other: which side comes first depends on the types |
+/// | `let a = !x; let b = !(y * a);` | in sequence: the second needs the first |
+/// | `let a = !x; let k = g(); let b = !y;` | in sequence: a call, a method, an unlisted macro, an index, `?` or an assignment may have effects |
+/// | `let a = !x; let b = !z.next();` after a use of `z` | in sequence: `next` may change a value that was read |
+/// | `let a = !x + p.n; let b = !f(p);` where `p` is a local variable | in sequence: `f` may move `p`, or change the value behind it |
+/// | `!x && !y` | in sequence: the second may not be needed |
+/// | `!f(!x)` | in sequence; `f(…)` can only be the first of a join group |
+/// | `v[!i] += !x` | in sequence: the evaluation order of the two sides depends on their types |
 ///
-/// Each line is a file in `snapshots/`, with what it becomes.
+/// Each line has a file in `snapshots/` with its expansion.
 ///
 /// # Whole blocks
 ///
-/// On an `impl` block, a trait or a module, the attribute stands for one on each function in it.
-/// Functions that are `const`, `async` or `extern`, and those with a `#[differentiable]` of their
-/// own, are left as they are.
+/// On an `impl` block, a trait or a module, the attribute applies to each function in it. Functions
+/// that are `const`, `async` or `extern`, and functions with a `#[differentiable]` of their own,
+/// stay unchanged.
 ///
 /// # Operators
 ///
-/// In every annotated function, the operands of `+ - * / %` and of the unary `-` are not moved when
-/// they are used later: they are duplicated (a layer is cheap to clone). So are those that belong
-/// to something else: `self.gate`, or `net().gate`, as the call may only lend it; they must be
-/// `Clone`. Any other operand is moved, as always.
+/// In every annotated function, an operand of `+ - * / %` or of the unary `-` is duplicated instead
+/// of moved if it is used later (a layer is cheap to clone). A field of a variable or of the result
+/// of a call, such as `self.gate` or `net().gate`, is always duplicated, because it may be behind a
+/// reference; its type must be `Clone`. Any other operand is moved, as usual in Rust.
 ///
 /// # Options
 ///
-/// - `crate = path`: where the crate `dl` is found, if not at `::dl`.
+/// - `crate = path`: the path of the crate `dl`, if it is not `::dl`.
 /// - `lazy`: the return type is a layer under another name, or a struct with `#[derive(Layers)]`.
 ///
-/// # What it tells
+/// # What it records
 ///
-/// A layer keeps the chain of annotated functions in which it was written, each with the place of
-/// its call (`#[track_caller]` is written for that, on every annotated function that takes or
-/// returns layers). Errors show it. In a lazy body each `if`, `match`, `while` and `let … else`
-/// that stands after a bang, or has one in its condition, says which way it goes on, if the pass is
-/// recorded. A `while let` says that it ended also when a `break` ended it.
+/// A layer stores the chain of annotated functions that built it, each with the place of its call.
+/// For that, `#[track_caller]` is added to every annotated function that takes or returns layers.
+/// Errors show the chain. In a lazy body each `if`, `match`, `while` and `let … else` after a bang,
+/// or with a bang in its condition, reports the arm it takes if the pass is recorded. A `while let`
+/// reports its end also after a `break`.
 ///
-/// # What it does not do
+/// # Limits
 ///
-/// Closures, `async` blocks and items nested in the function keep Rust's `!` and `?`. Inside a
-/// macro that is not of the standard library, a bang is an error: take the value before.
+/// In closures, `async` blocks and nested items, `!` and `?` have their usual meaning. Inside a
+/// macro that is not of the standard library, a bang is an error: extract the value before the
+/// macro.
 #[proc_macro_attribute]
 pub fn differentiable(options: TokenStream, item: TokenStream) -> TokenStream {
-    body::differentiable(options.into(), item.into()).into()
+    entry::differentiable(options.into(), item.into()).into()
 }
 
 /// The body of a lazy function, inside an ordinary one.
@@ -165,20 +138,23 @@ pub fn differentiable(options: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// The block is what its last expression is: a layer, a `Do`, or a tuple, an array or a struct of
-/// those. As in a lazy function, it is a recipe that runs anew in every pass; `return` ends the
-/// block, and a failure met by `?` becomes its error.
+/// The block has the type of its last expression: a layer, a `Do`, or a tuple, an array or a struct
+/// of those. Like the body of a lazy function, it runs again in every pass; `return` ends the
+/// block, and an error propagated by `?` becomes its error.
 ///
-/// The variables it uses are copied when it is built, as `clone()` does, and what is behind a
-/// reference with [`ToOwned`]; the originals stay where they are. A closure that is called in the
-/// block is moved into it and must be `Copy`. So must a variable whose name begins with an
-/// upper-case letter (give it another one before the block), and one that nothing in the block
-/// mentions but a macro that is not of the standard library (write `let x = x;` first).
+/// The block clones the variables it uses when it is created, and values behind references with
+/// [`ToOwned`]; the originals are not moved. These variables must be `Copy` instead, because they
+/// are moved:
 ///
-/// `direct! { crate = my::dl; … }` says where the crate `dl` is found, if not at `::dl`.
+/// - a closure that is called in the block;
+/// - a variable with a name that begins with an upper-case letter (rename it before the block);
+/// - a variable that occurs only in a macro that is not of the standard library (write `let x = x;`
+///   in the block first).
+///
+/// `direct! { crate = my::dl; … }` sets the path of the crate `dl`, if it is not `::dl`.
 #[proc_macro]
 pub fn direct(block: TokenStream) -> TokenStream {
-    direct::direct(block.into()).into()
+    entry::direct(block.into()).into()
 }
 
 /// Lets a lazy function return a struct of layers.
@@ -194,12 +170,12 @@ pub fn direct(block: TokenStream) -> TokenStream {
 /// fn cell(x: &NdLayer, state: &State, net: &Cell) -> State { … }
 /// ```
 ///
-/// Every field is a layer, a `Do`, or a tuple, an array or a struct of those. The body runs once in
-/// a pass, whichever field is asked for. `#[layers(crate = path)]` says where the crate `dl` is
-/// found, if not at `::dl`.
+/// Every field must be a layer, a `Do`, or a tuple, an array or a struct of those. The body runs
+/// once in a pass, whichever fields are evaluated. `#[layers(crate = path)]` sets the path of the
+/// crate `dl`, if it is not `::dl`.
 #[proc_macro_derive(Layers, attributes(layers))]
 pub fn layers(item: TokenStream) -> TokenStream {
-    layers::derive(item.into()).into()
+    derive::layers::derive(item.into()).into()
 }
 
 /// Lets a derivative be taken with respect to a struct of weights or layers.
@@ -216,24 +192,23 @@ pub fn layers(item: TokenStream) -> TokenStream {
 /// let NetGradients { hidden, output } = loss.gradients(&net);
 /// ```
 ///
-/// Every field is a weight, a layer, or a tuple, an array, a `Vec` or a struct of those, unless it
-/// is left out. The derivatives are a struct of the same fields, whose name ends in `Gradients`, or
-/// is what `#[variables(gradients = Name)]` says.
+/// Every field must be a weight, a layer, or a tuple, an array, a `Vec` or a struct of those,
+/// unless it is skipped. The derivatives are a struct with the same fields. Its name is that of the
+/// struct with the suffix `Gradients`; `#[variables(gradients = Name)]` sets another one.
 ///
-/// A field whose type mentions a type parameter must be a variable, whatever the parameter is: this
-/// becomes a condition of the implementation, except for fields that may hold the struct itself:
-/// those that name it, and those with a struct of parameters in a `Box`. What they need, the bounds
-/// of the struct say.
+/// For a field with a type that mentions a type parameter, the implementation requires that this
+/// type is a variable. Fields that may contain the struct itself are exempt: fields that name it,
+/// and fields with a `Box` of a struct with type arguments. Their requirements must be bounds of
+/// the struct.
 ///
-/// `#[variables(crate = path)]` says where the crate `dl`
-/// is found, if not at `::dl`.
+/// `#[variables(crate = path)]` sets the path of the crate `dl`, if it is not `::dl`.
 #[proc_macro_derive(Variables, attributes(variables))]
 pub fn variables(item: TokenStream) -> TokenStream {
-    variables::derive(item.into()).into()
+    derive::variables::derive(item.into()).into()
 }
 
-/// Lets the weights and buffers of a struct be found by the names of its fields: the trait
-/// `Module`.
+/// Implements the trait `Module`: gives the weights and buffers of a struct the names of its
+/// fields.
 ///
 /// ```text
 /// #[derive(Clone, Module)]
@@ -241,21 +216,21 @@ pub fn variables(item: TokenStream) -> TokenStream {
 ///     encoder: Vec<Linear>,                 // encoder.0.weight, encoder.0.bias, …
 ///     #[module(rename = "head")]
 ///     classifier: Linear,                   // head.weight, head.bias
-///     dropout: f64,                         // a plain number: nothing to find
+///     dropout: f64,                         // a plain number: no weights
 ///     #[module(skip)]
 ///     cache: Cache,                         // no module: left out
 /// }
 /// ```
 ///
-/// Every field is a weight, a buffer, a struct with this derive, a plain number, `bool` or string,
-/// or a `Vec`, an array, a tuple, an `Option`, a `Box` or an `Arc` of such. Any other field is an
-/// error, unless it is skipped. The names of a tuple struct are the numbers of its fields.
+/// Every field must be a weight, a buffer, a struct with this derive, a plain number, `bool` or
+/// string, or a `Vec`, an array, a tuple, an `Option`, a `Box` or an `Arc` of such. Any other field
+/// is an error, unless it is skipped. The names of a tuple struct are the indices of its fields.
 ///
-/// A field whose type mentions a type parameter must be a module, whatever the parameter is: this
-/// becomes a condition of the implementation, except for fields that hold the struct itself.
+/// For a field with a type that mentions a type parameter, the implementation requires that this
+/// type is a module. Fields that contain the struct itself are exempt.
 ///
-/// `#[module(crate = path)]` on the struct says where the crate `dl` is found, if not at `::dl`.
+/// `#[module(crate = path)]` on the struct sets the path of the crate `dl`, if it is not `::dl`.
 #[proc_macro_derive(Module, attributes(module))]
 pub fn module(item: TokenStream) -> TokenStream {
-    module::derive(item.into()).into()
+    derive::module::derive(item.into()).into()
 }

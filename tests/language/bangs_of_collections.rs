@@ -5,7 +5,7 @@ fn value(layer: &Layer<f64>) -> f64 {
 }
 
 #[differentiable]
-#[allow(clippy::ptr_arg, reason = "it is the subject")]
+#[allow(clippy::ptr_arg, reason = "the test is about it")]
 fn collected(xs: &[Layer<f64>], ws: &Vec<Weight<f64>>, pair: &(Layer<f64>, bool)) -> Layer<f64> {
     let values: Vec<f64> = !xs.to_vec();
     let weights: Vec<f64> = !ws;
@@ -21,7 +21,7 @@ fn collected(xs: &[Layer<f64>], ws: &Vec<Weight<f64>>, pair: &(Layer<f64>, bool)
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn extraction_of_collections_returns_members() {
     let xs = [1.0, 2.0].map(Layer::constant);
     // 1 + 2 + 5 + 1 + 2 + 4 + 3 + 5 + 2
     assert_eq!(value(&collected(&xs, &vec![Weight::new(5.0)], &(Layer::constant(4.0), false))), 25.0);

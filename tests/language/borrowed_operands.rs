@@ -1,5 +1,5 @@
-//! An operand that the same expression borrows elsewhere is duplicated; one that it only has
-//! borrowed, and is through with, is not.
+//! An operand is duplicated if a borrow of it is live in the same expression. If the borrow has ended,
+//! it is moved.
 
 use dl::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -96,7 +96,7 @@ impl Net {
         self
     }
 
-    /// What a call lends stays where it is.
+    /// A field behind a reference that a call returns is duplicated.
     #[differentiable]
     fn lent(&self, x: &Layer<f64>) -> Layer<f64> {
         let a = !self.net().gate;
@@ -109,14 +109,14 @@ impl Net {
 }
 
 #[test]
-fn fields_of_what_is_lent() {
+fn field_behind_returned_reference_is_duplicated() {
     let [gate, b, c] = [2.0, 3.0, 5.0].map(Layer::constant);
     let shared = Arc::new(Mutex::new(Layered { weight: Weight::new(7.0) }));
     let net = Net { gate, pair: (b, c), shared };
     assert_eq!(net.lent(&Layer::constant(10.0)).predict().wait().unwrap(), 20.0 * 19.0 + 49.0 - 5.0);
 }
 
-/// It cannot be cloned.
+/// A type that is neither `Copy` nor `Clone`.
 struct Once(f64);
 
 impl std::ops::Mul<f64> for Once {
@@ -142,14 +142,14 @@ struct Made {
     more: (Once, f64),
 }
 
-/// The name of an argument is not the variable.
+/// The name of a named argument is not a captured variable.
 #[differentiable]
 fn named(once: Once, text: Once) -> String {
     let text = format!("{text}", text = text * 2.0);
     format!("{once} {text} {}", 1, once = once * 2.0)
 }
 
-/// What is surely owned is moved.
+/// A field of a constructed value is moved.
 #[differentiable]
 fn parts(a: Once) -> f64 {
     Made { once: a, more: (Once(1.0), 2.0) }.once * 2.0
@@ -158,10 +158,10 @@ fn parts(a: Once) -> f64 {
         + Made { once: Once(9.0), more: (Once(10.0), 11.0) }.more.0 * 2.0
 }
 
-struct Pair2(#[allow(dead_code, reason = "it is left out")] Once, Once);
+struct Pair2(#[allow(dead_code, reason = "the test does not read it")] Once, Once);
 
 #[test]
-fn it_compiles_and_runs() {
+fn operand_borrowed_by_same_expression_is_duplicated() {
     let x = Layer::constant(2.0);
     assert_eq!(arguments(&x).predict().wait().unwrap(), 5.0);
     assert_eq!(receivers(&x).predict().wait().unwrap(), 8.0);

@@ -11,7 +11,7 @@ fn rotated<const N: usize>(xs: [Layer<f64>; N], by: &Layer<f64>) -> [Layer<f64>;
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn const_generic_array_result_returns_layers() {
     let [a, b, c] = rotated([1.0, 2.0, 3.0].map(Layer::constant), &Layer::constant(1.0));
     assert_eq!((value(&a), value(&b), value(&c)), (2.0, 3.0, 1.0));
 }

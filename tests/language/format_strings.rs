@@ -1,4 +1,4 @@
-//! What format strings name, and what only looks like it.
+//! Variables captured by format strings, and strings that only look like format strings.
 
 use dl::prelude::*;
 use std::fmt;
@@ -33,13 +33,13 @@ macro_rules! text {
     };
 }
 
-/// Where there is no `self`, a string may look as if there were.
+/// In a function without a receiver, a string of an unlisted macro may contain `{self}`.
 #[differentiable]
 fn of_another(x: &Layer<f64>) -> Do<String> {
     Do::now(format!("{}{}", !x, text!("{self}")))
 }
 
-/// What a `direct!` block captures.
+/// Variables captured by `direct!` blocks.
 fn in_blocks(x: &Layer<f64>, texts: &mut Vec<String>) {
     let (plus, times) = (String::from("+"), String::from("*"));
     texts.push(direct! { Do::now(format!("\u{b1}{plus}{}{}", !x, "{minus}")) }.wait().unwrap());
@@ -55,7 +55,7 @@ fn in_blocks(x: &Layer<f64>, texts: &mut Vec<String>) {
     );
 }
 
-/// What it has itself.
+/// Items and imports of a `direct!` block are not captured.
 fn with_items(x: &Layer<f64>) -> Layer<f64> {
     direct! {
         use std::convert::identity;
@@ -68,7 +68,7 @@ fn with_items(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn format_strings_capture_self_and_variables() {
     let (net, x) = (Net("net".into()), Layer::constant(4.0));
     assert_eq!(net.described(&x).wait().unwrap(), "4| net{self}{self}");
     assert_eq!(net.in_a_block(&x)[0].wait().unwrap(), "net4");

@@ -16,6 +16,6 @@ async fn outside(x: Layer<f64>) -> dl::Result<f64> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn lazy_functions_run_inside_async_code() {
     assert_eq!(block_on(outside(Layer::constant(2.0))).unwrap(), 10.0);
 }

@@ -25,6 +25,6 @@ impl Model for Scaled {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn associated_types_work_in_lazy_methods() {
     assert_eq!(value(&Scaled(1.0).apply(&Weight::new(2.0))), 6.0);
 }

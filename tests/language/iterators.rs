@@ -22,7 +22,7 @@ fn weighted(xs: &BTreeMap<String, Layer<f64>>, order: &[usize]) -> Layer<f64> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn extractions_in_iterator_loops_run_in_order() {
     let xs = BTreeMap::from([("a".to_owned(), Layer::constant(1.0)), ("bc".to_owned(), Layer::constant(2.0))]);
     // 1 + 8 = 9; · 4 + 9 · 2 = 54; · 2 = 108; + 6 + 12
     assert_eq!(value(&weighted(&xs, &[2, 3, 4])), 126.0);

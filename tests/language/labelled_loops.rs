@@ -28,7 +28,7 @@ fn searched(x: &Layer<f64>, limit: f64) -> Layer<f64> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
-    // y = 3 … 11 after ten rounds; i runs 0 … 3 anew: 11 is met at i = 1
+fn labelled_breaks_return_layers() {
+    // y grows from 2 to 11 in ten iterations. i restarts at 0 after 3, so y is 11 at i = 1.
     assert_eq!(value(&searched(&Layer::constant(1.0), 10.0)), 11.0);
 }

@@ -24,7 +24,7 @@ fn first<'a>(batch: &Batch<'a>) -> Option<&'a f64> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn lifetimes_and_where_clauses_are_kept() {
     assert_eq!(value(&summed(&Layer::constant(2.0), &["a".into()], &1.0_f32)), 5.0);
     assert_eq!(first(&Batch { values: &[1.0] }), Some(&1.0));
 }

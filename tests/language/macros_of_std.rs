@@ -21,7 +21,7 @@ fn reported(x: &Layer<f64>, y: &Layer<f64>) -> Do<String> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn std_macros_take_extractions_as_arguments() {
     let text = reported(&Layer::constant(1.5), &Layer::constant(2.0)).wait().unwrap();
     assert_eq!(text, "1.5 2 1.5 large\n[1.5, 2.0, 3.0] 2");
 }

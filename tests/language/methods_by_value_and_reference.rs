@@ -40,7 +40,7 @@ impl Net {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn methods_take_self_by_value_reference_and_arc() {
     let net = Net { weight: Weight::new(2.0), inner: None }.twice();
     let x = Layer::constant(3.0);
     assert_eq!(value(&net.of(&x)), 12.0);

@@ -53,7 +53,7 @@ struct All {
     boxed: Box<dyn dl::Module>,
 }
 
-// a struct that a macro writes, with types from somewhere else
+// A struct declared by a macro, with types from the macro call.
 macro_rules! written {
     ($Name:ident { $($field:ident: $T:ty),* }) => {
         #[derive(Module)]
@@ -72,7 +72,7 @@ mod vendored {
 struct Renamed(Weight<f64>);
 
 #[test]
-fn it_compiles_and_runs() {
+fn derived_module_names_fields() {
     let linear = |x| Linear { weight: Weight::new(x), r#in: 3 };
     assert_eq!(linear(1.0).names(), ["weight"]);
     assert_eq!(linear(1.0).r#in, 3);

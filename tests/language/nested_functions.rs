@@ -27,7 +27,7 @@ fn outer(x: &Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn nested_items_keep_not() {
     assert_eq!(value(&outer(&Layer::constant(2.0))), 8.0);
     assert_eq!(value(&outer(&Layer::constant(0.5))), 0.5);
 }

@@ -12,7 +12,7 @@ fn joined(x: &Layer<f64>, y: &Layer<f64>) -> (Layer<f64>, Do<f64>) {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn expansion_compiles_with_forbidden_unsafe_code() {
     let (layer, sum) = joined(&Layer::constant(1.0), &Layer::constant(2.0));
     assert_eq!((value(&layer), sum.wait().unwrap()), (5.0, 3.0));
 }

@@ -12,7 +12,7 @@ fn first_two(xs: &[Layer<f64>]) -> Option<Layer<f64>> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn plain_option_function_keeps_question_mark() {
     let xs = [2.0, 3.0].map(Layer::constant);
     assert_eq!(value(&first_two(&xs).unwrap()), 36.0);
     assert!(first_two(&xs[..1]).is_none());

@@ -24,7 +24,7 @@ fn matched(Point { x, y: (a, [b, ..]) }: Point, (mut n, _): (usize, u8), rest: &
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn patterns_in_parameters_and_matches_bind() {
     let point = |x| Point { x: Layer::constant(x), y: (1.0, [2.0, 3.0]) };
     assert_eq!(value(&matched(point(0.5), (1, 0), &[])), 0.25);
     assert_eq!(value(&matched(point(3.0), (1, 0), &[2.0, 1.0, 4.0])), 24.0);

@@ -14,7 +14,7 @@ where
     if !a > !b { a * b * scale } else { a + b }
 }
 
-/// A reference stays a reference.
+/// A reference to a polymorphic parameter stays a reference.
 #[differentiable]
 fn power(x: &impl Differentiable<Data = f64, Delta = f64>, n: usize) -> Layer<f64> {
     if n == 0 { Layer::constant(1.0) } else { x * power(x, n - 1) }
@@ -28,7 +28,7 @@ fn power_while(x: &impl Differentiable<Data = f64, Delta = f64>, n: usize, limit
     x * power(x, n - 1)
 }
 
-/// So does one to a slice, or to something else than a layer.
+/// So does a reference to a slice, and one to a value that is no layer.
 #[differentiable]
 fn score(
     xs: &[impl Into<f64> + Copy + Send + Sync + 'static],
@@ -55,7 +55,7 @@ impl Differentiable for Own {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn polymorphic_parameters_become_layers() {
     let own = Own(Weight::new(3.0));
     assert_eq!(value(&product(&own, &2.0, 1.0_f32)), 6.0);
     assert_eq!(value(&power(&own, 4)), 81.0);

@@ -28,7 +28,7 @@ fn limited(x: &Layer<f64>, names: &[String]) -> Layer<f64> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn question_mark_errors_become_error_of_layer() {
     let error = |x, name: &[&str]| {
         let names: Vec<String> = name.iter().map(|name| name.to_string()).collect();
         limited(&Layer::constant(x), &names).predict().wait().map_err(|error| error.to_string())

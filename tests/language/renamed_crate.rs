@@ -34,7 +34,7 @@ mod nets {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn crate_option_sets_path_of_crate() {
     assert_eq!(value(&scaled(&Layer::constant(2.0))), 16.0);
     assert_eq!(value(&nets::pair(Layer::constant(3.0)).0), 9.0);
     assert_eq!(value(&nets::block(&Layer::constant(3.0))), 9.0);

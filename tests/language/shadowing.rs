@@ -21,7 +21,7 @@ fn shadowed(x: Layer<f64>) -> Layer<f64> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn shadowed_variables_keep_their_values() {
     // v = 2, x = 4, v = 4, x = 8 · 8
     assert_eq!(value(&shadowed(Layer::constant(2.0))), 68.0);
 }

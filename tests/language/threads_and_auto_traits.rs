@@ -20,7 +20,7 @@ fn scaled(x: &Layer<f64>, names: &str, list: &[Weight<f64>]) -> Layer<f64> {
 }
 
 #[test]
-fn it_compiles_and_runs() {
+fn lazy_layer_can_be_predicted_on_several_threads() {
     let layer = shared(scaled(&Layer::constant(1.0), "ab", &[Weight::new(3.0), Weight::new(4.0)]));
     let threads: Vec<_> = (0..4)
         .map(|_| {

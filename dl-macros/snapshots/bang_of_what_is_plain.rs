@@ -1,9 +1,0 @@
-// fn f(x: Layer<f32>, flag: bool, n: u8) -> Layer<f32> {
-//     if !flag && !(n > 3) { x } else { x * 2.0 }
-// }
-#[track_caller]
-fn f(x: Layer<f32>, flag: bool, n: u8) -> Layer<f32> {
-    ::dl::bang::function(::core::module_path!(), "f")
-        .run(move || -> Layer<f32> { if !flag && !(n > 3) { x } else { x * 2.0 } })
-}
-

@@ -1,0 +1,4 @@
+//! Tests of whole expansions.
+
+mod incomplete_input;
+mod snapshots;
