@@ -1,4 +1,4 @@
-//! Cells: one step of a recurrent network. A network is a loop over them, in Rust.
+//! Recurrent cells: one time step of a recurrent network. The network is a Rust loop over a cell.
 
 use crate::activation::Activation;
 use crate::check::{positive, room, times};
@@ -30,10 +30,11 @@ macro_rules! cells {
         }
 
         impl<A: Element> $Cell<A> {
-            /// All weights uniform between `±1 / √hidden`, PyTorch's default.
+            /// A cell with PyTorch's default initialisation: all weights are uniform on
+            /// `±1 / √hidden`.
             ///
             /// # Errors
-            /// When a size is 0, or there is no memory.
+            /// If `inputs` or `hidden` is 0, or if a weight is too large to allocate.
             #[track_caller]
             pub fn new(inputs: usize, hidden: usize, rng: &mut impl Rng) -> Result<Self> {
                 const NAME: &str = stringify!($Cell);
@@ -51,21 +52,21 @@ macro_rules! cells {
                 })
             }
 
-            /// The state in the beginning: zeros, `[batch, hidden]`.
+            /// The initial state: zeros, `[batch, hidden]`.
             ///
             /// # Panics
-            /// When there is no memory for it.
+            /// If it is too large to allocate.
             pub fn initial(&self, batch: usize) -> Nd<A, Ix2> {
                 init::zeros([batch, self.weight_hh.value().shape()[1]])
             }
 
-            /// What the gates get of the input, `[batch, rows]`.
+            /// The contribution of the input to the gates, `[batch, rows]`.
             #[track_caller]
             fn of_input(&self, x: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
                 linear(x, self.weight_ih.t(), self.bias_ih.as_ref())
             }
 
-            /// What the gates get of the state, `[batch, rows]`.
+            /// The contribution of the state to the gates, `[batch, rows]`.
             #[track_caller]
             fn of_state(&self, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
                 linear(h, self.weight_hh.t(), self.bias_hh.as_ref())
@@ -75,7 +76,8 @@ macro_rules! cells {
 }
 
 cells! {
-    /// `h′ = tanh(W_ih · x + b_ih + W_hh · h + b_hh)` (Elman, 1990). PyTorch's `RNNCell`.
+    /// The Elman cell `h′ = tanh(W_ih · x + b_ih + W_hh · h + b_hh)` (Elman, 1990). The equivalent
+    /// of PyTorch's `RNNCell`.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -89,12 +91,12 @@ cells! {
     /// # dl_core::Result::Ok(())
     /// ```
     RnnCell 1, "hidden" {
-        /// `tanh`, or another function.
+        /// The activation function, `tanh` by default.
         activation: Activation = Activation::Tanh,
     }
 
-    /// The gated recurrent unit (Cho et al., 2014). PyTorch's `GRUCell`: the rows of the weights
-    /// belong to the gates r, z and n, in this order.
+    /// The gated recurrent unit (Cho et al., 2014). The equivalent of PyTorch's `GRUCell`: the rows
+    /// of the weights are stacked in the order of the gates r, z, n.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -106,8 +108,8 @@ cells! {
     /// ```
     GruCell 3, "3 · hidden" {}
 
-    /// Long short-term memory (Hochreiter and Schmidhuber, 1997). PyTorch's `LSTMCell`: the rows of
-    /// the weights belong to the gates i, f, g and o, in this order.
+    /// Long short-term memory (Hochreiter and Schmidhuber, 1997). The equivalent of PyTorch's
+    /// `LSTMCell`: the rows of the weights are stacked in the order of the gates i, f, g, o.
     ///
     /// ```
     /// use dl_core::Differentiable;
@@ -121,7 +123,7 @@ cells! {
     LstmCell 4, "4 · hidden" {}
 }
 
-/// The parts of so many gates.
+/// Splits `[batch, N · hidden]` into N gates of `[batch, hidden]`.
 #[track_caller]
 fn gates<A: Element, const N: usize>(rows: &NdLayer<Ix2, A>) -> [NdLayer<Ix2, A>; N] {
     let mut parts = rows.chunk(1, N).into_iter();
@@ -129,10 +131,10 @@ fn gates<A: Element, const N: usize>(rows: &NdLayer<Ix2, A>) -> [NdLayer<Ix2, A>
 }
 
 impl<A: Element> RnnCell<A> {
-    /// The next state: `[batch, in]` and `[batch, hidden]` give `[batch, hidden]`.
+    /// The next state `h′`: from `x` `[batch, in]` and `h` `[batch, hidden]` to `[batch, hidden]`.
     ///
     /// # Errors
-    /// A shape error when the shapes do not go together.
+    /// A shape error if a shape does not match the weights or the batches differ.
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
         let of_input = self.of_input(x);
@@ -142,10 +144,10 @@ impl<A: Element> RnnCell<A> {
 }
 
 impl<A: Element> GruCell<A> {
-    /// The next state: `[batch, in]` and `[batch, hidden]` give `[batch, hidden]`.
+    /// The next state `h′`: from `x` `[batch, in]` and `h` `[batch, hidden]` to `[batch, hidden]`.
     ///
     /// # Errors
-    /// A shape error when the shapes do not go together.
+    /// A shape error if a shape does not match the weights or the batches differ.
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
         let h = h.into_layer();
@@ -161,11 +163,11 @@ impl<A: Element> GruCell<A> {
 }
 
 impl<A: Element> LstmCell<A> {
-    /// The next state and the next cell, `(h′, c′)`: `[batch, in]` and twice `[batch, hidden]` give
-    /// twice `[batch, hidden]`.
+    /// The next state and cell state `(h′, c′)`: from `x` `[batch, in]` and `(h, c)`, each
+    /// `[batch, hidden]`, to twice `[batch, hidden]`.
     ///
     /// # Errors
-    /// A shape error when the shapes do not go together.
+    /// A shape error if a shape does not match the weights or the batches differ.
     #[track_caller]
     pub fn of(
         &self,

@@ -1,4 +1,4 @@
-//! From a record to a scene: what is connected with what.
+//! Builds a [`Scene`] from a record: folding, edges, function boxes.
 
 use crate::atoms::{Atom, Atoms, Folding, Kind, is_leaf};
 use crate::describe;
@@ -8,7 +8,7 @@ use crate::scene::{Edge, Flow, FunctionBox, Item, Look, Scene};
 use dl_core::record::{NodeKind, PassRecord};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What a picture of this record shows, with at most so many items.
+/// The scene of this record with at most `max_items` items.
 pub(crate) fn scene(
     record: &PassRecord,
     names: &HashMap<u64, String>,
@@ -34,7 +34,7 @@ pub(crate) fn scene(
     scene
 }
 
-/// What leads where.
+/// Derives the edges between items.
 struct Links<'a> {
     facts: &'a Facts<'a>,
     atoms: &'a Atoms,
@@ -76,16 +76,16 @@ impl Links<'_> {
         atom.map(|atom| self.item_of[atom])
     }
 
-    /// A value goes into an item.
+    /// Adds an edge from the producer of a value to an item that reads it.
     fn read(&self, edges: &mut Collected, read: usize, item: usize, flow: Flow) {
         let value = self.facts.value_of(read);
         match self.atoms.of_node[value] {
             Some(atom) => {
-                // a leaf says itself what it is
+                // The label of a leaf shows its shape already.
                 let shape = if is_leaf(self.facts, value) { "" } else { self.facts.shape(value) };
                 add(edges, self.item(Some(atom)), Some(item), flow, shape);
             }
-            // it has not come to a value
+            // The layer did not resolve to a value; the last arm taken is the end of its path.
             None => {
                 let last = self.facts.ways[value].last().and_then(|&decision| self.atoms.of_taken[decision]);
                 add(edges, self.item(last), Some(item), Flow::Way, "");
@@ -93,8 +93,8 @@ impl Links<'_> {
         }
     }
 
-    /// The decisions of a body, one after the other, what each of them looked at, and what came
-    /// out.
+    /// The edges of a body: from the values it extracted to its decisions, from one decision to the
+    /// next, and from the last arm to the result.
     fn ways(&self, edges: &mut Collected, index: usize) {
         let (node, ways) = (self.facts.node(index), &self.facts.ways[index]);
         let result = self.facts.known(node.became.as_slice()).next().and_then(|result| self.entry(result));
@@ -111,7 +111,7 @@ impl Links<'_> {
         }
     }
 
-    /// A decision leads to its arms.
+    /// Connects a decision to its arms.
     fn arms(&self, edges: &mut Collected, decision: usize) {
         let Some(atom) = self.atoms.of_decision[decision] else { return };
         let own = |other: &Atom| matches!(*other, Atom::Arm(of, _) | Atom::OtherArms(of) if of == decision);
@@ -121,7 +121,7 @@ impl Links<'_> {
         }
     }
 
-    /// Where the way into a layer begins: at its first decision, if it decides.
+    /// The item where control enters a layer: its first decision, if it has any.
     fn entry(&self, from: usize) -> Option<usize> {
         let at = self.through(from).find(|&at| self.facts.part[at] != Part::Hidden);
         let at = at.unwrap_or_else(|| self.facts.value_of(from));
@@ -131,7 +131,8 @@ impl Links<'_> {
         }
     }
 
-    /// The layers that one turns out to be, step by step, without the last; not for ever.
+    /// The chain of dynamic nodes that `from` resolves through, without the final value. The length
+    /// is bounded, since a record may contain a cycle.
     fn through(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
         const LONGEST: usize = 64;
         let next = |&at: &usize| self.facts.known(self.facts.node(at).became.as_slice()).next();
@@ -139,12 +140,12 @@ impl Links<'_> {
         std::iter::successors(Some(from), next).take(LONGEST).filter(decides)
     }
 
-    /// A way that leads to something that was there before the decision would go upwards: it leads
-    /// to whoever reads it instead.
+    /// An arm may lead to a value that existed before the decision. Such an edge would point
+    /// upwards and is redirected to the consumers of the body.
     fn turn_around(&self, edges: &mut Vec<Edge>, consumers: &HashMap<usize, Vec<usize>>) {
         let mut successors = vec![Vec::new(); self.item_of.iter().max().map_or(0, |most| most + 1)];
         edges.iter().for_each(|edge| successors[edge.from].push(edge.to));
-        // a function that calls itself may be folded: then its decision does lead to itself
+        // If a recursive function is folded, its decision leads to itself; such an edge stays.
         let decides: HashSet<usize> = self.atoms.of_decision.iter().filter_map(|&atom| self.item(atom)).collect();
         for (index, ways) in self.facts.ways.iter().enumerate() {
             let Some(&last) = ways.last() else { continue };
@@ -189,7 +190,7 @@ fn edge(((from, to, flow), labels): ((usize, usize, Flow), Vec<String>)) -> Edge
     Edge { from, to, flow, label }
 }
 
-/// What can be reached from an item.
+/// The items reachable from `from`.
 fn reachable(successors: &[Vec<usize>], from: usize) -> Vec<bool> {
     let (mut reached, mut open) = (vec![false; successors.len()], vec![from]);
     while let Some(at) = open.pop() {
@@ -200,7 +201,8 @@ fn reachable(successors: &[Vec<usize>], from: usize) -> Vec<bool> {
     reached
 }
 
-/// For each item the function that it is in. What is read by a function is shown in it.
+/// The enclosing function of each item. A leaf belongs to the innermost function that contains all
+/// of its readers.
 fn functions_of(
     facts: &Facts<'_>,
     atoms: &Atoms,
@@ -229,8 +231,8 @@ fn functions_of(
     functions
 }
 
-/// A box for each function with several items. Where all that is in a function is in another one,
-/// that it calls, they share a box.
+/// Adds a box for each function with at least two items. If all items of a function are in a
+/// function that it calls, both share one box.
 fn put_into_boxes(scene: &mut Scene, facts: &Facts<'_>, functions: &[Option<usize>]) {
     let mut inside = vec![0_usize; facts.functions.ids().len()];
     functions.iter().for_each(|&function| facts.functions.upwards(function).for_each(|id| inside[id] += 1));
@@ -242,7 +244,7 @@ fn put_into_boxes(scene: &mut Scene, facts: &Facts<'_>, functions: &[Option<usiz
     });
     let shares = |id: &usize| called[*id].iter().any(|&inner| inside[inner] == inside[*id]);
     let mut box_of: Vec<Option<usize>> = vec![None; inside.len()];
-    // a function comes after its caller
+    // The index of a function is greater than that of its caller.
     for id in facts.functions.ids() {
         let caller = facts.functions.get(id).caller;
         let within = facts.functions.upwards(caller).find_map(|id| box_of[id]);
@@ -263,8 +265,8 @@ fn put_into_boxes(scene: &mut Scene, facts: &Facts<'_>, functions: &[Option<usiz
     }
 }
 
-/// What was computed because of an arm stands below it: what its target is made from, and the
-/// decision is not.
+/// Adds invisible edges that place below an arm whatever was computed because of it: the ancestors
+/// of the arm's target that are not ancestors of the decision.
 fn put_below(scene: &mut Scene) {
     let mut predecessors = vec![Vec::new(); scene.items.len()];
     scene.edges.iter().for_each(|edge| predecessors[edge.to].push(edge.from));

@@ -1,4 +1,4 @@
-//! What is written in and beside the items of a picture.
+//! The text of items: names, details, tooltips, and the lines above the picture.
 
 use crate::atoms::{Atom, Atoms, Kind, is_leaf};
 use crate::facts::Facts;
@@ -9,7 +9,7 @@ use dl_core::record::{Direction, NodeKind, NodeRecord};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-/// So many columns a line in an item has.
+/// The maximal number of columns in a line of an item.
 const COLUMNS: usize = 34;
 
 pub(crate) fn items(facts: &Facts<'_>, atoms: &Atoms, members: &[Vec<usize>], kinds: &[Kind]) -> Vec<Item> {
@@ -43,7 +43,7 @@ pub(crate) fn items(facts: &Facts<'_>, atoms: &Atoms, members: &[Vec<usize>], ki
     each.collect()
 }
 
-/// Which nodes are read by operations.
+/// Whether each node is read by an operation.
 fn operands(facts: &Facts<'_>) -> Vec<bool> {
     let mut read = vec![false; facts.record.nodes.len()];
     for node in &facts.record.nodes {
@@ -52,7 +52,7 @@ fn operands(facts: &Facts<'_>) -> Vec<bool> {
     read
 }
 
-/// What is drawn as one.
+/// The atoms drawn as one item.
 struct Group<'a> {
     facts: &'a Facts<'a>,
     atoms: &'a Atoms,
@@ -68,7 +68,7 @@ impl Group<'_> {
         })
     }
 
-    /// The first reason for a failure of its own.
+    /// The first failure that originates in the group.
     fn failure(&self) -> Option<&str> {
         let of_body = |&atom: &usize| {
             let node = match self.atoms.each[atom] {
@@ -82,8 +82,8 @@ impl Group<'_> {
         self.members.iter().find_map(of_body)
     }
 
-    /// Whether nothing of it was computed, because something else failed. Decisions were taken,
-    /// whatever came later.
+    /// Whether nothing of the group was computed because an input failed. A decision counts as
+    /// computed, whatever happened after it.
     fn is_not_computed(&self) -> bool {
         let outcome = |&atom: &usize| match self.atoms.each[atom] {
             Atom::Node(node) if !is_leaf(self.facts, node) => Some(self.facts.outcome[node]),
@@ -110,7 +110,7 @@ impl Group<'_> {
         Item { look, name, details, hover, within: None, share: 0.0, outcome }
     }
 
-    /// Layers that are alike, or a single one.
+    /// The item of one layer, or of several equal ones.
     fn layers(&self, first: usize, read: &[bool]) -> Item {
         let node = self.facts.node(first);
         let look = match (node.kind, node.direction) {
@@ -145,7 +145,7 @@ impl Group<'_> {
         self.item(look, vec![text::cut(&self.times(&name), COLUMNS)], details, format!("{name}: {hover}"))
     }
 
-    /// Those that are known of several variables, on a line of their own.
+    /// The known paths of the variables, on a line of their own.
     fn paths(&self) -> String {
         const MOST: usize = 8;
         let known = self.nodes().filter(|node| node.variable.is_some()).map(|node| self.facts.name(node));
@@ -163,7 +163,7 @@ impl Group<'_> {
         }
     }
 
-    /// Time and bytes, if there are any.
+    /// Time and bytes, where they are not zero.
     fn cost(&self) -> Option<String> {
         let bytes: usize = self.nodes().map(|node| node.bytes).sum();
         let time = (!self.time.is_zero()).then(|| text::time(self.time));
@@ -226,7 +226,7 @@ impl Group<'_> {
         self.item(Look::NotTaken, vec![text::counted(words.len(), "other way")], Vec::new(), hover)
     }
 
-    /// Layers that have little in common.
+    /// The item of a folded group of different layers.
     fn many(&self, name: Vec<String>, called: String) -> Item {
         let mut names: HashMap<&str, usize> = HashMap::new();
         let operations = |node: &&NodeRecord| node.kind == NodeKind::Operation;
@@ -249,7 +249,7 @@ impl Group<'_> {
     }
 }
 
-/// What is said above the picture.
+/// The lines above the picture.
 pub(crate) fn head(
     facts: &Facts<'_>,
     atoms: &Atoms,

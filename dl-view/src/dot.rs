@@ -1,4 +1,4 @@
-//! A picture in the language of Graphviz.
+//! Output in DOT, the language of Graphviz.
 
 use crate::scene::{Flow, Look, Outcome, Scene};
 use std::fmt::Write;
@@ -29,7 +29,7 @@ pub(crate) fn dot(scene: &Scene) -> String {
     out
 }
 
-/// What is in a box, and in the boxes in it.
+/// Writes the items of a box, and the boxes nested in it.
 fn inside(out: &mut String, scene: &Scene, within: Option<usize>, depth: usize) {
     let indent = "  ".repeat(depth);
     for (index, item) in scene.items.iter().enumerate().filter(|(_, item)| item.within == within) {
@@ -66,7 +66,7 @@ fn style(look: Look) -> &'static str {
     }
 }
 
-/// A string of DOT, in which a line break is `\n`.
+/// A DOT string literal, in which a line break is `\n`.
 fn quoted(words: &str) -> String {
     let mut text = String::from("\"");
     for char in words.chars() {

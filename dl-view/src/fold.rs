@@ -1,4 +1,4 @@
-//! How much of a record is folded: as little as makes it readable.
+//! Chooses the weakest folding that fits into the picture.
 
 use crate::atoms::{Atoms, Fold, Folding, Kind};
 use crate::facts::Facts;
@@ -8,13 +8,13 @@ use std::time::Duration;
 /// A folding that fits.
 pub(crate) struct Folded {
     pub(crate) folding: Folding,
-    /// Whether anything was put together.
+    /// Whether any atoms were grouped.
     pub(crate) folded: bool,
 }
 
-/// In this order, until there are at most so many items: what is the same operation on the same
-/// line in the same functions is one; functions are one, the innermost first; what is on one line
-/// is one, and all calls of a function; what takes least time is one.
+/// Folds in these steps until there are at most `max_items` items: equal operations at the same
+/// place with the same call chain; functions, innermost first; source lines, and functions by name;
+/// the items with the least time.
 pub(crate) fn folded(facts: &Facts<'_>, atoms: &Atoms, most: usize) -> Folded {
     let fits = |fold: &Fold| {
         let folding = atoms.fold(facts, fold);
@@ -43,7 +43,7 @@ pub(crate) fn folded(facts: &Facts<'_>, atoms: &Atoms, most: usize) -> Folded {
     without_the_cheap(facts, atoms, atoms.fold(facts, &fold), most)
 }
 
-/// Of the functions that are closed, those that take longest are opened again where there is room.
+/// Reopens closed functions, most expensive first, as long as the picture still fits.
 fn opened(
     facts: &Facts<'_>,
     atoms: &Atoms,
@@ -72,7 +72,7 @@ fn opened(
     best
 }
 
-/// The items that take longest, and one for the rest.
+/// Keeps the most expensive items and groups the rest.
 fn without_the_cheap(facts: &Facts<'_>, atoms: &Atoms, folding: Folding, most: usize) -> Folded {
     let Folding { mut item_of, kinds } = folding;
     let mut times = vec![Duration::ZERO; kinds.len()];

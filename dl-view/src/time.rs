@@ -1,10 +1,9 @@
-//! How long a thread was at something itself: without what it did meanwhile, one inside of the
-//! other.
+//! Self times of spans.
 
 use dl_core::record::Span;
 use std::time::Duration;
 
-/// Of each span, the time that is not that of spans of the same thread within it.
+/// The self time of each span: its duration without that of nested spans of the same thread.
 pub(crate) fn own<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Vec<Duration> {
     let spans: Vec<&Span> = spans.into_iter().collect();
     let mut times: Vec<Duration> = spans.iter().map(|span| span.ended.saturating_sub(span.began)).collect();
@@ -40,8 +39,7 @@ mod tests {
             began: Duration::from_nanos(began),
             ended: Duration::from_nanos(ended),
         };
-        // out of order; the second thread is at work meanwhile; one begins and ends with the one
-        // around it
+        // Out of order, with a second thread in parallel; one span begins and ends with its parent.
         let spans =
             [span(0, 20, 30), span(0, 0, 100), span(1, 10, 60), span(0, 20, 40), span(0, 100, 110), span(0, 40, 41)];
         let times: Vec<u128> = own(&spans).iter().map(Duration::as_nanos).collect();

@@ -1,4 +1,4 @@
-//! Records that no pass would write.
+//! Random, possibly inconsistent records.
 
 use super::geometry::check;
 use super::words::parse_dot;
@@ -7,7 +7,7 @@ use crate::{Costs, Graph, chrome_trace};
 use dl_core::record::{Direction, NodeKind, PassRecord, Recording};
 use proptest::prelude::*;
 
-/// Of each layer: its kind, what it reads, how it is called, what it becomes.
+/// For each layer: its kind, operands, call chain, and the layer it resolves to.
 type Recipe = Vec<(u8, Vec<u16>, u8, u16)>;
 
 fn record(recipe: &Recipe) -> PassRecord {

@@ -1,4 +1,4 @@
-//! A picture, word by word. Lines and columns of this file are in it.
+//! A snapshot of a small picture, which contains lines and columns of this file.
 
 use crate::Graph;
 use crate::samples::{Sample, branch};

@@ -1,4 +1,4 @@
-//! Costs and traces of records made by hand.
+//! Costs and traces of synthetic records.
 
 use crate::samples::{self, Sample, branch};
 use crate::{Costs, chrome_trace, save_chrome_trace};
@@ -11,7 +11,7 @@ fn at(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// Two passes of a line with a product, its delta, and a decision on another line.
+/// Two passes of one line with a product and its delta, and a decision on another line.
 fn two_passes() -> Recording {
     let mut sample = Sample::default();
     let weight = sample.weight("f32[4]");
@@ -24,12 +24,12 @@ fn two_passes() -> Recording {
     let span = |work, node, thread, began, ended| Span { work, node, thread, began: at(began), ended: at(ended) };
     sample.record.spans = vec![
         span(SpanWork::Body, Some(body), 0, 0, 100),
-        span(SpanWork::Kernel, Some(product), 0, 10, 70), // within the poll of the body
+        span(SpanWork::Kernel, Some(product), 0, 10, 70), // nested in the poll of the body
         span(SpanWork::Kernel, Some(delta), 1, 50, 250),
         span(SpanWork::Commit, None, 0, 300, 310),
     ];
     sample.record.ended = at(310);
-    // the columns of samples are theirs alone, and so are their lines
+    // Make the bytes of each node distinct.
     for (line, node) in sample.record.nodes.iter_mut().enumerate() {
         node.bytes = 16 * line;
     }
@@ -47,7 +47,7 @@ fn times_are_those_of_lines() {
     assert_eq!((first.evaluations, first.deltas), (2, 2));
     assert_eq!((first.forward, first.backward), (at(120), at(400)));
     assert_eq!(first.bytes, 2 * (16 + 48));
-    // 100 µs in the body, of which 60 were the product's
+    // The body takes 100 µs, of which 60 belong to the product.
     assert_eq!((second.evaluations, second.forward), (2, at(80)));
     assert_eq!(costs.branches[0].arms, [("x".to_string(), 0), ("-x".to_string(), 2)]);
     assert_eq!((costs.runtime[0].what, costs.runtime[0].times, costs.runtime[0].time), ("steps taken", 2, at(20)));
@@ -94,7 +94,7 @@ fn json_says_the_same() {
     assert_eq!(json["runtime"][0]["time_ns"], 20_000);
 }
 
-/// The events of a trace with this phase.
+/// The events of this phase.
 fn events<'t>(trace: &'t Value, phase: &str) -> Vec<&'t Value> {
     let all = trace["traceEvents"].as_array().expect("events");
     all.iter().filter(|event| event["ph"] == phase).collect()
@@ -114,7 +114,7 @@ fn a_trace_is_what_browsers_read() {
     }
     let blocks = events(&trace, "X");
     assert_eq!(blocks.len(), 8);
-    // in microseconds
+    // Times are in microseconds.
     assert_eq!((&blocks[1]["ts"], &blocks[1]["dur"], &blocks[1]["name"]), (&10.0.into(), &60.0.into(), &"mul".into()));
     assert!(blocks[1]["args"]["place"].as_str().is_some_and(|place| place.contains("trace.rs:")));
     assert_eq!(blocks[1]["args"]["value"], "f32[4]");
@@ -130,13 +130,13 @@ fn a_file_holds_the_same() {
     save_chrome_trace(&recording, &path).expect("it is written");
     assert_eq!(std::fs::read_to_string(&path).expect("it is read"), chrome_trace(&recording));
     assert_eq!(std::fs::read_dir(path.parent().expect("a folder")).expect("it is read").count(), 1);
-    // a folder is in the way
+    // The target is a folder.
     let error = save_chrome_trace(&recording, folder.path().join("deep")).expect_err("it is a folder");
     assert!(error.to_string().contains("deep"), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("it is read").count(), 1);
 }
 
-/// Threads that write the same file do not get in each other's way: one of them was the last.
+/// Concurrent writers of one file do not interfere: the file holds the output of one of them.
 #[test]
 fn one_file_of_many_threads() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -163,7 +163,7 @@ fn a_link_leads_to_a_file() {
     symlink("file.json", &link).expect("a link");
     save_chrome_trace(&Recording::default(), &link).expect("it is written");
     assert!(link.is_symlink() && file.is_file());
-    // a device is not to become a file
+    // A device must not be replaced by a file.
     let device = folder.path().join("device");
     symlink("/dev/null", &device).expect("a link");
     let error = save_chrome_trace(&Recording::default(), &device).expect_err("it is a device");

@@ -1,4 +1,4 @@
-//! What pictures say.
+//! The text and the structure of pictures.
 
 use super::all;
 use crate::Graph;
@@ -8,7 +8,7 @@ use dl_core::record::NodeKind;
 use layout::gv::DotParser;
 use roxmltree::Document;
 
-/// The name of the item that an edge comes from, and of that to which it goes.
+/// The names of the source and target items of the edges of this kind.
 fn edges(scene: &Scene, flow: Flow) -> Vec<(String, String)> {
     let name = |item: usize| scene.items[item].name.join(" ");
     let of_flow = scene.edges.iter().filter(|edge| edge.flow == flow);
@@ -29,7 +29,7 @@ fn a_decision_looks_and_leads() {
     assert_eq!(ways, [pair("left > right", left), pair("left > right", right), pair(left, "mul")]);
     let look = |name: &str| scene.items.iter().find(|item| item.name == [name]).map(|item| item.look);
     assert_eq!((look(left), look(right)), (Some(Look::Taken), Some(Look::NotTaken)));
-    // what the expert computes stands below the arm
+    // The computation of the expert is placed below the arm.
     let below = edges(&scene, Flow::Below);
     assert!(below.contains(&pair(left, "weight")), "{below:?}");
     let shapes: Vec<&str> =
@@ -71,9 +71,9 @@ fn the_way_back_is_drawn_if_asked_for() {
     let step = Graph::of(&samples::step());
     let backward = |graph: &Graph| graph.scene().items.iter().filter(|item| item.look == Look::Backward).count();
     assert_eq!((backward(&step), backward(&step.clone().backward(true))), (0, 3));
-    // 3.33 µs of kernels, and 3 µs in which the deltas were written down
+    // 3.33 µs of kernels and 3 µs of backward construction.
     assert!(step.scene().head.contains(&"The way back is not drawn: 4 deltas, 6.33 µs.".to_string()));
-    // which is no time of the loss
+    // The construction does not count as time of the loss.
     let loss = step.scene().items.into_iter().find(|item| item.name == ["mean"]).expect("it is drawn");
     assert!(loss.hover.contains("1080 ns"), "{}", loss.hover);
 }
@@ -86,7 +86,7 @@ fn what_failed_is_red_and_says_why() {
         document.descendants().filter(|node| node.attribute("class") == Some("item operation failed")).collect();
     let words: String = failed[0].descendants().filter_map(|node| node.text()).collect();
     assert!(failed.len() == 1 && words.contains("the inner sizes differ") && words.contains("<bad>"), "{words}");
-    // what reads it is not to blame, though the record says the same of it
+    // The consumer has the same message in the record, but did not fail itself.
     let scene = Graph::of(&samples::failed()).scene();
     let relu = scene.items.iter().find(|item| item.name == ["relu"]).expect("it is drawn");
     assert_eq!((relu.outcome, &relu.details[..]), (Outcome::NotComputed, &["not computed".to_string()][..]));
@@ -157,7 +157,7 @@ fn a_picture_may_stand_in_a_page() {
     assert!(used.map(|used| used.trim_start_matches("url(#").trim_end_matches(')')).all(|used| ids.contains(&used)));
 }
 
-/// By a parser that is not ours.
+/// Parses DOT with an independent parser.
 pub(super) fn parse_dot(name: &str, dot: &str) {
     if let Err(error) = DotParser::new(dot).process() {
         panic!("{name}: {error}\n{dot}");
@@ -171,7 +171,7 @@ fn dot_is_read_by_others() {
     }
 }
 
-/// Where Graphviz is installed, it reads them, too.
+/// If Graphviz is installed, it must accept the output, too.
 #[test]
 fn graphviz_draws_them() {
     use std::io::Write;
