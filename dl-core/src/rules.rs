@@ -152,7 +152,7 @@ macro_rules! example_in {
 
 macro_rules! unary {
     (($dollar:tt) $(
-        #[doc = $doc:literal]
+        $(#[doc = $doc:literal])+
         $Op:ident $name:ident = $torch:literal, $ns:literal ns: |$x:ident| $value:expr, |$y:ident, $d:ident| $delta:expr;
     )*) => {
         /// A pointwise operation of one operand.
@@ -167,7 +167,7 @@ macro_rules! unary {
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum Unary { $(#[doc = $doc] $Op,)* }
+        pub enum Unary { $($(#[doc = $doc])+ $Op,)* }
 
         impl Unary {
             /// Every operation, in the order of the table.
@@ -256,19 +256,19 @@ macro_rules! unary {
         }
 
         impl<A: Algebra> Term<A> {
-            $(#[doc = $doc] #[doc = example_in!($Op $name "Term" ".0")] #[must_use] #[inline(always)] pub fn $name(&self) -> Term<A> {
+            $($(#[doc = $doc])+ #[doc = example_in!($Op $name "Term" ".0")] #[must_use] #[inline(always)] pub fn $name(&self) -> Term<A> {
                 Term(A::unary(Unary::$Op, &self.0))
             })*
         }
 
         impl<A: Algebra> Dual<A> {
-            $(#[doc = $doc] #[doc = example_in!($Op $name "Dual::variable" ".value()")] #[must_use] #[inline(always)] pub fn $name(&self) -> Dual<A> {
+            $($(#[doc = $doc])+ #[doc = example_in!($Op $name "Dual::variable" ".value()")] #[must_use] #[inline(always)] pub fn $name(&self) -> Dual<A> {
                 Dual::unary(Unary::$Op, self)
             })*
         }
 
         impl<T: Pointwise> Layer<T> {
-            $(#[doc = $doc] #[doc = example!($Op $name ".layer()")] #[track_caller] pub fn $name(&self) -> Layer<T> {
+            $($(#[doc = $doc])+ #[doc = example!($Op $name ".layer()")] #[track_caller] pub fn $name(&self) -> Layer<T> {
                 T::unary(Unary::$Op, self)
             })*
         }
@@ -277,11 +277,11 @@ macro_rules! unary {
         #[doc(hidden)]
         #[macro_export]
         macro_rules! unary_operations {
-            ($dollar callback:ident) => { $dollar callback! { $(#[doc = $doc] $Op $name;)* } };
+            ($dollar callback:ident) => { $dollar callback! { $($(#[doc = $doc])+ $Op $name;)* } };
         }
 
         impl<T: Pointwise + Trainable> Weight<T> {
-            $(#[doc = $doc] #[doc = example!($Op $name "")] #[track_caller] pub fn $name(&self) -> Layer<T> {
+            $($(#[doc = $doc])+ #[doc = example!($Op $name "")] #[track_caller] pub fn $name(&self) -> Layer<T> {
                 T::unary(Unary::$Op, &self.layer())
             })*
         }
@@ -290,7 +290,7 @@ macro_rules! unary {
 
 macro_rules! binary {
     ($(
-        #[doc = $doc:literal]
+        $(#[doc = $doc:literal])+
         $Op:ident $name:ident = $torch:literal, $ns:literal ns: |$a:ident, $b:ident| $value:expr,
             |$y:ident, $d:ident| ($da:expr, $db:expr);
     )*) => {
@@ -308,7 +308,7 @@ macro_rules! binary {
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum Binary { $(#[doc = $doc] $Op,)* }
+        pub enum Binary { $($(#[doc = $doc])+ $Op,)* }
 
         impl Binary {
             /// Every operation, in the order of the table.

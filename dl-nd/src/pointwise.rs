@@ -39,7 +39,7 @@ macro_rules! methods {
             ".value(0.5));\n# dl_core::Result::Ok(())\n```"
         )
     };
-    ($(#[doc = $doc:literal] $Op:ident $name:ident;)*) => {
+    ($($(#[doc = $doc:literal])+ $Op:ident $name:ident;)*) => {
         /// The pointwise operations of one operand, for plain tensors and whatever else has a
         /// tensor as its data. Layers and weights have them as methods of their own.
         ///
@@ -50,7 +50,7 @@ macro_rules! methods {
         /// # dl_core::Result::Ok(())
         /// ```
         pub trait PointwiseOps<A: Element, D: Rank>: Differentiable<Data = Nd<A, D>> {
-            $(#[doc = $doc] #[doc = methods!(@example $Op $name)] #[track_caller] fn $name(&self) -> Layer<Nd<A, D>> {
+            $($(#[doc = $doc])+ #[doc = methods!(@example $Op $name)] #[track_caller] fn $name(&self) -> Layer<Nd<A, D>> {
                 Nd::unary(Unary::$Op, &self.layer())
             })*
         }
