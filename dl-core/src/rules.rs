@@ -184,7 +184,7 @@ macro_rules! unary {
             /// assert_eq!(dl_core::Unary::Sin.meaning(), "The sine of an angle in radians.");
             /// ```
             pub const fn meaning(self) -> &'static str {
-                match self { $(Unary::$Op => $doc.trim_ascii(),)* }
+                match self { $(Unary::$Op => concat!($($doc),+).trim_ascii(),)* }
             }
 
             /// Its name in PyTorch; none if it is there for the rules of others.
@@ -325,7 +325,7 @@ macro_rules! binary {
             /// assert_eq!(dl_core::Binary::Mul.meaning(), "`a · b`.");
             /// ```
             pub const fn meaning(self) -> &'static str {
-                match self { $(Binary::$Op => $doc.trim_ascii(),)* }
+                match self { $(Binary::$Op => concat!($($doc),+).trim_ascii(),)* }
             }
 
             /// Its name in PyTorch; none if it is there for the rules of others.
