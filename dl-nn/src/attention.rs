@@ -1,7 +1,7 @@
 //! Multi-head attention.
 
-use crate::check::{positive, room, times};
-use crate::linear::{Linear, plus};
+use crate::check::{check_allocation, check_positive, times};
+use crate::linear::{Linear, add_bias};
 use dl_core::{Error, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2, Ix3, Ix4};
@@ -48,12 +48,12 @@ impl<A: Element> MultiHeadAttention<A> {
     #[track_caller]
     pub fn new(width: usize, heads: usize, rng: &mut impl Rng) -> Result<Self> {
         const NAME: &str = "MultiHeadAttention";
-        positive(NAME, &[("elements of a vector", width), ("heads", heads)])?;
+        check_positive(NAME, &[("elements of a vector", width), ("heads", heads)])?;
         if !width.is_multiple_of(heads) {
             return Err(Error::invalid(format!("{NAME}: {heads} heads do not divide a width of {width}")));
         }
         let shape = [times(3, width), width];
-        room::<A>(NAME, &shape)?;
+        check_allocation::<A>(NAME, &shape)?;
         Ok(MultiHeadAttention {
             in_proj_weight: Weight::new(init::xavier_uniform(shape, rng)),
             in_proj_bias: Some(Weight::new(init::zeros([shape[0]]))),
@@ -115,18 +115,18 @@ impl<A: Element> MultiHeadAttention<A> {
         let settings = settings.clone();
         let settings = if self.dropout == 0.0 { settings } else { settings.dropout(self.dropout) };
         let heads = scaled_dot_product_attention_with(q, k, v, &settings);
-        let [count, depth, width] = self.lengths();
+        let [count, depth, width] = self.head_dimensions();
         // One product concatenates the heads and projects them.
         let weight = self.out_proj.weight.reshape([count, depth, width]);
         let joined = einsum("bhle,hew->blw", [heads.to_dyn(), weight.to_dyn()]).to_rank();
-        plus("multi_head_attention", joined, self.out_proj.bias.as_ref())
+        add_bias("multi_head_attention", joined, self.out_proj.bias.as_ref())
     }
 
     /// The queries (0), keys (1) or values (2) of all heads,
     /// `[batch, length, width] → [batch, heads, length, width / heads]`.
     #[track_caller]
     fn project(&self, which: usize, x: impl NdExpression<Ix3, A>) -> NdLayer<Ix4, A> {
-        let [heads, depth, width] = self.lengths();
+        let [heads, depth, width] = self.head_dimensions();
         // Reshape the weight, not the product: its shape is known here.
         let weight = self.in_proj_weight.chunk(0, 3).swap_remove(which).reshape([heads, depth, width]);
         let x = x.into_layer();
@@ -142,7 +142,7 @@ impl<A: Element> MultiHeadAttention<A> {
     }
 
     /// The number of heads, the width of one head, and the width of the layer.
-    fn lengths(&self) -> [usize; 3] {
+    fn head_dimensions(&self) -> [usize; 3] {
         let width = self.in_proj_weight.value().shape()[1];
         [self.heads, width / self.heads.max(1), width]
     }

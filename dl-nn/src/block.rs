@@ -33,8 +33,8 @@ use std::sync::Arc;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no block for tensors of rank `{D}` with elements of type `{A}`",
-    note = "a block makes a tensor of a tensor of the same rank: implement `Block<{D}, {A}>` for it"
+    message = "`{Self}` is not a block for tensors of rank `{D}` with elements of type `{A}`",
+    note = "a block maps a tensor to a tensor of the same rank: implement `Block<{D}, {A}>` for it"
 )]
 pub trait Block<D: Rank = Ix2, A: Element = f32>: Module + Send + Sync {
     /// The output for `x`. As with every layer, nothing is evaluated yet.
@@ -68,7 +68,7 @@ blocks! {
     [D: Rank,] [D] Sequential<D, A>;
 }
 
-macro_rules! pointers {
+macro_rules! pointer_blocks {
     ($($Pointer:ty),*) => {$(
         impl<D: Rank, A: Element, B: Block<D, A> + ?Sized> Block<D, A> for $Pointer {
             #[track_caller]
@@ -79,7 +79,7 @@ macro_rules! pointers {
     )*};
 }
 
-pointers!(Arc<B>, Box<B>);
+pointer_blocks!(Arc<B>, Box<B>);
 
 /// A chain of blocks: each block receives the output of the one before. Module paths begin with the
 /// index of the block, for example `0.weight`.
@@ -139,7 +139,7 @@ impl<D: Rank, A: Element> Sequential<D, A> {
     /// ```
     #[must_use]
     pub fn then_apply(self, function: impl Fn(&NdLayer<D, A>) -> NdLayer<D, A> + Send + Sync + 'static) -> Self {
-        self.then(Function(function))
+        self.then(FunctionBlock(function))
     }
 
     /// The output of the last block.
@@ -175,13 +175,13 @@ impl<D: Rank, A: Element> fmt::Debug for Sequential<D, A> {
     }
 }
 
-struct Function<F>(F);
+struct FunctionBlock<F>(F);
 
-impl<F> Module for Function<F> {
+impl<F> Module for FunctionBlock<F> {
     fn visit(&self, _: &mut Visitor) {}
 }
 
-impl<F, D: Rank, A: Element> Block<D, A> for Function<F>
+impl<F, D: Rank, A: Element> Block<D, A> for FunctionBlock<F>
 where
     F: Fn(&NdLayer<D, A>) -> NdLayer<D, A> + Send + Sync,
 {

@@ -5,7 +5,7 @@ use dl_nd::check_size;
 
 /// # Errors
 /// If a size is 0.
-pub(crate) fn positive(layer: &str, sizes: &[(&str, usize)]) -> Result<()> {
+pub(crate) fn check_positive(layer: &str, sizes: &[(&str, usize)]) -> Result<()> {
     match sizes.iter().find(|(_, size)| *size == 0) {
         Some((what, _)) => Err(Error::invalid(format!("{layer}: the number of {what} is 0; it must be at least 1"))),
         None => Ok(()),
@@ -14,7 +14,7 @@ pub(crate) fn positive(layer: &str, sizes: &[(&str, usize)]) -> Result<()> {
 
 /// # Errors
 /// If a weight of this shape is too large to allocate.
-pub(crate) fn room<A>(layer: &str, shape: &[usize]) -> Result<()> {
+pub(crate) fn check_allocation<A>(layer: &str, shape: &[usize]) -> Result<()> {
     check_size::<A>(shape).map_err(|error| Error::shape(format!("{layer}: {error}")))
 }
 

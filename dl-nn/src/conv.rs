@@ -1,6 +1,6 @@
 //! Convolutional layers.
 
-use crate::check::{positive, room};
+use crate::check::{check_allocation, check_positive};
 use dl_core::{Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix3, Ix4, IxDyn};
@@ -46,10 +46,10 @@ macro_rules! convolutions {
                 rng: &mut impl Rng,
             ) -> Result<Self> {
                 const NAME: &str = stringify!($Conv);
-                positive(NAME, &[("input channels", inputs), ("output channels", outputs)])?;
+                check_positive(NAME, &[("input channels", inputs), ("output channels", outputs)])?;
                 let shape = settings.weight_shape(inputs, outputs, kernel)?;
-                positive(NAME, &shape.iter().map(|&length| ("elements along an axis of the kernel", length)).collect::<Vec<_>>())?;
-                room::<A>(NAME, &shape)?;
+                check_positive(NAME, &shape.iter().map(|&length| ("elements along an axis of the kernel", length)).collect::<Vec<_>>())?;
+                check_allocation::<A>(NAME, &shape)?;
                 let fan_in: usize = shape[1..].iter().product();
                 let bound = (fan_in as f64).sqrt().recip();
                 let weight = init::uniform(IxDyn(&shape), -bound, bound, rng).into_array().into_dimensionality::<$Ix>();

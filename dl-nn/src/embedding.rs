@@ -1,6 +1,6 @@
 //! Embeddings: a vector for each id.
 
-use crate::check::{positive, room};
+use crate::check::{check_allocation, check_positive};
 use dl_core::{Layer, Result, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::Dimension;
@@ -42,8 +42,8 @@ impl<A: Element> Embedding<A> {
     /// If `number` or `width` is 0, or if the table is too large to allocate.
     #[track_caller]
     pub fn new(number: usize, width: usize, rng: &mut impl Rng) -> Result<Self> {
-        positive("Embedding", &[("vectors", number), ("elements of a vector", width)])?;
-        room::<A>("Embedding", &[number, width])?;
+        check_positive("Embedding", &[("vectors", number), ("elements of a vector", width)])?;
+        check_allocation::<A>("Embedding", &[number, width])?;
         Ok(Embedding { weight: Weight::new(Table::from(init::normal([number, width], 0.0, 1.0, rng))) })
     }
 

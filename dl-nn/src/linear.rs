@@ -1,6 +1,6 @@
 //! Fully connected layers.
 
-use crate::check::{positive, room};
+use crate::check::{check_allocation, check_positive};
 use dl_core::{Differentiable, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::{Ix1, Ix2};
@@ -63,8 +63,8 @@ impl<A: Element> Linear<A> {
     /// Those of [`new`](Linear::new).
     #[track_caller]
     pub fn without_bias(inputs: usize, outputs: usize, rng: &mut impl Rng) -> Result<Self> {
-        positive("Linear", &[("inputs", inputs), ("outputs", outputs)])?;
-        room::<A>("Linear", &[inputs, outputs])?;
+        check_positive("Linear", &[("inputs", inputs), ("outputs", outputs)])?;
+        check_allocation::<A>("Linear", &[inputs, outputs])?;
         let bound = (inputs as f64).sqrt().recip();
         Ok(Linear { weight: Weight::new(init::uniform([inputs, outputs], -bound, bound, rng)), bias: None })
     }
@@ -119,7 +119,7 @@ pub(crate) fn linear<A: Element, D: MatMul<Ix2, Product = D>>(
 
 /// Adds a bias, if any, along the last axis of `x`.
 #[track_caller]
-pub(crate) fn plus<A: Element, D: Rank>(
+pub(crate) fn add_bias<A: Element, D: Rank>(
     name: &'static str,
     x: NdLayer<D, A>,
     bias: Option<&NdWeight<Ix1, A>>,

@@ -94,18 +94,18 @@ impl<M, A: Element> MixtureOfExperts<M, A> {
     /// If `inputs` is 0 or `k` is not between 1 and the number of experts.
     #[track_caller]
     pub fn new(experts: Vec<M>, inputs: usize, k: usize, rng: &mut impl Rng) -> Result<Self> {
-        check(experts.len(), k)?;
+        check_k(experts.len(), k)?;
         let gate = Linear::new(inputs, experts.len(), rng)?;
         Ok(MixtureOfExperts { gate, experts, k, renormalized: k > 1 })
     }
 }
 
-fn check(experts: usize, k: usize) -> Result<()> {
+fn check_k(experts: usize, k: usize) -> Result<()> {
     if (1..=experts).contains(&k) {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "MixtureOfExperts: a sample cannot go through {k} of {experts} experts: at least 1, and at most all"
+        "MixtureOfExperts: k is {k} with {experts} experts; it must be between 1 and the number of experts"
     )))
 }
 
@@ -137,7 +137,7 @@ where
     M: Block<Ix2, A> + Clone + 'static,
     A: Element,
 {
-    check(net.experts.len(), net.k)?;
+    check_k(net.experts.len(), net.k)?;
     let gates = net.gate.of(x).softmax(1);
     let routes = Routes::of(&!gates, net.experts.len(), net.k)?;
 

@@ -1,7 +1,7 @@
 //! Normalisation layers with a learned scale and shift.
 
-use crate::check::positive;
-use crate::linear::plus;
+use crate::check::check_positive;
+use crate::linear::add_bias;
 use dl_core::{Differentiable, Error, Result, Term, Weight};
 use dl_macros::Module;
 use dl_nd::ndarray::Ix1;
@@ -10,15 +10,15 @@ use dl_nd::{Element, NdExpression, NdLayer, NdWeight, Rank, RunningStats, along_
 /// PyTorch's default for the term added to a variance.
 const EPS: f64 = 1e-5;
 
-fn filled<A: Element>(layer: &str, what: &str, size: usize, number: f64) -> Result<NdWeight<Ix1, A>> {
-    positive(layer, &[(what, size)])?;
-    crate::check::room::<A>(layer, &[size])?;
+fn constant_weight<A: Element>(layer: &str, what: &str, size: usize, number: f64) -> Result<NdWeight<Ix1, A>> {
+    check_positive(layer, &[(what, size)])?;
+    crate::check::check_allocation::<A>(layer, &[size])?;
     Ok(Weight::new(init::constant([size], number)))
 }
 
 /// Multiplies `x` by a vector along its last axis.
 #[track_caller]
-fn scaled<A: Element, D: Rank>(name: &'static str, x: NdLayer<D, A>, weight: &NdWeight<Ix1, A>) -> NdLayer<D, A> {
+fn scale<A: Element, D: Rank>(name: &'static str, x: NdLayer<D, A>, weight: &NdWeight<Ix1, A>) -> NdLayer<D, A> {
     let weight = along_last(name, &weight.layer(), &x);
     (Term(x) * Term(weight)).0
 }
@@ -57,7 +57,7 @@ impl<A: Element> BatchNorm<A> {
     /// If `channels` is 0 or a weight is too large to allocate.
     #[track_caller]
     pub fn new(channels: usize) -> Result<Self> {
-        let filled = |number| filled("BatchNorm", "channels", channels, number);
+        let filled = |number| constant_weight("BatchNorm", "channels", channels, number);
         Ok(BatchNorm { weight: filled(1.0)?, bias: filled(0.0)?, stats: RunningStats::new(channels), eps: EPS })
     }
 
@@ -100,7 +100,7 @@ impl<A: Element> LayerNorm<A> {
     /// If `width` is 0 or a weight is too large to allocate.
     #[track_caller]
     pub fn new(width: usize) -> Result<Self> {
-        let filled = |number| filled("LayerNorm", "elements along the last axis", width, number);
+        let filled = |number| constant_weight("LayerNorm", "elements along the last axis", width, number);
         Ok(LayerNorm { weight: filled(1.0)?, bias: Some(filled(0.0)?), eps: EPS })
     }
 
@@ -111,8 +111,8 @@ impl<A: Element> LayerNorm<A> {
     /// `width`.
     #[track_caller]
     pub fn of<D: Rank>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
-        let normalized = scaled("layer_norm", x.layer_norm(1, self.eps), &self.weight);
-        plus("layer_norm", normalized, self.bias.as_ref())
+        let normalized = scale("layer_norm", x.layer_norm(1, self.eps), &self.weight);
+        add_bias("layer_norm", normalized, self.bias.as_ref())
     }
 }
 
@@ -143,7 +143,7 @@ impl<A: Element> RmsNorm<A> {
     /// If `width` is 0 or the weight is too large to allocate.
     #[track_caller]
     pub fn new(width: usize) -> Result<Self> {
-        Ok(RmsNorm { weight: filled("RmsNorm", "elements along the last axis", width, 1.0)?, eps: 1e-6 })
+        Ok(RmsNorm { weight: constant_weight("RmsNorm", "elements along the last axis", width, 1.0)?, eps: 1e-6 })
     }
 
     /// Normalises along the last axis, `[…, width] → […, width]`.
@@ -152,7 +152,7 @@ impl<A: Element> RmsNorm<A> {
     /// Those of [`rms_norm`](NormOps::rms_norm), and a shape error if the last axis is not `width`.
     #[track_caller]
     pub fn of<D: Rank>(&self, x: impl NdExpression<D, A>) -> NdLayer<D, A> {
-        scaled("rms_norm", x.rms_norm(1, self.eps), &self.weight)
+        scale("rms_norm", x.rms_norm(1, self.eps), &self.weight)
     }
 }
 
@@ -188,11 +188,11 @@ impl<A: Element> GroupNorm<A> {
     /// too large to allocate.
     #[track_caller]
     pub fn new(groups: usize, channels: usize) -> Result<Self> {
-        positive("GroupNorm", &[("groups", groups)])?;
+        check_positive("GroupNorm", &[("groups", groups)])?;
         if !channels.is_multiple_of(groups) {
             return Err(Error::invalid(format!("GroupNorm: {groups} groups do not divide {channels} channels")));
         }
-        let filled = |number| filled("GroupNorm", "channels", channels, number);
+        let filled = |number| constant_weight("GroupNorm", "channels", channels, number);
         Ok(GroupNorm { weight: filled(1.0)?, bias: filled(0.0)?, groups, eps: EPS })
     }
 

@@ -1,7 +1,7 @@
 //! Recurrent cells: one time step of a recurrent network. The network is a Rust loop over a cell.
 
 use crate::activation::Activation;
-use crate::check::{positive, room, times};
+use crate::check::{check_allocation, check_positive, times};
 use crate::linear::linear;
 use dl_core::{Result, Term, Weight};
 use dl_macros::Module;
@@ -38,10 +38,10 @@ macro_rules! cells {
             #[track_caller]
             pub fn new(inputs: usize, hidden: usize, rng: &mut impl Rng) -> Result<Self> {
                 const NAME: &str = stringify!($Cell);
-                positive(NAME, &[("inputs", inputs), ("elements of the state", hidden)])?;
+                check_positive(NAME, &[("inputs", inputs), ("elements of the state", hidden)])?;
                 let rows = times($gates, hidden);
-                room::<A>(NAME, &[rows, inputs])?;
-                room::<A>(NAME, &[rows, hidden])?;
+                check_allocation::<A>(NAME, &[rows, inputs])?;
+                check_allocation::<A>(NAME, &[rows, hidden])?;
                 let bound = (hidden as f64).sqrt().recip();
                 Ok($Cell {
                     weight_ih: Weight::new(init::uniform([rows, inputs], -bound, bound, rng)),
@@ -62,13 +62,13 @@ macro_rules! cells {
 
             /// The contribution of the input to the gates, `[batch, rows]`.
             #[track_caller]
-            fn of_input(&self, x: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
+            fn input_gates(&self, x: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
                 linear(x, self.weight_ih.t(), self.bias_ih.as_ref())
             }
 
             /// The contribution of the state to the gates, `[batch, rows]`.
             #[track_caller]
-            fn of_state(&self, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
+            fn state_gates(&self, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
                 linear(h, self.weight_hh.t(), self.bias_hh.as_ref())
             }
         }
@@ -125,7 +125,7 @@ cells! {
 
 /// Splits `[batch, N · hidden]` into N gates of `[batch, hidden]`.
 #[track_caller]
-fn gates<A: Element, const N: usize>(rows: &NdLayer<Ix2, A>) -> [NdLayer<Ix2, A>; N] {
+fn split_gates<A: Element, const N: usize>(rows: &NdLayer<Ix2, A>) -> [NdLayer<Ix2, A>; N] {
     let mut parts = rows.chunk(1, N).into_iter();
     std::array::from_fn(|_| parts.next().expect("one part for each gate"))
 }
@@ -137,9 +137,9 @@ impl<A: Element> RnnCell<A> {
     /// A shape error if a shape does not match the weights or the batches differ.
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
-        let of_input = self.of_input(x);
-        let of_state = same_shape("rnn_cell", &self.of_state(h), &of_input);
-        self.activation.of((Term(of_input) + Term(of_state)).0)
+        let input_gates = self.input_gates(x);
+        let state_gates = same_shape("rnn_cell", &self.state_gates(h), &input_gates);
+        self.activation.of((Term(input_gates) + Term(state_gates)).0)
     }
 }
 
@@ -151,10 +151,10 @@ impl<A: Element> GruCell<A> {
     #[track_caller]
     pub fn of(&self, x: impl NdExpression<Ix2, A>, h: impl NdExpression<Ix2, A>) -> NdLayer<Ix2, A> {
         let h = h.into_layer();
-        let of_input = self.of_input(x);
-        let of_state = same_shape("gru_cell", &self.of_state(&h), &of_input);
-        let [xr, xz, xn] = gates(&of_input).map(Term);
-        let [hr, hz, hn] = gates(&of_state).map(Term);
+        let input_gates = self.input_gates(x);
+        let state_gates = same_shape("gru_cell", &self.state_gates(&h), &input_gates);
+        let [xr, xz, xn] = split_gates(&input_gates).map(Term);
+        let [hr, hz, hn] = split_gates(&state_gates).map(Term);
         let r = Term((xr + hr).0.sigmoid());
         let z = Term((xz + hz).0.sigmoid());
         let n = Term((xn + r * hn).0.tanh());
@@ -175,9 +175,9 @@ impl<A: Element> LstmCell<A> {
         (h, c): (impl NdExpression<Ix2, A>, impl NdExpression<Ix2, A>),
     ) -> (NdLayer<Ix2, A>, NdLayer<Ix2, A>) {
         const NAME: &str = "lstm_cell";
-        let of_input = self.of_input(x);
-        let of_state = same_shape(NAME, &self.of_state(h), &of_input);
-        let [i, f, g, o] = gates(&(Term(of_input) + Term(of_state)).0);
+        let input_gates = self.input_gates(x);
+        let state_gates = same_shape(NAME, &self.state_gates(h), &input_gates);
+        let [i, f, g, o] = split_gates(&(Term(input_gates) + Term(state_gates)).0);
         let c = same_shape(NAME, &c.into_layer(), &f);
         let c = Term(f.sigmoid()) * Term(c) + Term(i.sigmoid()) * Term(g.tanh());
         let h = Term(o.sigmoid()) * Term(c.0.tanh());

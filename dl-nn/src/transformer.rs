@@ -87,21 +87,21 @@ impl<A: Element> TransformerBlock<A> {
     pub fn of_with(&self, x: impl NdExpression<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
         let x = x.into_layer();
         if self.norm_first {
-            let x = sum(&x, self.attended(&self.norm1.of(&x), settings));
-            sum(&x, self.transformed(&self.norm2.of(&x)))
+            let x = sum(&x, self.attention_branch(&self.norm1.of(&x), settings));
+            sum(&x, self.feed_forward_branch(&self.norm2.of(&x)))
         } else {
-            let x = self.norm1.of(sum(&x, self.attended(&x, settings)));
-            self.norm2.of(sum(&x, self.transformed(&x)))
+            let x = self.norm1.of(sum(&x, self.attention_branch(&x, settings)));
+            self.norm2.of(sum(&x, self.feed_forward_branch(&x)))
         }
     }
 
     #[track_caller]
-    fn attended(&self, x: &NdLayer<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
+    fn attention_branch(&self, x: &NdLayer<Ix3, A>, settings: &Attention<A>) -> NdLayer<Ix3, A> {
         self.dropout.of(self.attention.of_with(x, settings))
     }
 
     #[track_caller]
-    fn transformed(&self, x: &NdLayer<Ix3, A>) -> NdLayer<Ix3, A> {
+    fn feed_forward_branch(&self, x: &NdLayer<Ix3, A>) -> NdLayer<Ix3, A> {
         let hidden = self.activation.of(self.linear1.of(x));
         self.dropout.of(self.linear2.of(self.dropout.of(hidden)))
     }

@@ -14,16 +14,18 @@ pub(super) struct Routes {
     /// The selections of each expert, in increasing order.
     pub(super) by_expert: Vec<Vec<usize>>,
     /// The index of each selection in the concatenation of `by_expert`.
-    places: Vec<usize>,
+    positions: Vec<usize>,
 }
 
 impl Routes {
     /// Selects for each sample the `k` highest gate values of `gates` (`[batch, experts]`). Among
     /// equal values the lower index wins.
     pub(super) fn of<A: Element>(gates: &Nd<A, Ix2>, experts: usize, k: usize) -> Result<Self> {
-        let &[batch, outputs] = gates.shape() else { return Err(Error::shape("the gates are no matrix")) };
+        let &[batch, outputs] = gates.shape() else {
+            return Err(Error::shape("MixtureOfExperts: the gates are not a matrix"));
+        };
         if batch == 0 {
-            return Err(Error::invalid("MixtureOfExperts: the batch is empty, so nothing can be mixed"));
+            return Err(Error::invalid("MixtureOfExperts: the batch is empty"));
         }
         if outputs != experts {
             return Err(Error::shape(format!(
@@ -44,17 +46,17 @@ impl Routes {
         for (choice, &expert) in chosen.iter().enumerate() {
             by_expert[expert].push(choice);
         }
-        let mut places = vec![0; chosen.len()];
-        for (place, &choice) in by_expert.iter().flatten().enumerate() {
-            places[choice] = place;
+        let mut positions = vec![0; chosen.len()];
+        for (position, &choice) in by_expert.iter().flatten().enumerate() {
+            positions[choice] = position;
         }
-        Ok(Routes { batch, k, chosen, by_expert, places })
+        Ok(Routes { batch, k, chosen, by_expert, positions })
     }
 
     /// For each sample, the index of its selection of this rank in the concatenation of
     /// `by_expert`.
     pub(super) fn rows(&self, rank: usize) -> Vec<usize> {
-        self.places.iter().skip(rank).step_by(self.k).copied().collect()
+        self.positions.iter().skip(rank).step_by(self.k).copied().collect()
     }
 
     /// The fraction of the selections that fall on each expert.
