@@ -1,12 +1,12 @@
-//! Depth for time: a net of a thousand layers, trained with a mark every 32 of them.
+//! Gradient checkpointing: a net of a thousand layers is trained with a checkpoint every 32 layers.
 //!
 //! ```sh
 //! cargo run --release --example checkpointing
 //! ```
 //!
-//! Without marks the pass keeps the values of all layers until the backward has used them. With
-//! marks it keeps one of 32, and evaluates what is between two of them again when the backward gets
-//! there. The weights are the same to the last bit.
+//! Without checkpoints a pass keeps the values of all layers until the backward pass has used them.
+//! With checkpoints it keeps one value in 32 and rematerializes the values in between during the
+//! backward pass. The resulting weights are bit-identical.
 
 use dl::nd::ndarray::Array;
 use dl::prelude::*;
@@ -39,7 +39,7 @@ impl Net {
         Net { layers, input: normal(BATCH, WIDTH, 1.0) }
     }
 
-    /// The mean square of the output, with a mark every so many layers.
+    /// The mean square of the output, with a checkpoint every `every` layers.
     fn loss(&self, every: usize) -> Layer<f32> {
         let mut h = Layer::constant(self.input.clone());
         for (number, (w, b)) in self.layers.iter().enumerate() {
@@ -51,7 +51,7 @@ impl Net {
         h.square().mean()
     }
 
-    /// The weights after some steps, the most that a step held, and the time of the fastest one.
+    /// The weights after all steps, the peak memory of a step, and the time of the fastest step.
     fn train(every: usize) -> dl::Result<(Vec<Matrix>, usize, Duration)> {
         let net = Net::new();
         let sgd = Sgd::new(0.1);

@@ -1,4 +1,4 @@
-//! Newton's method with conjugate gradients, for softmax regression.
+//! Newton's method with conjugate gradients for softmax regression.
 
 #[path = "../common/digits.rs"]
 pub(crate) mod digits;
@@ -6,7 +6,7 @@ pub(crate) mod digits;
 use dl::Result;
 use dl::prelude::*;
 
-/// The strength of the penalty on the weights.
+/// The factor of the penalty on the weights.
 pub(crate) const LAMBDA: f64 = 0.01;
 
 type Images = Nd<f64, Ix2>;
@@ -31,7 +31,7 @@ impl Softmax {
         images.matmul(&self.weights) + &self.bias
     }
 
-    /// The mean cross entropy, and the penalty.
+    /// The mean cross entropy, plus the penalty.
     pub(crate) fn loss(&self, images: &Images, labels: &Labels) -> Layer<f64> {
         self.logits(images).cross_entropy(labels) + LAMBDA / 2.0 * self.weights.square().sum()
     }
@@ -51,16 +51,16 @@ impl Softmax {
     }
 }
 
-/// Where a step of the method began, and what it took.
+/// The state at the beginning of a step, and its cost.
 pub(crate) struct Step {
     pub(crate) loss: f64,
     /// The norm of the gradient.
     pub(crate) norm: f64,
-    /// Products with the Hessian that the step before it took.
+    /// The number of Hessian-vector products in the step before.
     pub(crate) products: usize,
 }
 
-/// Goes down to a gradient of this norm, from wherever the weights are; at most a hundred steps.
+/// Minimises the loss to this norm of the gradient, in at most a hundred steps.
 pub(crate) fn minimise(
     net: &Softmax,
     loss: &Layer<f64>,
@@ -80,7 +80,7 @@ pub(crate) fn minimise(
         }
         let direction;
         (direction, products) = conjugate_gradients(loss, net, &gradient, 1e-3_f64.min(norm))?;
-        // half the way, and half of that, until it goes down enough (Armijo)
+        // Backtracking line search with the Armijo condition.
         let (start, slope, mut length) = (net.point(), dot(&gradient, &direction), 1.0);
         loop {
             net.set(plus(&start, length, &direction));
@@ -93,8 +93,8 @@ pub(crate) fn minimise(
     Ok(steps)
 }
 
-/// Solves `H · direction = −gradient` until the rest is this share of the gradient. Says how many
-/// products it took.
+/// Solves `H · direction = −gradient` to a residual of `share` times the gradient. Returns the
+/// direction and the number of products.
 fn conjugate_gradients(loss: &Layer<f64>, net: &Softmax, gradient: &Vector, share: f64) -> Result<(Vector, usize)> {
     let mut solution = plus(gradient, -1.0, gradient);
     let mut rest = plus(&solution, -1.0, gradient);
@@ -115,7 +115,7 @@ fn conjugate_gradients(loss: &Layer<f64>, net: &Softmax, gradient: &Vector, shar
     Ok((solution, products))
 }
 
-/// The Hessian times a direction.
+/// The product of the Hessian with a direction.
 fn product(loss: &Layer<f64>, net: &Softmax, direction: &Vector) -> Do<Vector> {
     let direction = SoftmaxGradients { weights: direction.0.layer(), bias: direction.1.layer() };
     let product = loss.hvp(net, &direction);
