@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `Unit` is an operation on tensors: a value and a derivative rule. The rule is written in layers,
-//! so it can be differentiated again. `Circle` is a data type whose delta has another type: only
+//! so it can be differentiated again. `Circle` is a data type with a delta of another type: only
 //! the radius of a circle is trained.
 
 use dl::prelude::*;

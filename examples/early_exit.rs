@@ -1,5 +1,5 @@
 //! Early exit: a convolutional network for handwritten digits has an exit after each of its three
-//! stages. An image takes the first exit whose confidence is above a threshold.
+//! stages. An image takes the first exit with a confidence above a threshold.
 //!
 //! ```sh
 //! cargo run --release --example early_exit --features data,plot            # --seed --epochs --threshold --quick --out curve.svg
@@ -122,7 +122,7 @@ impl Net {
         loss
     }
 
-    /// The logits of an image `[1, 64]` and the index of its exit: the first whose confidence is
+    /// The logits of an image `[1, 64]` and the index of its exit: the first with a confidence
     /// above the threshold, or the last.
     #[differentiable]
     fn classify(&self, image: &Nd, threshold: f32) -> (NdLayer, Do<usize>) {

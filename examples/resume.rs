@@ -1,13 +1,13 @@
-//! A run that is stopped in the middle and goes on from its checkpoint ends with the same bits as
-//! one that never stopped.
+//! A run that is resumed from a checkpoint ends with results that are bit-identical to those of an
+//! uninterrupted run.
 //!
 //! ```sh
 //! cargo run --release --example resume --features train
 //! ```
 //!
-//! What a step depends on is all in the checkpoint: weights, running statistics, moments and
-//! averages of the optimizer, the step of its schedule, and the generator that shuffles. What
-//! dropout draws depends on the seed of the step, which is its number.
+//! The checkpoint has the whole state: weights, running statistics, moments and averages of the
+//! optimizer, the step of its schedule, and the random generator of the order. Dropout depends on
+//! the seed of the step, which is the number of the step.
 
 #[path = "common/digits.rs"]
 mod digits;
@@ -41,7 +41,7 @@ impl Net {
     }
 }
 
-/// All that changes while it trains.
+/// The state of a training run.
 struct Run {
     net: Net,
     optimizer: dl::Ema<AdamW>,
@@ -71,7 +71,7 @@ impl Run {
             .count("epoch", self.epoch)
     }
 
-    /// Goes on from the last checkpoint in a folder, if there is one.
+    /// Resumes from the last checkpoint of a folder, if there is one.
     fn resume(data: &Batch, folder: &Path) -> dl::Result<Run> {
         let mut run = Run::new(data)?;
         let Some(latest) = Checkpoints::in_folder(folder).latest()? else { return Ok(run) };

@@ -1,4 +1,4 @@
-//! A user-defined differentiable type whose derivative has another type: rotations learn the
+//! A user-defined differentiable type with a derivative of another type: rotations learn the
 //! attitude and the spin of a satellite from star observations.
 //!
 //! ```sh

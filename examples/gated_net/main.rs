@@ -118,7 +118,7 @@ fn layers(digits: &Digits) -> dl::Result<Vec<NdLayer>> {
     digits.images.iter().map(|image| Ok(Nd::from_vec([1, PIXELS], image.to_vec())?.layer())).collect()
 }
 
-/// The fraction of images whose highest logit is that of their label.
+/// The fraction of images with the highest logit at their label.
 fn accuracy(images: &[NdLayer], labels: &[usize], net: &Net) -> dl::Result<f32> {
     let logits = Do::join(images.iter().map(|image| gated_net(image, net).predict())).wait()?;
     let right = logits.iter().zip(labels).filter(|(logits, label)| highest(logits) == **label).count();

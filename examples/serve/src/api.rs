@@ -1,4 +1,4 @@
-//! The service: `POST /predict`, `GET /health`, and the page.
+//! The HTTP service: `POST /predict`, `GET /health`, and the page.
 
 use crate::guests::Guests;
 use crate::net::{Answer, Net};
@@ -20,20 +20,20 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-/// What a request may cost.
+/// Limits on requests and connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Bytes of a body; above, 413.
+    /// The maximal size of a body in bytes; a larger one is answered with 413.
     pub body: usize,
-    /// Images of a request; above, 422.
+    /// The maximal number of images in a request; more are answered with 422.
     pub images: usize,
-    /// For the body of a request; after that, 408. And for the predictions; after that, 503. So
-    /// long, too, does the end wait for requests that are not over.
+    /// The time limit for the body of a request, after which the answer is 408; for its
+    /// predictions, after which it is 503; and for open requests at shutdown.
     pub patience: Duration,
-    /// At a time; more have to wait until they are accepted.
+    /// The maximal number of simultaneous connections; further ones wait to be accepted.
     pub connections: usize,
-    /// A connection on which nothing comes for so long is closed; so is one on which a request
-    /// comes so slowly that it is not there after `patience` more.
+    /// The time after which a connection without incoming bytes is closed. A connection on which a
+    /// request is incomplete after `request_timeout` more is closed, too.
     pub silence: Duration,
 }
 
@@ -44,12 +44,11 @@ impl Default for Limits {
     }
 }
 
-/// Serves until `stop`. Then no connection is accepted any more, and the requests that have begun
-/// are answered.
+/// Serves until `stop` completes. Then no connection is accepted, and open requests are answered.
 ///
 /// # Errors
-/// Those of the listener; [`TimedOut`](io::ErrorKind::TimedOut) if requests were cut off in the
-/// end.
+/// Those of the listener, and [`TimedOut`](io::ErrorKind::TimedOut) if open requests did not
+/// complete in `request_timeout`.
 pub async fn serve(
     listener: TcpListener,
     net: Net,
@@ -68,7 +67,7 @@ pub async fn serve(
     }
 }
 
-/// All that is served.
+/// The routes of the service.
 pub fn router(net: Net, limits: Limits) -> Router {
     let predict = move |State(net): State<Arc<Net>>, request| predict(net, limits, request);
     Router::new()
@@ -97,7 +96,7 @@ async fn predict(net: Arc<Net>, limits: Limits, request: Request) -> Result<Resp
     answered.map_err(late(StatusCode::SERVICE_UNAVAILABLE, "the predictions were"))?
 }
 
-/// Each image is a pass of its own; those of a request run in parallel, and so do requests.
+/// Each image has a pass of its own; the passes of a request run in parallel, and so do requests.
 async fn answer(net: &Net, question: Question) -> Result<Response, Refusal> {
     match question {
         Question::One(image) => {
@@ -112,7 +111,7 @@ async fn answer(net: &Net, question: Question) -> Result<Response, Refusal> {
     }
 }
 
-/// To several images.
+/// The answers to several images.
 #[derive(Serialize)]
 struct Answers {
     answers: Vec<Answer>,

@@ -1,4 +1,4 @@
-//! Who is let in: so many connections at a time, and none that is silent for long.
+//! A listener with limits on the number of connections and on idle and slow connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Accepts a connection when there is a seat for it: the others wait at the system's door.
+/// Accepts a connection when a permit is available; further connections wait in the backlog of the
+/// operating system.
 pub(crate) struct Guests {
     listener: TcpListener,
     seats: Arc<Semaphore>,
@@ -43,14 +44,14 @@ impl Listener for Guests {
     }
 }
 
-/// A connection, which ends when nothing has come for some time, or when a request comes so slowly
-/// that it is not there after as long as it may take, and that time.
+/// A connection that times out when no bytes arrive for `idle_timeout`, or when a request is
+/// incomplete `idle_timeout + request_timeout` after its first byte.
 pub(crate) struct Guest {
     stream: TcpStream,
     silence: Duration,
-    /// So long may it take until something is sent.
+    /// The time limit from the first byte of a request to the response.
     whole: Duration,
-    /// When the first byte came since something was sent.
+    /// The time of the first byte received since the last write.
     begun: Option<Instant>,
     over: Pin<Box<Sleep>>,
     _seat: OwnedSemaphorePermit,

@@ -1,4 +1,4 @@
-//! What a request asks: one image or some, out of JSON.
+//! Parses the body of a request: one or several images as JSON.
 
 use crate::net::{Image, PIXELS};
 use crate::refusal::Refusal;
@@ -6,23 +6,25 @@ use crate::training::DARKEST;
 use axum::http::StatusCode;
 use serde_json::Value;
 
-/// Rows of an image, and columns.
+/// Rows and columns of an image.
 const SIDE: usize = 8;
 
-/// The images that a request asks about.
+/// The images of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
-    /// `{"image": …}`
+    /// `{"image": …}`.
     One(Box<Image>),
-    /// `{"images": [ … ]}`
+    /// `{"images": [ … ]}`.
     Some(Vec<Image>),
 }
 
 impl Question {
-    /// Reads a body. An image is an array of 64 numbers from 0 (paper) to 16 (ink), or of 8 rows of 8.
+    /// Parses a body. An image is an array of 64 numbers from 0 (paper) to 16 (ink), or of 8 rows
+    /// of 8.
     ///
     /// # Errors
-    /// 400 when it is not JSON; 422 when the JSON is not a question: then the error says where.
+    /// 400 if the body is not JSON; 422 if the JSON is not a valid request, with the position of
+    /// the error.
     pub fn parse(body: &[u8], most: usize) -> Result<Self, Refusal> {
         let json: Value = serde_json::from_slice(body)
             .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, format_args!("the body is not JSON: {error}")))?;
@@ -68,7 +70,7 @@ fn parse_image(json: &Value, place: &str) -> Result<Image, Refusal> {
     Ok(image)
 }
 
-/// A grey value, to `0.0..=1.0`. JSON has neither NaN nor infinities.
+/// Parses a grey value and scales it to `0.0..=1.0`. JSON has neither NaN nor infinities.
 fn parse_pixel(json: &Value, place: impl Fn() -> String) -> Result<f32, Refusal> {
     match json.as_f64() {
         Some(number) if (0.0..=f64::from(DARKEST)).contains(&number) => Ok(number as f32 / DARKEST),
@@ -80,7 +82,7 @@ fn wrong(error: String) -> Refusal {
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, error)
 }
 
-/// What it is, in a few words.
+/// A short description of a JSON value.
 fn brief(json: &Value) -> String {
     match json {
         Value::Array(all) => format!("an array of {}", all.len()),

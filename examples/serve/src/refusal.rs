@@ -1,4 +1,4 @@
-//! Why there is no answer: a status, and a sentence as JSON.
+//! Error responses: a status and a message as JSON.
 
 use axum::Json;
 use axum::extract::rejection::BytesRejection;
@@ -7,22 +7,22 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use std::fmt::Display;
 
-/// `{"error": "what was wrong"}`, and its status.
+/// An error response, `{"error": message}` with a status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// 4xx: the request was wrong; 5xx: we were.
+    /// 4xx for an invalid request, 5xx for an error of the service.
     pub status: StatusCode,
-    /// What was wrong, and where.
+    /// The message.
     pub error: String,
 }
 
 impl Refusal {
-    /// With this status, for this reason.
+    /// An error response with this status and message.
     pub fn new(status: StatusCode, error: impl Display) -> Self {
         Refusal { status, error: error.to_string() }
     }
 
-    /// The body did not come, or has more bytes than this.
+    /// The body could not be read, or is larger than `limit` bytes.
     pub(crate) fn of_body(rejection: &BytesRejection, limit: usize) -> Self {
         match rejection.status() {
             StatusCode::PAYLOAD_TOO_LARGE => {
@@ -39,7 +39,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The prediction has failed.
+/// The prediction failed.
 impl From<dl::Error> for Refusal {
     fn from(error: dl::Error) -> Self {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, format_args!("the prediction has failed: {error}"))

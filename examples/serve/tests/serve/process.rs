@@ -1,4 +1,4 @@
-//! The program itself: where it listens, how it ends.
+//! The process: start, errors, signals.
 
 use crate::support::{Service, weights};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Every status, and what is said with it.
+//! Every status code and its message.
 
 use crate::support::{images, net};
 use dl::prelude::*;
@@ -129,7 +129,7 @@ async fn what_is_wrong_is_said() {
     assert_eq!(serde_json::from_str::<Value>(&nowhere.text().await.unwrap()).unwrap(), error);
     assert_eq!(service.get("/predict").await.status(), 405);
 
-    // and it still answers
+    // The service must still answer after all errors.
     assert_eq!(service.post(pixels("16")).await.0, 200);
 }
 
@@ -145,7 +145,7 @@ async fn a_prediction_that_fails_is_our_fault() {
     assert!(error.starts_with("the prediction has failed: ") && error.contains("is no number"), "{error}");
 }
 
-/// The head of a request, and so much of its body that it is not over.
+/// Sends the head and a part of the body of a request.
 async fn begun(address: &str) -> TcpStream {
     let mut connection = TcpStream::connect(address).await.unwrap();
     let body = json!({ "image": vec![1; 64] }).to_string();
@@ -154,7 +154,7 @@ async fn begun(address: &str) -> TcpStream {
     connection
 }
 
-/// The rest of it, and the answer.
+/// Sends the rest of the body and returns the response.
 async fn completed(mut connection: TcpStream) -> String {
     let body = json!({ "image": vec![1; 64] }).to_string();
     connection.write_all(&body.as_bytes()[20..]).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_request_that_has_begun_is_answered_before_the_end() {
     let service = local(net(), Limits::default()).await;
     let address = service.address.to_string();
     let connection = begun(&address).await;
-    assert_eq!(service.get("/health").await.status(), 200); // what was sent before has arrived
+    assert_eq!(service.get("/health").await.status(), 200); // the bytes above have arrived
     service.stop.send(()).unwrap();
     while TcpStream::connect(&address).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -191,7 +191,7 @@ async fn who_does_not_go_on_is_not_waited_for() {
     let _mute = begun(&service.address.to_string()).await;
     let mut half = TcpStream::connect(service.address).await.unwrap();
     half.write_all(b"GET /hea").await.unwrap();
-    assert_eq!(service.get("/health").await.status(), 200); // what was sent before has arrived
+    assert_eq!(service.get("/health").await.status(), 200); // the bytes above have arrived
     service.stop.send(()).unwrap();
     let cut_off = service.served.await.unwrap().unwrap_err();
     assert_eq!(cut_off.to_string(), "some requests were not over after 200ms, and were cut off");
@@ -204,7 +204,7 @@ async fn who_is_silent_has_to_go_and_the_others_wait_for_a_seat() {
     let mut silent = TcpStream::connect(service.address).await.unwrap();
     let mut half = TcpStream::connect(service.address).await.unwrap();
     half.write_all(b"GET /hea").await.unwrap();
-    // both seats are taken, until nothing has come for some time
+    // Both permits are taken until the connections time out.
     let begun = std::time::Instant::now();
     assert_eq!(service.get("/health").await.status(), 200);
     assert!(begun.elapsed() >= Duration::from_millis(100));
@@ -213,7 +213,7 @@ async fn who_is_silent_has_to_go_and_the_others_wait_for_a_seat() {
     }
 }
 
-/// A byte now and then is not silence, but it is no request either.
+/// A byte now and then resets the idle timeout, but not the timeout of the whole request.
 #[tokio::test]
 async fn who_is_slow_has_to_go() {
     let short = Duration::from_millis(200);
