@@ -70,7 +70,7 @@ fn train(net: &Net, images: &Images, labels: &Labels, rng: &mut impl rand::Rng) 
 }
 
 /// Optimises an image for this class, with penalties on brightness and edges.
-fn favourite(net: &Net, class: usize) -> dl::Result<(Images, f32)> {
+fn maximise(net: &Net, class: usize) -> dl::Result<(Images, f32)> {
     // The sigmoid keeps pixels between 0 and 1.
     let raw = Weight::new(Nd::full([1, 1, 8, 8], -2.0));
     let image = raw.sigmoid();
@@ -78,13 +78,14 @@ fn favourite(net: &Net, class: usize) -> dl::Result<(Images, f32)> {
     let edges = (image.slice_axis(2, 1..) - image.slice_axis(2, ..-1)).square().sum()
         + (image.slice_axis(3, 1..) - image.slice_axis(3, ..-1)).square().sum();
     // The log-probability of the class.
-    let likes = logits.log_softmax(-1).index_select(1, [class]).sum();
-    let loss = EDGES * edges + BRIGHTNESS * image.sum() - 4.0 * &likes - logits.index_select(1, [class]).sum();
+    let log_probability = logits.log_softmax(-1).index_select(1, [class]).sum();
+    let loss =
+        EDGES * edges + BRIGHTNESS * image.sum() - 4.0 * &log_probability - logits.index_select(1, [class]).sum();
     let adam = Adam::new(0.05);
     for _ in 0..400 {
         loss.train(&adam).mode(Mode::Evaluate).wait()?;
     }
-    Do::predict((image, likes.exp())).wait()
+    Do::predict((image, log_probability.exp())).wait()
 }
 
 /// The saliency of this image for its class: the absolute gradient of the logit with respect to the
@@ -128,9 +129,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for class in 0..10 {
         let example = labels.view().iter().position(|&label| label == class).expect("every digit is there");
         let real = images.index_select(0, &[example]).predict().wait()?;
-        let (best, probability) = favourite(&net, class)?;
-        println!("class {class}: the network is {:.2} % sure of what it draws", 100.0 * probability);
-        assert!(probability > 0.9, "what it draws does not look like a {class} to the network itself");
+        let (best, probability) = maximise(&net, class)?;
+        println!("class {class}: probability of the optimised image {:.2} %", 100.0 * probability);
+        assert!(probability > 0.9, "the network does not classify the optimised image as {class}");
         rows[1].push(best);
         rows[2].push(saliency(&net, &real, class)?);
         rows[0].push(real);

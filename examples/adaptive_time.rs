@@ -82,7 +82,7 @@ impl Question {
     }
 
     /// The input for a position: the digits of both numbers, centred at 0, `[1, 2]`.
-    fn glance(&self, place: usize) -> Nd {
+    fn input(&self, place: usize) -> Nd {
         Nd::from([self.digits[place].map(|digit| (digit as f32 - 4.5) / 2.0)])
     }
 }
@@ -96,7 +96,7 @@ struct Net {
 
 /// The result of `ponder`.
 #[derive(Clone, Layers)]
-struct Thought {
+struct Pondered {
     /// The logits of the three answers, `[1, 3]`.
     answer: NdLayer,
     rounds: Do<usize>,
@@ -127,34 +127,34 @@ impl Net {
     /// answers of all rounds, weighted by their halting probabilities; the last round gets the
     /// rest.
     #[differentiable(lazy)]
-    fn ponder(&self, question: &Question) -> Thought {
-        let mut state = self.cell.of(question.glance(0), self.cell.initial(1));
+    fn ponder(&self, question: &Question) -> Pondered {
+        let mut state = self.cell.of(question.input(0), self.cell.initial(1));
         let mut halt = self.halt(&state);
         let mut before = Layer::constant(0.0);
         let mut answer = Layer::constant(init::zeros([1, 3]));
         let mut rounds = 1;
         while !halt < 1.0 - EPSILON && rounds < question.digits.len() {
             answer = answer + (halt - before) * self.answer.of(&state);
-            state = self.cell.of(question.glance(rounds), state);
+            state = self.cell.of(question.input(rounds), state);
             before = halt.clone();
             halt = halt + self.halt(&state);
             rounds += 1;
         }
         let rest = 1.0 - before;
-        Thought { answer: answer + rest * self.answer.of(state), rounds: Do::now(rounds), cost: rest + rounds as f32 }
+        Pondered { answer: answer + rest * self.answer.of(state), rounds: Do::now(rounds), cost: rest + rounds as f32 }
     }
 
     fn loss(&self, questions: &[Question], ponder: f32) -> Layer<f32> {
         let one = |question: &Question| {
-            let thought = self.ponder(question);
-            thought.answer.cross_entropy([question.answer]) + ponder * thought.cost
+            let pondered = self.ponder(question);
+            pondered.answer.cross_entropy([question.answer]) + ponder * pondered.cost
         };
         questions.iter().map(one).sum::<Layer<f32>>() / questions.len() as f32
     }
 
     /// 1.0 if the answer is correct, otherwise 0.0, and the number of rounds.
     fn examine(&self, question: &Question) -> Do<(f32, f32)> {
-        let Thought { answer, rounds, .. } = self.ponder(question);
+        let Pondered { answer, rounds, .. } = self.ponder(question);
         let right = answer.argmax(1).equal(question.answer).to_floats().mean();
         right.predict().zip(rounds.map(|rounds| rounds as f32))
     }
@@ -172,7 +172,7 @@ fn main() -> dl::Result<()> {
     let examine = || Do::join(test.iter().map(|question| net.examine(question))).wait();
     let mean = |numbers: &[f32]| numbers.iter().sum::<f32>() / numbers.len() as f32;
 
-    let lesson = |epoch| {
+    let epoch_batches = |epoch| {
         let mut rng = init::rng_for(seed, &format!("epoch {epoch}"));
         Ok((0..batches).map(move |_| Ok(questions(BATCH, places, &mut rng))))
     };
@@ -182,7 +182,7 @@ fn main() -> dl::Result<()> {
             let (right, rounds): (Vec<f32>, Vec<f32>) = examine()?.into_iter().unzip();
             Ok([("accuracy", mean(&right)), ("rounds", mean(&rounds))])
         })
-        .run(lesson, |questions| net.loss(&questions, ponder))?;
+        .run(epoch_batches, |questions| net.loss(&questions, ponder))?;
     for record in epochs {
         println!("epoch {:2}  {record}", record.epoch + 1);
     }
@@ -203,9 +203,6 @@ fn main() -> dl::Result<()> {
     println!("extra_rounds={extra:.3}");
     let (least, most) = if quick { (0.7, 1.5) } else { (0.99, 1.2) };
     assert!(accuracy >= least, "the network has learned less than it should: {accuracy:.4} is below {least}");
-    assert!(
-        extra <= most,
-        "the network thinks for too long, or not long enough: {extra:.3} rounds from what is needed"
-    );
+    assert!(extra <= most, "the number of rounds differs by {extra:.3} from the number needed");
     Ok(())
 }

@@ -127,7 +127,7 @@ fn windows(text: &[usize], streams: usize, length: usize) -> Vec<Window> {
 }
 
 /// The perplexity of a unigram model, with character frequencies from the training text.
-fn by_frequency(learned: &[usize], held_out: &[usize], alphabet: usize) -> f32 {
+fn unigram_perplexity(learned: &[usize], held_out: &[usize], alphabet: usize) -> f32 {
     let mut times = vec![1.0; alphabet];
     learned.iter().for_each(|&character| times[character] += 1.0);
     let all: f32 = times.iter().sum();
@@ -153,7 +153,7 @@ fn main() -> dl::Result<()> {
     let rng = &mut init::rng(seed);
     let model = Model::new(alphabet.len(), &sizes, rng)?;
     println!("{}", model.summary());
-    let frequencies = by_frequency(learned, held_out, alphabet.len());
+    let frequencies = unigram_perplexity(learned, held_out, alphabet.len());
     println!("{} characters, {} different ones", text.len(), alphabet.len());
     println!("perplexity of held-out text, by the frequencies of characters alone: {frequencies:.3}");
 

@@ -67,14 +67,14 @@ impl Net {
 }
 
 fn main() -> dl::Result<()> {
-    let (plain, marked) = (Net::train(usize::MAX)?, Net::train(32)?);
-    assert_eq!(plain.0, marked.0, "the weights are the same to the last bit");
+    let (plain, checkpointed) = (Net::train(usize::MAX)?, Net::train(32)?);
+    assert_eq!(plain.0, checkpointed.0, "the weights are the same to the last bit");
     let report = |name, (_, peak, time): &(_, usize, Duration)| {
         println!("{name:8} {:8.2} MB {:8.2} ms a step", *peak as f64 / 1e6, time.as_secs_f64() * 1e3);
     };
     report("plain", &plain);
-    report("marked", &marked);
-    println!("memory_ratio={:.3}", marked.1 as f64 / plain.1 as f64);
-    println!("time_ratio={:.3}", marked.2.as_secs_f64() / plain.2.as_secs_f64());
+    report("marked", &checkpointed);
+    println!("memory_ratio={:.3}", checkpointed.1 as f64 / plain.1 as f64);
+    println!("time_ratio={:.3}", checkpointed.2.as_secs_f64() / plain.2.as_secs_f64());
     Ok(())
 }

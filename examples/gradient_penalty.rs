@@ -122,7 +122,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fast = Adam::new(Linear::new(0.005, 0.0, (CRITIC_STEPS * (STEPS + 1)) as u64)).betas(0.5, 0.9);
     println!("step  distance  slope  off the spots  spots");
     for step in 0..=STEPS {
-        let mut told = None;
+        let mut measured = None;
         for _ in 0..CRITIC_STEPS {
             let (real, noise) = (real_points(rng), init::normal([BATCH, 2], 0.0, 1.0, rng));
             let drawn = generator.of(noise).predict().wait()?;
@@ -130,14 +130,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             let between: Points = (&drawn.view() + &(&(&real.view() - &drawn.view()) * &share.view())).into();
             let (loss, distance) = critic_loss(&critic, &real, &drawn, between.clone());
             loss.train(&fast).wait()?;
-            told = Some((distance, slope(&critic, &between.into_layer()).mean()));
+            measured = Some((distance, slope(&critic, &between.into_layer()).mean()));
         }
         let noise: Points = init::normal([BATCH, 2], 0.0, 1.0, rng);
         critic.freeze();
         (-critic.of(generator.of(noise)).mean()).train(&slow).wait()?;
         critic.unfreeze();
         if step % 250 == 0 {
-            let (distance, slope) = Do::predict(told.expect("the critic has taken a step")).wait()?;
+            let (distance, slope) = Do::predict(measured.expect("the critic has taken a step")).wait()?;
             let drawn = generator.of(init::normal([1024, 2], 0.0, 1.0, rng)).predict().wait()?;
             let (off, spots) = quality(&drawn);
             println!("{step:>4} {distance:>9.3} {slope:>6.3} {off:>14.3} {spots:>6}");
@@ -148,5 +148,5 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/target/gradient_penalty.svg");
     draw(&real_points(rng), &drawn, file)?;
     println!("drawn: {file}\noff_the_spots={off:.3}\nspots={spots}");
-    if spots < SPOTS || off > 0.2 { Err("it has not learnt all spots".into()) } else { Ok(()) }
+    if spots < SPOTS || off > 0.2 { Err("the generator does not cover all clusters".into()) } else { Ok(()) }
 }

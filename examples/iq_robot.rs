@@ -71,13 +71,16 @@ fn robot_of_the_paper(rounds: usize, rng: &mut impl Rng) -> dl::Result<()> {
         Ok([answers[0], answers[1]])
     };
 
-    report("before it has learned anything         ")?;
+    report("before training                     ")?;
     learn(&[([3.0, 4.0, 5.0], 6.0), ([13.0, 19.0, 25.0], 31.0)], &Sgd::new(0.0005))?;
-    report("from the two questions of the paper    ")?;
+    report("after the two questions of the paper")?;
     let more = [([3.0, 4.0, 5.0], 6.0), ([1.0, 0.5, 0.0], -0.5), ([-1.0, -1.0, -1.0], -1.0), ([0.0, 3.0, 6.0], 9.0)];
     learn(&more, &Sgd::new(0.01))?;
-    let [after_nine, after_forty_four] = report("from others that settle what it may say")?;
-    assert!((after_nine - 12.0).abs() < 0.05 && (after_forty_four - 45.0).abs() < 0.5, "it has learned too little");
+    let [after_nine, after_forty_four] = report("after four other questions          ")?;
+    assert!(
+        (after_nine - 12.0).abs() < 0.05 && (after_forty_four - 45.0).abs() < 0.5,
+        "the answers are too inaccurate"
+    );
     Ok(())
 }
 
@@ -150,7 +153,7 @@ impl Rule {
     }
 
     /// The squared error of the rule on the given numbers; NaN if a logarithm is undefined.
-    fn misses(&self, shown: &[f64]) -> Layer<f64> {
+    fn error(&self, shown: &[f64]) -> Layer<f64> {
         (self.weights.len()..shown.len()).map(|place| square_loss(&self.next(&shown[..place]), shown[place])).sum()
     }
 }
@@ -163,7 +166,7 @@ const TOLERANCE: f64 = 1e-4;
 #[differentiable]
 fn rule_for(shown: &[f64], rules: &[Rule]) -> Do<usize> {
     for (number, rule) in rules.iter().enumerate() {
-        if !rule.misses(shown) < TOLERANCE {
+        if !rule.error(shown) < TOLERANCE {
             return Do::now(number);
         }
     }
@@ -178,7 +181,7 @@ fn answer(shown: &[f64], rules: &[Rule]) -> Layer<f64> {
 }
 
 /// Trains on `questions` questions of these kinds. The kind is not an input.
-fn lesson(rules: &[Rule], kinds: &[Kind], questions: u64, rng: &mut impl Rng) -> dl::Result<()> {
+fn train(rules: &[Rule], kinds: &[Kind], questions: u64, rng: &mut impl Rng) -> dl::Result<()> {
     let adam = Adam::new(Cosine::new(0.1, questions)).refuse_non_finite();
     for _ in 0..questions {
         let kind = *kinds.choose(rng).expect("there are kinds");
@@ -212,12 +215,12 @@ fn main() -> dl::Result<()> {
     let rules = [Rule::new(2, false, rng), Rule::new(2, true, rng), Rule::new(2, false, rng)];
     println!();
     for known in 1..=rules.len() {
-        lesson(&rules[..known], &KINDS[..known], questions, rng)?;
+        train(&rules[..known], &KINDS[..known], questions, rng)?;
         rules[known - 1].freeze(); // later lessons must not change it
-        println!("lesson {known} is over, which was about {:?} sequences", KINDS[known - 1]);
+        println!("lesson {known}: {:?} sequences", KINDS[known - 1]);
     }
-    let alone = [Rule::new(4, false, rng)];
-    lesson(&alone, &KINDS, 3 * questions, rng)?;
+    let single = [Rule::new(4, false, rng)];
+    train(&single, &KINDS, 3 * questions, rng)?;
 
     println!();
     let questions: [&[f64]; 4] =
@@ -225,13 +228,13 @@ fn main() -> dl::Result<()> {
     for question in questions {
         let (shown, unit) = scaled(question);
         let (rule, next) = rule_for(&shown, &rules).zip(answer(&shown, &rules).predict()).wait()?;
-        println!("{question:?} goes on with {:.2}, by rule {}", unit * next, rule + 1);
+        println!("{question:?}: next {:.2}, by rule {}", unit * next, rule + 1);
     }
     let test: Vec<Question> = (0..600).map(|number| Question::random(KINDS[number % 3], rng)).collect();
-    let (several, one) = (exam(&rules, &test)?, exam(&alone, &test)?);
+    let (several, one) = (exam(&rules, &test)?, exam(&single, &test)?);
     println!("\nright_with_one_rule={one:.3}");
     println!("right_with_several_rules={several:.3}");
-    assert!(several >= 0.99, "the robot has learned less than it should: {several:.3} of the answers are right");
-    assert!(one < 0.6, "one rule is enough for {one:.3} of the questions: then these show nothing");
+    assert!(several >= 0.99, "the robot answers only {several:.3} of the questions correctly");
+    assert!(one < 0.6, "a single rule answers {one:.3} of the questions: they are too easy");
     Ok(())
 }

@@ -66,7 +66,7 @@ fn main() -> Result<()> {
         }
     }
     println!(
-        "{} of {} plants held back are told to be the right one of {:?}",
+        "{} of {} held-out plants are classified correctly as one of {:?}",
         (accuracy * labels.len() as f32).round(),
         labels.len(),
         iris.classes

@@ -21,7 +21,7 @@ use rand::seq::SliceRandom;
 
 const BATCH: usize = 32;
 /// The accuracy is checked after at least this number of epochs.
-const ENOUGH_EPOCHS: u32 = 20;
+const CHECKED_EPOCHS: u32 = 20;
 const WIDTH: usize = 128;
 const HIDDEN: usize = 32;
 
@@ -46,20 +46,20 @@ struct Args {
 
 #[derive(Clone, Module)]
 struct Expert {
-    inward: Linear,
-    outward: Linear,
+    hidden: Linear,
+    output: Linear,
 }
 
 impl Expert {
     fn new(rng: &mut impl Rng) -> dl::Result<Self> {
-        Ok(Expert { inward: Linear::new(WIDTH, HIDDEN, rng)?, outward: Linear::new(HIDDEN, WIDTH, rng)? })
+        Ok(Expert { hidden: Linear::new(WIDTH, HIDDEN, rng)?, output: Linear::new(HIDDEN, WIDTH, rng)? })
     }
 }
 
 impl Block for Expert {
     /// `[batch, width] → [batch, width]`.
     fn of(&self, features: &NdLayer) -> NdLayer {
-        self.outward.of(self.inward.of(features).relu())
+        self.output.of(self.hidden.of(features).relu())
     }
 }
 
@@ -121,14 +121,14 @@ fn main() -> dl::Result<()> {
     let (accuracy, shares) = (right.predict().wait()?, tested.shares.predict().wait()?);
     println!();
     for (expert, share) in shares.view().iter().enumerate() {
-        println!("expert {expert} took {:4.1} % of the test images", 100.0 * share);
+        println!("expert {expert} evaluated {:4.1} % of the test images", 100.0 * share);
     }
     println!("test_accuracy={accuracy:.4}");
     let used = shares.view().iter().filter(|&&share| share > 0.0).count();
     println!("experts_used={used}");
-    if epochs >= ENOUGH_EPOCHS {
-        assert!(accuracy > 0.95, "it has not learned the digits");
-        assert!(balance == 0.0 || used == experts, "some experts are never chosen");
+    if epochs >= CHECKED_EPOCHS {
+        assert!(accuracy > 0.95, "the test accuracy is too low");
+        assert!(balance == 0.0 || used == experts, "some experts are never selected");
     }
     Ok(())
 }

@@ -130,12 +130,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{name:20} {loss:10.4} {last:14.4} {averaged:12.4}");
         assert!(epochs.len() < 10 || last > 0.93, "{name} has learned less than it should");
     }
-    goes_on(&epochs, steps)
+    check_resume(&epochs, steps)
 }
 
 /// Saves the state of an optimizer halfway, loads it into another one, and checks that both
 /// continue with bit-identical results.
-fn goes_on(epochs: &[Vec<Batch>], steps: u64) -> Result<(), Box<dyn Error>> {
+fn check_resume(epochs: &[Vec<Batch>], steps: u64) -> Result<(), Box<dyn Error>> {
     let make = || (Arc::new(NAdam::new(schedule(0.01, steps))) as AnyOptimizer).ema(0.98);
     let (net, optimizer) = (Net::new(), make());
     let (before, after) = epochs.split_at(epochs.len() / 2);
@@ -157,6 +157,6 @@ fn goes_on(epochs: &[Vec<Batch>], steps: u64) -> Result<(), Box<dyn Error>> {
     for (new, old) in again.matrices().into_iter().zip(net.matrices()) {
         assert_eq!(new.value(), old.value());
     }
-    println!("a run that was interrupted has gone on to the same bits");
+    println!("the resumed run is bit-identical to the uninterrupted one");
     Ok(())
 }

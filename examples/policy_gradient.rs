@@ -28,7 +28,7 @@ use rand_chacha::ChaCha8Rng;
 const HIDDEN: usize = 32;
 /// Episodes per update.
 const EPISODES: u64 = 8;
-const LONGEST: usize = 500;
+const MAX_STEPS: usize = 500;
 /// The discount factor per step.
 const DISCOUNT: f32 = 0.99;
 
@@ -82,7 +82,7 @@ impl CartPole {
         }
     }
 
-    fn stands(self) -> bool {
+    fn is_upright(self) -> bool {
         self.position.abs() <= 2.4 && self.angle.abs() <= 12.0_f32.to_radians()
     }
 
@@ -136,7 +136,7 @@ impl Agent {
         let mut rng = init::rng(seed);
         let mut cart = CartPole::new(&mut rng);
         let mut episode = Episode { states: Vec::new(), likelihoods: Vec::new() };
-        while cart.stands() && episode.states.len() < longest {
+        while cart.is_upright() && episode.states.len() < longest {
             let state = Nd::from([cart.numbers()]);
             let to_the_right = self.policy.of(state).at([0, 0]);
             episode.states.push(cart.numbers());
@@ -186,7 +186,7 @@ impl Agent {
 
 fn main() -> dl::Result<()> {
     let Args { seed, updates, quick } = Args::parse();
-    let (updates, longest) = if quick { (20, 60) } else { (updates, LONGEST) };
+    let (updates, longest) = if quick { (20, 60) } else { (updates, MAX_STEPS) };
     let agent = Agent::new(&mut init::rng(seed))?;
     let fresh = || (0..100).map(|number| (seed << 40) + number);
     let before = agent.mean_return(longest, fresh())?;

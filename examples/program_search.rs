@@ -33,7 +33,7 @@ const NEGLIGIBLE: f32 = 0.01;
 const SEARCHES: u64 = 20;
 const STEPS: usize = 600;
 /// The maximal length of training lists.
-const LONGEST: usize = 5;
+const MAX_LENGTH: usize = 5;
 
 const OPERATIONS: [&str; 4] = ["+", "-", "max", "min"];
 const OPERANDS: [&str; 4] = ["x", "current", "best", "0"];
@@ -122,7 +122,7 @@ impl Program {
     /// The discrete program: each choice has the most probable option with probability 1.
     fn decided(&self) -> Self {
         let decide = |logits: &NdWeight<Ix1>| {
-            let option = likeliest(logits);
+            let option = most_probable(logits);
             Weight::new(
                 (0..4).map(|index| if index == option { 0.0 } else { f32::NEG_INFINITY }).collect::<Vec<_>>().into(),
             )
@@ -140,9 +140,9 @@ impl Program {
     }
 
     /// The source text of the program.
-    fn written(&self) -> String {
+    fn source(&self) -> String {
         let line = |(register, instruction): (&str, &Instruction)| {
-            let [operation, left, right] = instruction.choices().map(likeliest);
+            let [operation, left, right] = instruction.choices().map(most_probable);
             let (operation, left, right) = (OPERATIONS[operation], OPERANDS[left], OPERANDS[right]);
             match operation {
                 "max" | "min" => format!("    {register} = {operation}({left}, {right})\n"),
@@ -153,7 +153,7 @@ impl Program {
     }
 }
 
-fn likeliest(logits: &NdWeight<Ix1>) -> usize {
+fn most_probable(logits: &NdWeight<Ix1>) -> usize {
     let logits = logits.value();
     (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).expect("there are options")
 }
@@ -180,7 +180,7 @@ fn examples(count: usize, length: usize, rng: &mut ChaCha8Rng) -> Examples {
 fn search(rng: &mut ChaCha8Rng) -> dl::Result<Option<Program>> {
     let program = Program::new(rng);
     let adam = Adam::new(0.1);
-    let check = examples(200, LONGEST, rng);
+    let check = examples(200, MAX_LENGTH, rng);
     for step in 0..STEPS {
         if step % 50 == 0 {
             let loss = program.run(&check.0).huber(&check.1, 1.0);
@@ -194,7 +194,7 @@ fn search(rng: &mut ChaCha8Rng) -> dl::Result<Option<Program>> {
                 return Ok(Some(program));
             }
         }
-        let (lists, sums) = examples(32, 1 + step % LONGEST, rng);
+        let (lists, sums) = examples(32, 1 + step % MAX_LENGTH, rng);
         program.run(&lists).huber(&sums, 1.0).train(&adam).wait()?;
     }
     Ok(None)
@@ -208,10 +208,10 @@ fn main() -> dl::Result<()> {
         let Some(program) = search(&mut init::rng_for(seed, &format!("search {number}")))? else { continue };
         let (count, length) = if quick { (100, 20) } else { (1000, 50) };
         let right = program.decided().right(&examples(count, length, &mut init::rng_for(seed, "test")))?;
-        println!("\n{}", program.written());
+        println!("\n{}", program.source());
         println!("exactly right for {:.1} % of {count} lists of {length} numbers", 100.0 * right);
         println!("searches={number}");
-        assert!(right == 1.0, "the program is right for short lists only");
+        assert!(right == 1.0, "the program is exact for short lists only");
         return Ok(());
     }
     panic!("none of {SEARCHES} searches has found a program");

@@ -83,7 +83,7 @@ impl Run {
         run.rng.set_word_pos(place.word);
         run.epoch = saved.count("epoch")?;
         println!(
-            "goes on after epoch {}, from {}",
+            "resumes after epoch {} from {}",
             run.epoch,
             Checkpoints::in_folder(folder).path(latest.step).display()
         );
@@ -113,21 +113,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder: PathBuf = std::env::temp_dir().join(format!("dl-resume-{}", std::process::id()));
     let [whole, stopped] = ["whole", "stopped"].map(|name| folder.join(name));
 
-    println!("without a stop:");
+    println!("uninterrupted:");
     Run::new(&data)?.train(&data, EPOCHS, &whole)?;
-    println!("with a stop in the middle:");
+    println!("interrupted in the middle:");
     Run::resume(&data, &stopped)?.train(&data, EPOCHS / 2, &stopped)?;
     let mut resumed = Run::resume(&data, &stopped)?;
     resumed.train(&data, EPOCHS, &stopped)?;
 
     let last = |folder: &Path| std::fs::read(Checkpoints::in_folder(folder).path(EPOCHS));
-    assert!(last(&whole)? == last(&stopped)?, "weights, statistics, optimizer and generator, to the last bit");
-    println!("both ended with the same bits");
+    assert!(last(&whole)? == last(&stopped)?, "the checkpoints must be bit-identical");
+    println!("both runs ended with bit-identical checkpoints");
 
     let averaged = resumed.optimizer.snapshot()?;
     let right = resumed.net.logits(&data.0).argmax(1).equal(&data.1).to_floats::<f32>().mean();
     let accuracy = right.predict().on(&averaged).wait()?;
-    println!("accuracy of the averaged weights on what was learned {accuracy:.4}");
+    println!("accuracy of the averaged weights on the training data {accuracy:.4}");
     assert!(accuracy > 0.97, "the network has learned less than it should");
     std::fs::remove_dir_all(&folder)?;
     Ok(())

@@ -71,7 +71,7 @@ fn main() -> Result<()> {
             let (before, next) = examples(&text, &places)?;
             model.scores(before).cross_entropy(next).train(&adam).wait()?;
         }
-        println!("epoch {epoch:2}: perplexity of what was held back {:.2}", perplexity()?);
+        println!("epoch {epoch:2}: perplexity of held-out text {:.2}", perplexity()?);
     }
     assert!(perplexity()? < 16.0);
 

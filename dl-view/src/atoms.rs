@@ -23,7 +23,7 @@ pub(crate) enum Atom {
 }
 
 /// The maximal number of arms not taken that are drawn one by one.
-const MOST_STUBS: usize = 4;
+const MAX_STUBS: usize = 4;
 
 /// All atoms of a record in its order, with the inverse mappings.
 pub(crate) struct Atoms {
@@ -49,7 +49,9 @@ impl Atoms {
         for node in 0..nodes {
             match facts.part[node] {
                 Part::Drawn => atoms.of_node[node] = Some(atoms.push(Atom::Node(node))),
-                Part::Ways => facts.ways[node].iter().for_each(|&decision| atoms.push_decision(facts, decision)),
+                Part::Decisions => {
+                    facts.decisions[node].iter().for_each(|&decision| atoms.push_decision(facts, decision))
+                }
                 Part::Hidden => {}
             }
         }
@@ -72,7 +74,7 @@ impl Atoms {
         let decision = &facts.record.decisions[index];
         self.of_decision[index] = Some(self.push(Atom::Decision(index)));
         let arms = decision.branch.arms.len().max(decision.taken + 1);
-        if arms - 1 > MOST_STUBS {
+        if arms - 1 > MAX_STUBS {
             self.of_taken[index] = Some(self.push(Atom::Arm(index, decision.taken)));
             self.push(Atom::OtherArms(index));
             return;
@@ -123,7 +125,7 @@ impl Atoms {
             // A body is polled for all of its decisions together: count its time once, for the
             // first.
             Atom::Decision(decision) => match facts.record.decisions[decision].node {
-                Some(node) if facts.ways.get(node as usize).is_some_and(|ways| ways.first() == Some(&decision)) => {
+                Some(node) if facts.decisions.get(node as usize).is_some_and(|all| all.first() == Some(&decision)) => {
                     facts.time[node as usize]
                 }
                 _ => Duration::ZERO,
@@ -135,9 +137,9 @@ impl Atoms {
     /// Groups the atoms into items.
     pub(crate) fn fold<'a>(&self, facts: &Facts<'a>, fold: &Fold) -> Folding {
         let mut keys: Vec<Option<Key<'a>>> = (0..self.each.len()).map(|atom| self.key(facts, fold, atom)).collect();
-        let alone = lonely(&keys, |atom| self.same(facts, atom));
+        let single = single_item_functions(&keys, |atom| self.same(facts, atom));
         for (atom, key) in keys.iter_mut().enumerate() {
-            if matches!(key, Some(Key::Function(function)) if alone.contains(function)) {
+            if matches!(key, Some(Key::Function(function)) if single.contains(function)) {
                 *key = Some(self.same(facts, atom));
             }
         }
@@ -173,14 +175,14 @@ impl Atoms {
     /// The grouping key of an atom; `None` for a leaf, which is grouped by its readers.
     fn key<'a>(&self, facts: &Facts<'a>, fold: &Fold, atom: usize) -> Option<Key<'a>> {
         if !fold.same {
-            return Some(Key::Alone(atom));
+            return Some(Key::Single(atom));
         }
         if matches!(self.each[atom], Atom::Node(node) if is_leaf(facts, node)) {
             return None;
         }
         let function = self.function(facts, atom);
         if fold.lines {
-            let outermost = facts.functions.upwards(function).last();
+            let outermost = facts.functions.ancestors(function).last();
             return Some(match outermost {
                 Some(function) => Key::Called(facts.functions.get(function).call.function),
                 None => match self.same(facts, atom) {
@@ -189,7 +191,7 @@ impl Atoms {
                 },
             });
         }
-        let closed = facts.functions.upwards(function).filter(|function| fold.closed.contains(function)).last();
+        let closed = facts.functions.ancestors(function).filter(|function| fold.closed.contains(function)).last();
         Some(closed.map_or_else(|| self.same(facts, atom), Key::Function))
     }
 
@@ -256,7 +258,7 @@ pub(crate) struct Fold {
 /// The grouping key: atoms with equal keys become one item.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key<'a> {
-    Alone(usize),
+    Single(usize),
     Same {
         kind: NodeKind,
         name: &'static str,
@@ -290,7 +292,7 @@ fn item_of<'a>(known: &mut HashMap<Key<'a>, usize>, kinds: &mut Vec<Kind>, key: 
 }
 
 /// Closed functions whose atoms would form a single item anyway. They are shown as that item.
-fn lonely<'a>(keys: &[Option<Key<'a>>], same: impl Fn(usize) -> Key<'a>) -> HashSet<usize> {
+fn single_item_functions<'a>(keys: &[Option<Key<'a>>], same: impl Fn(usize) -> Key<'a>) -> HashSet<usize> {
     let mut first: HashMap<usize, Option<Key<'a>>> = HashMap::new();
     for (atom, key) in keys.iter().enumerate() {
         if let Some(Key::Function(function)) = key {
@@ -311,7 +313,7 @@ impl Facts<'_> {
     /// taken after it.
     pub(crate) fn decision_of_look(&self, node: usize, position: usize) -> Option<usize> {
         let after = |decision: &&usize| position < self.record.decisions[**decision].looked_at as usize;
-        self.ways[node].iter().find(after).copied()
+        self.decisions[node].iter().find(after).copied()
     }
 
     /// The label of an edge: a shape such as `f32[16, 64]`, empty for scalars.

@@ -36,7 +36,7 @@ use std::time::Duration;
 /// let costs = Costs::of(&recorder.take());
 /// assert_eq!((costs.passes, costs.lines.len(), costs.lines[0].evaluations), (10, 1, 10));
 /// assert!(costs.lines[0].forward.is_zero());
-/// let walks = costs.runtime.iter().find(|row| row.what == "deltas written down").expect("ten of them");
+/// let walks = costs.runtime.iter().find(|row| row.what == "backward construction").expect("a row for ten passes");
 /// assert!(walks.times == 10 && !walks.time.is_zero());
 /// println!("{costs}");
 /// # dl_core::Result::Ok(())
@@ -156,7 +156,7 @@ impl Costs {
     /// ```
     pub fn of(recording: &Recording) -> Costs {
         let spans = recording.passes.iter().flat_map(|pass| &pass.spans);
-        let mut own = time::own(spans).into_iter();
+        let mut own = time::self_times(spans).into_iter();
         let mut tally = Tally::default();
         for pass in &recording.passes {
             let times: Vec<Duration> = own.by_ref().take(pass.spans.len()).collect();
@@ -286,13 +286,13 @@ type Taken = (&'static Branch, Vec<usize>);
 
 /// Identifies a decision by its place, condition and arms. The place alone is ambiguous: several
 /// decisions from one macro call share it.
-type Which = (&'static Location<'static>, &'static str, &'static [&'static str]);
+type BranchKey = (&'static Location<'static>, &'static str, &'static [&'static str]);
 
 /// Accumulates the costs of passes.
 #[derive(Default)]
 struct Tally {
     lines: HashMap<(&'static str, u32), LineCost>,
-    branches: HashMap<Which, Taken>,
+    branches: HashMap<BranchKey, Taken>,
     runtime: BTreeMap<&'static str, (usize, Duration)>,
 }
 
@@ -322,7 +322,7 @@ impl Tally {
                     }
                 }
                 None => {
-                    let row = self.runtime.entry(what(span.work)).or_default();
+                    let row = self.runtime.entry(runtime_label(span.work)).or_default();
                     *row = (row.0 + 1, row.1 + time);
                 }
             }
@@ -363,12 +363,12 @@ impl Tally {
     }
 }
 
-fn what(work: SpanWork) -> &'static str {
+fn runtime_label(work: SpanWork) -> &'static str {
     match work {
-        SpanWork::Kernel => "kernels of no layer",
-        SpanWork::Body => "code outside of layers",
-        SpanWork::Backward => "deltas written down",
-        SpanWork::Commit => "steps taken",
+        SpanWork::Kernel => "kernels without a layer",
+        SpanWork::Body => "code outside layers",
+        SpanWork::Backward => "backward construction",
+        SpanWork::Commit => "optimizer steps",
         _ => "other work",
     }
 }

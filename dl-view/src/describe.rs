@@ -2,7 +2,7 @@
 
 use crate::atoms::{Atom, Atoms, Kind, is_leaf};
 use crate::facts::Facts;
-use crate::functions::whereabouts;
+use crate::functions::source_location;
 use crate::scene::{Item, Look, Outcome};
 use crate::text;
 use dl_core::record::{Direction, NodeKind, NodeRecord};
@@ -35,7 +35,7 @@ pub(crate) fn items(facts: &Facts<'_>, atoms: &Atoms, members: &[Vec<usize>], ki
             }
             (Kind::Called(function), _) => group.many(vec![format!("ƒ {function}")], format!("`{function}`")),
             (Kind::Line(file, line), _) => group.many(vec![text::short_place(file, line)], format!("{file}:{line}")),
-            (Kind::Rest, _) => group.many(vec!["everything else".into()], "what takes least time".into()),
+            (Kind::Rest, _) => group.many(vec!["all other items".into()], "the items with the least time".into()),
         };
         item.share = share;
         item
@@ -128,18 +128,18 @@ impl Group<'_> {
             _ => node.name.to_string(),
         };
         let mut details = Vec::new();
-        let leads_nowhere = self.members.iter().all(|&atom| self.atoms.of_node[first] != Some(atom) || !read[first]);
-        if !node.value.is_empty() && (look != Look::Operation || leads_nowhere) && node.kind != NodeKind::Decision {
+        let is_unread = self.members.iter().all(|&atom| self.atoms.of_node[first] != Some(atom) || !read[first]);
+        if !node.value.is_empty() && (look != Look::Operation || is_unread) && node.kind != NodeKind::Decision {
             let mut values: Vec<&str> = self.nodes().map(|node| node.value.as_str()).collect();
             values.dedup();
             details.push(text::cut(node.value.as_str(), COLUMNS) + if values.len() > 1 { " …" } else { "" });
         }
         details.extend(self.cost());
         let hover = match self.members {
-            [_] => format!("{}\n{}\n{}", whereabouts(node), self.value(node), self.nanos()),
+            [_] => format!("{}\n{}\n{}", source_location(node), self.value(node), self.nanos()),
             many => {
                 let count = text::count(many.len());
-                format!("{count} of them{}\n{}\n{}", self.paths(), whereabouts(node), self.nanos())
+                format!("{count} layers{}\n{}\n{}", self.paths(), source_location(node), self.nanos())
             }
         };
         self.item(look, vec![text::cut(&self.times(&name), COLUMNS)], details, format!("{name}: {hover}"))
@@ -147,11 +147,11 @@ impl Group<'_> {
 
     /// The known paths of the variables, on a line of their own.
     fn paths(&self) -> String {
-        const MOST: usize = 8;
+        const MAX_PATHS: usize = 8;
         let known = self.nodes().filter(|node| node.variable.is_some()).map(|node| self.facts.name(node));
-        let mut paths: Vec<&str> = known.take(MOST + 1).collect();
-        if paths.len() > MOST {
-            paths[MOST] = "…";
+        let mut paths: Vec<&str> = known.take(MAX_PATHS + 1).collect();
+        if paths.len() > MAX_PATHS {
+            paths[MAX_PATHS] = "…";
         }
         if paths.is_empty() { String::new() } else { format!("\n{}", paths.join(", ")) }
     }
@@ -186,7 +186,7 @@ impl Group<'_> {
         let body = decision.node.and_then(|node| self.facts.record.nodes.get(node as usize));
         let mut hover = format!("decision: {}\n{}", decision.branch.condition, decision.branch.place);
         if let Some(body) = body {
-            hover.push_str(&format!("\nbody of `{}`: {}", body.name, whereabouts(body)));
+            hover.push_str(&format!("\nbody of `{}`: {}", body.name, source_location(body)));
         }
         let mut taken: HashMap<usize, usize> = HashMap::new();
         for &atom in self.members {
@@ -209,7 +209,7 @@ impl Group<'_> {
             self.facts.record.decisions[decision].taken == arm
         };
         let count = self.members.iter().filter(taken).count();
-        let words = branch.arms.get(arm).copied().unwrap_or("another way");
+        let words = branch.arms.get(arm).copied().unwrap_or("another arm");
         let name = if count > 1 { format!("{words} ×{}", text::count(count)) } else { words.to_string() };
         let (look, hover) = match count {
             0 => (Look::NotTaken, format!("not taken: {words}\n{}", branch.place)),
@@ -223,7 +223,7 @@ impl Group<'_> {
         let others = decision.branch.arms.iter().enumerate().filter(|(arm, _)| *arm != decision.taken);
         let words: Vec<&str> = others.map(|(_, words)| *words).collect();
         let hover = format!("not taken:\n{}\n{}", words.join("\n"), decision.branch.place);
-        self.item(Look::NotTaken, vec![text::counted(words.len(), "other way")], Vec::new(), hover)
+        self.item(Look::NotTaken, vec![text::counted(words.len(), "other arm")], Vec::new(), hover)
     }
 
     /// The item of a folded group of different layers.
@@ -280,15 +280,15 @@ pub(crate) fn head(
     head.push(counts.chain(title.is_some().then_some(took)).collect::<Vec<_>>().join(" · "));
     if folded {
         let parts = text::count(atoms.each.len());
-        let back = if backward && back > 0 { ", ∂ its way back" } else { "" };
+        let back = if backward && back > 0 { ", ∂ for its backward pass" } else { "" };
         head.push(format!(
-            "Folded: {parts} parts are drawn as {shown}. ×n is n times the same, ƒ a whole function{back}."
+            "Folded from {parts} parts to {shown}: ×n stands for n equal layers, ƒ for a whole function{back}."
         ));
     }
     if back > 0 && !backward {
         let deltas = record.nodes.iter().zip(&facts.time).filter(|(node, _)| node.direction == Direction::Backward);
         let time = deltas.map(|(_, &time)| time).sum::<Duration>() + facts.walks;
-        head.push(format!("The way back is not drawn: {}, {}.", text::counted(back, "delta"), text::time(time)));
+        head.push(format!("The backward pass is not drawn: {}, {}.", text::counted(back, "delta"), text::time(time)));
     }
     head
 }

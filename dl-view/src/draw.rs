@@ -39,7 +39,7 @@ pub trait Draw: Differentiable {
             let predict = predict.clone().recorded(&recorder);
             async move {
                 predict.await?;
-                let pass = united(recorder.take().passes).ok_or_else(|| Error::invalid("nothing was evaluated"))?;
+                let pass = merged(recorder.take().passes).ok_or_else(|| Error::invalid("nothing was evaluated"))?;
                 Ok(Graph::of(&pass).backward(true))
             }
         })
@@ -51,7 +51,7 @@ impl<L: Differentiable> Draw for L {}
 /// Merges the passes of one run into one record. A gradient may run in a pass of its own, if the
 /// outer pass keeps no values. Passes without operations are dropped, since they add nothing to the
 /// others.
-fn united(mut passes: Vec<PassRecord>) -> Option<PassRecord> {
+fn merged(mut passes: Vec<PassRecord>) -> Option<PassRecord> {
     let works = |pass: &PassRecord| pass.nodes.iter().any(|node| node.kind == NodeKind::Operation);
     if passes.iter().any(works) {
         passes.retain(works);

@@ -13,7 +13,7 @@ pub(crate) enum Part {
     /// The layer is an item.
     Drawn,
     /// The layer is represented by the decisions of its body.
-    Ways,
+    Decisions,
     /// The layer is omitted: a delta of a forward picture, a scalar constant, or a wrapper around
     /// another layer.
     Hidden,
@@ -31,33 +31,33 @@ pub(crate) struct Facts<'a> {
     pub(crate) function: Vec<Option<usize>>,
     pub(crate) outcome: Vec<Outcome>,
     /// The indices of the decisions taken in the body of each node, in order of time.
-    pub(crate) ways: Vec<Vec<usize>>,
+    pub(crate) decisions: Vec<Vec<usize>>,
     /// The node that each node resolves to; a node that is not dynamic resolves to itself.
-    turned_out: Vec<usize>,
+    resolved: Vec<usize>,
 }
 
 impl<'a> Facts<'a> {
     pub(crate) fn of(record: &'a PassRecord, names: &'a HashMap<u64, String>, backward: bool) -> Facts<'a> {
         let count = record.nodes.len();
         let (mut time, mut walks) = (vec![Duration::ZERO; count], Duration::ZERO);
-        for (span, own) in record.spans.iter().zip(crate::time::own(&record.spans)) {
+        for (span, own) in record.spans.iter().zip(crate::time::self_times(&record.spans)) {
             if span.work == SpanWork::Backward {
                 walks += own;
             } else if let Some(time) = span.node.and_then(|node| time.get_mut(node as usize)) {
                 *time += own;
             }
         }
-        let mut ways = vec![Vec::new(); count];
+        let mut decisions = vec![Vec::new(); count];
         for (index, decision) in record.decisions.iter().enumerate() {
-            if let Some(ways) = decision.node.and_then(|node| ways.get_mut(node as usize)) {
-                ways.push(index);
+            if let Some(of_node) = decision.node.and_then(|node| decisions.get_mut(node as usize)) {
+                of_node.push(index);
             }
         }
         let mut functions = Functions::default();
         let function = record.nodes.iter().map(|node| functions.innermost(node.calls, node.direction)).collect();
         let part = vec![Part::Hidden; count];
-        let (outcome, turned_out) = (outcomes(&record.nodes), turned_out(&record.nodes));
-        let mut facts = Facts { record, names, functions, time, walks, part, function, outcome, ways, turned_out };
+        let (outcome, resolved) = (outcomes(&record.nodes), resolved(&record.nodes));
+        let mut facts = Facts { record, names, functions, time, walks, part, function, outcome, decisions, resolved };
         facts.part = facts.parts(backward);
         facts
     }
@@ -73,7 +73,7 @@ impl<'a> Facts<'a> {
 
     /// The node that this node resolves to.
     pub(crate) fn value_of(&self, node: usize) -> usize {
-        self.turned_out[node]
+        self.resolved[node]
     }
 
     /// The entries of this list that are valid node indices.
@@ -97,7 +97,7 @@ impl<'a> Facts<'a> {
             }
             let drawn = match node.kind {
                 _ if node.internal => node.failure.is_some(),
-                NodeKind::Decision if !self.ways[index].is_empty() => return Part::Ways,
+                NodeKind::Decision if !self.decisions[index].is_empty() => return Part::Decisions,
                 NodeKind::Decision => !node.looked_at.is_empty() || node.failure.is_some(),
                 NodeKind::Constant => {
                     has_shape(&node.value) || is_result[index] || !is_operand[index] && !is_internal[index]
@@ -138,7 +138,7 @@ fn outcomes(nodes: &[NodeRecord]) -> Vec<Outcome> {
 }
 
 /// The node that each node resolves to.
-fn turned_out(nodes: &[NodeRecord]) -> Vec<usize> {
+fn resolved(nodes: &[NodeRecord]) -> Vec<usize> {
     const UNKNOWN: usize = usize::MAX;
     let mut end = vec![UNKNOWN; nodes.len()];
     let mut trail = Vec::new();

@@ -63,19 +63,19 @@ impl Functions {
     }
 
     /// This function and its callers, innermost first.
-    pub(crate) fn upwards(&self, from: Option<usize>) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn ancestors(&self, from: Option<usize>) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(from, |&id| self.each[id].caller)
     }
 
     /// The innermost function that contains both.
     pub(crate) fn common(&self, left: Option<usize>, right: Option<usize>) -> Option<usize> {
-        let mut of_left = self.upwards(left);
-        of_left.find(|&id| self.upwards(right).any(|other| other == id))
+        let mut of_left = self.ancestors(left);
+        of_left.find(|&id| self.ancestors(right).any(|other| other == id))
     }
 }
 
 /// The source location of a layer, followed by its call chain on separate lines.
-pub(crate) fn whereabouts(node: &NodeRecord) -> String {
+pub(crate) fn source_location(node: &NodeRecord) -> String {
     match node.calls.is_empty() {
         true => node.place.to_string(),
         false => format!("{}\n{}", node.place, node.calls),

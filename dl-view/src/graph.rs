@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// The default maximal number of parts.
-const MOST: usize = 60;
+const DEFAULT_MAX_PARTS: usize = 60;
 /// The smallest limit on parts; fewer would show nothing.
-const LEAST: usize = 4;
+const MIN_PARTS: usize = 4;
 /// The largest limit on parts; more would take too long to lay out.
-const CEILING: usize = 200;
+const MAX_PARTS: usize = 200;
 
 /// A picture of a pass: the values it computed, their dependencies, and the arms taken and not
 /// taken.
@@ -52,7 +52,7 @@ const CEILING: usize = 200;
 pub struct Graph {
     record: PassRecord,
     backward: bool,
-    most: usize,
+    max_parts: usize,
     title: Option<String>,
     /// The names of variables, by variable id.
     names: HashMap<u64, String>,
@@ -72,7 +72,13 @@ impl Graph {
     /// # dl_core::Result::Ok(())
     /// ```
     pub fn of(record: &PassRecord) -> Graph {
-        Graph { record: record.clone(), backward: false, most: MOST, title: None, names: HashMap::new() }
+        Graph {
+            record: record.clone(),
+            backward: false,
+            max_parts: DEFAULT_MAX_PARTS,
+            title: None,
+            names: HashMap::new(),
+        }
     }
 
     /// Whether the backward pass is drawn. The default is `false`.
@@ -100,7 +106,7 @@ impl Graph {
     /// ```
     #[must_use]
     pub fn at_most(mut self, parts: usize) -> Graph {
-        self.most = parts.clamp(LEAST, CEILING);
+        self.max_parts = parts.clamp(MIN_PARTS, MAX_PARTS);
         self
     }
 
@@ -175,7 +181,7 @@ impl Graph {
             "svg" => self.svg(),
             "dot" | "gv" => self.dot(),
             _ => {
-                let error = Error::invalid("the name of a picture ends in `.svg`, `.dot` or `.gv`");
+                let error = Error::invalid("the file name of a picture must end in `.svg`, `.dot` or `.gv`");
                 return Err(error.context(path.display()));
             }
         };
@@ -183,6 +189,6 @@ impl Graph {
     }
 
     pub(crate) fn scene(&self) -> Scene {
-        build::scene(&self.record, &self.names, self.backward, self.most, self.title.as_deref())
+        build::scene(&self.record, &self.names, self.backward, self.max_parts, self.title.as_deref())
     }
 }

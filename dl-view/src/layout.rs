@@ -101,8 +101,8 @@ pub(crate) fn layout(scene: &Scene) -> Layout {
         let mut label = EdgeLabel { labelpos: LabelPos::Center, ..EdgeLabel::default() };
         label.weight = match edge.flow {
             Flow::Data => 2,
-            Flow::Way => 3,
-            Flow::Looked | Flow::Below => 1,
+            Flow::Control => 3,
+            Flow::Extracted | Flow::Rank => 1,
         };
         if !edge.label.is_empty() {
             (label.width, label.height) = (text::width(&edge.label, DETAIL) + 6.0, DETAIL * LINE);
@@ -121,7 +121,7 @@ pub(crate) fn layout(scene: &Scene) -> Layout {
     let items: Vec<Rectangle> = (0..scene.items.len()).map(of_item).collect();
     let boxes = (0..scene.boxes.len()).map(|inside| place(&box_name(inside), None).unwrap_or_default()).collect();
     let route = |(index, edge): (usize, &crate::scene::Edge)| {
-        if edge.flow == Flow::Below {
+        if edge.flow == Flow::Rank {
             return None;
         }
         let name = index.to_string();

@@ -66,11 +66,11 @@ pub(crate) enum Flow {
     /// A value is read by an operation.
     Data,
     /// A value is extracted for a decision.
-    Looked,
+    Extracted,
     /// Control flow: from a decision to its arm, and from there to the next step.
-    Way,
+    Control,
     /// Invisible; places items that were built after a decision below it.
-    Below,
+    Rank,
 }
 
 /// A frame around the items of a function.

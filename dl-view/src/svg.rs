@@ -160,10 +160,10 @@ fn edge(out: &mut String, scene: &Scene, route: &Route) {
     let edge = &scene.edges[route.edge];
     let (class, marker) = match edge.flow {
         Flow::Data => ("edge", "data"),
-        Flow::Looked => ("edge looked", "looked"),
-        Flow::Way if scene.items[edge.to].look == Look::NotTaken => ("edge stub", "stub"),
-        Flow::Way => ("edge way", "way"),
-        Flow::Below => return,
+        Flow::Extracted => ("edge looked", "looked"),
+        Flow::Control if scene.items[edge.to].look == Look::NotTaken => ("edge stub", "stub"),
+        Flow::Control => ("edge way", "way"),
+        Flow::Rank => return,
     };
     let _ =
         write!(out, "<path class=\"{class}\" d=\"{}\" marker-end=\"url(#{SCOPE}-{marker})\"/>", curve(&route.points));
@@ -221,7 +221,7 @@ fn title(out: &mut String, words: &str) {
 fn looks(scene: &Scene) -> Vec<(&'static str, Look)> {
     let all = [
         ("operation", Look::Operation),
-        ("way back", Look::Backward),
+        ("backward", Look::Backward),
         ("function", Look::Function),
         ("weight", Look::Weight),
         ("plain value", Look::Constant),

@@ -26,15 +26,15 @@ fn columns_of(char: char) -> usize {
 }
 
 /// The text on one line of at most `max_columns` columns, with an ellipsis where it is cut.
-pub(crate) fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, max_columns: usize) -> String {
     let text = one_line(text);
-    if columns(&text) <= most {
+    if columns(&text) <= max_columns {
         return text;
     }
     let mut used = 1;
     let fits = |char: &char| {
         used += columns_of(*char);
-        used <= most
+        used <= max_columns
     };
     let start: String = text.chars().take_while(fits).collect();
     format!("{}…", start.trim_end())
@@ -42,10 +42,10 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 
 /// The text in lines of at most `columns_each` columns, broken at spaces where possible. The last
 /// of `max_lines` lines is cut.
-pub(crate) fn wrapped(text: &str, columns_each: usize, most_lines: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, columns_each: usize, max_lines: usize) -> Vec<String> {
     let (mut lines, text) = (Vec::new(), one_line(text));
     let mut rest = text.as_str();
-    while !rest.is_empty() && lines.len() + 1 < most_lines && columns(rest) > columns_each {
+    while !rest.is_empty() && lines.len() + 1 < max_lines && columns(rest) > columns_each {
         let mut used = 0;
         let full = rest.char_indices().find(|&(_, char)| {
             used += columns_of(char);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_break_at_spaces_and_end_with_an_ellipsis() {
+    fn wrapped_text_breaks_at_spaces_and_ends_with_ellipsis() {
         assert_eq!(wrapped("left > right", 20, 2), ["left > right"]);
         assert_eq!(wrapped("scores.0 * net.left.of(input)", 16, 3), ["scores.0 *", "net.left.of(inpu", "t)"]);
         assert_eq!(wrapped("one two three four", 8, 2), ["one two", "three f…"]);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_have_three_digits() {
+    fn quantities_have_three_significant_digits() {
         assert_eq!(time(Duration::from_nanos(999)), "999 ns");
         assert_eq!(time(Duration::from_nanos(12_345)), "12.3 µs");
         assert_eq!(time(Duration::from_micros(1_234)), "1.23 ms");

@@ -91,7 +91,7 @@ fn block(number: usize, pass: &PassRecord, span: &Span) -> Value {
         _ => "other",
     };
     let node = span.node.and_then(|node| pass.nodes.get(node as usize));
-    let mut args = node.map(told).unwrap_or_default();
+    let mut args = node.map(node_args).unwrap_or_default();
     if span.work == SpanWork::Backward {
         args.insert("direction".into(), json!("backward")); // starts at the layer, but is not its work
     }
@@ -105,20 +105,20 @@ fn block(number: usize, pass: &PassRecord, span: &Span) -> Value {
 }
 
 /// The arguments of a block: the data of its layer.
-fn told(node: &NodeRecord) -> Map<String, Value> {
+fn node_args(node: &NodeRecord) -> Map<String, Value> {
     let mut args = Map::new();
-    let mut tell = |what: &str, value: Value| _ = args.insert(what.into(), value);
-    tell("place", json!(node.place.to_string()));
-    tell("direction", json!(format!("{:?}", node.direction).to_lowercase()));
+    let mut insert = |what: &str, value: Value| _ = args.insert(what.into(), value);
+    insert("place", json!(node.place.to_string()));
+    insert("direction", json!(format!("{:?}", node.direction).to_lowercase()));
     if !node.calls.is_empty() {
-        tell("calls", json!(node.calls.frames().map(|call| call.to_string()).collect::<Vec<_>>()));
+        insert("calls", json!(node.calls.frames().map(|call| call.to_string()).collect::<Vec<_>>()));
     }
     if !node.value.is_empty() {
-        tell("value", json!(node.value));
-        tell("bytes", json!(node.bytes));
+        insert("value", json!(node.value));
+        insert("bytes", json!(node.bytes));
     }
     if let Some(failure) = &node.failure {
-        tell("failure", json!(failure));
+        insert("failure", json!(failure));
     }
     args
 }

@@ -18,7 +18,7 @@ pub(crate) fn read(folder: &Path) -> Result<[Cifar100; 2]> {
     let read = |name| {
         let images = read_100(folder.join(name))?;
         if images.coarse.is_empty() {
-            return Err(Error::invalid(format!("{}: there are no images in it", folder.join(name).display())));
+            return Err(Error::invalid(format!("{}: the file has no images", folder.join(name).display())));
         }
         Ok(images)
     };
@@ -81,7 +81,7 @@ impl Classes {
             fine.sort_unstable();
             if fine.len() > FINE {
                 return Err(Error::invalid(format!(
-                    "the coarse class {coarse} has {} fine ones; in CIFAR-100 it is {FINE} of each",
+                    "the coarse class {coarse} has {} fine classes; in CIFAR-100 each has {FINE}",
                     fine.len()
                 )));
             }
@@ -92,7 +92,7 @@ impl Classes {
     /// The index of a fine class within its coarse class.
     pub(crate) fn place(&self, coarse: usize, fine: usize) -> Result<usize> {
         self.0[coarse].iter().position(|&other| other == fine).ok_or_else(|| {
-            Error::invalid(format!("no image to learn from is of the coarse class {coarse} and the fine class {fine}"))
+            Error::invalid(format!("no training image has the coarse class {coarse} and the fine class {fine}"))
         })
     }
 }

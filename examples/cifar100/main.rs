@@ -72,11 +72,11 @@ fn accuracy(net: &Net, test: &impl Dataset<Item = Sample>) -> dl::Result<(f64, f
     let numbers: Vec<usize> = (0..test.len()).collect();
     for some in numbers.chunks(256) {
         let samples = some.iter().map(|&number| test.get(number)).collect::<dl::Result<Vec<_>>>()?;
-        let told = Do::join(samples.iter().map(|(image, _)| {
+        let predicted = Do::join(samples.iter().map(|(image, _)| {
             let image = image.view().insert_axis(dl::nd::ndarray::Axis(0)).into();
             classify(&image, net)
         }));
-        for ((coarse, fine), (_, labels)) in told.wait()?.into_iter().zip(samples) {
+        for ((coarse, fine), (_, labels)) in predicted.wait()?.into_iter().zip(samples) {
             coarse_right += usize::from(coarse == labels.0);
             fine_right += usize::from((coarse, fine) == labels);
         }
@@ -98,14 +98,14 @@ fn main() -> dl::Result<()> {
         (None, false) => [0.9, 0.8],
     };
     let source = data.map_or("GENERATED images, not CIFAR-100".to_owned(), |folder| folder.display().to_string());
-    println!("{source}: {} to learn from, {} to test with", train.coarse.len(), test.coarse.len());
+    println!("{source}: {} training images, {} test images", train.coarse.len(), test.coarse.len());
 
     let classes = Classes::of(&train)?;
     let coarse = train.coarse.clone();
     let (train, test) = (labelled(train, &classes)?, labelled(test, &classes)?);
     let loader = Loader::new(train, BATCH).by_class(coarse).shuffle(true).seed(seed).prefetch(4);
     let net = Net::new(columns, &mut init::rng(seed))?;
-    println!("columns: {columns}, fine classifiers: {COARSE}, numbers to train: {}", net.parameters());
+    println!("columns: {columns}, fine classifiers: {COARSE}, parameters: {}", net.parameters());
     let steps = loader.epoch(0)?.len();
     let sgd = Sgd::new(Cosine::new(learning_rate, epochs * steps as u64)).momentum(0.9).clip_norm(5.0);
     for epoch in 0..epochs {
@@ -124,7 +124,7 @@ fn main() -> dl::Result<()> {
     println!("coarse_accuracy={coarse:.4}");
     println!("fine_accuracy={fine:.4}");
     println!("fine_classifiers_per_image={evaluated}");
-    assert_eq!(evaluated, 1.0, "one fine classifier is enough for an image");
+    assert_eq!(evaluated, 1.0, "one fine classifier is evaluated for each image");
     assert!(coarse >= least_coarse, "the coarse classifier has learned less than it should, {least_coarse}");
     assert!(fine >= least_fine, "the fine classifiers have learned less than they should, {least_fine}");
     Ok(())

@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn a_good_file_is_read() {
+    fn valid_file_is_parsed() {
         let digits = read("good", format!("{}\r\n{}", line("0", "3"), line("4", "9")).as_bytes()).unwrap();
         assert_eq!(digits.labels, [3, 9]);
         assert_eq!(digits.images[1][..2], [0.25, 1.0]);
     }
 
     #[test]
-    fn every_fault_names_its_place() {
+    fn invalid_field_is_reported_with_line_and_column() {
         let good = line("0", "3");
         let cases = [
             ("word", line("x", "1"), ":2:1: a pixel must be a whole number in 0..=16, found \"x\""),
@@ -216,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_named() {
+    fn missing_file_is_reported_with_path() {
         assert!(Digits::read(Path::new("no/such.csv")).unwrap_err().to_string().starts_with("no/such.csv: "));
     }
 
     #[test]
-    fn a_split_is_fixed_by_its_seed() {
+    fn split_depends_only_on_seed() {
         let digits = Digits { images: vec![[0.0; PIXELS]; 100], labels: (0..100).collect() };
         let (train, test) = digits.split(1);
         assert_eq!((train.count(), test.count()), (80, 20));

@@ -126,7 +126,7 @@ fn check(stars: &Points, exposures: &[Points]) -> dl::Result<()> {
     compare(speed, more.0, less.0);
     curved.iter().zip(six(more.1).iter().zip(six(less.1))).for_each(|(rule, (more, less))| compare(*rule, *more, less));
     println!("first and second derivatives are within {off:.0e} of finite differences\n");
-    assert!(off < 1e-7, "a rule is wrong");
+    assert!(off < 1e-7, "a derivative rule is wrong");
     Ok(())
 }
 
@@ -171,6 +171,6 @@ fn main() -> dl::Result<()> {
     }
     println!("\nattitude_error={:.3}", worst[0]);
     println!("spin_error={:.3}", worst[1]);
-    assert!(worst.iter().all(|&error| error < 0.4), "the motion has not been found");
+    assert!(worst.iter().all(|&error| error < 0.4), "the motion was not recovered");
     Ok(())
 }

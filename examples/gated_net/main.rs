@@ -35,7 +35,7 @@ const BATCH: usize = 16;
 const MOMENTUM: f64 = 0.9;
 const LEARNING_RATE: f64 = 0.1;
 /// The accuracy is checked after at least this number of epochs.
-const ENOUGH_EPOCHS: u32 = 20;
+const CHECKED_EPOCHS: u32 = 20;
 
 /// The learning rate in an epoch, counted from 0: a tenth in the last third.
 fn learning_rate(epoch: u32, epochs: u32) -> f64 {
@@ -107,7 +107,7 @@ fn train(args: &Args) -> Result<(), Failure> {
     };
     report.finish(&summary);
     drawn.map_err(|error| format!("the curve could not be written to {}: {error}", args.out.display()))?;
-    if args.epochs >= ENOUGH_EPOCHS && !summary.interrupted {
+    if args.epochs >= CHECKED_EPOCHS && !summary.interrupted {
         summary.check()?;
     }
     Ok(())

@@ -96,13 +96,13 @@ impl Net {
 
 /// Logits `[1, classes]` of an image `[1, pixels]`.
 pub(crate) fn gated_net(input: &NdLayer, net: &Net) -> NdLayer {
-    better(input, net.gate(input), net)
+    better_expert(input, net.gate(input), net)
 }
 
 /// The output of the expert with the higher score; only this expert is built. The score is a factor
 /// of the output, so that the gate receives a gradient.
 #[differentiable]
-fn better(input: &NdLayer, scores: (Layer<f32>, Layer<f32>), net: &Net) -> NdLayer {
+fn better_expert(input: &NdLayer, scores: (Layer<f32>, Layer<f32>), net: &Net) -> NdLayer {
     let (left, right) = !scores; // extracts both values, in parallel
     if left > right {
         scores.0 * net.left.of(input) // only this branch is built
@@ -126,7 +126,7 @@ pub(crate) fn batch_loss(images: &[NdLayer], labels: &[usize], net: &Net) -> Lay
         .iter()
         .zip(scores)
         .zip(labels)
-        .map(|((image, scores), &label)| better(image, scores, net).cross_entropy([label]))
+        .map(|((image, scores), &label)| better_expert(image, scores, net).cross_entropy([label]))
         .sum();
     errors / size + BALANCE * (preference / size).square()
 }

@@ -37,14 +37,11 @@ impl Summary {
     pub(crate) fn check(&self) -> Result<(), String> {
         let images: usize = self.expert_images.iter().sum();
         if self.test_accuracy < 0.95 {
-            return Err(format!(
-                "it has not learned the digits: test accuracy {:.4}, at least 0.95 was expected",
-                self.test_accuracy
-            ));
+            return Err(format!("the test accuracy is {:.4}; at least 0.95 was expected", self.test_accuracy));
         }
         if self.expert_images.iter().any(|&count| 10 * count < images) {
             return Err(format!(
-                "the gate hardly ever chooses one of the experts: {:?} of {images} images",
+                "the gate rarely selects one of the experts: {:?} of {images} images",
                 self.expert_images
             ));
         }

@@ -36,7 +36,7 @@ impl Softmax {
         self.logits(images).cross_entropy(labels) + LAMBDA / 2.0 * self.weights.square().sum()
     }
 
-    #[allow(dead_code, reason = "the tests do without")]
+    #[allow(dead_code, reason = "unused by the tests")]
     pub(crate) fn accuracy(&self, images: &Images, labels: &Labels) -> Do<f64> {
         self.logits(images).argmax(-1).equal(labels).to_floats::<f64>().mean().predict()
     }
@@ -65,7 +65,7 @@ pub(crate) fn minimise(
     net: &Softmax,
     loss: &Layer<f64>,
     tolerance: f64,
-    mut tell: impl FnMut(usize, &Step),
+    mut report: impl FnMut(usize, &Step),
 ) -> Result<Vec<Step>> {
     let (mut steps, mut products) = (Vec::new(), 0);
     for number in 0..=100 {
@@ -73,7 +73,7 @@ pub(crate) fn minimise(
         let (value, gradient) = Do::predict((value, (slope.weights, slope.bias))).wait()?;
         let norm = dot(&gradient, &gradient).sqrt();
         let step = Step { loss: value, norm, products };
-        tell(number, &step);
+        report(number, &step);
         steps.push(step);
         if norm <= tolerance {
             break;
@@ -83,7 +83,7 @@ pub(crate) fn minimise(
         // Backtracking line search with the Armijo condition.
         let (start, slope, mut length) = (net.point(), dot(&gradient, &direction), 1.0);
         loop {
-            net.set(plus(&start, length, &direction));
+            net.set(add_scaled(&start, length, &direction));
             if loss.predict().wait()? <= value + 1e-4 * length * slope || length < 1e-6 {
                 break;
             }
@@ -96,8 +96,8 @@ pub(crate) fn minimise(
 /// Solves `H · direction = −gradient` to a residual of `share` times the gradient. Returns the
 /// direction and the number of products.
 fn conjugate_gradients(loss: &Layer<f64>, net: &Softmax, gradient: &Vector, share: f64) -> Result<(Vector, usize)> {
-    let mut solution = plus(gradient, -1.0, gradient);
-    let mut rest = plus(&solution, -1.0, gradient);
+    let mut solution = add_scaled(gradient, -1.0, gradient);
+    let mut rest = add_scaled(&solution, -1.0, gradient);
     let mut direction = rest.clone();
     let mut square = dot(&rest, &rest);
     let enough = share * share * square;
@@ -105,10 +105,10 @@ fn conjugate_gradients(loss: &Layer<f64>, net: &Softmax, gradient: &Vector, shar
     while square > enough && products < 1000 {
         let curved = product(loss, net, &direction).wait()?;
         let length = square / dot(&direction, &curved);
-        solution = plus(&solution, length, &direction);
-        rest = plus(&rest, -length, &curved);
+        solution = add_scaled(&solution, length, &direction);
+        rest = add_scaled(&rest, -length, &curved);
         let next = dot(&rest, &rest);
-        direction = plus(&rest, next / square, &direction);
+        direction = add_scaled(&rest, next / square, &direction);
         square = next;
         products += 1;
     }
@@ -127,6 +127,6 @@ fn dot(a: &Vector, b: &Vector) -> f64 {
 }
 
 /// `a + factor · b`.
-fn plus(a: &Vector, factor: f64, b: &Vector) -> Vector {
+fn add_scaled(a: &Vector, factor: f64, b: &Vector) -> Vector {
     ((&a.0.view() + &(&b.0.view() * factor)).into(), (&a.1.view() + &(&b.1.view() * factor)).into())
 }

@@ -25,7 +25,7 @@ impl fmt::Display for Costs {
             rows.extend(of_file(file).into_iter().map(|line| Row::line(line, all)));
         }
         if !self.runtime.is_empty() {
-            rows.push(Row::title("beside the lines"));
+            rows.push(Row::title("not attributed to a line"));
         }
         let runtime = self.runtime.iter().map(|row| {
             let mut cells: [String; 7] = Default::default();

@@ -6,7 +6,7 @@ use crate::samples::{self, Sample};
 use crate::scene::Look;
 
 #[test]
-fn rounds_of_a_loop_are_one() {
+fn loop_iterations_fold_into_one_item() {
     let graph = Graph::of(&samples::rounds(200));
     let scene = graph.scene();
     let name = |name: &str| scene.items.iter().filter(|item| item.name == [name]).count();
@@ -16,7 +16,7 @@ fn rounds_of_a_loop_are_one() {
 }
 
 #[test]
-fn functions_are_folded_from_the_inside() {
+fn functions_fold_innermost_first() {
     let record = samples::deep(12);
     let names = |most: usize| -> Vec<String> {
         let scene = Graph::of(&record).at_most(most).scene();
@@ -35,7 +35,7 @@ fn functions_are_folded_from_the_inside() {
 }
 
 #[test]
-fn many_lines_are_one_in_the_end() {
+fn cheapest_lines_fold_into_one_item() {
     let mut sample = Sample::default();
     let weight = sample.weight("f64");
     let mut last = weight;
@@ -60,12 +60,12 @@ fn many_lines_are_one_in_the_end() {
     sample.op("f", &[weight], "f64");
     let graph = Graph::of(&sample.record).at_most(4);
     let names: Vec<String> = graph.scene().items.iter().map(|item| item.name.join(" ")).collect();
-    assert!(names.len() == 4 && names.contains(&"everything else".to_string()), "{names:?}");
+    assert!(names.len() == 4 && names.contains(&"all other items".to_string()), "{names:?}");
     check("rest", &graph.svg());
 }
 
 #[test]
-fn ten_thousand_layers_are_a_small_picture() {
+fn ten_thousand_layers_fold_into_sixty_items() {
     let record = samples::deep(2_000);
     assert!(record.nodes.len() > 10_000);
     let graph = Graph::of(&record);
@@ -79,7 +79,7 @@ fn ten_thousand_layers_are_a_small_picture() {
 }
 
 #[test]
-fn there_is_a_most() {
+fn at_most_is_clamped_to_limits() {
     let parts = |layers: usize, most: usize| Graph::of(&samples::deep(layers)).at_most(most).scene().items.len();
     assert_eq!((parts(12, 0), parts(33, usize::MAX)), (3, 200));
     // Six layers more do not fit, although the requested limit is larger.

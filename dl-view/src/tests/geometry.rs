@@ -56,7 +56,7 @@ pub(super) fn check(name: &str, svg: &str) {
         }
     }
     for (item, place) in items.iter().zip(&places) {
-        assert!(item.children().any(|node| node.tag_name().name() == "title"), "{name}: what says {item:?}?");
+        assert!(item.children().any(|node| node.tag_name().name() == "title"), "{name}: no tooltip in {item:?}");
         let is_diamond = is_class(item, "decision");
         for words in item.children().filter(|node| node.tag_name().name() == "text") {
             let (x, y, size) = (number(words, "x"), number(words, "y"), number(words, "font-size"));
@@ -74,14 +74,14 @@ pub(super) fn check(name: &str, svg: &str) {
 }
 
 #[test]
-fn boxes_are_apart_and_text_is_in_its_box() {
+fn shapes_are_disjoint_and_contain_their_text() {
     for (name, record, backward) in all() {
         check(name, &Graph::of(&record).backward(backward).svg());
     }
 }
 
 #[test]
-fn boxes_of_functions_are_around_what_is_in_them() {
+fn function_box_contains_its_items() {
     let svg = Graph::of(&crate::samples::gated()).svg();
     let document = Document::parse(&svg).expect("XML");
     let boxes: Vec<Bounds> = document.descendants().filter(|node| is_class(node, "box")).map(rectangle).collect();

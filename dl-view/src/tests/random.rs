@@ -8,13 +8,13 @@ use dl_core::record::{Direction, NodeKind, PassRecord, Recording};
 use proptest::prelude::*;
 
 /// For each layer: its kind, operands, call chain, and the layer it resolves to.
-type Recipe = Vec<(u8, Vec<u16>, u8, u16)>;
+type RandomNodes = Vec<(u8, Vec<u16>, u8, u16)>;
 
-fn record(recipe: &Recipe) -> PassRecord {
+fn record(nodes: &RandomNodes) -> PassRecord {
     let mut sample = Sample::default();
     let functions = ["f", "g", "h"];
     let which = [branch("x > 1.0", &["left", "right"]), branch("match x", &["a", "b", "c", "d", "e", "f"])];
-    for (kind, reads, calls, became) in recipe {
+    for (kind, reads, calls, became) in nodes {
         let count = sample.record.nodes.len() as u32;
         let any = |read: &u16| u32::from(*read) % (count + 2);
         let reads: Vec<u32> = reads.iter().map(any).collect();
@@ -44,12 +44,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_a_record_says_it_is_drawn(
-        recipe in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u16>(), 0..4), any::<u8>(), any::<u16>()), 0..40),
+    fn inconsistent_record_is_drawn_without_panic(
+        nodes in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u16>(), 0..4), any::<u8>(), any::<u16>()), 0..40),
         most in 4_usize..40,
         backward: bool,
     ) {
-        let record = record(&recipe);
+        let record = record(&nodes);
         let graph = Graph::of(&record).backward(backward).at_most(most);
         prop_assert!(graph.scene().items.len() <= most);
         check("random", &graph.svg());

@@ -41,7 +41,7 @@ fn two_passes() -> Recording {
 }
 
 #[test]
-fn times_are_those_of_lines() {
+fn costs_sum_self_times_by_line() {
     let costs = Costs::of(&two_passes());
     let [first, second] = &costs.lines[..] else { panic!("{costs:?}") };
     assert_eq!((first.evaluations, first.deltas), (2, 2));
@@ -50,7 +50,7 @@ fn times_are_those_of_lines() {
     // The body takes 100 µs, of which 60 belong to the product.
     assert_eq!((second.evaluations, second.forward), (2, at(80)));
     assert_eq!(costs.branches[0].arms, [("x".to_string(), 0), ("-x".to_string(), 2)]);
-    assert_eq!((costs.runtime[0].what, costs.runtime[0].times, costs.runtime[0].time), ("steps taken", 2, at(20)));
+    assert_eq!((costs.runtime[0].what, costs.runtime[0].times, costs.runtime[0].time), ("optimizer steps", 2, at(20)));
     assert_eq!((costs.time(), costs.elapsed), (at(620), at(620)));
     assert!(first.source.as_deref().is_none_or(|source| source.contains("sample.op(\"mul\", &[weight]")), "{first:?}");
 
@@ -61,7 +61,7 @@ fn times_are_those_of_lines() {
 }
 
 #[test]
-fn a_table() {
+fn costs_display_prints_table() {
     let mut costs = Costs::of(&two_passes());
     for (line, cost) in costs.lines.iter_mut().enumerate() {
         (cost.line, cost.file, cost.source) =
@@ -74,8 +74,8 @@ fn a_table() {
         src/main.rs
              7            2   120 µs       2    400 µs  128 B  83.9 %  x * &self.weight
             17            2  80.0 µs                     64 B  12.9 %  x * &self.weight
-        beside the lines
-                          2  20.0 µs                            3.2 %  steps taken
+        not attributed to a line
+                          2  20.0 µs                            3.2 %  optimizer steps
         src/main.rs:17  !x > 0.0
                      0    0.0 %  x
                      2  100.0 %  -x
@@ -84,7 +84,7 @@ fn a_table() {
 }
 
 #[test]
-fn json_says_the_same() {
+fn costs_json_equals_costs() {
     let costs = Costs::of(&two_passes());
     let json: Value = serde_json::from_str(&costs.to_json()).expect("JSON");
     assert_eq!(json["passes"], 2);
@@ -101,7 +101,7 @@ fn events<'t>(trace: &'t Value, phase: &str) -> Vec<&'t Value> {
 }
 
 #[test]
-fn a_trace_is_what_browsers_read() {
+fn chrome_trace_has_event_fields_of_format() {
     let trace: Value = serde_json::from_str(&chrome_trace(&two_passes())).expect("JSON");
     for event in trace["traceEvents"].as_array().expect("events") {
         assert!(event["name"].is_string() && event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
@@ -124,7 +124,7 @@ fn a_trace_is_what_browsers_read() {
 }
 
 #[test]
-fn a_file_holds_the_same() {
+fn saved_trace_equals_chrome_trace() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, recording) = (folder.path().join("deep/trace.json"), Recording { passes: vec![samples::gated()] });
     save_chrome_trace(&recording, &path).expect("it is written");
@@ -138,7 +138,7 @@ fn a_file_holds_the_same() {
 
 /// Concurrent writers of one file do not interfere: the file holds the output of one of them.
 #[test]
-fn one_file_of_many_threads() {
+fn concurrent_saves_leave_one_whole_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, recording) = (folder.path().join("trace.json"), Recording { passes: vec![samples::gated()] });
     std::thread::scope(|scope| {
@@ -156,7 +156,7 @@ fn one_file_of_many_threads() {
 
 #[test]
 #[cfg(unix)]
-fn a_link_leads_to_a_file() {
+fn save_follows_symbolic_link() {
     use std::os::unix::fs::symlink;
     let folder = tempfile::tempdir().expect("a folder");
     let (link, file) = (folder.path().join("link.json"), folder.path().join("file.json"));

@@ -12,8 +12,8 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
-mod guests;
+mod connections;
+pub mod error;
 pub mod net;
-pub mod question;
-pub mod refusal;
+pub mod request;
 pub mod training;

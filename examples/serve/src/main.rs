@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 /// The minimal accuracy on held-out images; below it the service does not start.
-const LEAST: f64 = 0.9;
+const MIN_ACCURACY: f64 = 0.9;
 
 #[derive(Parser)]
 struct Args {
@@ -75,8 +75,11 @@ fn run(args: &Args) -> Result<(), Box<dyn Error + Send + Sync>> {
         None => {
             let (net, accuracy) = train(&args.data, args.seed, args.epochs)?;
             println!("test_accuracy={accuracy:.4}");
-            if accuracy < LEAST {
-                return Err(format!("it has learned less than it should: {accuracy:.4} is below {LEAST}").into());
+            if accuracy < MIN_ACCURACY {
+                return Err(format!(
+                    "the accuracy of the network is {accuracy:.4}; it must be at least {MIN_ACCURACY}"
+                )
+                .into());
             }
             net
         }
@@ -86,13 +89,13 @@ fn run(args: &Args) -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     tokio::runtime::Runtime::new()?.block_on(async {
         let listener = TcpListener::bind((args.address, args.port)).await?;
-        let mut calls = calls_to_stop()?;
+        let mut calls = stop_signals()?;
         let mut first = calls.clone();
         let stop = async move { drop(first.wait_for(|&calls| calls > 0).await) };
         println!("listening on http://{}", listener.local_addr()?);
         tokio::select! {
             served = serve(listener, net, Limits::default(), stop) => served?,
-            _ = calls.wait_for(|&calls| calls > 1) => return Err("stopped at once: requests may have been cut off".into()),
+            _ = calls.wait_for(|&calls| calls > 1) => return Err("stopped immediately: requests may have been cut off".into()),
         }
         println!("stopped");
         Ok(())
@@ -100,7 +103,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error + Send + Sync>> {
 }
 
 /// The number of stop signals so far. Installs the signal handlers.
-fn calls_to_stop() -> std::io::Result<watch::Receiver<u32>> {
+fn stop_signals() -> std::io::Result<watch::Receiver<u32>> {
     let (sender, calls) = watch::channel(0);
     let mut signals = Signals::new()?;
     tokio::spawn(async move {

@@ -60,7 +60,7 @@ impl Net {
     }
 
     /// The probabilities of the digits, `[1, classes]`, and the gate values, `[1, experts]`.
-    pub fn look_at(&self, image: &Image) -> (NdLayer, NdLayer) {
+    pub fn classify(&self, image: &Image) -> (NdLayer, NdLayer) {
         let image = Nd::from([*image]).layer();
         let gates = self.gates(&image);
         (logits(&image, &gates, self).softmax(1), gates)
@@ -107,7 +107,7 @@ impl Answer {
 fn highest(numbers: &Nd) -> dl::Result<usize> {
     let numbers = numbers.view();
     if !numbers.iter().all(|number| number.is_finite()) {
-        return Err(Error::not_finite("the network says something that is no number: are its weights damaged?"));
+        return Err(Error::not_finite("the output of the network is not finite: are its weights damaged?"));
     }
     let highest = numbers.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
     highest.map(|(place, _)| place).ok_or_else(|| Error::invalid("there is nothing to choose from"))

@@ -10,7 +10,7 @@ use std::path::Path;
 /// The default data file.
 pub const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/digits.csv");
 /// The pixel value of full ink, in the data set and in requests.
-pub const DARKEST: f32 = 16.0;
+pub const MAX_GREY: f32 = 16.0;
 
 const BATCH: usize = 16;
 /// The factor of the load-balancing term.
@@ -20,7 +20,7 @@ const BALANCE: f32 = 0.5;
 pub fn read(data: &Path) -> dl::Result<(Vec<Image>, Vec<usize>)> {
     let digits = Csv::new().header(false).label_below(PIXELS, 10).read::<f32>(data)?;
     let pixels = digits.features.into_vec();
-    let images = pixels.as_chunks::<PIXELS>().0.iter().map(|image| image.map(|pixel| pixel / DARKEST));
+    let images = pixels.as_chunks::<PIXELS>().0.iter().map(|image| image.map(|pixel| pixel / MAX_GREY));
     Ok((images.collect(), digits.labels))
 }
 
@@ -65,7 +65,7 @@ fn batch_loss(net: &Net, images: &Nd, labels: &Nd<usize, Ix1>) -> Layer<f32> {
 /// The fraction of images classified correctly.
 fn accuracy(net: &Net, test: &[(Nd<f32, Ix1>, usize)]) -> dl::Result<f64> {
     let images = test.iter().map(|(image, _)| -> Image { std::array::from_fn(|pixel| image[pixel]) });
-    let answers = Do::join(images.map(|image| Do::predict(net.look_at(&image)))).wait()?;
+    let answers = Do::join(images.map(|image| Do::predict(net.classify(&image)))).wait()?;
     let mut right = 0.0;
     for (answer, (_, label)) in answers.into_iter().zip(test) {
         if Answer::of(answer)?.digit == *label {

@@ -49,7 +49,7 @@ impl Drop for Driver {
 }
 
 #[tokio::test]
-async fn a_digit_that_is_drawn_is_read() {
+async fn drawn_digits_are_classified_as_offline() {
     let Some(driver) = Driver::start() else {
         println!("skipped: there is no chromium, or no chromedriver");
         return;
@@ -95,7 +95,7 @@ async fn draw_and_read(browser: &WebDriver) -> WebDriverResult<()> {
         draw(browser, &strokes).await?;
         state(browser, &format!("html[data-state=answered][data-digit='{digit}']")).await?;
         let image = seen(browser).await?;
-        let expected = Answer::of(Do::predict(net.look_at(&image)).wait().unwrap()).unwrap();
+        let expected = Answer::of(Do::predict(net.classify(&image)).wait().unwrap()).unwrap();
         assert_eq!(expected.digit, digit);
         assert_eq!(text(browser, "#digit").await?, digit.to_string());
         let expert = text(browser, ".expert.chosen strong").await?;

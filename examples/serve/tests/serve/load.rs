@@ -39,14 +39,14 @@ fn bits_of(numbers: &[&RawValue]) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_under_load_are_those_of_predict() {
+async fn answers_under_load_are_bit_identical_to_predict() {
     let requests = std::env::var("DL_SERVE_REQUESTS").map_or(500, |number| number.parse().expect("a number"));
     let net = net();
     let known: Arc<Vec<(String, Answer)>> = Arc::new(
         images()
             .into_iter()
             .map(|(greys, image)| {
-                let answer = Answer::of(Do::predict(net.look_at(&image)).wait().unwrap()).unwrap();
+                let answer = Answer::of(Do::predict(net.classify(&image)).wait().unwrap()).unwrap();
                 (json!({ "image": greys }).to_string(), answer)
             })
             .collect(),
@@ -67,7 +67,7 @@ async fn answers_under_load_are_those_of_predict() {
     assert_eq!(times.len(), requests);
     if let (Some(before), Some(after)) = (before, after) {
         println!("rss_before_mib={:.2} rss_after_mib={:.2}", before as f64 / 1048576.0, after as f64 / 1048576.0);
-        assert!(after <= before + GROWTH, "its memory has grown from {before} to {after} bytes");
+        assert!(after <= before + GROWTH, "the memory has grown from {before} to {after} bytes");
     }
 }
 

@@ -1,7 +1,7 @@
 //! A trained network, and the service as a process.
 
 use serve::net::{Image, Net};
-use serve::training::{DARKEST, DATA, read};
+use serve::training::{DATA, MAX_GREY, read};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 /// The images of the data set, as grey values from 0 to 16 for requests and scaled for the network.
 pub(crate) fn images() -> Vec<(Vec<u8>, Image)> {
     let (images, _) = read(Path::new(DATA)).unwrap();
-    images.into_iter().map(|image| (image.iter().map(|pixel| (pixel * DARKEST) as u8).collect(), image)).collect()
+    images.into_iter().map(|image| (image.iter().map(|pixel| (pixel * MAX_GREY) as u8).collect(), image)).collect()
 }
 
 /// The weights saved by `cargo run --release -p serve -- --save …`.

@@ -15,28 +15,43 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// Accepts a connection when a permit is available; further connections wait in the backlog of the
 /// operating system.
-pub(crate) struct Guests {
+pub(crate) struct LimitedListener {
     listener: TcpListener,
-    seats: Arc<Semaphore>,
-    silence: Duration,
-    patience: Duration,
+    permits: Arc<Semaphore>,
+    idle_timeout: Duration,
+    request_timeout: Duration,
 }
 
-impl Guests {
-    pub(crate) fn new(listener: TcpListener, connections: usize, silence: Duration, patience: Duration) -> Self {
-        Guests { listener, seats: Arc::new(Semaphore::new(connections)), silence, patience }
+impl LimitedListener {
+    pub(crate) fn new(
+        listener: TcpListener,
+        connections: usize,
+        idle_timeout: Duration,
+        request_timeout: Duration,
+    ) -> Self {
+        LimitedListener { listener, permits: Arc::new(Semaphore::new(connections)), idle_timeout, request_timeout }
     }
 }
 
-impl Listener for Guests {
-    type Io = Guest;
+impl Listener for LimitedListener {
+    type Io = LimitedConnection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Guest, SocketAddr) {
-        let seat = self.seats.clone().acquire_owned().await.expect("nobody closes it");
+    async fn accept(&mut self) -> (LimitedConnection, SocketAddr) {
+        let permit = self.permits.clone().acquire_owned().await.expect("the semaphore is never closed");
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        let (silence, whole) = (self.silence, self.silence + self.patience);
-        (Guest { stream, silence, whole, begun: None, over: Box::pin(sleep(silence)), _seat: seat }, address)
+        let (idle_timeout, whole) = (self.idle_timeout, self.idle_timeout + self.request_timeout);
+        (
+            LimitedConnection {
+                stream,
+                idle_timeout,
+                whole,
+                begun: None,
+                deadline: Box::pin(sleep(idle_timeout)),
+                _permit: permit,
+            },
+            address,
+        )
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -46,32 +61,32 @@ impl Listener for Guests {
 
 /// A connection that times out when no bytes arrive for `idle_timeout`, or when a request is
 /// incomplete `idle_timeout + request_timeout` after its first byte.
-pub(crate) struct Guest {
+pub(crate) struct LimitedConnection {
     stream: TcpStream,
-    silence: Duration,
+    idle_timeout: Duration,
     /// The time limit from the first byte of a request to the response.
     whole: Duration,
     /// The time of the first byte received since the last write.
     begun: Option<Instant>,
-    over: Pin<Box<Sleep>>,
-    _seat: OwnedSemaphorePermit,
+    deadline: Pin<Box<Sleep>>,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl AsyncRead for Guest {
+impl AsyncRead for LimitedConnection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let guest = &mut *self;
-        if let Poll::Ready(read) = pin!(&mut guest.stream).poll_read(cx, to) {
+        let connection = &mut *self;
+        if let Poll::Ready(read) = pin!(&mut connection.stream).poll_read(cx, to) {
             let now = Instant::now();
-            let whole = *guest.begun.get_or_insert(now) + guest.whole;
-            guest.over.as_mut().reset(whole.min(now + guest.silence));
+            let whole = *connection.begun.get_or_insert(now) + connection.whole;
+            connection.deadline.as_mut().reset(whole.min(now + connection.idle_timeout));
             return Poll::Ready(read);
         }
-        ready!(guest.over.as_mut().poll(cx));
+        ready!(connection.deadline.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncWrite for Guest {
+impl AsyncWrite for LimitedConnection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.begun = None;
         pin!(&mut self.stream).poll_write(cx, bytes)

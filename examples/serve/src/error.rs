@@ -9,39 +9,39 @@ use std::fmt::Display;
 
 /// An error response, `{"error": message}` with a status.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refusal {
+pub struct ApiError {
     /// 4xx for an invalid request, 5xx for an error of the service.
     pub status: StatusCode,
     /// The message.
     pub error: String,
 }
 
-impl Refusal {
+impl ApiError {
     /// An error response with this status and message.
     pub fn new(status: StatusCode, error: impl Display) -> Self {
-        Refusal { status, error: error.to_string() }
+        ApiError { status, error: error.to_string() }
     }
 
     /// The body could not be read, or is larger than `limit` bytes.
     pub(crate) fn of_body(rejection: &BytesRejection, limit: usize) -> Self {
         match rejection.status() {
             StatusCode::PAYLOAD_TOO_LARGE => {
-                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format_args!("the body is larger than {limit} bytes"))
+                ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format_args!("the body is larger than {limit} bytes"))
             }
-            status => Refusal::new(status, rejection.body_text()),
+            status => ApiError::new(status, rejection.body_text()),
         }
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         (self.status, Json(json!({ "error": self.error }))).into_response()
     }
 }
 
 /// The prediction failed.
-impl From<dl::Error> for Refusal {
+impl From<dl::Error> for ApiError {
     fn from(error: dl::Error) -> Self {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, format_args!("the prediction has failed: {error}"))
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format_args!("the prediction failed: {error}"))
     }
 }
