@@ -58,7 +58,7 @@ impl ImageFolder {
     /// The default limit in bytes for a file and for decoding it: 256 MiB.
     pub const LIMIT: u64 = 256 << 20;
 
-    /// Lists the files of all classes. Files and folders whose names begin with a dot are skipped.
+    /// Lists the files of all classes. Entries with a leading dot in the name are skipped.
     ///
     /// # Errors
     /// When a folder cannot be read, there are no class folders, a class folder is empty, a name is

@@ -120,9 +120,9 @@ where
     }
 
     /// Groups the batches by class: each batch holds samples of one class only. `labels` holds the
-    /// class of each sample, in the order of the data. Use this for a network whose control flow
-    /// depends on the class. With [`shuffle`](Loader::shuffle) the batches of different classes are
-    /// interleaved.
+    /// class of each sample, in the order of the data. This suits a network with a control flow
+    /// that depends on the class. With [`shuffle`](Loader::shuffle) the batches of different
+    /// classes are interleaved.
     ///
     /// ```
     /// use dl_data::{InMemory, Loader};

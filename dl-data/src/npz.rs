@@ -11,7 +11,7 @@ use zip::result::ZipError;
 /// The suffix of the entry of a tensor in the archive.
 const SUFFIX: &str = ".npy";
 
-/// A `.npz` file, whose tensors are read one by one.
+/// A `.npz` file. Its tensors are read one by one.
 ///
 /// A tensor larger than the [limit](Source::limit) of the source, in bytes, is refused. Below the
 /// limit, memory grows as the elements are read.

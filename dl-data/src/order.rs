@@ -109,7 +109,7 @@ mod tests {
     }
 
     /// Each of 5 samples should be at each of 5 positions in a fifth of the epochs. Chi-squared
-    /// test with 16 degrees of freedom, whose 0.999 quantile is 39.
+    /// test with 16 degrees of freedom; its 0.999 quantile is 39.
     #[test]
     fn shuffled_positions_are_uniform() {
         const EPOCHS: u64 = 5000;
