@@ -11,9 +11,9 @@
 //!
 //! Training uses trees of depth at most 4, testing deeper ones. Two results: the network
 //! generalises to formulas several times larger, where a bag-of-tokens perceptron is hardly better
-//! than a constant answer. And with `hurry` it short-circuits: it extracts its own estimate of the
-//! left operand and, if that determines the value (`settles`), never builds the network of the
-//! right operand. It was not trained to do so.
+//! than a constant answer. And with `short_circuit` it short-circuits: it extracts its own estimate
+//! of the left operand and, if that determines the value (`settles`), never builds the network of
+//! the right operand. It was not trained to do so.
 //!
 //! At the end the example prints the accuracy on new, deeper formulas: 1.000 for each of the seeds
 //! 1, 2 and 3, also with short-circuiting, which evaluates 58 % of the operations. The bag of
@@ -175,19 +175,19 @@ impl Net {
         })
     }
 
-    /// The state of a formula, computed recursively. With `hurry`, right operands that cannot
-    /// change the value are skipped.
+    /// The state of a formula, computed recursively. With `short_circuit`, right operands that
+    /// cannot change the value are skipped.
     #[differentiable(lazy)]
-    fn state(&self, formula: &Formula, hurry: bool) -> State {
+    fn state(&self, formula: &Formula, short_circuit: bool) -> State {
         match formula {
             Formula::Value(value) => {
                 let [h, c] = &self.values[usize::from(*value)];
                 State { h: h.layer(), c: c.layer() }
             }
-            Formula::Not(x) => self.not.of(&[self.state(x, hurry)]),
+            Formula::Not(x) => self.not.of(&[self.state(x, short_circuit)]),
             Formula::Both(operator, left, right) => {
-                let left = self.state(left, hurry);
-                if hurry {
+                let left = self.state(left, short_circuit);
+                if short_circuit {
                     let chance = !self.chance(&left); // extracts the network's estimate of the left operand
                     if settles(chance, *operator) {
                         return left; // the right operand is never built
@@ -198,7 +198,7 @@ impl Net {
                     Or => &self.or,
                     Xor => &self.xor,
                 };
-                cell.of(&[left, self.state(right, hurry)])
+                cell.of(&[left, self.state(right, short_circuit)])
             }
         }
     }
@@ -209,8 +209,8 @@ impl Net {
     }
 
     /// The logits of a batch of formulas, `[formulas, 1]`.
-    fn logits(&self, formulas: &[Formula], hurry: bool) -> NdLayer {
-        self.head.of(concat(0, formulas.iter().map(|formula| self.state(formula, hurry).h)))
+    fn logits(&self, formulas: &[Formula], short_circuit: bool) -> NdLayer {
+        self.head.of(concat(0, formulas.iter().map(|formula| self.state(formula, short_circuit).h)))
     }
 }
 
@@ -270,32 +270,32 @@ fn main() -> dl::Result<()> {
     let formula = Formula::random(deepest + 1, rng);
     let chance = net.chance(&net.state(&formula, false)).predict().wait()?;
     println!("\n{formula} is {}; the network predicts true with probability {chance:.3}", formula.value());
-    println!("\ndepth  tokens   tree   in a hurry, evaluated   bag of tokens   constant answer");
+    println!("\ndepth  tokens   tree   short-circuit, evaluated   bag of tokens   constant answer");
     let mut sums = [0.0; 4];
     for depth in deeper.clone() {
         let formulas: Vec<_> = (0..formulas).map(|_| Formula::random(depth, rng)).collect();
         let tokens = formulas.iter().flat_map(Formula::tokens).sum::<usize>() as f32 / formulas.len() as f32;
         let (tree, all) = accuracy(&net.logits(&formulas, false), &formulas)?.predict().counted().wait()?;
-        let (hurried, some) = accuracy(&net.logits(&formulas, true), &formulas)?.predict().counted().wait()?;
+        let (short, some) = accuracy(&net.logits(&formulas, true), &formulas)?.predict().counted().wait()?;
         let bag = accuracy(&bag.logits(&formulas)?, &formulas)?.predict().wait()?;
         let yes = values(&formulas)?.mean().predict().wait()?;
         let same = yes.max(1.0 - yes);
         let evaluated = some.evaluations as f64 / all.evaluations as f64;
         println!(
-            "{depth:5}   {tokens:5.1}  {tree:.3}        {hurried:.3}, {:5.1} %           {bag:.3}             {same:.3}",
+            "{depth:5}   {tokens:5.1}  {tree:.3}          {short:.3}, {:5.1} %            {bag:.3}             {same:.3}",
             100.0 * evaluated
         );
-        [tree, hurried, bag, evaluated as f32].iter().zip(&mut sums).for_each(|(x, sum)| *sum += x);
+        [tree, short, bag, evaluated as f32].iter().zip(&mut sums).for_each(|(x, sum)| *sum += x);
     }
     let depths = deeper.count() as f32;
-    let [tree, hurried, bag, evaluated] = sums.map(|sum| sum / depths);
+    let [tree, short, bag, evaluated] = sums.map(|sum| sum / depths);
     println!("\ntree={tree:.4}");
-    println!("tree_in_a_hurry={hurried:.4}");
-    println!("evaluated_in_a_hurry={evaluated:.3}");
+    println!("tree_short_circuit={short:.4}");
+    println!("evaluated_short_circuit={evaluated:.3}");
     println!("bag_of_tokens={bag:.4}");
     assert!(tree >= bounds[0], "the network has learned less than it should: {tree:.4} is below {}", bounds[0]);
     assert!(tree >= bag + 0.1, "the bag of tokens is as accurate: {bag:.4}");
-    assert!(hurried >= bounds[1], "with short-circuiting the accuracy is {hurried:.4}, below {}", bounds[1]);
+    assert!(short >= bounds[1], "with short-circuiting the accuracy is {short:.4}, below {}", bounds[1]);
     assert!(evaluated < 0.95, "no operands are skipped");
     Ok(())
 }

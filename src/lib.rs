@@ -1,8 +1,8 @@
 //! `dl`: monadic deep learning, dynamic neural networks in ordinary Rust.
 //!
-//! A program composes functions over *layers*: immutable, lazy, typed differentiable expressions. In
-//! a function marked [`#[differentiable]`](differentiable), `!layer` extracts the forward value for
-//! use in a plain `if`, `match` or `while`.
+//! A program composes functions over *layers*: immutable, lazy, typed differentiable expressions.
+//! In a function marked [`#[differentiable]`](differentiable), `!layer` extracts the forward value
+//! for use in a plain `if`, `match` or `while`.
 //!
 //! - Independent parts run in parallel, forward and backward. Results are bit-identical for any
 //!   number of threads.
@@ -47,7 +47,7 @@
 //!   [`derivative`], [`Dual`].
 //! - Add an operation or a type ([your own](guide::your_own)): [`Primitive`], [`with_rule`],
 //!   [`Data`], [`Trainable`].
-//! - Set the state of a pass ([what a pass carries](guide::pass_state)): [`seed`](Do::seed),
+//! - Set the state of a pass ([pass state](guide::pass_state)): [`seed`](Do::seed),
 //!   [`mode`](Do::mode), [`on`](Do::on) a [`Snapshot`], [`Buffer`].
 //! - Inspect a pass ([seeing](guide::seeing), [performance](guide::performance)):
 //!   [`counted`](Do::counted), [`recorded`](Do::recorded), pictures and costs (feature `view`),

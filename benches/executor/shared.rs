@@ -4,7 +4,7 @@
 //! comparison the same is measured with separate weights for each thread, and with plain
 //! arithmetic, which gives the slow-down of the machine.
 //!
-//! | way | what runs |
+//! | variant | work |
 //! |---|---|
 //! | `predict` | forward |
 //! | `backward` | forward, and `Tape::backward`: the deltas are built but not evaluated; no commit |

@@ -8,7 +8,7 @@
 //! cargo bench --bench figures -- --threads 1     # on one thread only; a list such as `1,2,4` is possible
 //! cargo bench --bench figures -- --rows          # the rows without the table
 //! cargo bench --bench figures -- --quick         # short measurements, for a smoke test
-//! cargo bench --bench figures --features view -- --trace step.json   # no figures, but what two threads do in a step of the paper's network
+//! cargo bench --bench figures --features view -- --trace step.json   # writes a trace of two threads in a step of the paper's network
 //! ```
 //!
 //! The workloads are defined in `benches/README.md`. Other libraries run them with the same numbers
