@@ -41,18 +41,18 @@ use std::ops::ControlFlow;
 /// use dl_train::{Callback, Checkpoint, Place, Record, Saved, Stopped, Trainer};
 ///
 /// #[derive(Default)]
-/// struct Seen {
+/// struct EventLog {
 ///     steps: u64,
-///     story: Vec<String>,
+///     events: Vec<String>,
 /// }
 ///
-/// impl Callback for Seen {
+/// impl Callback for EventLog {
 ///     fn start(&mut self, at: &Place) -> Result<()> {
-///         self.story.push(format!("from epoch {} of {}", at.epoch, at.epochs));
+///         self.events.push(format!("from epoch {} of {}", at.epoch, at.epochs));
 ///         Ok(())
 ///     }
 ///     fn begin(&mut self, at: &Place) -> Result<()> {
-///         self.story.push(format!("epoch {}", at.epoch));
+///         self.events.push(format!("epoch {}", at.epoch));
 ///         Ok(())
 ///     }
 ///     fn step(&mut self, _: &Record) -> Result<()> {
@@ -60,22 +60,22 @@ use std::ops::ControlFlow;
 ///         Ok(())
 ///     }
 ///     fn end(&mut self, stopped: Stopped) -> Result<()> {
-///         self.story.push(format!("{stopped:?}"));
+///         self.events.push(format!("{stopped:?}"));
 ///         Ok(())
 ///     }
 ///     fn save(&self, checkpoint: Checkpoint) -> Checkpoint {
-///         checkpoint.count("steps seen", self.steps)
+///         checkpoint.count("steps", self.steps)
 ///     }
 ///     fn load(&mut self, saved: &Saved) -> Result<()> {
-///         self.steps = saved.count("steps seen")?;
+///         self.steps = saved.count("steps")?;
 ///         Ok(())
 ///     }
 /// }
 ///
-/// let (w, mut seen) = (Weight::new(1.0_f64), Seen::default());
-/// Trainer::new(&Sgd::new(0.1), 2).callback(&mut seen).run(|_| Ok([Ok(()), Ok(())]), |()| &w * &w)?;
-/// assert_eq!(seen.story, ["from epoch 0 of 2", "epoch 0", "epoch 1", "Finished"]);
-/// assert_eq!(seen.steps, 4);
+/// let (w, mut log) = (Weight::new(1.0_f64), EventLog::default());
+/// Trainer::new(&Sgd::new(0.1), 2).callback(&mut log).run(|_| Ok([Ok(()), Ok(())]), |()| &w * &w)?;
+/// assert_eq!(log.events, ["from epoch 0 of 2", "epoch 0", "epoch 1", "Finished"]);
+/// assert_eq!(log.steps, 4);
 /// # Result::Ok(())
 /// ```
 pub trait Callback {

@@ -125,18 +125,18 @@ pub struct Outcome {
 /// use dl_train::{Callback, Place, Trainer};
 ///
 /// #[derive(Default)]
-/// struct Begun(Vec<(u64, u64)>);
+/// struct EpochStarts(Vec<(u64, u64)>);
 ///
-/// impl Callback for Begun {
+/// impl Callback for EpochStarts {
 ///     fn begin(&mut self, at: &Place) -> Result<()> {
 ///         self.0.push((at.epoch, at.step));
 ///         Ok(())
 ///     }
 /// }
 ///
-/// let (w, mut begun) = (Weight::new(1.0_f64), Begun::default());
-/// Trainer::new(&Sgd::new(0.1), 2).callback(&mut begun).run(|_| Ok([Ok(()), Ok(()), Ok(())]), |()| &w * &w)?;
-/// assert_eq!(begun.0, [(0, 0), (1, 3)]);
+/// let (w, mut starts) = (Weight::new(1.0_f64), EpochStarts::default());
+/// Trainer::new(&Sgd::new(0.1), 2).callback(&mut starts).run(|_| Ok([Ok(()), Ok(()), Ok(())]), |()| &w * &w)?;
+/// assert_eq!(starts.0, [(0, 0), (1, 3)]);
 /// # dl_core::Result::Ok(())
 /// ```
 #[derive(Clone, Debug, Default)]
